@@ -1,0 +1,46 @@
+# Every target sets itself up: it needs Python 3.11 or newer with pip, and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint types layers docs bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml requirements/pinned.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "uncover needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt --no-build-isolation --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP) ## run the demonstration from measurement to answer
+	$(BIN)/uncover demo
+
+test: lint types layers ## lint, types, layers, tests and doctests
+	$(BIN)/python -m pytest -m 'not slow' -n auto --dist worksteal
+
+test-slow: $(STAMP) ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow -n auto
+
+lint: $(STAMP) ## style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## static types
+	$(BIN)/mypy
+
+layers: $(STAMP) ## who may import whom
+	$(BIN)/lint-imports
+
+docs: $(STAMP) ## build the documentation into docs/_build
+	$(BIN)/sphinx-build -W -b html docs docs/_build
+
+bench: $(STAMP) ## measure: statistics by simulation, speed against peers
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what the targets have made
+	rm -rf $(VENV) build dist docs/_build demo-output .mypy_cache .ruff_cache .pytest_cache
