@@ -1,0 +1,171 @@
+"""Which pixels of old land cover maps to trust as labels: a mask per criterion. Labels: uint8, 0 is none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+Labels = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+
+def stable(years: Sequence[Labels]) -> Mask:
+    """Pixels that carry one and the same label in every year.
+
+    >>> stable([np.array([1, 1, 0], np.uint8), np.array([1, 2, 0], np.uint8)])
+    array([ True, False, False])
+    """
+    first = years[0]
+    kept: Mask = first != 0
+    for other in years[1:]:
+        kept &= other == first
+    return kept
+
+
+def confident(probabilities: Sequence[NDArray[Any]], threshold: float = 0.95, scale: float = 1.0) -> Mask:
+    """Pixels whose probability is above the threshold in every year; `scale` is the value of certainty.
+
+    The threshold is compared in the units of the map, so that 95 of 100 is exactly 95 % and not above it.
+
+    >>> confident([np.array([96, 95, 0], np.uint8)], threshold=0.95, scale=100)
+    array([ True, False, False])
+    """
+    kept = np.ones(probabilities[0].shape, bool)
+    for values in probabilities:
+        kept &= values > threshold * scale  # NaN is above nothing
+    return kept
+
+
+def purity(labels: Labels, window: int) -> NDArray[np.float32]:
+    """Share of the `window` × `window` pixels around each pixel that have its label (those inside the array).
+
+    >>> purity(np.array([[1, 1, 2]], np.uint8), window=3)
+    array([[1. , 0.6666667, 0.5 ]], dtype=float32)
+    """
+    _check_window(window)
+    share = np.zeros(labels.shape, np.float32)
+    inside = _box_sums(np.ones(labels.shape, bool), window)
+    for code in np.unique(labels[labels != 0]):
+        same = labels == code
+        share[same] = _box_sums(same, window)[same] / inside[same]
+    return share
+
+
+def interior(regions: NDArray[Any], pixels: int) -> Mask:
+    """Pixels farther than `pixels` from any other value of `regions`, along rows, columns and diagonals.
+
+    The border of the array is no edge: what lies behind it is unknown, not different.
+
+    >>> interior(np.array([[1, 1, 1, 2, 2]], np.uint8), pixels=1)
+    array([[ True,  True, False, False,  True]])
+    """
+    if pixels < 0:
+        raise ValueError(f"erosion is {pixels} pixels; it is a whole number from 0 (none)")
+    if pixels == 0:
+        return np.ones(regions.shape, bool)
+    size = 2 * pixels + 1
+    lowest = ndimage.minimum_filter(regions, size=size, mode="nearest")
+    highest = ndimage.maximum_filter(regions, size=size, mode="nearest")
+    return np.asarray(lowest == highest)
+
+
+def spaced(
+    rows: NDArray[np.integer[Any]],
+    columns: NDArray[np.integer[Any]],
+    distance: float,
+    rng: np.random.Generator,
+) -> Mask:
+    """Subset in which every two pixels are at least `distance` pixels apart, and to which none can be added.
+
+    In rounds: each pixel draws a rank once; in every cell of a grid the best rank is a candidate, a candidate
+    that beats all candidates nearer than `distance` stays, and every pixel too near to one that stays goes.
+
+    >>> columns = np.arange(10)
+    >>> kept = spaced(np.zeros(10, int), columns, 3, np.random.default_rng(0))
+    >>> bool(np.diff(columns[kept]).min() >= 3)
+    True
+    """
+    if not distance >= 0:
+        raise ValueError(f"the distance between samples is {distance}; it cannot be negative")
+    kept = np.zeros(rows.size, bool)
+    if distance <= 1 or rows.size == 0:  # two different pixels are never nearer than one
+        kept[:] = True
+        return kept
+    thinning = _Thinning(
+        rows.astype(np.int64), columns.astype(np.int64), distance, rng.permutation(rows.size)
+    )
+    waiting = np.arange(rows.size)
+    while waiting.size:
+        stay, waiting = thinning.round(waiting)
+        kept[stay] = True
+    return kept
+
+
+class _Thinning:
+    """Pixels sorted into cells so small that each can keep one only, so that neighbours are found by cell."""
+
+    def __init__(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], distance: float, rank: NDArray[np.int64]
+    ) -> None:
+        self.rows, self.columns, self.rank = rows, columns, rank
+        self.near = distance * distance
+        side = distance / np.sqrt(2.0)
+        reach = 2  # cells: distance is √2 sides, so a neighbour is at most two cells away
+        row = ((rows - rows.min()) / side).astype(np.int64) + reach
+        column = ((columns - columns.min()) / side).astype(np.int64) + reach
+        width = int(column.max()) + reach + 1
+        self.cell = row * width + column
+        self.occupied = np.full((int(row.max()) + reach + 1) * width, -1, np.int64)
+        steps = range(-reach, reach + 1)
+        self.around = [i * width + j for i in steps for j in steps]
+
+    def round(self, waiting: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The pixels that stay by this round, and those that still wait after it."""
+        candidates = self._best_of_cells(waiting)
+        self.occupied[self.cell[candidates]] = candidates
+        beaten = self._has_near(candidates, better=True)
+        self.occupied[self.cell[candidates[beaten]]] = -1
+        stay = candidates[~beaten]
+        left = waiting[~self._has_near(waiting, better=False)]
+        self.occupied[self.cell[stay]] = -1
+        return stay, left
+
+    def _best_of_cells(self, waiting: NDArray[np.int64]) -> NDArray[np.int64]:
+        order = np.argsort(self.rank[waiting])
+        _, first = np.unique(self.cell[waiting][order], return_index=True)
+        return np.asarray(waiting[order][first])
+
+    def _has_near(self, pixels: NDArray[np.int64], *, better: bool) -> Mask:
+        """Whether the occupied cells around each pixel hold one (of better rank) within the distance."""
+        found = np.zeros(pixels.size, bool)
+        for step in self.around:
+            other = self.occupied[self.cell[pixels] + step]
+            rows = self.rows[pixels] - self.rows[other]
+            columns = self.columns[pixels] - self.columns[other]
+            near = (other >= 0) & (rows * rows + columns * columns < self.near)
+            found |= near & (self.rank[other] < self.rank[pixels]) if better else near
+        return found
+
+
+def _box_sums(mask: Mask, window: int) -> NDArray[np.int32]:
+    """Sums of a mask over squares of `window` pixels, by differences of running sums along each axis."""
+    sums = mask.astype(np.int32)
+    half = window // 2
+    for axis in (0, 1):
+        size = sums.shape[axis]
+        running = np.concatenate(
+            [np.zeros_like(sums.take([0], axis)), np.cumsum(sums, axis, dtype=np.int32)], axis
+        )
+        ends = np.minimum(np.arange(size) + half + 1, size)
+        starts = np.maximum(np.arange(size) - half, 0)
+        sums = running.take(ends, axis) - running.take(starts, axis)
+    return sums
+
+
+def _check_window(window: int) -> None:
+    if window < 1 or window % 2 == 0:
+        raise ValueError(
+            f"the purity window is {window} pixels wide; it needs an odd number, so that it has a centre"
+        )
