@@ -33,8 +33,9 @@ def confident(probabilities: Sequence[NDArray[Any]], threshold: float = 0.95, sc
     array([ True, False, False])
     """
     kept = np.ones(probabilities[0].shape, bool)
+    least = round(threshold * scale, 9)  # 0.58 · 100 is not 58 in floating point
     for values in probabilities:
-        kept &= values > threshold * scale  # NaN is above nothing
+        kept &= values > least  # NaN is above nothing
     return kept
 
 

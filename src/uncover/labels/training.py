@@ -118,7 +118,7 @@ def block_groups(shape: tuple[int, int], side: int, corner: tuple[int, int] = (0
 
 
 def _places(codes: Labels, allocation: Allocation, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Place of each pixel in the queue: the j-th of a class is at (j + ½)/n by proportion, at j if stratified.
+    """Place of each pixel in the queue: the j-th of a class is at (j + ½)/n by proportion, else at j.
 
     Taking the first ones by proportion is Webster's method of apportionment, which never takes a seat back
     when the house grows: that makes the draws nested.
