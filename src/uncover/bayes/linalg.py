@@ -23,7 +23,7 @@ def cholesky(matrix: Array, what: str) -> Array:
     ValueError: Ψ is not positive definite: its smallest eigenvalue, after scaling to unit diagonal, is -1...
     """
     try:
-        return np.linalg.cholesky(matrix)
+        return np.asarray(np.linalg.cholesky(matrix), np.float64)
     except np.linalg.LinAlgError:
         raise ValueError(_why_not_positive_definite(matrix, what)) from None
 

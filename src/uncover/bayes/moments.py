@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from operator import add
 from typing import Any, Self
 
@@ -97,7 +98,7 @@ class Moments:
         order = np.argsort(groups, kind="stable")
         edges = np.searchsorted(groups[order], np.arange(n_groups + 1))
         each = []
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        for start, stop in pairwise(edges):
             members = order[start:stop]
             blocks = (
                 cls._of_block(x[..., members[rows], :], None if w is None else w[members[rows]])

@@ -93,7 +93,7 @@ class NIW:
                 f"got {self.mean.shape} and {self.scale.shape}."
             )
         p = self.n_features
-        self.batch_shape  # raises where the shapes do not broadcast
+        _ = self.batch_shape  # raises where the shapes do not broadcast
         for name in ("mean", "strength", "scale", "dof"):
             if not np.all(np.isfinite(getattr(self, name))):
                 raise ValueError(f"NIW {name} has NaN or infinity; every parameter must be finite.")
@@ -108,7 +108,7 @@ class NIW:
         tolerance = 1e-8 * spread[..., :, None] * spread[..., None, :]
         if np.any(np.abs(self.scale - np.swapaxes(self.scale, -1, -2)) > tolerance):
             raise ValueError("NIW scale is not symmetric; use (scale + scale.T) / 2 if it is meant to be.")
-        self.root  # raises where the scale is not positive definite
+        _ = self.root  # raises where the scale is not positive definite
 
     @property
     def n_features(self) -> int:
@@ -238,6 +238,27 @@ class NIW:
         divisor = self.dof - self.n_features - 1
         return self.scale / np.where(divisor > 0, divisor, np.nan)[..., None, None]
 
+    def exchange_noise(self, covariance: Array, present: float, wanted: float) -> Self:
+        """Return the class as it looks under another amount of measurement noise.
+
+        The observations behind this distribution carried noise of covariance ``present · Σ_x``; the
+        result describes observations that carry ``wanted · Σ_x``. Ψ changes by
+        (ν−p−1)(wanted − present)Σ_x. In no direction may removing the noise leave less than 1/ν of
+        the spread (one observation's worth): an estimate of the noise can exceed the spread by chance.
+
+        Examples
+        --------
+        >>> seen = NIW([0.0], 10.0, [[16.0]], 10.0)  # expected variance 16/(10−1−1) = 2
+        >>> float(seen.exchange_noise(np.array([[1.0]]), present=1.0, wanted=0.0).expected_covariance[0, 0])
+        1.0
+        """
+        whitening = invert_triangle(self.root)
+        noise, axes = np.linalg.eigh(whitening @ covariance @ np.swapaxes(whitening, -1, -2))
+        weight = np.maximum(self.dof - self.n_features - 1, 0.0)[..., None] * np.maximum(noise, 0.0)
+        left = np.maximum(1.0 - present * weight, 1.0 / self.dof[..., None]) + wanted * weight
+        root = self.root @ (axes * np.sqrt(left)[..., None, :])
+        return type(self)(self.mean, self.strength, root @ np.swapaxes(root, -1, -2), self.dof)
+
     def draw(self, n: int, rng: np.random.Generator) -> Gaussians:
         """Draw n Gaussians (μ, Σ) by Bartlett's decomposition, without inverting a matrix.
 
@@ -307,6 +328,10 @@ class DiagonalNIW(NIW):
         dof = np.broadcast_to(self.dof - self.n_features + 1, factor.shape)
         scale = np.sqrt(factor / dof)[..., None] * np.diagonal(self.root, axis1=-2, axis2=-1)
         return IndependentT(self.mean, scale, dof)
+
+    def exchange_noise(self, covariance: Array, present: float, wanted: float) -> Self:
+        """As for a NIW; noise that is correlated between features counts by its variances."""
+        return super().exchange_noise(covariance * np.eye(self.n_features), present, wanted)
 
     def log_evidence(self, moments: Moments) -> Array:
         """Log marginal likelihood: the sum over the features' own."""

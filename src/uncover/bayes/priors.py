@@ -60,7 +60,7 @@ def weak_prior(moments: Moments) -> NIW:
     """Return a prior for each class that leaves its mean free and barely bounds its covariance.
 
     μ₀ = x̄_k, λ = 0, ν = p+2, Ψ = diag(C_k)/K^(2/p): the choice of Fraley and Raftery (2007), Journal of
-    Classification 24, 155–181, with their small λ taken to 0. K counts all classes, those without samples too.
+    Classification 24, 155–181, with their small λ taken to 0. K counts all classes, the empty ones too.
 
     Parameters
     ----------

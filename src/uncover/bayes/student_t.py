@@ -77,7 +77,7 @@ class StudentT:
     def squared_distance(self, points: ArrayLike) -> Array:
         """q = |L⁻¹(x − m)|² of each point and member of the batch: shape (..., *batch)."""
         x = np.asarray(points, np.float64)
-        out = np.empty(x.shape[:-1] + self.batch_shape)
+        out: Array = np.empty(x.shape[:-1] + self.batch_shape)
         for index, location, whitening in self._members():
             z = (x - location) @ whitening.T
             out[(..., *index)] = np.einsum("...j,...j->...", z, z)
