@@ -1,0 +1,34 @@
+"""Outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_or_nothing(out: str | Path) -> Iterator[Path]:
+    """A path to write to; what was written there takes its place when the block ends well.
+
+    They are written into a hidden folder beside the goal and renamed, the named file last, so that it never
+    stands there without its companions. After an error nothing is left.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_or_nothing(Path(folder) / "a.txt") as path:
+    ...         _ = path.write_text("done")
+    ...     sorted(p.name for p in Path(folder).iterdir())
+    ['a.txt']
+    """
+    goal = Path(out)
+    if not goal.parent.is_dir():
+        raise ValueError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
+    if goal.is_dir():
+        raise ValueError(f"{goal} is a folder; name a file to write")
+    with tempfile.TemporaryDirectory(prefix=f".{goal.name}.", suffix=".partial", dir=goal.parent) as folder:
+        yield Path(folder) / goal.name
+        made = sorted(Path(folder).iterdir(), key=lambda path: path.name == goal.name)
+        for path in made:
+            os.replace(path, goal.parent / path.name)

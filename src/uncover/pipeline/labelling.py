@@ -1,0 +1,263 @@
+"""From old land cover maps or polygons to a label raster: translate, screen, thin, split, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.streams import stream
+from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split
+from uncover.pipeline.areas import Area
+from uncover.pipeline.label_file import write_labels
+from uncover.pipeline.label_sources import LabelSource, RasterLabels, open_labels
+from uncover.pipeline.layers import Layer
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.tiles import TileCache
+
+Progress = Callable[[int, int], None]  # pixels done, pixels in all
+SplitBy = Literal["pixel", "polygon", "block"]
+
+_BLOCK = 1024
+_CACHE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """The share of labels kept for testing, and what stays together: pixels, polygons or square blocks."""
+
+    share: float = 0.2
+    by: SplitBy = "block"
+    block: float = 1000.0  # side of a block in units of the grid (metres)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"the share held out for testing is {self.share}; it lies between 0 and 1")
+        if self.by not in ("pixel", "polygon", "block"):
+            raise ValueError(f"labels are split by pixel, polygon or block, not by {self.by!r}")
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """How labels are collected; the defaults are those of the published study.
+
+    scheme
+        A translation table or a class scheme: shipped, by its name; your own, by the path of its TOML file.
+    class_field
+        For vector files: the field that holds the class.
+    criteria
+        Quality threshold, purity, erosion.
+    probability_scale
+        The value that means certainty in the probability layers. None: 100 for whole numbers, 1 for others.
+    spacing
+        Smallest distance between two labels in units of the grid (metres); 0 keeps all.
+    like
+        A raster or scene whose grid the labels take; the first map's own otherwise.
+    area
+        Bounding box or polygons that the labels are cut to.
+    seed
+        Decides which pixels the spacing and the split take.
+    """
+
+    scheme: str | None = None
+    class_field: str | None = None
+    criteria: Criteria = field(default_factory=Criteria)
+    probability_scale: float | None = None
+    spacing: float = 0.0
+    like: Grid | None = None
+    area: Area = field(default_factory=Area)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels on a grid: what passed the criteria, what the codes mean, what was removed."""
+
+    codes: NDArray[np.uint8]  # (row, col), 0 is no label
+    grid: Grid
+    scheme: Scheme
+    report: Report
+    regions: NDArray[np.int32] | None = None  # (row, col), polygons of the last map
+
+    def with_codes(self, codes: NDArray[np.uint8]) -> Labels:
+        """The same labels, fewer of them."""
+        return Labels(codes, self.grid, self.scheme, self.report, self.regions)
+
+    def write(self, path: str | Path) -> None:
+        """Write a Cloud-Optimised GeoTIFF, whole or not at all."""
+        write_labels(path, self.codes, self.grid, self.scheme)
+
+
+def collect_labels(
+    maps: Sequence[str | Path],
+    probabilities: Sequence[str | Path] = (),
+    options: LabelOptions | None = None,
+    progress: Progress | None = None,
+) -> Labels:
+    """Labels that all maps agree on and are sure of; maps of several years, oldest first.
+
+    Maps are rasters (`FILE` or `FILE:BAND`) or vector files; `probabilities` go with them one by one. Reading
+    is block by block: memory holds one byte per pixel of the result and a few blocks.
+    """
+    options = options or LabelOptions()
+    sources = [open_labels(name, options.scheme, options.class_field) for name in maps]
+    sure = [Layer.open(name) for name in probabilities]
+    _check_counts(sources, sure)
+    grid = options.area.cut(options.like or _grid_of(sources))
+    for source in sources:
+        source.check(grid)
+    for layer in sure:
+        layer.check_overlap(grid)
+    labels = _screen_blocks(sources, sure, grid, options, progress)
+    return _thin(labels, options) if options.spacing > 0 else labels
+
+
+def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Labels]:
+    """Labels for training and labels for testing; polygons and blocks go to one side as a whole."""
+    rng = stream(seed, "hold out", how.by)
+    if how.by == "polygon" and labels.regions is None:
+        raise ValueError("labels from rasters have no polygons to split by; split by block or by pixel")
+    groups: NDArray[np.int64] | NDArray[np.int32] | None = None
+    if how.by == "polygon":
+        groups = labels.regions
+    elif how.by == "block":
+        groups = block_groups(labels.grid.shape, _in_pixels(how.block, labels.grid, "the side of a block"))
+    test = split(labels.codes, how.share, rng, groups)
+    zero = np.uint8(0)
+    return (
+        labels.with_codes(np.where(test, zero, labels.codes)),
+        labels.with_codes(np.where(test, labels.codes, zero)),
+    )
+
+
+def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+    if not sources:
+        raise ValueError("no label map is given; name at least one raster or vector file")
+    if sure and len(sure) != len(sources):
+        raise ValueError(
+            f"{len(sources)} label maps and {len(sure)} probability layers are given; give one per map, in "
+            f"the same order, or none"
+        )
+    schemes = {source.scheme.names for source in sources}
+    if len(schemes) > 1:
+        raise ValueError(
+            "the label maps have different classes: "
+            + "; ".join(", ".join(names) for names in sorted(schemes))
+            + ". Translate them to one scheme with --scheme"
+        )
+
+
+def _grid_of(sources: Sequence[LabelSource]) -> Grid:
+    for source in sources:
+        if isinstance(source, RasterLabels):
+            return source.layer.info.grid
+    raise SceneError(
+        f"{sources[0].name} is a vector file and has no pixels: say with --like which scene or raster gives "
+        f"the grid"
+    )
+
+
+def _screen_blocks(
+    sources: Sequence[LabelSource],
+    sure: Sequence[Layer],
+    grid: Grid,
+    options: LabelOptions,
+    progress: Progress | None,
+) -> Labels:
+    codes = np.zeros(grid.shape, np.uint8)
+    cache = TileCache(_CACHE_BYTES)
+    reports = []
+    done = 0
+    for window in grid.blocks(_BLOCK):
+        passed = _screen_block(sources, sure, grid, window, options, cache)
+        codes[window.slices] = passed.labels
+        reports.append(passed.report)
+        done += window.pixels
+        if progress is not None:
+            progress(done, grid.window.pixels)
+    scheme = sources[-1].scheme
+    if scheme.name == "codes":
+        present = [c for c in scheme.classes if any(r.left[0, c.code] for r in reports)]
+        scheme = Scheme("codes", tuple(present or scheme.classes[:1]))
+    return Labels(codes, grid, scheme, reduce(add, reports), sources[-1].regions(grid, grid.window))
+
+
+def _screen_block(
+    sources: Sequence[LabelSource],
+    sure: Sequence[Layer],
+    grid: Grid,
+    window: Window,
+    options: LabelOptions,
+    cache: TileCache,
+) -> Screened:
+    wide = _grown(window, options.criteria.margin) & grid.window
+    core = window.shifted(-wide.row, -wide.col).slices
+    years = [source.labels(grid, wide, cache) for source in sources]
+    inside = options.area.inside(grid, wide)
+    if inside is not None:
+        years = [np.where(inside, year, np.uint8(0)) for year in years]
+    read = [_probability(layer, grid, wide, options, cache) for layer in sure]
+    return screen(
+        years,
+        [values for values, _ in read],
+        options.criteria,
+        scales=[scale for _, scale in read],
+        regions=sources[-1].regions(grid, wide),
+        core=core,
+    )
+
+
+def _probability(
+    layer: Layer, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
+) -> tuple[NDArray[np.generic], float]:
+    """Values and the value of certainty; unknown is 0 %, which no threshold lets pass."""
+    values, known = layer.read(grid, window, cache)
+    scale = options.probability_scale or (100.0 if layer.dtype.kind in "ui" else 1.0)
+    values = np.where(known, values, np.zeros((), values.dtype))
+    if values.size and (values.max() > scale or values.min() < 0):
+        raise SceneError(
+            f"{layer.name} holds probabilities from {values.min():g} to {values.max():g}, and {scale:g} was "
+            f"taken to mean certainty; give the right value with --probability-scale"
+        )
+    return values, scale
+
+
+def _thin(labels: Labels, options: LabelOptions) -> Labels:
+    """Labels at least `spacing` apart, and the report of it."""
+    rows, columns = np.nonzero(labels.codes)
+    distance = options.spacing / _pixel_side(labels.grid, "the spacing of labels")
+    kept = spaced(rows, columns, distance, stream(options.seed, "spacing"))
+    codes = np.zeros_like(labels.codes)
+    codes[rows[kept], columns[kept]] = labels.codes[rows[kept], columns[kept]]
+    return Labels(codes, labels.grid, labels.scheme, labels.report.then("spacing", codes), labels.regions)
+
+
+def _in_pixels(length: float, grid: Grid, what: str) -> int:
+    pixels = round(length / _pixel_side(grid, what))
+    if pixels < 1:
+        raise ValueError(
+            f"{what} is {length:g} and a pixel {_pixel_side(grid, what):g}; it needs at least one pixel"
+        )
+    return pixels
+
+
+def _pixel_side(grid: Grid, what: str) -> float:
+    width, height = grid.resolution
+    if abs(width - height) > 1e-6 * width:
+        raise ValueError(
+            f"{what} needs square pixels, and these are {width:g} by {height:g}; warp the maps first"
+        )
+    return width
+
+
+def _grown(window: Window, margin: int) -> Window:
+    return Window(
+        window.row - margin, window.col - margin, window.height + 2 * margin, window.width + 2 * margin
+    )
