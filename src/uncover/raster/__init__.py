@@ -1,0 +1,39 @@
+"""Scenes in, layers out: grids, reading by windows, masks, labels on a scene's grid, cubes.
+
+rasterio, xarray, zarr, pyogrio and shapely (`pip install uncover[maps]`) are imported when something is
+opened, not with this package.
+"""
+
+from uncover.raster.angles import Angles
+from uncover.raster.area import window_of
+from uncover.raster.errors import OffsetWarning, ReadError, SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.opening import open_scene
+from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
+from uncover.raster.safe import TEN_BANDS, MaskWarning
+from uncover.raster.scene import Atmosphere, Block, Scene
+from uncover.raster.vectors import Burned, burn_vector
+
+__all__ = [
+    "INCOMPLETE",
+    "TEN_BANDS",
+    "UNUSABLE",
+    "Angles",
+    "Atmosphere",
+    "Block",
+    "Burned",
+    "Grid",
+    "MaskWarning",
+    "OffsetWarning",
+    "Quality",
+    "ReadError",
+    "Scene",
+    "SceneError",
+    "SceneOptions",
+    "Window",
+    "burn_vector",
+    "canonical_band",
+    "open_scene",
+    "window_of",
+]
