@@ -75,7 +75,11 @@ def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 area_options = _stacked(
     click.option(
-        "--bbox", type=float, nargs=4, metavar="WEST SOUTH EAST NORTH", help="Area: longitude and latitude by default."
+        "--bbox",
+        type=float,
+        nargs=4,
+        metavar="WEST SOUTH EAST NORTH",
+        help="Area: longitude and latitude by default.",
     ),
     click.option("--bbox-crs", default="EPSG:4326", show_default=True, help="Reference system of --bbox."),
     click.option("--aoi", type=click.Path(), help="Area: the polygons of a vector file."),
@@ -95,7 +99,9 @@ area_options = _stacked(
     """
 )
 @click.argument("maps", nargs=-1, required=True, metavar="MAP...")
-@click.option("--out", required=True, type=click.Path(), help="Label raster to write (Cloud-Optimised GeoTIFF).")
+@click.option(
+    "--out", required=True, type=click.Path(), help="Label raster to write (Cloud-Optimised GeoTIFF)."
+)
 @click.option(
     "--probability",
     "probabilities",
@@ -103,17 +109,27 @@ area_options = _stacked(
     metavar="FILE[:BAND]",
     help="Probability layer of a map; one per map, in the same order.",
 )
-@click.option("--scheme", metavar="NAME|FILE", help="Translation table or class scheme (see `uncover info schemes`).")
+@click.option(
+    "--scheme", metavar="NAME|FILE", help="Translation table or class scheme (see `uncover info schemes`)."
+)
 @click.option("--class-field", metavar="NAME", help="Field with the class, for vector files.")
-@click.option("--threshold", default=0.95, show_default=True, help="Each year's probability must be above it.")
+@click.option(
+    "--threshold", default=0.95, show_default=True, help="Each year's probability must be above it."
+)
 @click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
 @click.option("--purity", type=float, metavar="SHARE", help="Least share of the window with the same label.")
 @click.option("--window", default=3, show_default=True, metavar="PIXELS", help="Side of the purity window.")
-@click.option("--erosion", default=0, show_default=True, metavar="PIXELS", help="Taken off at edges of parcels.")
+@click.option(
+    "--erosion", default=0, show_default=True, metavar="PIXELS", help="Taken off at edges of parcels."
+)
 @click.option("--spacing", default=0.0, metavar="METRES", help="Smallest distance between two labels.")
-@click.option("--like", type=click.Path(), metavar="SCENE|RASTER", help="Take its grid; the first map's otherwise.")
+@click.option(
+    "--like", type=click.Path(), metavar="SCENE|RASTER", help="Take its grid; the first map's otherwise."
+)
 @area_options
-@click.option("--test-out", type=click.Path(), help="Write a part of the labels here, for testing, and not to --out.")
+@click.option(
+    "--test-out", type=click.Path(), help="Write a part of the labels here, for testing, and not to --out."
+)
 @click.option("--test-share", default=0.2, show_default=True, help="How much of them.")
 @click.option(
     "--split",
@@ -122,7 +138,9 @@ area_options = _stacked(
     show_default=True,
     help="What stays together when labels are split for testing.",
 )
-@click.option("--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block.")
+@click.option(
+    "--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block."
+)
 @click.option("--seed", default=0, show_default=True, help="Decides which pixels spacing and split take.")
 @click.option("--report", type=click.Path(), help="Write the counts as JSON, too.")
 @plainly
@@ -135,10 +153,10 @@ def labels(
     report: str | None,
     **given: Any,
 ) -> None:
-    """Collect labels from land cover maps of several years (rasters, FILE or FILE:BAND) or from a vector file.
+    """Collect labels from land cover maps of several years (FILE or FILE:BAND) or from a vector file.
 
-    A pixel keeps its label where the translated maps agree in all years and are sure of it; further criteria on
-    request. Prints how many pixels each criterion removed.
+    A pixel keeps its label where the translated maps agree in all years and are sure of it; further criteria
+    on request. Prints how many pixels each criterion removed.
     """
     from uncover import pipeline
 

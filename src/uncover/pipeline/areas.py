@@ -13,6 +13,8 @@ from uncover.raster.area import window_of
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Bounds, Grid, Window
 from uncover.raster.layers import inside_polygons
+from uncover.raster.opening import open_scene
+from uncover.raster.tiles import describe
 from uncover.raster.vectors import read_features
 
 
@@ -57,3 +59,11 @@ def _polygons(path: str, crs: str | None) -> tuple[bytes, ...]:
     if not polygons:
         raise SceneError(f"{path} holds no polygon; an area of interest needs one")
     return polygons
+
+
+def grid_of(name: str | Path) -> Grid:
+    """Grid of a scene or of any raster: where labels are to lie."""
+    text = str(name).rstrip("/").lower()
+    if Path(name).is_dir() or text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")):
+        return open_scene(name).grid
+    return describe(split_band(name)[0]).grid
