@@ -119,7 +119,7 @@ class SafeTree:
 
 
 def build_safe(folder: Path, product: str, size: int = 240, tile: int = 64, seed: int = 0) -> SafeTree:
-    """A product of `size` x `size` pixels at 10 m with random numbers in its ten bands and an empty cloud mask."""
+    """A product of size x size pixels at 10 m with random numbers in its ten bands, and no cloud."""
     source = shared("s2_metadata") / PRODUCTS[product]
     path = folder / source.name
     shutil.copytree(source, path)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from uncover.raster.align import WarpedSource, split_band
 from uncover.raster.area import cut_to_bbox, cut_to_polygons
 from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid
 from uncover.raster.layers import Mask, ValueMask
 from uncover.raster.options import SceneOptions
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene
-from uncover.raster.tiles import describe
+from uncover.raster.tiles import Source, describe
 
 
 def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions | None = None) -> Scene:
@@ -28,7 +30,7 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
     options = options or SceneOptions()
     scene = _open(source, options)
     if options.mask is not None:
-        scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
+        scene = replace(scene, masks=(*scene.masks, _user_mask(options, scene.grid)))
     if options.bbox is not None:
         scene = cut_to_bbox(scene, options.bbox, options.bbox_crs)
     if options.aoi is not None:
@@ -60,8 +62,11 @@ def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> S
     return open_stack([source], options)
 
 
-def _user_mask(options: SceneOptions) -> Mask:
-    source = describe(str(options.mask)).bands(1)
+def _user_mask(options: SceneOptions, grid: Grid) -> Mask:
+    path, band = split_band(str(options.mask))
+    source: Source = describe(path).bands(band)
+    if not grid.aligned_with(source.grid):
+        source = WarpedSource(source, grid)
     if options.mask_values is None:
         return ValueMask(source, ((0, CLEAR),), other=Quality.CLOUD)
     return ValueMask(source, tuple(options.mask_values.items()))

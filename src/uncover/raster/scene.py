@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,26 @@ class Scene:
         values, _ = layer.read(self.grid, window, "nearest", self.cache)
         plane: NDArray[np.float32] = values[0]
         return plane
+
+    def facts(self) -> dict[str, Any]:
+        """What the scene is, in plain numbers and words: for people, and for the fingerprint of a run."""
+        return {
+            "identity": self.identity,
+            "level": self.level,
+            "platform": self.platform,
+            "baseline": self.baseline,
+            "sensing_time": None if self.sensing_time is None else self.sensing_time.isoformat(),
+            "bands": list(self.bands),
+            "grid": asdict(self.grid),
+            "resampling": self.resampling,
+            "atmosphere": asdict(self.atmosphere),
+            "area": None if self.area is None else [shape.hex() for shape in self.area],
+            "sources": [
+                {"file": group.source.name, "bands": list(group.bands), "calibration": asdict(calibration)}
+                for group in self.groups
+                for calibration in group.calibrations
+            ],
+        }
 
     def crop(self, window: Window) -> Scene:
         """The same scene on a window of its grid."""
