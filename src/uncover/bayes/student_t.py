@@ -14,6 +14,8 @@ from uncover.bayes.special import log_gamma_ratio
 
 Array = NDArray[np.float64]
 
+_FAR = 1e300
+
 
 @dataclass(frozen=True)
 class StudentT:
@@ -77,11 +79,13 @@ class StudentT:
     def squared_distance(self, points: ArrayLike) -> Array:
         """q = |L⁻¹(x − m)|² of each point and member of the batch: shape (..., *batch)."""
         x = np.asarray(points, np.float64)
-        out: Array = np.empty(x.shape[:-1] + self.batch_shape)
-        for index, location, whitening in self._members():
-            z = (x - location) @ whitening.T
-            out[(..., *index)] = np.einsum("...j,...j->...", z, z)
-        return out
+        members = list(self._members())
+        out = np.empty((*x.shape[:-1], len(members)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, (location, whitening) in enumerate(members):
+                z = (x - location) @ whitening.T
+                out[..., i] = np.einsum("...j,...j->...", z, z)
+        return _bounded(out).reshape(x.shape[:-1] + self.batch_shape)
 
     def typicality(self, points: ArrayLike) -> Array:
         """p-value of each point: the probability that a draw is at least as far out.
@@ -126,12 +130,12 @@ class StudentT:
         """L⁻¹, which turns x − m into uncorrelated numbers of unit scale."""
         return invert_triangle(self.root)
 
-    def _members(self) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
-        """Every index of the batch with its location and whitening."""
+    def _members(self) -> Iterator[tuple[Array, Array]]:
+        """Location and whitening of every member of the batch."""
         batch, p = self.batch_shape, self.n_features
-        location = np.broadcast_to(self.location, (*batch, p))
-        whitening = np.broadcast_to(self.whitening, (*batch, p, p))
-        return ((index, location[index], whitening[index]) for index in np.ndindex(batch))
+        location = np.broadcast_to(self.location, (*batch, p)).reshape(-1, p)
+        whitening = np.broadcast_to(self.whitening, (*batch, p, p)).reshape(-1, p, p)
+        return zip(location, whitening, strict=True)
 
     def _broadcast(self) -> tuple[Array, Array, Array]:
         batch, p = self.batch_shape, self.n_features
@@ -213,4 +217,10 @@ class IndependentT:
         """((x_j − m_j) / s_j)²: shape (..., *batch, feature)."""
         x = np.asarray(points, np.float64)
         x = x.reshape(x.shape[:-1] + (1,) * len(self.batch_shape) + x.shape[-1:])
-        return np.asarray(((x - self.location) / self.scale) ** 2)
+        with np.errstate(over="ignore"):
+            return _bounded(((x - self.location) / self.scale) ** 2)
+
+
+def _bounded(square: Array) -> Array:
+    """Squares that left the range of floats, kept finite: so far out, only their being far counts."""
+    return np.nan_to_num(square, copy=False, nan=_FAR, posinf=_FAR)

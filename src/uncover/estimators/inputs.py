@@ -5,8 +5,8 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    _check_y,
     check_consistent_length,
-    column_or_1d,
     validate_data,
 )
 
@@ -51,7 +51,7 @@ def _shape_of(X):
     if hasattr(X, "shape"):
         return tuple(X.shape)
     try:
-        return np.shape(X)
+        return np.asarray(X).shape
     except ValueError:  # ragged nested lists: scikit-learn's own check says so
         return (0, 0)
 
@@ -117,7 +117,7 @@ def read_labels(estimator, y, n_samples):
         )
     if _is_xarray(y):
         y = np.asarray(y.data).ravel()
-    y = column_or_1d(y, warn=True)
+    y = _check_y(y, estimator=estimator)
     check_classification_targets(y)
     check_consistent_length(y, np.empty(n_samples))
     return y
