@@ -85,6 +85,35 @@ area_options = _stacked(
     click.option("--aoi", type=click.Path(), help="Area: the polygons of a vector file."),
 )
 
+scene_options = _stacked(
+    area_options,
+    click.option("--bands", metavar="B02,B03,…", help="Bands, in order [all that the first source has]."),
+    click.option(
+        "--scale", type=float, help="Reflectance = scale · number + offset, where metadata are silent."
+    ),
+    click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
+    click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
+    click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
+    click.option("--scene-id", help="Identity of the scene where the product has none."),
+)
+
+
+def _scene_options(given: dict[str, Any]) -> Any:
+    from uncover import pipeline
+
+    bands = given["bands"]
+    return pipeline.SceneOptions(
+        bands=None if bands is None else tuple(band.strip() for band in bands.split(",") if band.strip()),
+        scale=given["scale"],
+        offset=given["offset"],
+        resampling=given["resampling"],
+        bbox=given["bbox"],
+        bbox_crs=given["bbox_crs"],
+        aoi=given["aoi"],
+        mask=given["mask"],
+        scene_id=given["scene_id"],
+    )
+
 
 @main.command(
     epilog="""
@@ -184,6 +213,96 @@ def labels(
     if test_out is not None:
         kept, held = (int((part.codes > 0).sum()) for part in (found, test))
         click.echo(f"{kept:,} for training in {out}, {held:,} for testing in {test_out}")
+
+
+@main.command(
+    epilog="""
+    \b
+    Example: one scene, a tenth of its labels
+      uncover fit S2A_MSIL2A_….SAFE --labels labels.tif --fraction 0.1 --out model.uncover
+    \b
+    Example: polygons
+      uncover fit scene.tif --scale 0.0001 --offset -0.1 --labels fields.gpkg --class-field class --out
+      model.uncover \b
+    Example: a table of labelled pixels
+      uncover fit pixels.csv --class-field class --out model.uncover
+    """
+)
+@click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
+@click.option("--out", required=True, type=click.Path(), help="Model file to write.")
+@click.option(
+    "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
+)
+@click.option("--class-field", metavar="NAME", help="Field or column with the class.")
+@click.option("--scheme", metavar="NAME|FILE", help="Translate the labels [the scheme that they carry].")
+@click.option("--fraction", type=float, help="Use this share of the labelled pixels of each scene.")
+@click.option("--count", type=int, help="Use this many labelled pixels of each scene.")
+@click.option(
+    "--allocation",
+    type=click.Choice(["proportional", "stratified"]),
+    default="proportional",
+    show_default=True,
+    help="Classes by their shares, or equally many of each.",
+)
+@click.option("--seed", default=0, show_default=True, help="Decides which pixels are used.")
+@click.option(
+    "--realisations",
+    type=click.Choice(["pooled", "repeats", "draws", "shared"]),
+    default="pooled",
+    show_default=True,
+    help="What several realisations of a pixel mean.",
+)
+@click.option(
+    "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
+)
+@scene_options
+@plainly
+def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
+    """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
+
+    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out.
+    """
+    from uncover import pipeline
+
+    options = pipeline.FitOptions(
+        labels=label_file,
+        class_field=given["class_field"],
+        scheme=given["scheme"],
+        scene=_scene_options(given),
+        draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
+        class_prior=given["class_prior"],
+        realisations=given["realisations"],
+        seed=given["seed"],
+    )
+    with _progress("fit") as progress:
+        training = pipeline.fit_model(sources, options, progress)
+    training.save(out)
+    click.echo(training.summary())
+
+
+@main.command(
+    epilog="""
+    \b
+    Examples:
+      uncover info model.uncover
+      uncover info S2A_MSIL2A_….SAFE
+      uncover info schemes
+      uncover info ukceh-lulucf
+    """
+)
+@click.argument("name", metavar="FILE|SCHEME")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@scene_options
+@plainly
+def info(name: str, as_json: bool, **given: Any) -> None:
+    """Show what is in a model, cube, scene, label raster, sample table or class scheme."""
+    from uncover import pipeline
+
+    found = pipeline.describe_file(name, _scene_options(given))
+    if as_json:
+        click.echo(json.dumps({"kind": found.kind, **found.facts}, indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo(found.text())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from uncover.pipeline.describing import Description as Description
     from uncover.pipeline.describing import describe_file as describe_file
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
-    from uncover.pipeline.fitting import FitOptions as FitOptions
     from uncover.pipeline.fitting import Training as Training
     from uncover.pipeline.fitting import fit_model as fit_model
     from uncover.pipeline.label_file import write_labels as write_labels
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.labelling import hold_out as hold_out
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
+    from uncover.pipeline.training_sources import FitOptions as FitOptions
     from uncover.raster.options import SceneOptions as SceneOptions
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
@@ -32,7 +32,7 @@ _HOME = {
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.describing",
     "Draw": "uncover.labels",
-    "FitOptions": "uncover.pipeline.fitting",
+    "FitOptions": "uncover.pipeline.training_sources",
     "HoldOut": "uncover.pipeline.labelling",
     "LabelOptions": "uncover.pipeline.labelling",
     "LabelSource": "uncover.pipeline.label_sources",
@@ -51,7 +51,7 @@ _HOME = {
     "write_labels": "uncover.pipeline.label_file",
 }
 
-__all__ = [*_HOME]  # noqa: PLE0604
+__all__ = [*_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.raster.align import split_band
 from uncover.raster.area import window_of
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Bounds, Grid, Window

@@ -1,4 +1,4 @@
-"""What is in a file: a model, a cube, a scene, labels, a sample table, a class scheme; as facts and as text."""
+"""What is in a file: a model, a cube, a scene, labels, a sample table, a scheme; as facts and as text."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _vector(path: Path) -> Description:
 
 
 def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
-    if path.is_file() and not path.suffix.lower() in (".zip", ".json", ".nc", ".nc4", ".h5"):
+    if path.is_file() and path.suffix.lower() not in (".zip", ".json", ".nc", ".nc4", ".h5"):
         info = describe(path)
         scheme = scheme_in(info)
         if scheme is not None:

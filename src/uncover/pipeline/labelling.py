@@ -116,6 +116,8 @@ def collect_labels(
     for layer in sure:
         layer.check_overlap(grid)
     labels = _screen_blocks(sources, sure, grid, options, progress)
+    if not labels.codes.any():
+        raise ValueError(_nothing_left(labels))
     return _thin(labels, options) if options.spacing > 0 else labels
 
 
@@ -227,6 +229,15 @@ def _probability(
             f"taken to mean certainty; give the right value with --probability-scale"
         )
     return values, scale
+
+
+def _nothing_left(labels: Labels) -> str:
+    report = labels.report
+    found = int(report.left[0].sum())
+    lost = ", ".join(f"{step} {int(report.removed(step).sum())}" for step in report.steps)
+    if found == 0:
+        return "the last map has no label in the area; check the area, and which codes the scheme leaves out"
+    return f"no pixel meets all criteria: of {found} labelled pixels the criteria removed {lost}; relax them"
 
 
 def _thin(labels: Labels, options: LabelOptions) -> Labels:
