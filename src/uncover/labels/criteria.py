@@ -150,18 +150,16 @@ class _Thinning:
         return found
 
 
-def _box_sums(mask: Mask, window: int) -> NDArray[np.int32]:
-    """Sums of a mask over squares of `window` pixels, by differences of running sums along each axis."""
-    sums = mask.astype(np.int32)
-    half = window // 2
-    for axis in (0, 1):
-        size = sums.shape[axis]
-        running = np.concatenate(
-            [np.zeros_like(sums.take([0], axis)), np.cumsum(sums, axis, dtype=np.int32)], axis
-        )
-        ends = np.minimum(np.arange(size) + half + 1, size)
-        starts = np.maximum(np.arange(size) - half, 0)
-        sums = running.take(ends, axis) - running.take(starts, axis)
+def _box_sums(mask: Mask, window: int) -> NDArray[np.uint32]:
+    """Sums of a mask over squares of `window` pixels, of which those outside the array are 0."""
+    rows, columns = mask.shape
+    padded = np.pad(mask, window // 2)
+    along = np.zeros((rows, padded.shape[1]), np.uint32)
+    for i in range(window):
+        along += padded[i : i + rows]
+    sums = np.zeros(mask.shape, np.uint32)
+    for j in range(window):
+        sums += along[:, j : j + columns]
     return sums
 
 

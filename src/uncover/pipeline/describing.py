@@ -13,11 +13,14 @@ import numpy as np
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES
+from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import is_table, read_table
+from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
+from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
@@ -64,6 +67,8 @@ def describe_file(name: str | Path, options: SceneOptions | None = None) -> Desc
         return _translation(load_translation(path))
     if text.lower().endswith(VECTOR_SUFFIXES) and not text.lower().endswith(".json"):
         return _vector(path)
+    if is_zarr(path) and zarr_kind(path) != "scene":
+        return _cube(path) if zarr_kind(path) == "cube" else _samples(path)
     return _raster_or_scene(path, options or SceneOptions())
 
 
@@ -142,6 +147,24 @@ def _vector(path: Path) -> Description:
         raise SceneError(f"{path} cannot be read as a vector file: {error}") from error
     facts = {"features": int(info["features"]), "geometry": info["geometry_type"], "crs": info["crs"]}
     return Description("vector file", facts | {"fields": [str(field) for field in info["fields"]]})
+
+
+def _cube(path: Path) -> Description:
+    cube = open_cube(path)
+    facts: Facts = {"scene": cube.identity, "realisations": cube.realisations, "bands": list(cube.bands)}
+    facts |= {name: np.asarray(values).tolist() for name, values in cube.coordinates.items()}
+    return Description("cube", facts | dict(cube.attributes) | _grid(cube.grid))
+
+
+def _samples(path: Path) -> Description:
+    samples = open_samples(path)
+    facts: Facts = {
+        "samples": samples.count,
+        "realisations": samples.realisations,
+        "bands": list(samples.bands),
+        "columns": list(samples.columns),
+    }
+    return Description("sample cube", facts | dict(samples.attributes))
 
 
 def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
