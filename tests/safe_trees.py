@@ -50,7 +50,8 @@ def write_raster(
     options = {"driver": "GTiff"}
     if path.suffix == ".jp2":
         options = {"driver": "JP2OpenJPEG", "QUALITY": "100", "REVERSIBLE": "YES", "YCBCR420": "NO"}
-        options |= {"BLOCKXSIZE": str(tile), "BLOCKYSIZE": str(tile)}
+        # rasterio drops the block size unless the file is said to be tiled.
+        options |= {"tiled": "YES", "blockxsize": tile, "blockysize": tile}
     path.parent.mkdir(parents=True, exist_ok=True)
     count, height, width = planes.shape
     with rasterio.open(

@@ -70,27 +70,48 @@ class AngleField:
         total = np.where(seen, vectors, 0.0).sum(axis=1)
         with np.errstate(invalid="ignore"):
             mean = total / np.linalg.norm(total, axis=0)
-        return cls(_fill_from_nearest(mean, count > 0), origin, step)
+        filled = _fill_from_nearest(mean, count > 0)
+        # At least two nodes along each axis, so that every position lies between two.
+        padding = [(0, 0)] + [(0, 1 if size == 1 else 0) for size in filled.shape[1:]]
+        return cls(np.pad(filled, padding, mode="edge"), origin, step)
 
     def at(
         self, x: NDArray[np.float64], y: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Zenith and azimuth in degrees at those coordinates, bilinear between the nodes."""
-        rows, cols = self.vectors.shape[1:]
-        r, i = _cell((self.origin[1] - y) / self.step[1], rows)
-        c, j = _cell((x - self.origin[0]) / self.step[0], cols)
-        v, i2, j2 = self.vectors, np.minimum(i + 1, rows - 1), np.minimum(j + 1, cols - 1)
-        top = v[:, i, j] * (1 - c) + v[:, i, j2] * c
-        bottom = v[:, i2, j] * (1 - c) + v[:, i2, j2] * c
-        east, north, up = top * (1 - r) + bottom * r
-        zenith = np.degrees(np.arctan2(np.hypot(east, north), up))
-        return zenith, np.degrees(np.arctan2(east, north)) % 360.0
+        i, r = self._rows(y)
+        j, c = self._cols(x)
+        top = self.vectors[:, i, j] * (1 - c) + self.vectors[:, i, j + 1] * c
+        bottom = self.vectors[:, i + 1, j] * (1 - c) + self.vectors[:, i + 1, j + 1] * c
+        return _angles(top * (1 - r) + bottom * r)
+
+    def on_axes(
+        self, x: NDArray[np.float64], y: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same on all combinations of y (row,) and x (col,), (row, col): one axis after the other."""
+        i, r = self._rows(y)
+        j, c = self._cols(x)
+        lines = self.vectors[:, i] * (1 - r)[:, None] + self.vectors[:, i + 1] * r[:, None]
+        return _angles(lines[..., j] * (1 - c) + lines[..., j + 1] * c)
+
+    def _rows(self, y: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return _cell((self.origin[1] - y) / self.step[1], self.vectors.shape[1])
+
+    def _cols(self, x: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return _cell((x - self.origin[0]) / self.step[0], self.vectors.shape[2])
 
 
-def _cell(position: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _angles(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    east, north, up = vectors
+    zenith = np.degrees(np.arctan2(np.hypot(east, north), up))
+    return zenith, np.degrees(np.arctan2(east, north)) % 360.0
+
+
+def _cell(position: NDArray[np.float64], count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The node before a position, and how far on it lies; beyond the last node the last value goes on."""
     inside = np.clip(position, 0, count - 1)
-    low = np.minimum(np.floor(inside).astype(np.int64), max(count - 2, 0))
-    return inside - low, low
+    low = np.minimum(np.floor(inside).astype(np.int64), count - 2)
+    return low, inside - low
 
 
 def _directions(zenith: NDArray[np.float64], azimuth: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -118,4 +139,7 @@ class AngleGrids:
     def on(self, grid: Grid, window: Window) -> Angles:
         """Angles at the pixel centres of a window."""
         x, y = grid.centres(window)
+        _, b, _, d, _, _ = grid.transform
+        if b == 0 and d == 0:
+            return Angles(*self.sun.on_axes(x[0], y[:, 0]), *self.view.on_axes(x[0], y[:, 0]))
         return Angles(*self.sun.at(x, y), *self.view.at(x, y))

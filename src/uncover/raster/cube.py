@@ -158,7 +158,8 @@ def writing(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SceneError(
-            f"{path} cannot be written ({error.strerror or error}); make room or choose another place, then resume"
+            f"{path} cannot be written ({error.strerror or error}); make room and resume, or write "
+            "somewhere else"
         ) from error
 
 

@@ -174,9 +174,9 @@ class Scene:
             "atmosphere": asdict(self.atmosphere),
             "area": None if self.area is None else [shape.hex() for shape in self.area],
             "sources": [
-                {"file": group.source.name, "bands": list(group.bands), "calibration": asdict(calibration)}
+                {"file": group.source.name, "band": band, "calibration": asdict(calibration)}
                 for group in self.groups
-                for calibration in group.calibrations
+                for band, calibration in zip(group.bands, group.calibrations, strict=True)
             ],
         }
 
