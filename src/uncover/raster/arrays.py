@@ -197,7 +197,8 @@ def _transform(dataset: Any, axes: tuple[Hashable, Hashable]) -> Transform:
             raise SceneError(f"the axis {axis} has no coordinates to tell where its pixels lie; add them")
         values = np.asarray(dataset[axis].values, dtype=np.float64)
         step = (values[-1] - values[0]) / (len(values) - 1)
-        if step == 0 or np.abs(np.diff(values) - step).max() > 1e-3 * abs(step):
+        line = values[0] + step * np.arange(len(values))
+        if step == 0 or np.abs(values - line).max() > 0.01 * abs(step):
             raise SceneError(f"the coordinates of axis {axis} are not evenly spaced; regrid the data first")
         steps.append((float(step), float(values[0] - step / 2)))
     (dy, y), (dx, x) = steps

@@ -118,12 +118,13 @@ def write_cube(
         if not (store / ".zmetadata").exists():
             with writing(path):
                 _create(store, layout)
+        arrays = open_arrays(store, "reflectance", "quality")
         windows = layout.blocks()
         for i, window in enumerate(windows):
             if str(i) not in journal.done:
                 block = produce(window)
                 with writing(path):
-                    _store(store, layout, block, window)
+                    _store(arrays, layout, block, window)
                     journal.add(str(i))
             if progress is not None:
                 progress(i + 1, len(windows))
@@ -197,7 +198,7 @@ def create_array(
     fill: Any = 0,
     **attributes: Any,
 ) -> Any:
-    """An array whose chunks are all written, empty or not, so that a missing one can be told."""
+    """An array of format 2 that GDAL and xarray read."""
     from numcodecs import Blosc
 
     return group.create_array(
@@ -208,7 +209,6 @@ def create_array(
         fill_value=fill,
         compressors=Blosc(cname="zstd", clevel=1, shuffle=Blosc.SHUFFLE),
         attributes={"_ARRAY_DIMENSIONS": axes, **{k: v for k, v in attributes.items() if v != ""}},
-        config={"write_empty_chunks": True},
     )
 
 
@@ -261,15 +261,21 @@ def _coordinates(layout: CubeLayout) -> dict[str, tuple[Any, list[str], dict[str
     return found
 
 
-def _store(store: Path, layout: CubeLayout, block: CubeBlock, window: Window) -> None:
+def open_arrays(store: Path, *names: str) -> dict[str, Any]:
+    """Arrays to write to, whose chunks are written also when they are empty."""
     import zarr
 
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        group = zarr.open_group(str(store), mode="r+", zarr_format=2, use_consolidated=False)
+        return {name: group[name] for name in names}
+
+
+def _store(arrays: dict[str, Any], layout: CubeLayout, block: CubeBlock, window: Window) -> None:
     needed = (layout.realisations, len(layout.bands), *window.shape)
     if block.values.shape != needed or block.quality.shape != window.shape:
         raise SceneError(f"a block of shape {block.values.shape} came for {window}; {needed} is needed")
-    group = zarr.open_group(str(store), mode="r+", zarr_format=2, use_consolidated=False)
-    group["reflectance"][:, :, *window.slices] = block.values
-    group["quality"][window.slices] = block.quality
+    arrays["reflectance"][:, :, *window.slices] = block.values
+    arrays["quality"][window.slices] = block.quality
 
 
 @dataclass(frozen=True)
@@ -307,17 +313,21 @@ class Cube:
         return CubeBlock(window, values, quality)
 
     def _check_chunks(self, window: Window) -> None:
-        """Zarr reads a chunk that is not there as empty: here it is an error."""
         height, width = self.chunk
         for i in range(window.row // height, -(-(window.row + window.height) // height)):
             for j in range(window.col // width, -(-(window.col + window.width) // width)):
-                for file in (f"reflectance/0.0.{i}.{j}", f"quality/{i}.{j}"):
-                    if not (self.path / file).exists():
-                        raise ReadError(f"{self.path} lacks {file}; the cube is damaged, write it again")
+                check_chunks(self.path, f"reflectance/0.0.{i}.{j}", f"quality/{i}.{j}")
 
     def __iter__(self) -> Iterator[CubeBlock]:
         """All blocks, one at a time: enough to accumulate statistics without loading the cube."""
         return (self.read(window) for window in self.blocks())
+
+
+def check_chunks(path: Path, *files: str) -> None:
+    """Zarr reads a chunk that is not there as empty: here it is an error."""
+    for file in files:
+        if not (path / file).exists():
+            raise ReadError(f"{path} lacks {file}; the cube is damaged, write it again")
 
 
 def open_cube(path: str | Path) -> Cube:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from uncover.raster.cube import (
     CHUNK_BYTES,
     Progress,
+    check_chunks,
     create_array,
+    open_arrays,
     open_store,
     put_array,
     unfinished,
@@ -73,6 +75,7 @@ def write_samples(
             if progress is not None:
                 progress(i + 1, len(windows))
         if count == 0:
+            journal.done.clear()  # nothing worth keeping
             raise SceneError(
                 f"no sample came for {path}: no labelled pixel is usable; check labels and masks"
             )
@@ -92,8 +95,6 @@ def vars_of(window: Window) -> list[int]:
 def _append(
     store: Path, block: SampleBlock, at: int, bands: Sequence[str], attributes: Mapping[str, Any]
 ) -> None:
-    import zarr
-
     if len(block) == 0:
         return
     if not np.isfinite(block.values).all() or block.values.shape[2] != len(bands):
@@ -103,9 +104,9 @@ def _append(
     if at == 0:
         shutil.rmtree(store, ignore_errors=True)
         _create(store, block, bands, attributes)
-    group = zarr.open_group(str(store), mode="r+", zarr_format=2)
+    arrays = open_arrays(store, "reflectance", *block.columns)
     for name, values in {"reflectance": block.values, **block.columns}.items():
-        array: Any = group[name]
+        array = arrays[name]
         # Rows beyond `at` are left from a run that was stopped in the middle: they are written over.
         array.resize((at + len(block), *array.shape[1:]))
         array[at:] = values
@@ -151,8 +152,10 @@ class Samples:
 
     def read(self, start: int = 0, stop: int | None = None) -> SampleBlock:
         """Samples from `start` to `stop`."""
-        group = open_store(self.path)
         rows = slice(start, self.count if stop is None else min(stop, self.count))
+        for i in range(start // self.chunk, -(-rows.stop // self.chunk)):
+            check_chunks(self.path, f"reflectance/{i}.0.0", *(f"{name}/{i}" for name in self.columns))
+        group = open_store(self.path)
         return SampleBlock(group["reflectance"][rows], {name: group[name][rows] for name in self.columns})
 
     def __iter__(self) -> Iterator[SampleBlock]:
