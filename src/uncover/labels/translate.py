@@ -16,7 +16,11 @@ _UNKNOWN = 255  # never a label: labels end at 254
 
 @dataclass(frozen=True)
 class Rule:
-    """The source codes that become one target class (0: no label), and the reason."""
+    """The source codes that become one target class (0: no label), and the reason.
+
+    >>> Rule((9, 10), 3, "shrubs below the thresholds of forest").target
+    3
+    """
 
     codes: tuple[int, ...]
     target: int

@@ -63,7 +63,13 @@ def _polygons(path: str, crs: str | None) -> tuple[bytes, ...]:
 
 
 def grid_of(name: str | Path) -> Grid:
-    """Grid of a scene or of any raster: where labels are to lie."""
+    """Grid of a scene or of any raster: where labels are to lie.
+
+    >>> grid_of("nowhere.tif")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
+    """
     text = str(name).rstrip("/").lower()
     if Path(name).is_dir() or text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")):
         return open_scene(name).grid

@@ -48,7 +48,11 @@ class Description:
 
 
 def describe_file(name: str | Path, options: SceneOptions | None = None) -> Description:
-    """Say what a file is and what is in it; `schemes` lists the class schemes, a scheme's name shows it."""
+    """Say what a file is and what is in it; `schemes` lists the class schemes, a scheme's name shows it.
+
+    >>> describe_file("lulucf").facts["classes"]["1"]
+    'forest'
+    """
     text = str(name)
     if text == "schemes":
         return Description("schemes", _shipped())

@@ -20,7 +20,17 @@ Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
 @dataclass(frozen=True)
 class Training:
-    """A fitted model with the record of what it was fitted to."""
+    """A fitted model with the record of what it was fitted to.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
+    >>> _ = path.write_text("B4,class\\n0.03,forest\\n0.02,forest\\n0.11,village\\n0.13,village\\n")
+    >>> print(fit_model([path]).summary())
+    pixels.csv
+      class         drawn        used
+      forest            2           2
+      village           2           2
+    """
 
     model: BayesianQDA
     units: str | None
@@ -51,6 +61,14 @@ def fit_model(
     Reading is block by block, and only blocks that hold a drawn pixel are read; cloud, shadow, snow,
     saturation and nodata are left out. What is kept in memory is the statistics, and the drawn pixels'
     positions.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
+    >>> rows = ["0.03,forest", "0.04,forest", "0.02,forest", "0.11,village", "0.13,village", "0.10,village"]
+    >>> _ = path.write_text("\\n".join(["B4,class", *rows]))
+    >>> training = fit_model([path])
+    >>> training.model.class_count_
+    array([3., 3.])
     """
     options = options or FitOptions()
     opened = open_sources(sources, options)

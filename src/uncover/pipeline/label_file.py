@@ -24,6 +24,14 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
 
     The names go where each reader looks: into a tag of the file, and as GDAL category names into the
     `.aux.xml` file beside it.
+
+    >>> import tempfile
+    >>> from uncover.labels import load_scheme
+    >>> grid = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=2, height=1)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_labels(folder / "labels.tif", np.array([[1, 5]], np.uint8), grid, load_scheme("lulucf"))
+    >>> sorted(path.name for path in folder.iterdir())
+    ['labels.tif', 'labels.tif.aux.xml']
     """
     import rasterio
     import rasterio.shutil

@@ -80,7 +80,11 @@ class RasterLabels:
 
 @dataclass(frozen=True)
 class VectorLabels:
-    """Labels from the features of a vector file."""
+    """Labels from the features of a vector file.
+
+    >>> VectorLabels("fields.gpkg", field="class").name
+    'fields.gpkg'
+    """
 
     path: str
     field: str
@@ -126,6 +130,11 @@ def open_labels(name: str | Path, scheme: str | None = None, class_field: str | 
     """Labels of a file: a vector file by its field, a raster by `scheme` or by the scheme it carries.
 
     Without either, the codes 1 to 254 of a raster are classes of their own, called by their numbers.
+
+    >>> open_labels("fields.gpkg")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: fields.gpkg is a vector file: say with --class-field ...
     """
     translation = None if scheme is None else load_translation(scheme)
     if str(name).lower().endswith(VECTOR_SUFFIXES):

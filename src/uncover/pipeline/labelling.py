@@ -31,7 +31,11 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The share of labels kept for testing, and what stays together: pixels, polygons or square blocks."""
+    """The share of labels kept for testing, and what stays together: pixels, polygons or square blocks.
+
+    >>> HoldOut(share=0.3, by="block", block=500).by
+    'block'
+    """
 
     share: float = 0.2
     by: SplitBy = "block"
@@ -64,6 +68,9 @@ class LabelOptions:
         Bounding box or polygons that the labels are cut to.
     seed
         Decides which pixels the spacing and the split take.
+
+    >>> LabelOptions(scheme="ukceh-lulucf", criteria=Criteria(purity=0.9)).criteria.threshold
+    0.95
     """
 
     scheme: str | None = None
@@ -78,7 +85,14 @@ class LabelOptions:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels on a grid: what passed the criteria, what the codes mean, what was removed."""
+    """Labels on a grid: what passed the criteria, what the codes mean, what was removed.
+
+    >>> codes = np.array([[1, 0]], np.uint8)
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=2, height=1)
+    >>> labels = Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes))
+    >>> labels.scheme.counts(labels.codes)
+    {'wheat': 1}
+    """
 
     codes: NDArray[np.uint8]  # (row, col), 0 is no label
     grid: Grid
@@ -105,6 +119,15 @@ def collect_labels(
 
     Maps are rasters (`FILE` or `FILE:BAND`) or vector files; `probabilities` go with them one by one. Reading
     is block by block: memory holds one byte per pixel of the result and a few blocks.
+
+    >>> import tempfile
+    >>> from uncover.labels import load_scheme
+    >>> grid = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=3, height=1)
+    >>> maps = [f"{tempfile.mkdtemp()}/lcm{year}.tif" for year in (2019, 2020)]
+    >>> write_labels(maps[0], np.array([[1, 3, 4]], np.uint8), grid, load_scheme("ukceh"))
+    >>> write_labels(maps[1], np.array([[2, 3, 3]], np.uint8), grid, load_scheme("ukceh"))
+    >>> collect_labels(maps, options=LabelOptions(scheme="ukceh-lulucf")).codes
+    array([[1, 2, 0]], dtype=uint8)
     """
     options = options or LabelOptions()
     sources = [open_labels(name, options.scheme, options.class_field) for name in maps]
@@ -122,7 +145,15 @@ def collect_labels(
 
 
 def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Labels]:
-    """Labels for training and labels for testing; polygons and blocks go to one side as a whole."""
+    """Labels for training and labels for testing; polygons and blocks go to one side as a whole.
+
+    >>> codes = np.ones((4, 4), np.uint8)
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=4, height=4)
+    >>> labels = Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes))
+    >>> train, test = hold_out(labels, HoldOut(share=0.25, by="block", block=20))
+    >>> int(train.codes.sum()), int(test.codes.sum())
+    (12, 4)
+    """
     rng = stream(seed, "hold out", how.by)
     if how.by == "polygon" and labels.regions is None:
         raise ValueError("labels from rasters have no polygons to split by; split by block or by pixel")

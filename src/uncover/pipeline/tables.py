@@ -28,7 +28,12 @@ _BAND = re.compile(r"[Bb]\d{1,2}[Aa]?")
 
 @dataclass(frozen=True)
 class SampleTable:
-    """Labelled samples: values (sample, band) or (sample, realisation, band), and what goes with each."""
+    """Labelled samples: values (sample, band) or (sample, realisation, band), and what goes with each.
+
+    >>> table = SampleTable("pixels.csv", np.zeros((2, 3)), np.array(["a", "b"]), ("B02", "B03", "B04"))
+    >>> len(table), table.realisations, table.select(["B04", "B02"]).values.shape
+    (2, 1, (2, 2))
+    """
 
     name: str
     values: NDArray[np.float64]
@@ -76,6 +81,12 @@ def read_table(
     those called like Sentinel-2 bands (B2, B8A); else all columns of numbers that are not called date, group,
     realisation, sample, id or like coordinates. With a column `realisation`, rows of one `sample` (and date)
     belong together; without a column `sample`, the i-th rows of all realisations do.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
+    >>> _ = path.write_text("B2,B8A,class\\n0.03,0.4,forest\\n0.08,0.2,village\\n")
+    >>> read_table(path).bands
+    ('B02', 'B8A')
     """
     frame = _read(Path(path))
     name = Path(path).name

@@ -49,6 +49,9 @@ class FitOptions:
         As in `BayesianQDA`.
     seed
         Decides the draw.
+
+    >>> FitOptions(draw=Draw(fraction=0.1)).realisations
+    'pooled'
     """
 
     labels: str | Path | None = None
