@@ -189,6 +189,9 @@ def labels(
     """
     from uncover import pipeline
 
+    for goal in (out, test_out, report):
+        if goal is not None:
+            pipeline.check_goal(goal)
     options = pipeline.LabelOptions(
         scheme=given["scheme"],
         class_field=given["class_field"],
@@ -264,6 +267,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     """
     from uncover import pipeline
 
+    pipeline.check_goal(out)
     options = pipeline.FitOptions(
         labels=label_file,
         class_field=given["class_field"],

@@ -1,6 +1,7 @@
 """Laws of collecting labels from files: what arrays give, on any grid, in any blocks, whole or not at all."""
 
 import json
+import os
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -373,3 +374,36 @@ def test_as_a_program_it_prints_one_line_and_no_traceback(tmp_path):
     assert result.returncode == 1
     assert result.stderr.splitlines() == ["Error: nowhere.tif does not exist; check the path"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_shows_on_a_terminal(years, tmp_path):
+    """The same command with its error stream on a terminal: a bar that reaches 100 %."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "uncover.cli", *map(str, arguments(years))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path) as program:
+        program.communicate()
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    os.close(ours)
+    assert program.returncode == 0
+    assert b"labels" in shown and b"100%" in shown
+
+
+def test_a_second_output_that_cannot_be_written_is_found_before_the_first_is(refused, years):
+    line = refused(*arguments(years, "--test-out", "test.tif", "--report", "nowhere/report.json"))
+    assert "nowhere/report.json cannot be written" in line
+
+
+def test_a_vector_file_that_has_changed_is_read_again(tmp_path):
+    box = (500000, 5699800, 500200, 5700000)
+    options = LabelOptions(class_field="class", like=GRID)
+    one = collect_labels([polygons(tmp_path / "f.gpkg", [box], ["wheat"])], options=options)
+    (tmp_path / "f.gpkg").unlink()
+    two = collect_labels([polygons(tmp_path / "f.gpkg", [box], ["wood"])], options=options)
+    assert (one.scheme.names, two.scheme.names) == (("wheat",), ("wood",))

@@ -60,16 +60,16 @@ def draw(labels: Labels, how: Draw, rng: np.random.Generator) -> Mask:
     >>> np.bincount(labels[taken])
     array([ 0, 18,  2])
     """
+    labelled: Mask = labels != 0
+    if not labelled.any():
+        raise ValueError("no pixel is labelled, so there is nothing to draw a training set from")
+    if how.fraction is None and how.count is None:
+        return labelled
     flat = labels.ravel()
     at = np.flatnonzero(flat)
-    if at.size == 0:
-        raise ValueError("no pixel is labelled, so there is nothing to draw a training set from")
+    queue = np.argsort(_places(flat[at], how.allocation, rng), kind="stable")
     taken = np.zeros(flat.size, bool)
-    if how.fraction is None and how.count is None:
-        taken[at] = True
-    else:
-        queue = np.argsort(_places(flat[at], how.allocation, rng), kind="stable")
-        taken[at[queue[: how.size_of(at.size)]]] = True
+    taken[at[queue[: how.size_of(at.size)]]] = True
     return taken.reshape(labels.shape)
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.areas import grid_of as grid_of
     from uncover.pipeline.describing import Description as Description
     from uncover.pipeline.describing import describe_file as describe_file
+    from uncover.pipeline.files import check_goal as check_goal
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
     from uncover.pipeline.fitting import Training as Training
     from uncover.pipeline.fitting import fit_model as fit_model
@@ -40,6 +41,7 @@ _HOME = {
     "SampleTable": "uncover.pipeline.tables",
     "SceneOptions": "uncover.raster.options",
     "Training": "uncover.pipeline.fitting",
+    "check_goal": "uncover.pipeline.files",
     "collect_labels": "uncover.pipeline.labelling",
     "describe_file": "uncover.pipeline.describing",
     "fit_model": "uncover.pipeline.fitting",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ class Area:
     """The part of a grid that is wanted: all of it, a box (longitude and latitude by default), or polygons.
 
     >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=100, height=100)
-    >>> Area(bbox=(300000, 4999900, 300040, 5000000), bbox_crs="EPSG:32633").cut(grid).shape
+    >>> Area(bbox=(300000, 4999900, 300040, 5000000), bbox_crs="EPSG:32633").of(grid).grid.shape
     (10, 4)
     """
 
@@ -32,34 +31,35 @@ class Area:
     bbox_crs: str = "EPSG:4326"
     aoi: str | Path | None = None
 
-    def cut(self, grid: Grid) -> Grid:
-        """The smallest part of the grid that covers the area."""
+    def of(self, grid: Grid) -> Part:
+        """The smallest part of the grid that covers the area, and the polygons on it."""
         if self.bbox is not None:
             grid = grid.crop(window_of(grid, self.bbox, self.bbox_crs))
-        if self.aoi is not None:
-            import shapely
-
-            shapes = [shapely.from_wkb(shape) for shape in _polygons(str(self.aoi), grid.crs)]
-            left, bottom, right, top = (float(v) for v in shapely.total_bounds(shapes))
-            grid = grid.crop(window_of(grid, (left, bottom, right, top)))
-        return grid
-
-    def inside(self, grid: Grid, window: Window) -> NDArray[np.bool_] | None:
-        """Pixels of a window inside the polygons; None where there are no polygons to be inside of."""
         if self.aoi is None:
+            return Part(grid)
+        import shapely
+
+        shapes = [feature.shape for feature in read_features(self.aoi, grid.crs)]
+        polygons = [shape for shape in shapes if "Polygon" in shape.geom_type]
+        if not polygons:
+            raise SceneError(f"{self.aoi} holds no polygon; an area of interest needs one")
+        left, bottom, right, top = (float(v) for v in shapely.total_bounds(polygons))
+        window = window_of(grid, (left, bottom, right, top))
+        return Part(grid.crop(window), tuple(shapely.to_wkb(polygon) for polygon in polygons))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a grid, and the polygons (WKB, in its CRS) outside of which nothing is wanted."""
+
+    grid: Grid
+    polygons: tuple[bytes, ...] | None = None
+
+    def inside(self, window: Window) -> NDArray[np.bool_] | None:
+        """Pixels of a window of `grid` inside the polygons; None where there are no polygons."""
+        if self.polygons is None:
             return None
-        return inside_polygons(list(_polygons(str(self.aoi), grid.crs)), grid, window)
-
-
-@lru_cache(maxsize=4)
-def _polygons(path: str, crs: str | None) -> tuple[bytes, ...]:
-    import shapely
-
-    shapes = [feature.shape for feature in read_features(path, crs)]
-    polygons = tuple(shapely.to_wkb(shape) for shape in shapes if "Polygon" in shape.geom_type)
-    if not polygons:
-        raise SceneError(f"{path} holds no polygon; an area of interest needs one")
-    return polygons
+        return inside_polygons(list(self.polygons), self.grid, window)
 
 
 def grid_of(name: str | Path) -> Grid:

@@ -9,6 +9,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def check_goal(out: str | Path) -> Path:
+    """The path, if a file can be written there: found out before the work, not after it.
+
+    >>> check_goal("nowhere/model.uncover")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere/model.uncover cannot be written: there is no folder nowhere; make it first
+    """
+    goal = Path(out)
+    if not goal.parent.is_dir():
+        raise ValueError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
+    if goal.is_dir():
+        raise ValueError(f"{goal} is a folder; name a file to write")
+    if not os.access(goal.parent, os.W_OK):
+        raise ValueError(f"{goal} cannot be written: the folder {goal.parent} is write-protected")
+    return goal
+
+
 @contextmanager
 def whole_or_nothing(out: str | Path) -> Iterator[Path]:
     """A path to write to; what was written there takes its place when the block ends well.
@@ -22,11 +40,7 @@ def whole_or_nothing(out: str | Path) -> Iterator[Path]:
     ...     sorted(p.name for p in Path(folder).iterdir())
     ['a.txt']
     """
-    goal = Path(out)
-    if not goal.parent.is_dir():
-        raise ValueError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
-    if goal.is_dir():
-        raise ValueError(f"{goal} is a folder; name a file to write")
+    goal = check_goal(out)
     with tempfile.TemporaryDirectory(prefix=f".{goal.name}.", suffix=".partial", dir=goal.parent) as folder:
         yield Path(folder) / goal.name
         made = sorted(Path(folder).iterdir(), key=lambda path: path.name == goal.name)

@@ -13,7 +13,7 @@ import numpy as np
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
-from uncover.pipeline.training_sources import Batch, FitOptions, Pixels, SampleCubeRows, Source, open_sources
+from uncover.pipeline.training_sources import Batch, FitOptions, Source, open_sources
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
@@ -160,7 +160,7 @@ def _check_used(sources: Sequence[Source], used: list[dict[str, int]], classes: 
 
 def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: FitOptions) -> dict[str, Any]:
     """What the model was fitted to: names and counts; no path, no clock."""
-    schemes = [source.scheme.as_dict() for source in sources if isinstance(source, Pixels | SampleCubeRows)]
+    schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
     return {
         "sources": [
             {"name": source.name, "drawn": source.drawn, "used": {k: v for k, v in counts.items() if v}}

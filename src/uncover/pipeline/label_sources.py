@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -18,13 +18,15 @@ from uncover.pipeline.layers import Layer
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Burned, burn_vector, read_features
+from uncover.raster.vectors import burn_vector, read_features
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
 
+NUMBERED = "codes"  # name of the scheme of nameless codes
+
 
 class LabelSource(Protocol):
-    """Anything that gives labels of one scheme for a window of a grid."""
+    """Labels of one scheme, not yet on a grid."""
 
     @property
     def scheme(self) -> Scheme:
@@ -34,13 +36,17 @@ class LabelSource(Protocol):
     def name(self) -> str:
         """What to call it in a message."""
 
-    def check(self, grid: Grid) -> None:
-        """Raise where it has nothing to say about the grid."""
+    def on(self, grid: Grid) -> LabelsOnGrid:
+        """The labels on a grid; an error where it has nothing to say about the grid."""
 
-    def labels(self, grid: Grid, window: Window, cache: TileCache) -> NDArray[np.uint8]:
-        """Codes of `scheme` in a window, 0 where there is no label; (row, col)."""
 
-    def regions(self, grid: Grid, window: Window) -> NDArray[np.int32] | None:
+class LabelsOnGrid(Protocol):
+    """Labels for windows of one grid."""
+
+    def labels(self, window: Window, cache: TileCache) -> NDArray[np.uint8]:
+        """Codes in a window, 0 where there is no label; (row, col)."""
+
+    def regions(self, window: Window) -> NDArray[np.int32] | None:
         """Numbers of the polygons in a window, None where there are none."""
 
 
@@ -61,69 +67,79 @@ class RasterLabels:
         """The file's name."""
         return self.layer.name
 
-    def check(self, grid: Grid) -> None:
-        """Raise where the raster lies elsewhere."""
+    def on(self, grid: Grid) -> RasterOnGrid:
+        """The raster by nearest neighbour on a grid that it overlaps."""
         self.layer.check_overlap(grid)
+        return RasterOnGrid(self, grid)
 
-    def labels(self, grid: Grid, window: Window, cache: TileCache) -> NDArray[np.uint8]:
+
+@dataclass(frozen=True)
+class RasterOnGrid:
+    """A class raster seen on another grid, read window by window."""
+
+    source: RasterLabels
+    grid: Grid
+
+    def labels(self, window: Window, cache: TileCache) -> NDArray[np.uint8]:
         """Translated codes by nearest neighbour."""
-        values, known = self.layer.read(grid, window, cache)
-        codes = np.where(known, values, np.zeros((), values.dtype))
-        labels = self.translation(codes, self.name)
+        values, known = self.source.layer.read(self.grid, window, cache)
+        labels = self.source.translation(
+            np.where(known, values, np.zeros((), values.dtype)), self.source.name
+        )
         labels[~known] = 0
         return labels
 
-    def regions(self, grid: Grid, window: Window) -> NDArray[np.int32] | None:
+    def regions(self, window: Window) -> NDArray[np.int32] | None:
         """None: a raster does not know its parcels."""
         return None
 
 
 @dataclass(frozen=True)
 class VectorLabels:
-    """Labels from the features of a vector file.
-
-    >>> VectorLabels("fields.gpkg", field="class").name
-    'fields.gpkg'
-    """
+    """Labels from the features of a vector file."""
 
     path: str
     field: str
-    translation: Translation | None = None
-    all_touched: bool = False
+    scheme: Scheme
+    codes: Mapping[str, int]  # label of each value of the field
 
-    @property
-    def scheme(self) -> Scheme:
-        """What the labels mean: the target of the translation, or the values of the field themselves."""
-        return self._classes()[0]
+    @classmethod
+    def open(cls, path: str, field: str, translation: Translation | None = None) -> VectorLabels:
+        """Values of the field translated, or taken as classes themselves."""
+        values = _values(path, field)
+        if translation is not None:
+            return cls(path, field, translation.target, {v: translation.of_name(v) for v in values})
+        scheme = _scheme_of_values(values, f"field {field!r} of {path}")
+        return cls(path, field, scheme, {v: scheme.code_of(v) for v in values})
 
     @property
     def name(self) -> str:
         """The file's name."""
         return self.path
 
-    def check(self, grid: Grid) -> None:
-        """Raise where no feature covers a pixel of the grid."""
-        _burnt(self, grid)
-
-    def labels(self, grid: Grid, window: Window, cache: TileCache) -> NDArray[np.uint8]:
-        """Codes of the features, by pixel centre."""
-        burnt = _burnt(self, grid)
+    def on(self, grid: Grid) -> VectorOnGrid:
+        """Features by pixel centre; an error where none covers a pixel."""
+        burnt = burn_vector(self.path, grid, self.field)
         codes = np.zeros(max(burnt.names) + 1, np.uint8)
         for code, name in burnt.names.items():
-            codes[code] = self._classes()[1][name]
-        return codes[burnt.code[window.slices]]
+            codes[code] = self.codes[name]
+        return VectorOnGrid(codes[burnt.code], burnt.feature)
 
-    def regions(self, grid: Grid, window: Window) -> NDArray[np.int32] | None:
-        """Numbers of the features."""
-        return _burnt(self, grid).feature[window.slices]
 
-    def _classes(self) -> tuple[Scheme, dict[str, int]]:
-        """The scheme, and the label that each value of the field stands for."""
-        values = _values(self.path, self.field)
-        if self.translation is not None:
-            return self.translation.target, {v: self.translation.of_name(v) for v in values}
-        scheme = _scheme_of_values(values, f"field {self.field!r} of {self.path}")
-        return scheme, {v: scheme.code_of(v) for v in values}
+@dataclass(frozen=True)
+class VectorOnGrid:
+    """Features burnt onto a grid: their labels and their numbers."""
+
+    codes: NDArray[np.uint8]  # (row, col)
+    features: NDArray[np.int32]  # (row, col)
+
+    def labels(self, window: Window, cache: TileCache) -> NDArray[np.uint8]:
+        """Codes of the features in a window."""
+        return self.codes[window.slices]
+
+    def regions(self, window: Window) -> NDArray[np.int32] | None:
+        """Numbers of the features in a window."""
+        return self.features[window.slices]
 
 
 def open_labels(name: str | Path, scheme: str | None = None, class_field: str | None = None) -> LabelSource:
@@ -142,7 +158,7 @@ def open_labels(name: str | Path, scheme: str | None = None, class_field: str | 
             raise SceneError(
                 f"{name} is a vector file: say with --class-field which of its fields holds the class"
             )
-        return VectorLabels(str(name), class_field, translation)
+        return VectorLabels.open(str(name), class_field, translation)
     layer = Layer.open(name)
     own = scheme_in(layer.info)
     if translation is None and own is not None:
@@ -157,7 +173,7 @@ def numbered_scheme(codes: tuple[int, ...] = tuple(range(1, HIGHEST_LABEL + 1)))
     ('class 3',)
     """
     colours = distinct(HIGHEST_LABEL)
-    return Scheme("codes", tuple(LandClass(c, f"class {c}", colours[c - 1]) for c in codes))
+    return Scheme(NUMBERED, tuple(LandClass(c, f"class {c}", colours[c - 1]) for c in codes))
 
 
 def _scheme_of_values(values: list[str], what: str) -> Scheme:
@@ -168,7 +184,7 @@ def _scheme_of_values(values: list[str], what: str) -> Scheme:
                 f"{what} holds {codes[-1]}; without --scheme class codes go from 1 to {HIGHEST_LABEL}"
             )
         colours = distinct(len(codes))
-        return Scheme("codes", tuple(LandClass(c, str(c), h) for c, h in zip(codes, colours, strict=True)))
+        return Scheme("values", tuple(LandClass(c, str(c), h) for c, h in zip(codes, colours, strict=True)))
     if len(values) > HIGHEST_LABEL:
         raise SceneError(
             f"{what} holds {len(values)} different values; at most {HIGHEST_LABEL} classes are possible"
@@ -176,15 +192,9 @@ def _scheme_of_values(values: list[str], what: str) -> Scheme:
     return Scheme.of_names(values)
 
 
-@lru_cache(maxsize=16)
 def _values(path: str, field: str) -> list[str]:
     """The different values of a field, sorted, as text; whole numbers without a decimal point."""
     found = {feature.values[0] for feature in read_features(path, None, (field,))}
     if all(isinstance(v, int | float | np.number) and v == v and v == int(v) for v in found):
         return [str(v) for v in sorted({int(v) for v in found})]
     return sorted({str(v) for v in found})
-
-
-@lru_cache(maxsize=4)
-def _burnt(source: VectorLabels, grid: Grid) -> Burned:
-    return burn_vector(source.path, grid, source.field, all_touched=source.all_touched)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split
-from uncover.pipeline.areas import Area
+from uncover.pipeline.areas import Area, Part
 from uncover.pipeline.label_file import write_labels
-from uncover.pipeline.label_sources import LabelSource, RasterLabels, open_labels
+from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
 from uncover.pipeline.layers import Layer
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -133,12 +133,13 @@ def collect_labels(
     sources = [open_labels(name, options.scheme, options.class_field) for name in maps]
     sure = [Layer.open(name) for name in probabilities]
     _check_counts(sources, sure)
-    grid = options.area.cut(options.like or _grid_of(sources))
-    for source in sources:
-        source.check(grid)
+    part = options.area.of(options.like or _grid_of(sources))
+    stack = _Stack([source.on(part.grid) for source in sources], sure, part, options)
     for layer in sure:
-        layer.check_overlap(grid)
-    labels = _screen_blocks(sources, sure, grid, options, progress)
+        layer.check_overlap(part.grid)
+    codes, report = _screen_blocks(stack, progress)
+    scheme = _used_scheme(sources[-1].scheme, report)
+    labels = Labels(codes, part.grid, scheme, report, stack.years[-1].regions(part.grid.window))
     if not labels.codes.any():
         raise ValueError(_nothing_left(labels))
     return _thin(labels, options) if options.spacing > 0 else labels
@@ -197,54 +198,56 @@ def _grid_of(sources: Sequence[LabelSource]) -> Grid:
     )
 
 
-def _screen_blocks(
-    sources: Sequence[LabelSource],
-    sure: Sequence[Layer],
-    grid: Grid,
-    options: LabelOptions,
-    progress: Progress | None,
-) -> Labels:
+@dataclass(frozen=True)
+class _Stack:
+    """All that goes into the labels, on one grid."""
+
+    years: Sequence[LabelsOnGrid]
+    sure: Sequence[Layer]
+    part: Part
+    options: LabelOptions
+    cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
+
+    def screen(self, window: Window) -> Screened:
+        """Labels of a window that meet the criteria."""
+        grid, criteria = self.part.grid, self.options.criteria
+        wide = _grown(window, criteria.margin) & grid.window
+        years = [year.labels(wide, self.cache) for year in self.years]
+        inside = self.part.inside(wide)
+        if inside is not None:
+            years = [np.where(inside, year, np.uint8(0)) for year in years]
+        read = [_probability(layer, grid, wide, self.options, self.cache) for layer in self.sure]
+        return screen(
+            years,
+            [values for values, _ in read],
+            criteria,
+            scales=[scale for _, scale in read],
+            regions=self.years[-1].regions(wide),
+            core=window.shifted(-wide.row, -wide.col).slices,
+        )
+
+
+def _screen_blocks(stack: _Stack, progress: Progress | None) -> tuple[NDArray[np.uint8], Report]:
+    grid = stack.part.grid
     codes = np.zeros(grid.shape, np.uint8)
-    cache = TileCache(_CACHE_BYTES)
     reports = []
     done = 0
     for window in grid.blocks(_BLOCK):
-        passed = _screen_block(sources, sure, grid, window, options, cache)
+        passed = stack.screen(window)
         codes[window.slices] = passed.labels
         reports.append(passed.report)
         done += window.pixels
         if progress is not None:
             progress(done, grid.window.pixels)
-    scheme = sources[-1].scheme
-    if scheme.name == "codes":
-        present = [c for c in scheme.classes if any(r.left[0, c.code] for r in reports)]
-        scheme = Scheme("codes", tuple(present or scheme.classes[:1]))
-    return Labels(codes, grid, scheme, reduce(add, reports), sources[-1].regions(grid, grid.window))
+    return codes, reduce(add, reports)
 
 
-def _screen_block(
-    sources: Sequence[LabelSource],
-    sure: Sequence[Layer],
-    grid: Grid,
-    window: Window,
-    options: LabelOptions,
-    cache: TileCache,
-) -> Screened:
-    wide = _grown(window, options.criteria.margin) & grid.window
-    core = window.shifted(-wide.row, -wide.col).slices
-    years = [source.labels(grid, wide, cache) for source in sources]
-    inside = options.area.inside(grid, wide)
-    if inside is not None:
-        years = [np.where(inside, year, np.uint8(0)) for year in years]
-    read = [_probability(layer, grid, wide, options, cache) for layer in sure]
-    return screen(
-        years,
-        [values for values, _ in read],
-        options.criteria,
-        scales=[scale for _, scale in read],
-        regions=sources[-1].regions(grid, wide),
-        core=core,
-    )
+def _used_scheme(scheme: Scheme, report: Report) -> Scheme:
+    """The scheme itself; of nameless codes those that were found."""
+    if scheme.name != NUMBERED:
+        return scheme
+    present = tuple(c for c in scheme.classes if report.left[0, c.code])
+    return Scheme(NUMBERED, present or scheme.classes[:1])
 
 
 def _probability(

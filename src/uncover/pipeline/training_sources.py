@@ -89,6 +89,10 @@ class Source(Protocol):
         """Units of the values."""
 
     @property
+    def scheme(self) -> Scheme | None:
+        """What the classes mean, where that is known."""
+
+    @property
     def drawn(self) -> dict[str, int]:
         """How many samples of each class were drawn, before clouds take theirs."""
 
@@ -179,11 +183,11 @@ class Pixels:
     def of(cls, raster: Raster, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
         """Labels on the raster's grid, and the draw among them."""
         grid = raster.grid
-        labels.check(grid)
+        here = labels.on(grid)
         codes = np.zeros(grid.shape, np.uint8)
         cache = TileCache(_CACHE_BYTES)
         for window in grid.blocks(_BLOCK):
-            codes[window.slices] = labels.labels(grid, window, cache)
+            codes[window.slices] = here.labels(window, cache)
         if isinstance(raster, Cube):
             _blank_outside(codes, grid, options.scene)
         if not codes.any():
@@ -230,13 +234,12 @@ class Pixels:
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
     """Take away labels outside the area of interest; scenes are cut to it when they are opened."""
-    area = Area(options.bbox, options.bbox_crs, options.aoi)
-    row, col = area.cut(grid).offset_in(grid)
-    kept = Window(row, col, *area.cut(grid).shape)
+    part = Area(options.bbox, options.bbox_crs, options.aoi).of(grid)
+    window = Window(*part.grid.offset_in(grid), *part.grid.shape)
+    polygons = part.inside(part.grid.window)
     inside = np.zeros(grid.shape, bool)
-    inside[kept.slices] = True
-    polygons = area.inside(grid, grid.window)
-    codes[~(inside if polygons is None else inside & polygons)] = 0
+    inside[window.slices] = True if polygons is None else polygons
+    codes[~inside] = 0
 
 
 @dataclass(frozen=True)
@@ -244,13 +247,15 @@ class TableRows:
     """The drawn samples of a table."""
 
     table: SampleTable
+    scheme: Scheme | None = None
 
     @classmethod
     def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
         """Classes translated where a scheme is given, and the draw among the samples."""
-        classes = table.classes
+        classes, scheme = table.classes, None
         if options.scheme is not None:
             translation = load_translation(options.scheme)
+            scheme = translation.target
             names = {c.code: c.name for c in translation.target.classes} | {0: ""}
             found, inverse = np.unique(classes, return_inverse=True)
             classes = np.array([names[translation.of_name(str(f))] for f in found])[inverse.ravel()]
@@ -260,9 +265,8 @@ class TableRows:
             raise ValueError(f"{table.name} has {known.size} classes; at most 254 are possible")
         labels[classes == ""] = 0
         taken = draw(labels, options.draw, stream(options.seed, "draw"))
-        return cls(
-            replace(table, values=table.values[taken], classes=classes[taken], dates=None, groups=None)
-        )
+        drawn = replace(table, values=table.values[taken], classes=classes[taken], dates=None, groups=None)
+        return cls(drawn, scheme)
 
     @property
     def name(self) -> str:
