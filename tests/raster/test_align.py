@@ -18,7 +18,8 @@ def label_raster(path, crs, origin, metres, side=400, nodata=0, bands=2):
     values = np.random.default_rng(0).integers(0, 22, (bands, side, side)).astype(np.uint8)
     with rasterio.open(
         path, "w", driver="GTiff", count=bands, width=side, height=side, dtype="uint8", crs=crs,
-        nodata=nodata, transform=from_origin(*origin, metres, metres), tiled=True, blockxsize=64, blockysize=64,
+        nodata=nodata, transform=from_origin(*origin, metres, metres), tiled=True,
+        blockxsize=64, blockysize=64,
     ) as dataset:  # fmt: skip
         dataset.write(values)
     return path, values

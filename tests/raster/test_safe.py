@@ -75,6 +75,28 @@ def test_a_zip_is_the_folder(own_product, product):
     assert scene.sensing_time is not None
 
 
+def test_the_long_names_of_the_first_years(own_product):
+    tree = own_product("L1C_03.01")
+    now = open_scene(tree.path).read()
+    x, y = tree.origin
+    box = [(x, y), (x + 100, y), (x + 100, y - 50), (x, y - 50), (x, y)]
+    long = "SGS__20160905T073438_A006291_T53HMA"
+    tree.write_gml(f"S2A_OPER_MSK_CLOUDS_{long}_B00_MSIL1C.gml", ("OPAQUE", box))
+    tree.write_gml(f"S2A_OPER_MSK_NODATA_{long}_B12_MSIL1C.gml", ("QT_NODATA_PIXELS", box))
+    granule = tree.path / "GRANULE" / f"S2A_OPER_MSI_L1C_TL_{long}_N02.04"
+    (tree.path / "GRANULE" / tree.granule).rename(granule)
+    (granule / "MTD_TL.xml").rename(granule / f"S2A_OPER_MTD_L1C_TL_{long}.xml")
+    for image in (granule / "IMG_DATA").iterdir():
+        image.rename(image.with_name(f"S2A_OPER_MSI_L1C_TL_{long}_{image.stem[-3:]}.jp2"))
+    product = "S2A_OPER_MTD_SAFL1C_PDMC_20160905T104813_R002_V20160905T005712_20160905T010424.xml"
+    (tree.path / "MTD_MSIL1C.xml").rename(tree.path / product)
+    then = open_scene(tree.path).read()
+    clear = then.quality == 0
+    np.testing.assert_array_equal(then.reflectance[:, clear], now.reflectance[:, clear])
+    assert (then.quality[:5, :10] == Quality.CLOUD | Quality.PARTIAL).all()
+    assert (~clear).sum() == 50
+
+
 def test_identity_is_the_datatake_and_not_the_path(own_product, made_products, tmp_path):
     scene = open_scene(made_products("L2A_05.09").path)
     assert scene.identity == "GS2A_20230625T234621_041826_N05.09"

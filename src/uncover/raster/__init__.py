@@ -15,7 +15,7 @@ from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
-from uncover.raster.scene import Atmosphere, Block, Scene
+from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
 from uncover.raster.vectors import Burned, burn_vector
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "open_cube",
     "open_samples",
     "open_scene",
+    "scene_from_array",
     "split_band",
     "window_of",
     "write_cube",

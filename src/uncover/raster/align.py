@@ -57,6 +57,11 @@ def align_raster(name: str | Path, grid: Grid, window: Window | None = None) -> 
     """Values of `FILE` or `FILE:band` at the pixel centres of a window of a grid (all of it by default).
 
     Nearest neighbour: a value is never mixed with another, and does not depend on the window.
+
+    >>> align_raster("nowhere.tif:2", Grid("EPSG:32630", (10, 0, 0, 0, -10, 0), 2, 2))
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
     """
     path, band = split_band(name)
     info = describe(path)

@@ -113,6 +113,15 @@ def write_cube(
 
     The cube grows in `PATH.partial` and gets its name when it is complete. A run that was stopped goes on
     with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same.
+
+    >>> import tempfile
+    >>> layout = CubeLayout(Grid(None, (1, 0, 0, 0, -1, 0), 3, 2), ("B02", "B03"), realisations=5)
+    >>> def produce(window):
+    ...     values = np.zeros((5, 2, *window.shape), np.float32)
+    ...     return CubeBlock(window, values, np.zeros(window.shape, np.uint16))
+    >>> cube = write_cube(tempfile.mkdtemp() + "/cube.zarr", layout, produce)
+    >>> [block.samples().shape for block in cube]
+    [(6, 5, 2)]
     """
     with unfinished(path, layout.key(inputs or {}), resume) as (store, journal):
         if not (store / ".zmetadata").exists():
@@ -280,7 +289,10 @@ def _store(arrays: dict[str, Any], layout: CubeLayout, block: CubeBlock, window:
 
 @dataclass(frozen=True)
 class Cube:
-    """A finished cube: what it holds, and its blocks. `open_cube` makes it."""
+    """A finished cube: what it holds, and its blocks. `write_cube` and `open_cube` make it.
+
+    Iterating gives one block after the other: enough to accumulate statistics without loading the cube.
+    """
 
     path: Path
     grid: Grid
@@ -319,7 +331,7 @@ class Cube:
                 check_chunks(self.path, f"reflectance/0.0.{i}.{j}", f"quality/{i}.{j}")
 
     def __iter__(self) -> Iterator[CubeBlock]:
-        """All blocks, one at a time: enough to accumulate statistics without loading the cube."""
+        """All blocks, one at a time."""
         return (self.read(window) for window in self.blocks())
 
 

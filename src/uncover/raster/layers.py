@@ -60,6 +60,19 @@ class PlaneMask:
 
 
 @dataclass(frozen=True)
+class PlaneBits:
+    """A layer whose numbers are quality bits already."""
+
+    source: Source
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """The bits; none where the layer does not reach."""
+        how = Resampler.between(grid, window, self.source.grid, "nearest", self.source.name)
+        bits: Flags = how.nearest(self.source.read(how.needed, cache)[0]) * how.inside.astype(np.uint16)
+        return bits
+
+
+@dataclass(frozen=True)
 class PolygonMask:
     """Polygons that set bits, such as the GML masks of older products; (WKB, bits) in the scene's CRS."""
 

@@ -58,6 +58,12 @@ def write_samples(
     """Write a sample cube window by window; `produce` makes the samples of a window, possibly none.
 
     Windows, bands and `inputs` decide whether a stopped run can be resumed. Columns hold numbers.
+
+    >>> import tempfile
+    >>> block = SampleBlock(np.zeros((3, 2, 1), np.float32), {"label": np.array([1, 1, 2])})
+    >>> path = tempfile.mkdtemp() + "/samples.zarr"
+    >>> write_samples(path, ("B02",), [Window(0, 0, 1, 3)], lambda window: block).count
+    3
     """
     facts = {"bands": list(bands), "windows": [vars_of(w) for w in windows], "inputs": dict(inputs or {})}
     with unfinished(path, fingerprint({**facts, "attributes": dict(attributes or {})}), resume) as (
@@ -140,7 +146,7 @@ def _finish(store: Path, count: int) -> None:
 
 @dataclass(frozen=True)
 class Samples:
-    """A finished sample cube."""
+    """A finished sample cube, read by ranges of samples or, iterating, a chunk at a time."""
 
     path: Path
     bands: tuple[str, ...]

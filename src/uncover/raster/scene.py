@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
-from uncover.raster.layers import BandGroup, Flags, Mask, inside_polygons
+from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
 from uncover.raster.resample import Resampling
-from uncover.raster.tiles import TileCache
+from uncover.raster.tiles import ArrayPlanes, TileCache
 
 Level = Literal["L1C", "L2A"]
 
 #: Enough for one row of Sentinel-2 blocks: each tile is then decoded once per pass.
-CACHE_BYTES = 512 * 1024 * 1024
+CACHE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,12 @@ class Scene:
 
     A scene holds no pixels, only where they come from. `identity` says which scenes share an error: the
     datatake of the product or the user's own name, never a path.
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> scene = scene_from_array(np.full((2, 3, 4), 0.1, np.float32), grid, ("B02", "B03"))
+    >>> block = scene.read(Window(0, 0, 2, 2))
+    >>> block.reflectance.shape, bool(block.valid.all())
+    ((2, 2, 2), True)
     """
 
     identity: str
@@ -183,3 +189,28 @@ class Scene:
     def crop(self, window: Window) -> Scene:
         """The same scene on a window of its grid."""
         return replace(self, grid=self.grid.crop(window))
+
+
+def scene_from_array(
+    reflectance: NDArray[np.floating[Any]],
+    grid: Grid,
+    bands: tuple[str, ...],
+    *,
+    quality: Flags | None = None,
+    identity: str = "array",
+) -> Scene:
+    """A scene whose pixels are in memory: reflectance (band, row, col), NaN where there is none.
+
+    `quality` adds bits of its own; the nodata and partial bits follow from the NaNs. Everything else that a
+    scene carries can be set with `dataclasses.replace`.
+
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=2, height=1)
+    >>> values = np.array([[[0.1, np.nan]], [[0.2, 0.3]]])
+    >>> scene_from_array(values, grid, ("B02", "B03")).read().quality.tolist()
+    [[0, 2]]
+    """
+    if reflectance.shape != (len(bands), *grid.shape):
+        raise SceneError(f"an array of shape {reflectance.shape} came; {(len(bands), *grid.shape)} is needed")
+    group = BandGroup(ArrayPlanes(reflectance, grid), bands, (Calibration(),) * len(bands))
+    masks = () if quality is None else (PlaneBits(ArrayPlanes(quality[None], grid)),)
+    return Scene(identity, bands, grid, (group,), masks)

@@ -27,7 +27,8 @@ READ_SIZE = 512
 
 #: With several threads GDAL decodes several JPEG 2000 tiles at once, and returns zeros for those it cannot
 #: decode. One thread here, and one tile per call; several blocks may still be read by several threads.
-GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1"}
+#: Tiles are kept here and not by GDAL, whose own cache would grow to a share of the machine's memory.
+GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64 * 1024 * 1024}
 
 _opening = threading.Lock()
 
@@ -108,6 +109,24 @@ class Source(Protocol):
 
     def read(self, window: Window, cache: TileCache) -> Array:
         """Raw numbers of a window inside the grid, (plane, row, col)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPlanes:
+    """Planes that are in memory already, (plane, row, col)."""
+
+    planes: Array
+    grid: Grid
+    name: str = "array"
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """All of it."""
+        return self.grid.shape
+
+    def read(self, window: Window, cache: TileCache) -> Array:
+        """A view of a window."""
+        return self.planes[:, *window.slices]
 
 
 @dataclass(frozen=True)
