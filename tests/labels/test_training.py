@@ -91,14 +91,13 @@ def test_split_by_group_never_divides_a_group(seed, share):
     )  # at most half a group per class, and shares differ
 
 
-def test_blocks_are_squares_of_the_grid_that_meet_across_a_cut():
-    whole = block_groups((10, 9), 4)
-    assert len(np.unique(whole)) == 9
-    assert (whole[:4, :4] == whole[0, 0]).all() and whole[4, 0] != whole[3, 0]
-    assert_array_equal(
-        block_groups((6, 9), 4, corner=(4, 0)) - block_groups((6, 9), 4, corner=(4, 0)).min(),
-        whole[4:] - whole[4:].min(),
-    )
+def test_blocks_tile_the_grid_from_its_corner():
+    groups = block_groups((10, 9), (4, 3))
+    assert len(np.unique(groups)) == 9
+    for i, j in np.ndindex(groups.shape):
+        assert groups[i, j] == groups[i // 4 * 4, j // 3 * 3]
+    with pytest.raises(ValueError, match="at least 1"):
+        block_groups((10, 9), (0, 3))
 
 
 @pytest.mark.parametrize(

@@ -407,3 +407,17 @@ def test_a_vector_file_that_has_changed_is_read_again(tmp_path):
     (tmp_path / "f.gpkg").unlink()
     two = collect_labels([polygons(tmp_path / "f.gpkg", [box], ["wood"])], options=options)
     assert (one.scheme.names, two.scheme.names) == (("wheat",), ("wood",))
+
+
+def test_distances_are_metres_where_coordinates_are_degrees(tmp_path):
+    """On a grid of degrees labels are spaced in metres: measured in UTM, to a per cent."""
+    grid = Grid("EPSG:4326", (0.0002, 0, -3.01, 0, -0.0001, 52.0), width=60, height=60)
+    path = write_map(tmp_path / "degrees.tif", np.full(grid.shape, 3, np.uint8), grid=grid)
+    found = collect_labels([path], options=LabelOptions(scheme="ukceh-lulucf", spacing=60))
+    x, y = grid.centres(grid.window)
+    where = found.codes > 0
+    east, north = (np.array(v) for v in transform("EPSG:4326", "EPSG:32630", x[where], y[where]))
+    apart = np.hypot(east[:, None] - east, north[:, None] - north) + 1e9 * np.eye(len(east))
+    assert 60 * 0.99 < apart.min() < 60 * 1.1
+    _, test = hold_out(found, HoldOut(0.3, "block", block=200))
+    assert test.codes.any()

@@ -73,31 +73,29 @@ def interior(regions: NDArray[Any], pixels: int) -> Mask:
 
 
 def spaced(
-    rows: NDArray[np.integer[Any]],
-    columns: NDArray[np.integer[Any]],
+    y: NDArray[Any],
+    x: NDArray[Any],
     distance: float,
     rng: np.random.Generator,
 ) -> Mask:
-    """Subset in which every two pixels are at least `distance` pixels apart, and to which none can be added.
+    """Subset of different points, every two at least `distance` apart, to which none can be added.
 
-    In rounds: each pixel draws a rank once; in every cell of a grid the best rank is a candidate, a candidate
-    that beats all candidates nearer than `distance` stays, and every pixel too near to one that stays goes.
+    In rounds: each point draws a rank once; in every cell of a grid the best rank is a candidate, a candidate
+    that beats all candidates nearer than `distance` stays, and every point too near to one that stays goes.
 
-    >>> columns = np.arange(10)
-    >>> kept = spaced(np.zeros(10, int), columns, 3, np.random.default_rng(0))
-    >>> bool(np.diff(columns[kept]).min() >= 3)
+    >>> x = np.arange(10)
+    >>> kept = spaced(np.zeros(10), x, 3, np.random.default_rng(0))
+    >>> bool(np.diff(x[kept]).min() >= 3)
     True
     """
     if not distance >= 0:
         raise ValueError(f"the distance between samples is {distance}; it cannot be negative")
-    kept = np.zeros(rows.size, bool)
-    if distance <= 1 or rows.size == 0:  # two different pixels are never nearer than one
+    kept = np.zeros(y.size, bool)
+    if y.size == 0 or distance <= min(_smallest_gap(y), _smallest_gap(x)):
         kept[:] = True
         return kept
-    thinning = _Thinning(
-        rows.astype(np.int64), columns.astype(np.int64), distance, rng.permutation(rows.size)
-    )
-    waiting = np.arange(rows.size)
+    thinning = _Thinning(y.astype(np.float64), x.astype(np.float64), distance, rng.permutation(y.size))
+    waiting = np.arange(y.size)
     while waiting.size:
         stay, waiting = thinning.round(waiting)
         kept[stay] = True
@@ -105,22 +103,23 @@ def spaced(
 
 
 class _Thinning:
-    """Pixels sorted into cells so small that each can keep one only, so that neighbours are found by cell."""
+    """Points sorted into cells so small that each can keep one only, so that neighbours are found by cell."""
 
     def __init__(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64], distance: float, rank: NDArray[np.int64]
+        self, y: NDArray[np.float64], x: NDArray[np.float64], distance: float, rank: NDArray[np.int64]
     ) -> None:
-        self.rows, self.columns, self.rank = rows, columns, rank
+        self.y, self.x, self.rank = y, x, rank
         self.near = distance * distance
         side = distance / np.sqrt(2.0)
         reach = 2  # cells: distance is √2 sides, so a neighbour is at most two cells away
-        row = ((rows - rows.min()) / side).astype(np.int64) + reach
-        column = ((columns - columns.min()) / side).astype(np.int64) + reach
+        row = ((y - y.min()) / side).astype(np.int64) + reach
+        column = ((x - x.min()) / side).astype(np.int64) + reach
         width = int(column.max()) + reach + 1
-        self.cell = row * width + column
-        self.occupied = np.full((int(row.max()) + reach + 1) * width, -1, np.int64)
+        places, index = np.unique(row * width + column, return_inverse=True)
         steps = range(-reach, reach + 1)
-        self.around = [i * width + j for i in steps for j in steps]
+        self.cell = index.ravel()
+        self.occupied = np.full(places.size + 1, -1, np.int64)  # the last is for cells without points
+        self.around = [_place_of(places, places + i * width + j) for i in steps for j in steps]
 
     def round(self, waiting: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The pixels that stay by this round, and those that still wait after it."""
@@ -141,13 +140,24 @@ class _Thinning:
     def _has_near(self, pixels: NDArray[np.int64], *, better: bool) -> Mask:
         """Whether the occupied cells around each pixel hold one (of better rank) within the distance."""
         found = np.zeros(pixels.size, bool)
-        for step in self.around:
-            other = self.occupied[self.cell[pixels] + step]
-            rows = self.rows[pixels] - self.rows[other]
-            columns = self.columns[pixels] - self.columns[other]
-            near = (other >= 0) & (rows * rows + columns * columns < self.near)
+        for neighbour in self.around:
+            other = self.occupied[neighbour[self.cell[pixels]]]
+            dy, dx = self.y[pixels] - self.y[other], self.x[pixels] - self.x[other]
+            near = (other >= 0) & (dy * dy + dx * dx < self.near)
             found |= near & (self.rank[other] < self.rank[pixels]) if better else near
         return found
+
+
+def _smallest_gap(values: NDArray[Any]) -> float:
+    return float(np.diff(np.unique(values).astype(np.float64)).min(initial=np.inf))
+
+
+def _place_of(places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Index of each wanted number among sorted ones; one past the end where it is not there."""
+    at = np.searchsorted(places, wanted)
+    found = at < places.size
+    found[found] = places[at[found]] == wanted[found]
+    return np.where(found, at, places.size)
 
 
 def _box_sums(mask: Mask, window: int) -> NDArray[np.uint32]:

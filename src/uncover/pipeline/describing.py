@@ -133,13 +133,22 @@ def _model(path: Path) -> Description:
     counts = zip(model.classes_, model.class_count_, strict=True)
     facts: Facts = {
         "estimator": type(model).__name__,
-        "classes": {str(name): float(count) for name, count in counts},
+        "classes": {str(name): int(count) if count == int(count) else float(count) for name, count in counts},
         "bands": [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))],
         "units": model.units_,
         "realisations": model.realisations,
-        "provenance": model.provenance_,
+        "provenance": _brief(model.provenance_),
     }
     return Description("model", facts, "\n" + model.describe())
+
+
+def _brief(provenance: Any) -> Any:
+    """Provenance with its class scheme in one line per class."""
+    if not isinstance(provenance, Mapping) or not provenance.get("scheme"):
+        return provenance
+    scheme = Scheme.from_dict(provenance["scheme"])
+    classes = {str(c.code): c.name for c in scheme.classes}
+    return {**provenance, "scheme": {"name": scheme.name, "classes": classes}}
 
 
 def _vector(path: Path) -> Description:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split
 from uncover.pipeline.areas import Area, Part
+from uncover.pipeline.distances import pixel_metres
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
 from uncover.pipeline.layers import Layer
@@ -39,7 +40,7 @@ class HoldOut:
 
     share: float = 0.2
     by: SplitBy = "block"
-    block: float = 1000.0  # side of a block in units of the grid (metres)
+    block: float = 1000.0  # side of a block in metres
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
@@ -61,7 +62,7 @@ class LabelOptions:
     probability_scale
         The value that means certainty in the probability layers. None: 100 for whole numbers, 1 for others.
     spacing
-        Smallest distance between two labels in units of the grid (metres); 0 keeps all.
+        Smallest distance between two labels in metres; 0 keeps all.
     like
         A raster or scene whose grid the labels take; the first map's own otherwise.
     area
@@ -162,7 +163,7 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
     if how.by == "polygon":
         groups = labels.regions
     elif how.by == "block":
-        groups = block_groups(labels.grid.shape, _in_pixels(how.block, labels.grid, "the side of a block"))
+        groups = block_groups(labels.grid.shape, _block_pixels(how.block, labels.grid))
     test = split(labels.codes, how.share, rng, groups)
     zero = np.uint8(0)
     return (
@@ -277,29 +278,21 @@ def _nothing_left(labels: Labels) -> str:
 def _thin(labels: Labels, options: LabelOptions) -> Labels:
     """Labels at least `spacing` apart, and the report of it."""
     rows, columns = np.nonzero(labels.codes)
-    distance = options.spacing / _pixel_side(labels.grid, "the spacing of labels")
-    kept = spaced(rows, columns, distance, stream(options.seed, "spacing"))
+    height, width = pixel_metres(labels.grid)
+    kept = spaced(rows * height, columns * width, options.spacing, stream(options.seed, "spacing"))
     codes = np.zeros_like(labels.codes)
     codes[rows[kept], columns[kept]] = labels.codes[rows[kept], columns[kept]]
     return Labels(codes, labels.grid, labels.scheme, labels.report.then("spacing", codes), labels.regions)
 
 
-def _in_pixels(length: float, grid: Grid, what: str) -> int:
-    pixels = round(length / _pixel_side(grid, what))
-    if pixels < 1:
+def _block_pixels(metres: float, grid: Grid) -> tuple[int, int]:
+    height, width = pixel_metres(grid)
+    rows, columns = round(metres / height), round(metres / width)
+    if min(rows, columns) < 1:
         raise ValueError(
-            f"{what} is {length:g} and a pixel {_pixel_side(grid, what):g}; it needs at least one pixel"
+            f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it larger"
         )
-    return pixels
-
-
-def _pixel_side(grid: Grid, what: str) -> float:
-    width, height = grid.resolution
-    if abs(width - height) > 1e-6 * width:
-        raise ValueError(
-            f"{what} needs square pixels, and these are {width:g} by {height:g}; warp the maps first"
-        )
-    return width
+    return rows, columns
 
 
 def _grown(window: Window, margin: int) -> Window:
