@@ -205,3 +205,10 @@ def encode(y, classes):
             f"classes given first: {_listed([repr(c) for c in classes.tolist()])}."
         )
     return codes
+
+
+def check_choice(name, value, choices, otherwise=None):
+    """Refuse a value that is not among the choices."""
+    if value not in choices:
+        wanted = " or ".join([*(f'"{choice}"' for choice in choices), *([otherwise] if otherwise else [])])
+        raise ValueError(f"{name} must be {wanted}; got {value!r}.")
