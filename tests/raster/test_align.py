@@ -144,13 +144,8 @@ def test_a_file_with_several_layers(tmp_path):
 
     box = shapely.box(*UTM.bounds)
     path = write_vector(tmp_path / "a.gpkg", [box], {"code": np.array([1])}, crs=UTM.crs)
-    styles = {
-        "field_data": [np.array(["blue"])],
-        "fields": ["style"],
-        "geometry": None,
-        "geometry_type": None,
-    }
-    pyogrio.raw.write(str(path), layer="layer_styles", driver="GPKG", geometry_type=None, **styles)
+    table = {"field_data": [np.array(["blue"])], "fields": ["style"], "geometry": None}
+    pyogrio.raw.write(str(path), layer="layer_styles", driver="GPKG", geometry_type=None, **table)
     assert (burn_vector(path, UTM, "code").code == 1).all()
     write_vector(path, [box], {"code": np.array([2])}, crs=UTM.crs, layer="more")
     with pytest.raises(SceneError, match="2 layers"):
