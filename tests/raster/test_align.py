@@ -139,6 +139,19 @@ def test_points_and_integer_codes(tmp_path):
     assert burned.labels()[2, 1] == "7"
 
 
+def test_a_file_with_several_layers(tmp_path):
+    import pyogrio
+
+    box = shapely.box(*UTM.bounds)
+    path = write_vector(tmp_path / "a.gpkg", [box], {"code": np.array([1])}, crs=UTM.crs)
+    table = {"field_data": [np.array(["blue"])], "fields": ["style"], "geometry": None}
+    pyogrio.raw.write(str(path), layer="layer_styles", driver="GPKG", geometry_type=None, **table)
+    assert (burn_vector(path, UTM, "code").code == 1).all()
+    write_vector(path, [box], {"code": np.array([2])}, crs=UTM.crs, layer="more")
+    with pytest.raises(SceneError, match="2 layers"):
+        burn_vector(path, UTM, "code")
+
+
 def test_vector_labels_that_cannot_be_used(tmp_path):
     box = shapely.box(*UTM.bounds)
     good = write_vector(tmp_path / "good.gpkg", [box], {"code": np.array([1])}, crs=UTM.crs)

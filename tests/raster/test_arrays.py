@@ -77,6 +77,12 @@ def test_degrees_and_rows_from_south_to_north(tmp_path, values):
     np.testing.assert_array_equal(scene.read().reflectance, values)
 
 
+def test_netcdf_3_as_well(tmp_path, values):
+    dataset = stacked(values)
+    dataset.to_netcdf(tmp_path / "a.nc", engine="scipy", format="NETCDF3_64BIT")
+    np.testing.assert_array_equal(open_scene(tmp_path / "a.nc").read().reflectance, values)
+
+
 def test_what_cannot_be_read(tmp_path, values):
     dataset = stacked(values)
     with pytest.raises(SceneError, match="no band B11"):

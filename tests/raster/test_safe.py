@@ -189,6 +189,18 @@ def test_only_the_tiles_of_the_window_are_decoded(made_products, monkeypatch):
     assert len(decoded) == len(set(decoded)) == len(TEN) + 1  # one tile of each band, and of SCL
 
 
+def test_threads_read_what_one_reads(made_products):
+    from concurrent.futures import ThreadPoolExecutor
+
+    scene = open_scene(made_products("L2A_05.09").path, SceneOptions(resampling="cubic"))
+    windows = list(scene.grid.blocks(50))
+    fresh = replace(scene, cache=pickle.loads(pickle.dumps(scene.cache)))
+    with ThreadPoolExecutor(4) as pool:
+        blocks = list(pool.map(fresh.read, windows))
+    for window, block in zip(windows, blocks, strict=True):
+        np.testing.assert_array_equal(block.reflectance, scene.read(window).reflectance)
+
+
 def test_a_scene_travels_to_another_process(made_products):
     scene = open_scene(made_products("L2A_05.09").path)
     window = Window(0, 0, 10, 10)

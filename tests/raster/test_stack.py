@@ -209,6 +209,27 @@ def test_a_scene_that_is_all_nodata(tmp_path):
     assert block.samples().shape == (0, 4)
 
 
+def test_two_bands_of_one_name_are_refused(tmp_path, planes):
+    path = stack(tmp_path / "a.tif", planes[:2], ("B2", "B02"))
+    with pytest.raises(SceneError, match="a name of its own"):
+        open_scene(path, SceneOptions(scale=1, offset=0))
+    with pytest.raises(SceneError, match="a name of its own"):
+        open_scene(path, SceneOptions(scale=1, offset=0, bands=("B02", "B02")))
+
+
+def test_names_that_only_gdal_knows(tmp_path, planes):
+    path = stack(tmp_path / "a.tif", planes, NAMES)
+    scene = open_scene(f"GTIFF_RAW:{path}", SceneOptions(scale=1, offset=0))
+    np.testing.assert_array_equal(scene.read().reflectance, planes)
+
+
+def test_a_missing_library_is_named(monkeypatch, tmp_path, planes):
+    path = stack(tmp_path / "a.tif", planes, NAMES)
+    monkeypatch.setitem(__import__("sys").modules, "rasterio", None)
+    with pytest.raises(SceneError, match=r"rasterio is not installed.*uncover\[maps\]"):
+        open_scene(path)
+
+
 def test_facts_are_plain_and_stable(tmp_path, planes):
     import json
 

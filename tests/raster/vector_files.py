@@ -3,7 +3,7 @@
 import json
 
 
-def write_vector(path, shapes, properties=None, crs="EPSG:4326"):
+def write_vector(path, shapes, properties=None, crs="EPSG:4326", layer="labels"):
     """GeoJSON-like features in any CRS, written by pyogrio through its driver for the file's name."""
     import numpy as np
     import pyogrio
@@ -18,6 +18,7 @@ def write_vector(path, shapes, properties=None, crs="EPSG:4326"):
         geometry_type=shapes[0].geom_type if len({s.geom_type for s in shapes}) == 1 else "Unknown",
         crs=crs,
         driver="GPKG",
+        layer=layer,
     )
     return path
 

@@ -16,7 +16,7 @@ from uncover.pipeline.label_sources import VECTOR_SUFFIXES
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import open_cube
-from uncover.raster.errors import SceneError
+from uncover.raster.errors import SceneError, require
 from uncover.raster.grid import Grid
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
@@ -152,6 +152,7 @@ def _brief(provenance: Any) -> Any:
 
 
 def _vector(path: Path) -> Description:
+    require("pyogrio")
     import pyogrio
 
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Transform, Window
 from uncover.raster.layers import BandGroup, Calibration
 from uncover.raster.options import SceneOptions, canonical_band
@@ -76,9 +76,10 @@ class ArraySource:
 @contextmanager
 def open_dataset(path: str) -> Iterator[Any]:
     """Open a Zarr or NetCDF dataset with its CF scaling applied."""
+    require("xarray", "zarr", "h5netcdf", "h5py")
     import xarray
 
-    engine = "zarr" if path.rstrip("/").lower().endswith(".zarr") else "h5netcdf"
+    engine = "zarr" if path.rstrip("/").lower().endswith(".zarr") else None  # xarray tells NetCDF 3 from 4
     try:
         dataset = xarray.open_dataset(path, engine=engine, decode_coords="all")
     except Exception as error:  # the backends raise whatever they please

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Window
 from uncover.raster.journal import Journal, fingerprint
 from uncover.raster.layers import Flags
@@ -175,6 +175,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 def _create(store: Path, layout: CubeLayout) -> None:
     """Arrays, coordinates and CF attributes; no pixels yet."""
+    require("zarr", "rasterio")
     import zarr
 
     shutil.rmtree(store, ignore_errors=True)
@@ -374,6 +375,7 @@ def open_store(path: str | Path) -> Any:
     if not Path(path).exists():
         hint = "it is unfinished, go on with resume" if Path(f"{path}.partial").exists() else "check the path"
         raise SceneError(f"{path} does not exist; {hint}")
+    require("zarr", "rasterio")
     import zarr
 
     try:

@@ -14,7 +14,7 @@ from uncover.raster.layers import Mask, ValueMask
 from uncover.raster.options import SceneOptions
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene
-from uncover.raster.tiles import Source, describe
+from uncover.raster.tiles import Source, check_exists, describe
 
 
 def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions | None = None) -> Scene:
@@ -47,8 +47,7 @@ def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> S
             raise SceneError("the list of band files is empty; give at least one file")
         return open_stack(list(source), options)
     name = str(source)
-    if "://" not in name and not name.startswith("/vsi") and not Path(name).exists():
-        raise SceneError(f"{name} does not exist; check the path")
+    check_exists(name)
     if is_safe(source):
         return open_safe(source, options)
     if name.lower().endswith((".json", ".geojson")):

@@ -103,6 +103,13 @@ class Scene:
     resampling: Resampling = "nearest"
     cache: TileCache = field(default_factory=lambda: TileCache(CACHE_BYTES), compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if not self.bands or len(set(self.bands)) < len(self.bands):
+            raise SceneError(
+                f"scene {self.identity} has the bands {', '.join(self.bands) or 'none'}; every band needs "
+                "a name of its own, give them with bands="
+            )
+
     def read(self, window: Window | None = None) -> Block:
         """Reflectance and quality bits of a window of `grid` (all of it by default).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import threading
 import warnings
@@ -17,7 +18,7 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Window
 
 Array = NDArray[Any]
@@ -208,6 +209,7 @@ def _tiles_of(window: Window, tile: tuple[int, int]) -> Iterator[Window]:
 @contextmanager
 def open_raster(path: str) -> Iterator[Any]:
     """Open a GDAL raster for reading with the options that make errors errors."""
+    require("rasterio")
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
@@ -251,11 +253,22 @@ class RasterInfo:
         return BandFile(self.path, indexes, self.grid, self.tile)
 
 
+def check_exists(name: str) -> None:
+    """Refuse a path that is not there; GDAL's own names (/vsizip/…, https://…, NETCDF:…) are left to GDAL.
+
+    >>> check_exists("nowhere.tif")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
+    """
+    if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not Path(name).exists():
+        raise SceneError(f"{name} does not exist; check the path")
+
+
 def describe(path: str | Path) -> RasterInfo:
     """Read what a raster says of itself, and refuse a JPEG 2000 file that has been cut."""
     name = str(path)
-    if not name.startswith(("/vsi", "http:", "https:", "s3:")) and not Path(name).exists():
-        raise SceneError(f"{name} does not exist; check the path")
+    check_exists(name)
     if name.lower().endswith((".jp2", ".j2k")):
         check_jp2(name)
     with open_raster(name) as dataset:

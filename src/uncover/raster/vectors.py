@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Window, same_crs
 
 
@@ -46,10 +46,10 @@ class Burned:
 
 
 def read_features(path: str | Path, crs: str | None, fields: tuple[str, ...] = ()) -> list[Feature]:
-    """All geometries of a vector file's first layer, in `crs`, with those fields."""
+    """All geometries of a vector file, in `crs`, with those fields."""
+    meta, wkb, columns = _read(path, fields)
     import shapely
 
-    meta, wkb, columns = _read(path, fields)
     if wkb is None or len(wkb) == 0:
         raise SceneError(f"{path} holds no geometry; a layer with polygons or points is needed")
     shapes = shapely.from_wkb(wkb)
@@ -61,23 +61,38 @@ def read_features(path: str | Path, crs: str | None, fields: tuple[str, ...] = (
 
 
 def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any]]:
+    require("pyogrio", "shapely", "rasterio")
     import pyogrio
     from pyogrio.errors import DataSourceError
 
     if not str(path).startswith("/vsi") and not Path(path).exists():
         raise SceneError(f"{path} does not exist; check the path")
     try:
-        available = list(pyogrio.read_info(path)["fields"])
+        layer = _only_layer(path)
+        available = list(pyogrio.read_info(path, layer=layer)["fields"])
         for field in fields:
             if field not in available:
                 raise SceneError(
                     f"{path} has no field {field!r}; its fields are {', '.join(available) or 'none'}"
                 )
-        meta, _, wkb, data = pyogrio.raw.read(path, columns=list(fields), force_2d=True)
+        meta, _, wkb, data = pyogrio.raw.read(path, layer=layer, columns=list(fields), force_2d=True)
     except DataSourceError as error:
         raise ReadError(f"{path} cannot be read as a vector file: {error}") from error
     order = list(meta["fields"])
     return meta, wkb, [data[order.index(field)] for field in fields]
+
+
+def _only_layer(path: str | Path) -> str:
+    """The layer that has geometries; tables without, such as the styles of QGIS, do not count."""
+    import pyogrio
+
+    layers = [str(name) for name, kind in pyogrio.list_layers(path) if kind is not None]
+    if len(layers) != 1:
+        raise SceneError(
+            f"{path} has {len(layers)} layers with geometries ({', '.join(layers)}); one is needed, "
+            "save it to a file of its own"
+        )
+    return layers[0]
 
 
 def _reproject(shapes: Any, source: str, target: str) -> Any:
