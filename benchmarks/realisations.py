@@ -112,14 +112,15 @@ def _averaged_densities(clf, x, covariance):
 @benchmark("realisations")
 def run(quick=False):
     """Run all simulations of this module and return their tables."""
-    return [_brier_table(quick), _coverage_table(quick), _weak_prior_table(quick), _common_error_table(quick)]
+    tables = (_brier_table, _coverage_table, _weak_prior_table, _common_error_table, _size_of_error_table)
+    return [table(quick) for table in tables]
 
 
 def _brier_table(quick):
     n = 2 if quick else 24
     score = brier_of_repeats(n, n_repeats=10 if quick else 100)
     caption = (
-        f"Mean Brier score on {n} synthetic problems: p = 10, 4 classes of 800 training samples, "
+        f"Mean Brier score on {n} synthetic problems: p = 10, 4 classes, 3200 training samples, "
         f"noise 1.0, {10 if quick else 100} repeats"
     )
     rows = [["pooled", score["pooled"], 1.0], ["repeats", score["repeats"], score["ratio"]]]
@@ -165,3 +166,14 @@ def _common_error_table(quick):
         "one error in common: p = 4, 3 classes of 300, standard deviation of the error 0.7, 50 worlds"
     )
     return Table("common error", caption, {"error": "", "same scene": "", "other scene": ""}, rows)
+
+
+def _size_of_error_table(quick):
+    n = 4 if quick else 50
+    kinds = ("no error", "ignored", "draws", "pooled", "shared", "averaged densities")
+    rows = []
+    for error in (0.03, 0.1, 0.3):
+        losses = common_error(n, error=error)
+        rows.append([f"{error:g}", *(losses[f"other scene, {kind}"][0] for kind in kinds)])
+    caption = f"Log loss in the other scene for smaller errors, mean over {n} pairs of scenes, else as above"
+    return Table("size of error", caption, {"error": "", **dict.fromkeys(kinds, ".4f")}, rows)

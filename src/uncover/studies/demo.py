@@ -90,7 +90,7 @@ BayesianQDA estimates the noise from the repeats and allows for it; QDA is sciki
 
 
 def simulate(
-    spectra: dict[str, tuple[float, ...]], n: int, n_repeats: int, seed: int
+    spectra: Mapping[str, tuple[float, ...]], n: int, n_repeats: int, seed: int
 ) -> tuple[Array, Labels]:
     """Simulate measurements of samples of each class: shapes (sample, repeat, band) and (sample,).
 

@@ -1,0 +1,45 @@
+"""Settings of the documentation: MyST pages, reference from docstrings, formulas without a network."""
+
+import re
+import sys
+from pathlib import Path
+
+import uncover
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "uncover"
+author = "The uncover developers"
+copyright = author
+version = release = uncover.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+html_theme = "furo"
+html_title = f"uncover {release}"
+html_show_copyright = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+
+_LITERAL = re.compile(r"(``.*?``|:\w+:`.*?`)")
+
+
+def _escape_notation(app, what, name, obj, options, lines):
+    """Keep |x| and *batch of the docstrings' mathematics from being read as markup."""
+    for i, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...")):
+            continue
+        parts = _LITERAL.split(line)
+        parts[::2] = [re.sub(r"(?<!\\)([|*])", r"\\\1", part) for part in parts[::2]]
+        lines[i] = "".join(parts)
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", _escape_notation, priority=400)  # before napoleon's
