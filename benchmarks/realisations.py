@@ -6,6 +6,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks.registry import Table, benchmark
 from uncover import BayesianQDA
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.noise import log_prob_with_noise
 from uncover.bayes.streams import stream
 from uncover.studies.synthetic import draw_problem, measure
@@ -105,7 +106,8 @@ def _averaged_densities(clf, x, covariance):
     go with it. The offset of one scene against another has twice the covariance of a scene's error.
     """
     density = clf.posterior_.predictive()
-    each = [log_prob_with_noise(density[k], x, covariance) for k in range(len(clf.classes_))]
+    noise = Covariances.read(covariance, *x.shape)
+    each = [log_prob_with_noise(density[k], x, noise) for k in range(len(clf.classes_))]
     return softmax(np.log(clf.class_posterior_) + np.stack(each, axis=-1), axis=1)
 
 
