@@ -21,11 +21,14 @@ html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"uncover {release}"
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["formulas.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_use_ivar = False
+napoleon_use_param = False
 napoleon_use_rtype = False
 
 _LITERAL = re.compile(r"(``.*?``|:\w+:`.*?`)")
