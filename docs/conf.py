@@ -4,6 +4,8 @@ import re
 import sys
 from pathlib import Path
 
+from sphinx import addnodes
+
 import uncover
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -44,5 +46,14 @@ def _escape_notation(app, what, name, obj, options, lines):
         lines[i] = "".join(parts)
 
 
+def _unlink_words(app, doctree):
+    """Keep the words of types ("array of shape …") from becoming links to whatever is called so."""
+    for reference in list(doctree.findall(addnodes.pending_xref)):
+        target = reference["reftarget"]
+        if reference.get("reftype") == "class" and target.islower() and "." not in target:
+            reference.replace_self(reference.children)
+
+
 def setup(app):
+    app.connect("doctree-read", _unlink_words)
     app.connect("autodoc-process-docstring", _escape_notation, priority=400)  # before napoleon's
