@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -44,6 +46,19 @@ def test_blocks_are_those_of_the_full_matrix(dataset):
     np.testing.assert_allclose(table.systematic(dataset), shared, rtol=1e-12)
     for block in (1, 7, 20):
         np.testing.assert_allclose(table.systematic(dataset, block=block), shared, rtol=1e-12)
+
+
+def test_memory_is_that_of_a_block(rng):
+    """The full matrix of these 90,000 pixels would take 583 GB."""
+    dataset = make_table(rng, height=300, width=300)
+    table = EffectsTable.read(dataset)
+    tracemalloc.start()
+    table.systematic(dataset, block=3000)
+    for top in range(0, 300, 10):
+        assert len(table.random(dataset, {"y": slice(top, top + 10)}).own) == 3000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
 
 
 def test_structured_components_count_as_asked(dataset):

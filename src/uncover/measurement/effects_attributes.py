@@ -269,9 +269,17 @@ def words(value: Any) -> list[str]:
     return [str(word) for word in np.atleast_1d(np.asarray(value, dtype=object)).tolist()]
 
 
+def is_dimensionless(units: Any) -> bool:
+    """Whether units are one of the spellings of none.
+
+    >>> is_dimensionless("1"), is_dimensionless("%"), is_dimensionless("W m-2")
+    (True, False, False)
+    """
+    return str(units).strip().lower() in _DIMENSIONLESS
+
+
 def _plain(units: Any) -> str:
-    text = str(units).strip()
-    return "1" if text.lower() in _DIMENSIONLESS else text
+    return "1" if is_dimensionless(units) else str(units).strip()
 
 
 def sizes_of(variable: Any) -> dict[str, int]:

@@ -142,10 +142,10 @@ class EffectsTable:
         """
         at = at or {}
         if not effect.relative:
-            return self._block(dataset, effect.name, at)
-        return self._block(dataset, effect.name, at) / 100 * np.abs(self._block(dataset, self.variable, at))
+            return self.values(dataset, effect.name, at)
+        return self.values(dataset, effect.name, at) / 100 * np.abs(self.values(dataset, self.variable, at))
 
-    def _block(self, dataset: Any, name: str, at: Slices) -> Array:
+    def values(self, dataset: Any, name: str, at: Slices) -> Array:
         """A variable's values as (pixel, band), or (1, band) where it has no pixel dimension."""
         variable = dataset.variables[name]
         dims = tuple(str(dim) for dim in variable.dims)
@@ -226,8 +226,16 @@ class EffectsTable:
         array([False, False,  True,  True])
         """
         at = at or {}
+        out = np.zeros(self._shape(dataset, at), np.bool_)
+        for name, bits in self.flag_bits(dataset, meanings).items():
+            values = self.values(dataset, name, at).astype(np.int64)
+            out |= (values & bits != 0).any(axis=1).reshape(out.shape)
+        return out
+
+    def flag_bits(self, dataset: Any, meanings: Sequence[str]) -> dict[str, int]:
+        """The bits that stand for some flags, for each variable that has one of them."""
         found = {
-            name: masks
+            str(name): masks
             for name, variable in dataset.variables.items()
             if set(map(str, variable.dims)) & set(self.pixel_dims) and (masks := _flag_masks(variable.attrs))
         }
@@ -237,12 +245,8 @@ class EffectsTable:
                 f"no flag is called {', '.join(sorted(set(meanings) - known))}; "
                 f"there are {', '.join(sorted(known)) or 'none'}."
             )
-        out = np.zeros(self._shape(dataset, at), np.bool_)
-        for name, masks in found.items():
-            bits = sum(masks.get(word, 0) for word in meanings)
-            values = self._block(dataset, str(name), at).astype(np.int64)
-            out |= (values & bits != 0).any(axis=1).reshape(out.shape)
-        return out
+        bits = {name: sum(masks.get(word, 0) for word in meanings) for name, masks in found.items()}
+        return {name: mask for name, mask in bits.items() if mask}
 
 
 def sum_of_covariances(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, int]:
