@@ -76,6 +76,16 @@ def test_positions_between_crs_are_right_to_a_thousandth_of_a_pixel(metres):
         assert np.abs(mine - true).max() < 1e-3
 
 
+def test_a_grid_that_the_other_crs_does_not_reach_everywhere(tmp_path):
+    world = Grid("EPSG:4326", (10.0, 0.0, -180.0, 0.0, -10.0, 90.0), 36, 18)
+    path, _ = label_raster(tmp_path / "a.tif", "EPSG:32630", (0, 9000000), 50000, side=20, nodata=None)
+    aligned = align_raster(path, world)
+    expected, inside = by_hand(world, world.window, path, 1)
+    assert 0 < inside.sum() < 20
+    np.testing.assert_array_equal(aligned.valid, inside)
+    np.testing.assert_array_equal(aligned.filled(0), expected)
+
+
 def test_the_same_grid_is_a_copy_and_a_coarser_one_repeats(tmp_path):
     path, values = label_raster(tmp_path / "a.tif", UTM.crs, (618320, 5778690), 10, side=160)
     np.testing.assert_array_equal(align_raster(path, UTM).values, values[0, :120, :150])
@@ -144,13 +154,8 @@ def test_a_file_with_several_layers(tmp_path):
 
     box = shapely.box(*UTM.bounds)
     path = write_vector(tmp_path / "a.gpkg", [box], {"code": np.array([1])}, crs=UTM.crs)
-    styles = {
-        "field_data": [np.array(["blue"])],
-        "fields": ["style"],
-        "geometry": None,
-        "geometry_type": None,
-    }
-    pyogrio.raw.write(str(path), layer="layer_styles", driver="GPKG", geometry_type=None, **styles)
+    table = {"field_data": [np.array(["blue"])], "fields": ["style"], "geometry": None}
+    pyogrio.raw.write(str(path), layer="layer_styles", driver="GPKG", geometry_type=None, **table)
     assert (burn_vector(path, UTM, "code").code == 1).all()
     write_vector(path, [box], {"code": np.array([2])}, crs=UTM.crs, layer="more")
     with pytest.raises(SceneError, match="2 layers"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.gml import read_gml_mask
 from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
 from uncover.raster.options import SceneOptions, canonical_band
@@ -16,7 +16,7 @@ from uncover.raster.quality import Quality
 from uncover.raster.safe_metadata import ProductMetadata, read_product, read_tile
 from uncover.raster.scene import Scene
 from uncover.raster.stack import finest_grid
-from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.raster.tiles import TileCache, describe
 
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
 TEN_BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
@@ -68,16 +68,12 @@ class SafeTree:
 
     def text(self, name: str) -> bytes:
         """Contents of a small file."""
-        try:
+        with damaged(f"{self.name}/{name}"):
             if self.archive is not None:
                 with ZipFile(self.archive) as bundle:
                     return bundle.read(self.prefix + name)
             assert self.folder is not None
             return (self.folder / name).read_bytes()
-        except (OSError, BadZipFile) as error:
-            raise ReadError(
-                f"{self.name}: {name} cannot be read ({error}); fetch the product again"
-            ) from error
 
     def raster(self, name: str) -> str:
         """The name by which GDAL opens a file."""
@@ -134,6 +130,8 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
     granule, tile_xml = _granule(tree, options.granule)
     tile = read_tile(tree.text(tile_xml), f"{tree.name}/{tile_xml}")
     bands = tuple(canonical_band(band) for band in options.bands or TEN_BANDS)
+    with damaged(f"{tree.name}/{tile_xml}"):
+        angles = tile.angles(bands)
     images = _images(tree, granule)
     groups = _band_groups(tree, granule, images, bands, product, options)
     grid = finest_grid([group.source.grid for group in groups])
@@ -148,7 +146,7 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
         sensing_time=tile.sensing_time or product.start_time,
         baseline=product.baseline,
         atmosphere=replace(product.atmosphere, **tile.atmosphere_found()),
-        angle_grids=tile.angles(bands),
+        angle_grids=angles,
         aot_layer=_auxiliary(tree, images, "AOT", product.aot_scale),
         water_vapour_layer=_auxiliary(tree, images, "WVP", product.wvp_scale),
         resampling=options.resampling,
@@ -219,17 +217,13 @@ def _mask_file(tree: SafeTree, granule: str, kind: str, band: str) -> str | None
     return next((name for name in tree.names if pattern.fullmatch(name)), None)
 
 
-def _planes(info: RasterInfo, planes: tuple[int, ...], meaning: tuple[Quality, ...]) -> Mask:
-    return PlaneMask(info.bands(*planes), meaning)
-
-
 def _scene_masks(tree: SafeTree, granule: str, images: dict[str, str], level: str) -> tuple[Mask, ...]:
     """Cloud, shadow and snow: SCL, else MSK_CLASSI, else the polygons of older products."""
     if level == "L2A" and "SCL" in images:
         return (ValueMask(describe(tree.raster(images["SCL"])).bands(1), SCL_MEANING),)
     classi = _mask_file(tree, granule, "MSK_CLASSI", "B00")
     if classi is not None:
-        return (_planes(describe(tree.raster(classi)), (1, 2, 3), CLASSI_MEANING),)
+        return (PlaneMask(describe(tree.raster(classi)).bands(1, 2, 3), CLASSI_MEANING),)
     clouds = _mask_file(tree, granule, "MSK_CLOUDS", "B00")
     if clouds is not None:
         return (PolygonMask(read_gml_mask(tree.text(clouds), GML_CLOUDS, f"{tree.name}/{clouds}")),)
@@ -246,7 +240,7 @@ def _detector_mask(tree: SafeTree, granule: str, band: str) -> Mask | None:
     """Lost, defective and saturated pixels of one band."""
     raster = _mask_file(tree, granule, "MSK_QUALIT", band)
     if raster is not None:
-        return _planes(describe(tree.raster(raster)), QUALIT_PLANES, QUALIT_MEANING)
+        return PlaneMask(describe(tree.raster(raster)).bands(*QUALIT_PLANES), QUALIT_MEANING)
     polygons: tuple[tuple[bytes, Quality], ...] = ()
     for kind, meaning in GML_MEANING.items():
         file = _mask_file(tree, granule, kind, band)
