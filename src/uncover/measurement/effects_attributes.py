@@ -36,7 +36,12 @@ class TableEffect:
 
 
 def find_observed(variables: Any, asked: str | None, name: str) -> str:
-    """The variable that has uncertainty components."""
+    """The variable that has uncertainty components.
+
+    >>> import xarray
+    >>> find_observed({"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"})}, None, "table.nc")
+    'r'
+    """
     offered = [str(key) for key, variable in variables.items() if words(variable.attrs.get("unc_comps"))]
     if not offered:
         raise ValueError(
@@ -51,7 +56,13 @@ def find_observed(variables: Any, asked: str | None, name: str) -> str:
 
 
 def find_components(variables: Any, observed: str, name: str) -> list[str]:
-    """The uncertainty components of a variable."""
+    """The uncertainty components of a variable.
+
+    >>> import xarray
+    >>> table = {"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"}), "u_r": xarray.Variable((), 0.01)}
+    >>> find_components(table, "r", "table.nc")
+    ['u_r']
+    """
     found = words(variables[observed].attrs["unc_comps"])
     missing = [component for component in found if component not in variables]
     if missing:
@@ -62,7 +73,12 @@ def find_components(variables: Any, observed: str, name: str) -> list[str]:
 
 
 def find_band_dim(variables: Any, observed: str, name: str) -> str:
-    """The dimension that counts the bands: the one with names as its coordinate, or with a usual name."""
+    """The dimension that counts the bands: the one with names as its coordinate, or with a usual name.
+
+    >>> import xarray
+    >>> find_band_dim({"r": xarray.Variable(("y", "band"), np.ones((3, 2)))}, "r", "table.nc")
+    'band'
+    """
     dims = [str(dim) for dim in variables[observed].dims]
     named = [dim for dim in dims if dim in variables and np.asarray(variables[dim]).dtype.kind in "USO"]
     usual = [dim for dim in dims if dim.lower() in _BAND_DIMS]
@@ -79,7 +95,13 @@ def find_band_dim(variables: Any, observed: str, name: str) -> str:
 def find_band_names(
     variables: Any, observed: str, band_dim: str, given: Sequence[str] | None, name: str
 ) -> list[str]:
-    """Names of the bands: those that are given, else the coordinate's."""
+    """Names of the bands: those that are given, else the coordinate's.
+
+    >>> import xarray
+    >>> table = {"r": xarray.Variable("band", [0.1, 0.2]), "band": xarray.Variable("band", ["B02", "B03"])}
+    >>> find_band_names(table, "r", "band", None, "table.nc")
+    ['B02', 'B03']
+    """
     size = sizes_of(variables[observed])[band_dim]
     if given is not None:
         if len(given) != size:
@@ -105,7 +127,15 @@ class _Entry:
 
 @dataclass(frozen=True)
 class AttributeReader:
-    """Makes effects from the attributes of their variables."""
+    """Makes effects from the attributes of their variables.
+
+    >>> import xarray
+    >>> variables = {"r": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "1"}),
+    ...              "u": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "%"})}
+    >>> reader = AttributeReader(variables, "r", "band", (0, 1), None, "table.nc")
+    >>> reader.pixel_dims, reader.effect("u").relative, reader.effect("u").between_pixels
+    (('y',), True, 'random')
+    """
 
     variables: Any
     observed: str
@@ -259,7 +289,11 @@ def _simplified(entry: _Entry) -> str:
 
 
 def words(value: Any) -> list[str]:
-    """A list of names: a list, an array, or one string with commas or spaces."""
+    """A list of names: a list, an array, or one string with commas or spaces.
+
+    >>> words("u_a u_b"), words(["u_a", "u_b"]), words(None)
+    (['u_a', 'u_b'], ['u_a', 'u_b'], [])
+    """
     if value is None:
         return []
     if isinstance(value, bytes):
@@ -283,5 +317,10 @@ def _plain(units: Any) -> str:
 
 
 def sizes_of(variable: Any) -> dict[str, int]:
-    """Length of each dimension of a variable."""
+    """Length of each dimension of a variable.
+
+    >>> import xarray
+    >>> sizes_of(xarray.Variable(("y", "band"), np.ones((3, 2))))
+    {'y': 3, 'band': 2}
+    """
     return {str(dim): int(size) for dim, size in zip(variable.dims, variable.shape, strict=True)}

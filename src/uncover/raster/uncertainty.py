@@ -149,7 +149,12 @@ def open_uncertainty(
 
 @dataclass(frozen=True, eq=False)
 class ConstantUncertainty:
-    """Per-band uncertainty from a CSV or JSON file, the same for every pixel or relative to its value."""
+    """Per-band uncertainty from a CSV or JSON file, the same for every pixel or relative to its value.
+
+    >>> constant = ConstantUncertainty(BandUncertainty.of(["B02"], [5.0], units="%"))
+    >>> constant.read(Window(0, 0, 1, 1), np.array([[[0.2]]])).covariances.matrices().round(8)
+    array([[[0.0001]]])
+    """
 
     uncertainty: BandUncertainty
     about: dict[str, Any] = field(default_factory=dict)
