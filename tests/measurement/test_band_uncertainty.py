@@ -244,3 +244,26 @@ def test_published_uncertainty_of_level_2a(site):
     assert blue_red == pytest.approx({"amazon": 0.91, "libya4": 0.74}[site])
     assert np.linalg.eigvalsh(absolute.systematic())[0] > 0
     assert len(read_band_uncertainty(path, **options).bands) == 12
+
+
+def entropy(probabilities):
+    return -(probabilities * np.log(np.maximum(probabilities, 1e-300))).sum(axis=1).mean()
+
+
+def test_published_uncertainty_on_real_pixels():
+    """What is random makes answers less sure; what the scene shares does so for another scene only."""
+    table = np.genfromtxt(shared("sen2_amazon") / "pixels_sen2.csv", delimiter=",", dtype=str)
+    table = np.char.strip(table, '"')
+    bands, rows = table[0, 1:-1], table[1::4]
+    X, y = rows[:, 1:-1].astype(float) - 0.1, rows[:, -1]
+    folder = shared("l2a_uncertainty")
+    model = BayesianQDA(random_state=0).fit(X, y)
+    sure = entropy(model.predict_proba(X))
+
+    def read(kind):
+        path, matrix = folder / "unc_L2A_amazon_digitised.csv", folder / "corr_L2A_amazon.csv"
+        return read_band_uncertainty(path, bands, correlation=matrix, between_pixels=kind).measured(X)
+
+    assert entropy(model.predict_proba(read("random"))) > 2 * sure
+    assert entropy(model.predict_proba(read("systematic"), paired=True)) == pytest.approx(sure)
+    assert entropy(model.predict_proba(read("systematic"), paired=False)) > 2 * sure

@@ -48,6 +48,25 @@ def test_blocks_are_those_of_the_full_matrix(dataset):
         np.testing.assert_allclose(table.systematic(dataset, block=block), shared, rtol=1e-12)
 
 
+def test_simulated_errors_have_these_moments(rng):
+    """Within a pixel errors have both covariances, between pixels the systematic one alone."""
+    dataset = make_table(rng, height=1, width=3)
+    dataset["reflectance"].values[:] = 0.2  # so that the mean over pixels is each pixel's own
+    dataset["u_gain"].values[:] = 3.0
+    table = EffectsTable.read(dataset)
+    random, shared = table.random(dataset).matrices(), table.systematic(dataset)
+    worlds = 40_000
+    u = pixels(dataset.u_noise)
+    noise = u * (rng.normal(size=(worlds, 3, 3)) @ np.linalg.cholesky(R).T)  # (world, pixel, band)
+    errors = noise + 0.03 * 0.2 * rng.normal(size=(worlds, 1, 1))  # fully correlated between bands
+    for i in range(3):
+        for j in range(3):
+            found = errors[:, i].T @ errors[:, j] / worlds
+            wanted = shared + (random[i] if i == j else 0.0)
+            size = np.sqrt(np.diagonal(shared + random[i])[:, None] * np.diagonal(shared + random[j]))
+            assert np.abs((found - wanted) / size).max() < 5 * np.sqrt(2 / worlds)
+
+
 def test_memory_is_that_of_a_block(rng):
     """The full matrix of these 90,000 pixels would take 583 GB."""
     dataset = make_table(rng, height=300, width=300)
