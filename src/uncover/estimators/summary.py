@@ -176,8 +176,9 @@ class Summariser:
         chi = np.empty((len(P), n, sight.points.shape[1]))
         for k in range(P.shape[1]):
             mine = chosen == k
-            drawn = sample_true_value(truth[k], sight.points, sight.full_noise(k), n, rng)
-            chi[mine] = drawn[mine]
+            noise = sight.full_noise(k)
+            assert noise is not None
+            chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
         at_truth = sight.log_prior + truth.log_prob(chi)
         information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
         return information
