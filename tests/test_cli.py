@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from uncover import load_model
-from uncover.cli import _progress, main
+from uncover.cli import _say, main
 from uncover.studies.demo import KNOWN, N_TEST, UNKNOWN, run_demo, simulate
 
 
@@ -95,9 +95,9 @@ def test_help_of_demo_has_an_example():
     assert "uncover demo --out" in CliRunner().invoke(main, ["demo", "--help"]).stdout
 
 
-def test_progress_is_for_terminals_only(monkeypatch, capsys):
-    _progress("fitting")
+def test_say_is_for_terminals_only(monkeypatch, capsys):
+    _say("fitting")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    _progress("fitting")
+    _say("fitting")
     assert "fitting" in capsys.readouterr().err
