@@ -1,3 +1,38 @@
 """Bayesian classification that takes the uncertainty of the measurement into account."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from uncover.bayes.budget import UncertaintyBudget as UncertaintyBudget
+    from uncover.bayes.niw import NIW as NIW
+    from uncover.estimators.discriminant import BayesianLDA as BayesianLDA
+    from uncover.estimators.discriminant import BayesianNB as BayesianNB
+    from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
+    from uncover.estimators.persistence import ModelFileError as ModelFileError
+    from uncover.estimators.persistence import load_model as load_model
+
 __version__ = "0.1.0.dev0"
+
+# Imported when first used: scikit-learn alone takes longer to import than everything else here.
+_HOME = {
+    "BayesianLDA": "uncover.estimators.discriminant",
+    "BayesianNB": "uncover.estimators.discriminant",
+    "BayesianQDA": "uncover.estimators.discriminant",
+    "ModelFileError": "uncover.estimators.persistence",
+    "NIW": "uncover.bayes.niw",
+    "UncertaintyBudget": "uncover.bayes.budget",
+    "load_model": "uncover.estimators.persistence",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'uncover' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

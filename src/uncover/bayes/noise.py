@@ -1,0 +1,250 @@
+"""A Student t seen through Gaussian noise of known covariance, by one-dimensional quadrature."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, logsumexp
+
+from uncover.bayes.linalg import log_det_of_root
+from uncover.bayes.special import stirling_correction
+from uncover.bayes.student_t import IndependentT, StudentT
+
+Array = NDArray[np.float64]
+
+NODES = 48
+# The integrand is followed down to e⁻²⁴ of its maximum on both sides.
+_DEPTH = 24.0
+_SCAN = 17
+_BISECTIONS = 30
+_BLOCK_NUMBERS = 1 << 15
+
+
+def log_prob_with_noise(density: StudentT | IndependentT, points: ArrayLike, covariance: ArrayLike) -> Array:
+    """Log density of x = χ + ε with χ from one Student t and ε ~ N(0, covariance), exactly.
+
+    A Student t is a Gaussian of random precision h, so that
+
+        p(x) = ∫ N(x; m, LLᵀ/h + Σ) · Gamma(h; ν/2, ν/2) dh
+
+    is one integral whatever the number of features. With L⁻¹ΣL⁻ᵀ diagonalised once, each node costs
+    O(p). The trapezoid rule in log h has nodes placed for each point where the integrand is; Σ may be
+    singular. Right to 10⁻⁸ nat out to ten standard deviations.
+
+    Parameters
+    ----------
+    density : StudentT or IndependentT
+        Without batch axes. An IndependentT uses the variances of the noise only.
+    points : array of shape (point, feature)
+    covariance : array of shape (feature, feature) or (point, feature, feature)
+
+    Examples
+    --------
+    >>> t = StudentT.from_scale([0.0], [[1.0]], 4.0)
+    >>> none = log_prob_with_noise(t, [[0.5]], [[0.0]])
+    >>> bool(np.isclose(none, t.log_prob([[0.5]]), rtol=0, atol=1e-10).all())
+    True
+    """
+    x, noise = np.asarray(points, np.float64), np.asarray(covariance, np.float64)
+    return np.asarray(sum(part.log_prob() for part in through_noise(density, x, noise)))
+
+
+def sample_true_value(
+    density: StudentT | IndependentT,
+    points: ArrayLike,
+    covariance: ArrayLike,
+    n: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Draw n true values χ given each measured point x = χ + ε: shape (point, n, feature).
+
+    Examples
+    --------
+    >>> t = StudentT.from_scale([0.0], [[1.0]], 50.0)
+    >>> drawn = sample_true_value(t, [[2.0]], [[1.0]], 4000, np.random.default_rng(0))
+    >>> bool(abs(drawn.mean() - 1.0) < 0.05)  # half-way between the class and the measurement
+    True
+    """
+    x, noise = np.asarray(points, np.float64), np.asarray(covariance, np.float64)
+    parts = [part.sample_true_value(n, rng) for part in through_noise(density, x, noise)]
+    return np.concatenate(parts, axis=-1)
+
+
+def through_noise(
+    density: StudentT | IndependentT, points: Array, covariance: Array
+) -> "list[SeenThroughNoise]":
+    """Independent blocks of features, each a Student t seen through noise."""
+    if isinstance(density, StudentT):
+        return [SeenThroughNoise.of(density, points, covariance)]
+    features = range(points.shape[-1])
+    return [
+        SeenThroughNoise.of(
+            StudentT(density.location[[j]], density.scale[[j]][:, None], density.dof),
+            points[:, [j]],
+            covariance[..., [j], :][..., [j]],
+        )
+        for j in features
+    ]
+
+
+@dataclass(frozen=True)
+class SeenThroughNoise:
+    """Points and noise in the coordinates where both the density and the noise are diagonal.
+
+    With LLᵀ the scale matrix and L⁻¹ΣL⁻ᵀ = U diag(m) Uᵀ:  u = UᵀL⁻¹(χ − location).
+    """
+
+    density: StudentT
+    value: Array  # (point, feature), the measurement in these coordinates
+    noise: Array  # (1 or point, feature), variances m ≥ 0
+    axes: Array  # (1 or point, feature, feature), U
+
+    @classmethod
+    def of(cls, density: StudentT, points: Array, covariance: Array) -> "SeenThroughNoise":
+        """Turn measured points and their covariance into these coordinates."""
+        whitening = density.whitening
+        matrices = covariance if covariance.ndim == 3 else covariance[None]
+        noise, axes = np.linalg.eigh(whitening @ matrices @ whitening.T)
+        z = (points - density.location) @ whitening.T
+        value = z @ axes[0] if len(axes) == 1 else np.einsum("ni,nij->nj", z, axes)
+        return cls(density, value, np.maximum(noise, 0.0), axes)
+
+    def log_prob(self) -> Array:
+        """Log density of each point."""
+        p = self.density.n_features
+        constant = -0.5 * p * np.log(2 * np.pi) - log_det_of_root(self.density.root)
+        out = np.empty(len(self.value))
+        for rows, integrand in self._blocks():
+            nodes, width = integrand.nodes()
+            out[rows] = logsumexp(integrand.value(nodes), axis=1) + np.log(width)
+        return constant + out
+
+    def sample_true_value(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n true values χ for each measured point: shape (point, n, feature).
+
+        First a node of log h by its weight, then χ | x, h, which is Gaussian.
+        """
+        u = np.empty((len(self.value), n, self.density.n_features))
+        for rows, integrand in self._blocks():
+            nodes, _ = integrand.nodes()
+            height = integrand.value(nodes)
+            weight = np.cumsum(np.exp(height - height.max(1)[:, None]), axis=1)
+            level = rng.random((len(nodes), n)) * weight[:, -1:]
+            chosen = np.minimum((weight[:, None, :] < level[:, :, None]).sum(-1), nodes.shape[1] - 1)
+            h = np.exp(np.take_along_axis(nodes, chosen, axis=1))[:, :, None]
+            m, z = integrand.noise[:, None, :], self.value[rows][:, None, :]
+            spread = np.sqrt(m / (1.0 + m * h))
+            u[rows] = z / (1.0 + m * h) + spread * rng.standard_normal((len(z), n, z.shape[-1]))
+        rotated = u @ np.swapaxes(self.axes, -1, -2)
+        return self.density.location + rotated @ self.density.root.T
+
+    def _blocks(self) -> "list[tuple[slice, _Integrand]]":
+        rows = max(1, _BLOCK_NUMBERS // self.density.n_features)
+        n = len(self.value)
+        blocks = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+        shared = len(self.noise) == 1
+        return [
+            (b, _Integrand(self.value[b] ** 2, self.noise if shared else self.noise[b], self.density.dof))
+            for b in blocks
+        ]
+
+
+@dataclass(frozen=True)
+class _Integrand:
+    """Log integrand over t = log h, up to the constant of the Gaussian:
+
+    f(t) = log Gamma(h; ν/2, ν/2) + t + ½ Σ_j [t − log(1 + m_j h) − z_j² h/(1 + m_j h)]
+    """
+
+    square: Array  # (point, feature), z²
+    noise: Array  # (1 or point, feature), m
+    dof: Array
+
+    def value(self, t: Array) -> Array:
+        """f at t of shape (point, node), or (point,)."""
+        out = self._log_gamma_constant + 0.5 * self.dof * (t - np.expm1(t))
+        h = np.exp(t)
+        for j in range(self.square.shape[1]):
+            m, z2 = self._column(j, t.ndim)
+            damped = 1.0 + m * h
+            out = out + 0.5 * (t - np.log(damped) - z2 * h / damped)
+        return out
+
+    def slope(self, t: Array) -> Array:
+        """f′ at t of shape (point, node), or (point,)."""
+        h = np.exp(t)
+        out = -0.5 * self.dof * np.expm1(t)
+        for j in range(self.square.shape[1]):
+            m, z2 = self._column(j, t.ndim)
+            damped = 1.0 + m * h
+            out = out + 0.5 * (1.0 - z2 * h / damped) / damped
+        return out
+
+    def _column(self, j: int, ndim: int) -> tuple[Array, Array]:
+        m, z2 = self.noise[:, j], self.square[:, j]
+        return (m[:, None], z2[:, None]) if ndim == 2 else (m, z2)
+
+    def rows(self, index: NDArray[np.intp]) -> "_Integrand":
+        noise = self.noise if len(self.noise) == 1 else self.noise[index]
+        return _Integrand(self.square[index], noise, self.dof)
+
+    def nodes(self) -> tuple[Array, Array]:
+        """Equidistant nodes (point, node) that hold all of the integral, and their spacing (point,)."""
+        left, right, peak = self._modes()
+        a = self._edge(left, peak - _DEPTH, -1.0)
+        b = self._edge(right, peak - _DEPTH, +1.0)
+        width = (b - a) / (NODES - 1)
+        return a[:, None] + width[:, None] * np.arange(NODES), width
+
+    def _modes(self) -> tuple[Array, Array, Array]:
+        """Leftmost and rightmost mode that matters, and the highest value, for each point.
+
+        Every stationary point lies between −log(1 + Σz²/ν) and log(1 + p/ν), and f′ changes on the
+        scale of 1 there: a scan for its sign finds the modes (there can be two), bisection places them.
+        """
+        n, p = self.square.shape
+        low, high = -np.log1p(self.square.sum(1) / self.dof), np.full(n, np.log1p(p / self.dof))
+        grid = np.linspace(low, high, _SCAN, axis=1)
+        slope = self.slope(grid)
+        slope[:, 0], slope[:, -1] = 1.0, -1.0
+        row, cell = np.nonzero((slope[:, :-1] > 0) & (slope[:, 1:] <= 0))
+        mode = self.rows(row)._bisect(grid[row, cell], grid[row, cell + 1])
+        height = self.rows(row).value(mode)
+        peak = np.full(n, -np.inf)
+        np.maximum.at(peak, row, height)
+        matters = height >= peak[row] - _DEPTH
+        left, right = np.full(n, np.inf), np.full(n, -np.inf)
+        np.minimum.at(left, row[matters], mode[matters])
+        np.maximum.at(right, row[matters], mode[matters])
+        return left, right, peak
+
+    def _bisect(self, low: Array, high: Array) -> Array:
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            rising = self.slope(middle) > 0
+            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+        return 0.5 * (low + high)
+
+    def _edge(self, start: Array, level: Array, direction: float) -> Array:
+        """Where f has fallen to a level, on one side of a mode: outward by doubling, back by bisection."""
+        step = np.sqrt(2.0 * _DEPTH / (0.5 * self.dof + 0.5 * self.square.shape[1])) * np.ones(len(start))
+        for _ in range(60):
+            inside = self.value(start + direction * step) > level
+            if not inside.any():
+                break
+            step = np.where(inside, 2.0 * step, step)
+        near, far = np.zeros(len(start)), step
+        for _ in range(12):
+            middle = 0.5 * (near + far)
+            inside = self.value(start + direction * middle) > level
+            near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+        return start + direction * far
+
+    @property
+    def _log_gamma_constant(self) -> Array:
+        """(ν/2) log(ν/2) − ν/2 − log Γ(ν/2): what is left when t − e^t + 1 carries the rest."""
+        half = 0.5 * self.dof
+        large = half >= 32
+        safe = np.where(large, half, 32.0)
+        stirling = 0.5 * np.log(safe / (2 * np.pi)) - stirling_correction(safe)
+        return np.where(large, stirling, half * np.log(half) - half - gammaln(half))

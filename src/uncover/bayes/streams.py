@@ -1,0 +1,33 @@
+"""Random numbers by name: one independent, reproducible generator for each purpose."""
+
+import hashlib
+
+import numpy as np
+
+
+def stream(seed: int | None, *names: object) -> np.random.Generator:
+    """Return the generator that belongs to a seed and a name.
+
+    The numbers depend on the seed and the names alone, never on which other streams were used
+    before: adding a random step somewhere changes nothing anywhere else.
+
+    Parameters
+    ----------
+    seed : int or None
+        A non-negative integer; None draws fresh entropy from the operating system.
+    *names : object
+        What the numbers are for: strings and integers.
+
+    Examples
+    --------
+    >>> a = stream(0, "aod", "scene-1", 3).standard_normal()
+    >>> a == stream(0, "aod", "scene-1", 3).standard_normal()
+    True
+    >>> a == stream(0, "aod", "scene-1", 4).standard_normal()
+    False
+    """
+    if seed is None:
+        return np.random.default_rng()
+    digest = hashlib.sha256(repr(tuple(str(name) for name in names)).encode()).digest()
+    words = tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=words))

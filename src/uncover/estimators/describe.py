@@ -1,0 +1,109 @@
+"""A fitted model as a page of text that can go into a report."""
+
+import numpy as np
+
+_REALISATIONS = {
+    "pooled": "each realisation counts as an observation; probabilities are averaged over realisations",
+    "repeats": "independent measurements of one true value; their mean is the observation",
+    "draws": "Monte Carlo draws around one measurement; their mean is the measurement",
+    "shared": "an error common to all samples; realisation r of every sample is one world",
+}
+
+
+def describe(model):
+    """Return the page: the data, the five sources of uncertainty, and what was assumed."""
+    parts = [_title(model), *(f"{i}. {text}" for i, text in enumerate(_sources(model), start=1))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(model):
+    features = f"{model.n_features_in_} features"
+    if hasattr(model, "feature_names_in_"):
+        features += ": " + _listed(model.feature_names_in_)
+    lines = [
+        f"{type(model).__name__}: {len(model.classes_)} classes, {features}",
+        f"Probability model: {_class_model(model)}",
+    ]
+    if model.ignored_features_.any():
+        lines.append(f"Ignored, because constant: {model._feature_list(model.ignored_features_)}")
+    return "\n".join(lines)
+
+
+def _class_model(model):
+    summary = (type(model).__doc__ or type(model).__name__).strip().splitlines()[0]
+    return summary + " Parameters integrated out."
+
+
+def _sources(model):
+    yield "Class prior. Dirichlet with α = " + _listed([f"{a:g}" for a in model.class_prior_])
+    yield "Model prior. " + _model_prior(model)
+    yield "Measurement. " + _measurement(model)
+    yield "Model posterior. " + _model_posterior(model)
+    yield "Class posterior. " + _class_posterior(model)
+
+
+def _model_prior(model):
+    prior = model.prior_
+    kind = '"weak"' if isinstance(model.prior, str) else "given by the user"
+    strength, dof = _range(prior.strength), _range(prior.dof)
+    text = f"Normal-inverse-Wishart, {kind}: strength λ = {strength}, degrees of freedom ν = {dof}."
+    if isinstance(model.prior, str):
+        text += "\n   The means are free; the scale is that of the data, Ψ = diag(C)/K^(2/p)."
+    return text
+
+
+def _measurement(model):
+    measurement = model.measurement_
+    if measurement.number == 1:
+        return "One value for each sample: its noise is part of the spread of the classes."
+    number = measurement.number or "a varying number of"
+    text = f"{number} realisations of each sample, {measurement.realisations}: "
+    text += _REALISATIONS[measurement.realisations] + "."
+    if measurement.covariance is not None:
+        what = "of the common error" if measurement.realisations == "shared" else "of one realisation"
+        deviation = np.sqrt(np.diagonal(measurement.covariance))
+        text += f"\n   Standard uncertainty {what}, by feature: {_listed([f'{d:.4g}' for d in deviation])}"
+        text += f"\n   (estimated with {measurement.dof:g} degrees of freedom)"
+    return text
+
+
+def _model_posterior(model):
+    worlds = model._n_worlds()
+    text = "Normal-inverse-Wishart for each class"
+    text += "." if worlds is None else f", in each of {worlds} worlds (the first is shown)."
+    spread = np.sqrt(np.diagonal(model.covariances_, axis1=1, axis2=2))
+    posterior = model.posterior_
+    dof = np.broadcast_to(posterior.dof, posterior.batch_shape).reshape(-1, len(model.classes_))[0]
+    freedom = dof - posterior.n_features + 1
+    names = [str(name) for name in model.classes_]
+    width = max(len(name) for name in [*names, "class"])
+    rows = [
+        f"   {'class':<{width}}  {'count N':>12}  {'dof of t':>12}  mean ± standard deviation of features"
+    ]
+    for k, name in enumerate(names):
+        features = [f"{m:.4g} ± {s:.2g}" for m, s in zip(model.means_[k], spread[k], strict=True)]
+        rows.append(
+            f"   {name:<{width}}  {model.class_count_[k]:>12g}  {freedom[k]:>12g}  {_listed(features, 6)}"
+        )
+    return "\n".join([text, *rows])
+
+
+def _class_posterior(model):
+    share = model.class_posterior_ / model.class_posterior_.sum()
+    shares = [f"{name} {100 * s:.4g} %" for name, s in zip(model.classes_, share, strict=True)]
+    return (
+        "Proportions after fitting, Dirichlet with N_k + α_k: "
+        + _listed(shares)
+        + "\n   For an input x they are weighed with the class densities: predict_proba(x). uncertainty(x)"
+        + "\n   says how much of the remaining doubt comes from the measurement, the model and the overlap."
+    )
+
+
+def _listed(items, most=12):
+    items = [str(item) for item in items]
+    return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "")
+
+
+def _range(values):
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:g}" if low == high else f"{low:g} … {high:g}"

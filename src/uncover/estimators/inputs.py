@@ -1,0 +1,147 @@
+"""What users pass as X, y and weights, brought into one shape at the door. No statistics here."""
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    validate_data,
+)
+
+_FEATURE_DIMS = ("band", "feature")
+_REALISATION_DIM = "realisation"
+_DTYPES = [np.float64, np.float32]
+
+
+def read_samples(estimator, X, *, reset):
+    """Return X as a finite float array of shape (sample, feature) or (sample, realisation, feature).
+
+    Records or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Takes NumPy arrays
+    and nested lists of both shapes, pandas data frames, and xarray data arrays whose dimensions are
+    named ``band`` (or ``feature``), optionally ``realisation``, and anything for the samples, in any order.
+    """
+    if not _is_xarray(X):
+        flat, shape = _flatten(X)
+        checked = validate_data(estimator, flat, dtype=_DTYPES, reset=reset)
+        return checked if shape is None else checked.reshape(shape)
+    values, names = _from_xarray(X)
+    flat, _ = _flatten(values)
+    _record_or_check_features(estimator, flat.shape[1], names, reset=reset)
+    return check_array(flat, dtype=_DTYPES, estimator=estimator).reshape(values.shape)
+
+
+def _flatten(X):
+    """X with one row for each realisation, and the shape to give it back; None for two-dimensional X."""
+    shape = _shape_of(X)
+    if len(shape) > 3:
+        raise ValueError(
+            f"X has {len(shape)} dimensions; it needs (sample, feature) or (sample, realisation, feature)."
+        )
+    if len(shape) < 3:
+        return X, None
+    n, n_realisations, p = shape
+    if n_realisations == 0:
+        raise ValueError(f"X of shape {shape} has 0 realisations; each sample needs at least 1.")
+    return np.asarray(X).reshape(n * n_realisations, p), shape
+
+
+def _shape_of(X):
+    if hasattr(X, "shape"):
+        return tuple(X.shape)
+    try:
+        return np.asarray(X).shape
+    except ValueError:  # ragged nested lists: scikit-learn's own check says so
+        return (0, 0)
+
+
+def _is_xarray(X):
+    return hasattr(X, "dims") and hasattr(X, "coords") and hasattr(X, "transpose")
+
+
+def _from_xarray(X):
+    """Values with samples first and features last, and the names of the features if they have any."""
+    feature = next((dim for dim in _FEATURE_DIMS if dim in X.dims), None)
+    if feature is None:
+        raise ValueError(
+            f"X has the dimensions {tuple(X.dims)}; one must be named 'band' or 'feature'. "
+            "Rename it: X.rename(old='band')."
+        )
+    inner = [dim for dim in (_REALISATION_DIM,) if dim in X.dims]
+    outer = [dim for dim in X.dims if dim not in (feature, *inner)]
+    if not outer:
+        raise ValueError(f"X has the dimensions {tuple(X.dims)} and none for the samples.")
+    values = np.asarray(X.transpose(*outer, *inner, feature).data)
+    values = values.reshape((-1, *values.shape[len(outer) :]))
+    names = X.coords[feature].values if feature in X.coords else None
+    if names is None or names.dtype.kind not in "OUT":
+        return values, None
+    return values, np.array([str(name) for name in names], dtype=object)
+
+
+def _record_or_check_features(estimator, n_features, names, *, reset):
+    """Do for xarray what scikit-learn does for data frames."""
+    if reset:
+        estimator.n_features_in_ = n_features
+        if names is not None:
+            estimator.feature_names_in_ = names
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    if n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is None or names is None:
+        return
+    if list(known) != list(names):
+        raise ValueError(
+            f"X has the features {_listed(names)}, the model was fitted on {_listed(known)}. "
+            "Names and order must be the same: select them by X.sel(band=[...])."
+        )
+
+
+def _listed(names, most=12):
+    shown = ", ".join(str(name) for name in names[:most])
+    return f"[{shown}{', …' if len(names) > most else ''}]"
+
+
+def read_labels(estimator, y, n_samples):
+    """Return y as a one-dimensional array of class labels."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+        )
+    if _is_xarray(y):
+        y = np.asarray(y.data).ravel()
+    y = _check_y(y, estimator=estimator)
+    check_classification_targets(y)
+    check_consistent_length(y, np.empty(n_samples))
+    return y
+
+
+def read_weights(sample_weight, X):
+    """Return the weights as float64, or None: finite, not negative, not all zero."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(weight > 0):
+        raise ValueError("sample_weight is zero for every sample: there is nothing to fit.")
+    return weight
+
+
+def encode(y, classes):
+    """Return the position of each label in the sorted classes; a label that is not there is an error."""
+    codes = np.searchsorted(classes, y)
+    known = codes < len(classes)
+    known[known] = classes[codes[known]] == y[known]
+    if not known.all():
+        strange = np.unique(y[~known])
+        raise ValueError(
+            f"y has the class(es) {_listed([repr(s) for s in strange.tolist()])}, which are not among the "
+            f"classes given first: {_listed([repr(c) for c in classes.tolist()])}."
+        )
+    return codes

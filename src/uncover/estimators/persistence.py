@@ -1,0 +1,230 @@
+"""Model files: a zip of one JSON document and plain arrays with a checksum. Reading one executes nothing."""
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from uncover.bayes.moments import Moments
+from uncover.bayes.niw import NIW, DiagonalNIW
+from uncover.estimators.base import GenerativeClassifier
+from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.realisations import Statistics
+
+FORMAT = "uncover-model"
+FORMAT_VERSION = 1
+_ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
+_DISTRIBUTIONS = {cls.__name__: cls for cls in (NIW, DiagonalNIW)}
+_DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model of this program, or not whole, or not as it was written."""
+
+
+def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None) -> None:
+    """Write a fitted model. The file appears under its name only when it is complete."""
+    from uncover import __version__
+
+    arrays: dict[str, np.ndarray] = {}
+    document = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "program_version": __version__,
+        "estimator": type(model).__name__,
+        "parameters": _pack_parameters(model, arrays),
+        "classes": _pack_classes(model.classes_),
+        "n_features": model.n_features_in_,
+        "feature_names": _names_or_none(model),
+        "units": units if units is not None else getattr(model, "units_", None),
+        "provenance": provenance if provenance is not None else getattr(model, "provenance_", None),
+        "ignored_features": model.ignored_features_.tolist(),
+        "realisations": model.statistics_.realisations,
+        "within_dof": model.statistics_.within_dof,
+        "prior": _pack_distribution(model.prior_, "prior", arrays),
+        "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
+    }
+    moments = model.statistics_.classes
+    for name in ("count", "mean", "scatter", "residual"):
+        arrays[f"moments/{name}"] = getattr(moments, name)
+    arrays["within_scatter"] = model.statistics_.within_scatter
+    arrays["class_prior"] = model.class_prior_
+    _write(Path(path), _to_json(document), arrays)
+
+
+def load_model(path):
+    """Read a model written by ``save``.
+
+    Refuses, with a :class:`ModelFileError` of one line, a file that is not a model, is cut off or was
+    changed. The file holds numbers and names only; nothing in it is executed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from uncover import BayesianQDA
+    >>> X, y = [[0.0], [0.2], [2.0], [2.3]], ["a", "a", "b", "b"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "m.uncover"
+    ...     BayesianQDA().fit(X, y).save(file)
+    ...     load_model(file).predict([[0.1]])
+    array(['a'], dtype='<U1')
+    """
+    path = Path(path)
+    document, arrays = _read(path)
+    try:
+        return _unpack(document, arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as problem:
+        raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from None
+
+
+def _unpack(document, arrays):
+    model = _ESTIMATORS[document["estimator"]](**_unpack_parameters(document["parameters"], arrays))
+    model.classes_ = _unpack_classes(document["classes"])
+    model.n_features_in_ = int(document["n_features"])
+    if document["feature_names"] is not None:
+        model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
+    model.units_, model.provenance_ = document["units"], document["provenance"]
+    model.ignored_features_ = np.array(document["ignored_features"], dtype=bool)
+    moments = Moments(*(arrays[f"moments/{name}"] for name in ("count", "mean", "scatter", "residual")))
+    model.statistics_ = Statistics(
+        moments, arrays["within_scatter"], float(document["within_dof"]), int(document["realisations"])
+    )
+    model.class_prior_ = arrays["class_prior"]
+    model.class_count_ = moments.count.reshape(-1, len(model.classes_))[0]
+    model.prior_ = _unpack_distribution(document["prior"], "prior", arrays)
+    model.posterior_ = _unpack_distribution(document["posterior"], "posterior", arrays)
+    return model
+
+
+def _pack_parameters(model, arrays):
+    """Constructor arguments as JSON; priors and arrays beside it."""
+    parameters = model.get_params(deep=False)
+    prior = parameters["prior"]
+    if not isinstance(prior, str):
+        # Given priors are kept as one NIW with an axis of classes, which the constructor takes as well.
+        parameters["prior"] = _pack_distribution(_as_given(model), "given_prior", arrays)
+    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    return parameters
+
+
+def _as_given(model):
+    return GenerativeClassifier._given_prior(model, model.prior, model.classes_)
+
+
+def _unpack_parameters(parameters, arrays):
+    parameters = dict(parameters)
+    if isinstance(parameters["prior"], dict):
+        parameters["prior"] = _unpack_distribution(parameters["prior"], "given_prior", arrays)
+    return parameters
+
+
+def _pack_distribution(niw, name, arrays):
+    for field in ("mean", "strength", "scale", "dof"):
+        arrays[f"{name}/{field}"] = getattr(niw, field)
+    return {"distribution": type(niw).__name__}
+
+
+def _unpack_distribution(entry, name, arrays):
+    cls = _DISTRIBUTIONS[entry["distribution"]]
+    return cls(*(arrays[f"{name}/{field}"] for field in ("mean", "strength", "scale", "dof")))
+
+
+def _pack_classes(classes):
+    values = classes.tolist()
+    if not all(isinstance(value, (str, int, float, bool)) for value in values):
+        raise TypeError("class labels must be strings, numbers or booleans to be saved in a model file.")
+    return {"dtype": "object" if classes.dtype == object else classes.dtype.str, "values": values}
+
+
+def _unpack_classes(entry):
+    if entry["dtype"] == "object":
+        return np.array(entry["values"], dtype=object)
+    return np.array(entry["values"], dtype=np.dtype(entry["dtype"]))
+
+
+def _names_or_none(model):
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def _to_json(document):
+    try:
+        return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as problem:
+        raise TypeError(f"units and provenance must be made of what JSON can hold: {problem}") from None
+
+
+def _write(path: Path, document: bytes, arrays) -> None:
+    members = {"model.json": document}
+    for name, array in sorted(arrays.items()):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.ascontiguousarray(array, "<f8").reshape(array.shape))
+        members[f"arrays/{name}.npy"] = buffer.getvalue()
+    members["checksum"] = _checksum(members).encode()
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as file:
+            for name, content in members.items():
+                file.writestr(zipfile.ZipInfo(name, _DATE), content)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read(path: Path):
+    try:
+        with zipfile.ZipFile(path) as file:
+            members = {name: file.read(name) for name in file.namelist()}
+    except FileNotFoundError:
+        raise ModelFileError(f"{path}: there is no such model file.") from None
+    except OSError as problem:
+        raise ModelFileError(f"{path}: cannot be read ({problem.strerror}).") from None
+    except Exception as problem:  # zipfile raises many kinds for broken files
+        raise ModelFileError(
+            f"{path}: not a model file of uncover, or cut off or damaged ({_one_line(problem)})."
+        ) from None
+    if "model.json" not in members or "checksum" not in members:
+        raise ModelFileError(f"{path}: not a model file of uncover.")
+    if members.pop("checksum").decode(errors="replace") != _checksum(members):
+        raise ModelFileError(f"{path}: the checksum does not fit; the file was changed after it was written.")
+    return _parse(path, members)
+
+
+def _parse(path, members):
+    try:
+        document = json.loads(members["model.json"])
+        arrays = {
+            name.removeprefix("arrays/").removesuffix(".npy"): np.lib.format.read_array(
+                io.BytesIO(content), allow_pickle=False
+            )
+            for name, content in members.items()
+            if name.startswith("arrays/")
+        }
+    except ValueError as problem:
+        raise ModelFileError(f"{path}: the model file is damaged ({_one_line(problem)}).") from None
+    if document.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: not a model file of uncover.")
+    version = document.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path}: written in format version {version}; this program reads version {FORMAT_VERSION}. "
+            "Use the version of uncover that wrote it, or fit the model again."
+        )
+    return document, arrays
+
+
+def _checksum(members) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(members):
+        digest.update(f"{name}:{len(members[name])}:".encode())
+        digest.update(members[name])
+    return digest.hexdigest()
+
+
+def _one_line(problem) -> str:
+    text = str(problem).splitlines()
+    return text[0] if text else type(problem).__name__
