@@ -45,8 +45,11 @@ SUN_ZENITHS = (0, 6, 12, 18, 24, 30, 36, 42, 48, 54, 60, 65, 70, 75)
 VIEWS = ((0, 0), (12, 0), (12, 90), (12, 180), (6, 0), (6, 180), (12, 45), (12, 135))
 AODS = (0.05, 0.12, 0.25, 0.45, 0.7, 1.0, 1.4, 2.0)
 ALTITUDES = (0.0, 1.5, 3.0)
-# What the aerosol adds hardly depends on altitude (it does through the molecules above it only).
-VIEWS_AT_ALTITUDE = {0.0: VIEWS, 3.0: VIEWS[:4], 1.5: VIEWS[:1]}
+AEROSOL_VIEWS = VIEWS[:4]
+# What altitude changes is small and smooth (fewer molecules above the aerosol): few nodes do.
+HIGH_SUN_ZENITHS = (0, 24, 42, 54, 65, 70, 75)
+HIGH_AODS = (0.12, 0.45, 1.0, 2.0)
+HIGH_VIEWS = {3.0: ((0, 0), (12, 0), (12, 180)), 1.5: ((0, 0),)}
 
 GAS_SUN_ZENITHS = (0, 30, 42, 51, 58, 63, 68, 72, 75)
 GAS_VIEW_ZENITH = 0
@@ -145,10 +148,9 @@ class SixS:
         steps = np.round(table[:, 1:6] * 1e4).astype(np.uint16)
         return {"steps": steps, "wavelength": table[:, 0], "sun": table[:, 6]}
 
-    def band(self, state: State, sensor: str, band: str) -> dict[str, np.ndarray]:
-        """The apparent reflectance of a band (seven digits) and the terms 6S prints with five."""
-        text = self(input_cards(state, filter_cards(sensor, band)))
-        found = {}
+    def terms(self, state: State, spectral: list[str]) -> dict[str, np.ndarray]:
+        """The apparent reflectance (seven digits) and the terms that 6S prints with five."""
+        text, found = self(input_cards(state, spectral)), {}
         for line in text.splitlines():
             if "apparent reflectance" in line:
                 found["apparent"] = np.array(float(line.split("reflectance")[1].split()[0]))
@@ -178,7 +180,8 @@ def spectrum_job(stage: str, state: State) -> Job:
 
 def band_job(stage: str, state: State, sensor: str, band: str) -> Job:
     """A run of one band."""
-    return Job(stage, f"{sensor}_{band}_{state.key}", lambda sixs: sixs.band(state, sensor, band))
+    cards = filter_cards(sensor, band)
+    return Job(stage, f"{sensor}_{band}_{state.key}", lambda sixs: sixs.terms(state, cards))
 
 
 def molecule_states() -> Iterator[State]:
@@ -188,9 +191,11 @@ def molecule_states() -> Iterator[State]:
 
 
 def aerosol_states() -> Iterator[State]:
-    """Scattering by molecules and aerosol; the nodes that matter most come first."""
-    for altitude, views in VIEWS_AT_ALTITUDE.items():
-        for (view, azimuth), aod, sun in itertools.product(views, AODS, SUN_ZENITHS):
+    """Scattering by molecules and aerosol: densely at sea level, and where altitude changes it."""
+    for (view, azimuth), aod, sun in itertools.product(AEROSOL_VIEWS, AODS, SUN_ZENITHS):
+        yield State(sun, view, azimuth, aod)
+    for altitude, views in HIGH_VIEWS.items():
+        for (view, azimuth), aod, sun in itertools.product(views, HIGH_AODS, HIGH_SUN_ZENITHS):
             yield State(sun, view, azimuth, aod, altitude)
 
 
@@ -229,6 +234,7 @@ def jobs() -> Iterator[Job]:
         yield spectrum_job("molecules", state)
     for state in gas_states():
         yield spectrum_job("gases", state)
+    yield Job("phase", "550nm", lambda sixs: sixs.terms(State(30), ["-1", "0.55"]))
     for band, angle in itertools.product(BANDS, PHASE_ANGLES):
         yield band_job("phase", State(180.0 - angle, aod=0.3), "S2A", band)
     for state in aerosol_states():

@@ -12,6 +12,7 @@ import numpy as np
 from build_lut import State
 
 Array = np.ndarray[Any, Any]
+Views = tuple[tuple[float, float], ...]
 
 # What the band averages are weighted by: a common state, so that averages of products and products of
 # averages differ in second order only.
@@ -100,19 +101,28 @@ def reference_weights(cache: Cache) -> Weights:
     )
 
 
-def view_basis(view: Array, azimuth: Array, terms: int) -> Array:
+def view_terms(view: Array, azimuth: Array) -> Array:
     """Polynomials over the disc of view directions, even across the principal plane: (..., term)."""
     size = np.sin(np.radians(view)) / np.sin(np.radians(VIEW_LIMIT))
     x, y2 = size * np.cos(np.radians(azimuth)), (size * np.sin(np.radians(azimuth))) ** 2
-    return np.stack([np.ones_like(x), x, x * x, y2, x**3, x * y2], axis=-1)[..., :terms]
+    return np.stack([np.ones_like(x), x, x * x, y2, x**3, x * y2], axis=-1)
 
 
-def fit_view(values: Array, views: tuple[tuple[float, float], ...], terms: int) -> Array:
+# What few views can tell apart, as combinations of the six terms: with r^2 = x^2 + y^2 they are
+# 1 | 1, x, r^2 | 1, x, x^2, y^2 | all six.
+VIEW_COMBINATIONS = {
+    1: np.eye(6)[:1],
+    3: np.array([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]]),
+    4: np.eye(6)[:4],
+    8: np.eye(6),
+}
+
+
+def fit_view(values: Array, views: Views) -> Array:
     """Coefficients of the view polynomials: (..., view) to (..., 6)."""
     view, azimuth = np.array(views, dtype=float).T
-    inverse = np.linalg.pinv(view_basis(view, azimuth, terms))
-    fitted = values @ inverse.T
-    return np.concatenate([fitted, np.zeros((*fitted.shape[:-1], 6 - terms))], axis=-1)
+    combinations = VIEW_COMBINATIONS[len(views)]
+    return values @ np.linalg.pinv(view_terms(view, azimuth) @ combinations.T).T @ combinations
 
 
 def pressure_ratio(altitude: Array) -> Array:
@@ -132,6 +142,7 @@ def optical_properties(cache: Cache) -> dict[str, Array]:
     phase = np.array([[run["phase function I"][1] for run in row] for row in runs])
     return {
         "molecular_depth": depth[:, 0],
+        "molecular_depth_550": cache.load("phase", "550nm")["optical depth total"][0],
         "aerosol_depth": depth[:, 1] / 0.3,
         "aerosol_albedo": np.array([row[0]["sing. scat. albedo"][1] for row in runs]),
         "phase_angle": angles[order],
@@ -162,20 +173,34 @@ def aerosol_path(cache: Cache, optics: dict[str, Array], weights: Weights) -> Ar
         path = cache.spectrum("aerosol", hazy, "path") - cache.spectrum("molecules", clear, "path")
         return average(path, weights.aerosol) - single_scattering(optics, hazy)
 
-    def over(views: tuple[tuple[float, float], ...], altitude: float) -> Array:
-        values = [[[added(a, s, *v, altitude) for v in views] for s in nodes.SUN_ZENITHS] for a in nodes.AODS]
+    def over(views: Views, aods: tuple[float, ...], suns: tuple[float, ...], altitude: float) -> Array:
+        values = [[[added(a, s, *v, altitude) for v in views] for s in suns] for a in aods]
         return np.moveaxis(np.array(values), (-2, -1), (0, 1))  # (sensor, band, aod, sun, view)
 
-    ground = fit_view(over(nodes.VIEWS, 0.0), nodes.VIEWS, 6)
-    core = nodes.VIEWS[:4]
-    top = ground + fit_view(over(core, 3.0) - over(core, 0.0), core, 4)
-    # In the middle only nadir was run: the dependence on the view is between the two others.
-    low, middle, high = pressure_ratio(np.array([0.0, 1.5, 3.0]))
-    share = (low - middle) / (low - high)
-    between = (1 - share) * ground + share * top
-    between[..., 0] = over(nodes.VIEWS[:1], 1.5)[..., 0]
-    path = np.stack([ground, between, top], axis=3)
-    return np.concatenate([np.zeros_like(path[:, :, :1]), path], axis=2)  # none where there is no aerosol
+    def change(altitude: float) -> Array:
+        few = nodes.HIGH_VIEWS[altitude], nodes.HIGH_AODS, nodes.HIGH_SUN_ZENITHS
+        return fill_in(fit_view(over(*few, altitude) - over(*few, 0.0), few[0]))
+
+    ground = fit_view(over(nodes.AEROSOL_VIEWS, nodes.AODS, nodes.SUN_ZENITHS, 0.0), nodes.AEROSOL_VIEWS)
+    ground = np.concatenate(
+        [np.zeros_like(ground[:, :, :1]), ground], axis=2
+    )  # none where there is no aerosol
+    top, middle = change(3.0), change(1.5)
+    # In the middle only nadir was run: its dependence on the view is a share of that at the top.
+    low, half, high = pressure_ratio(np.array([0.0, 1.5, 3.0]))
+    middle[..., 1:] = top[..., 1:] * (low - half) / (low - high)
+    return np.stack([ground, ground + middle, ground + top], axis=3)
+
+
+def fill_in(change: Array) -> Array:
+    """From the nodes run at altitude to all nodes: (sensor, band, aod, sun, ...); no change at aod 0."""
+    module = nodes.package_module("spline")
+    aods = module.Spline(np.log(0.3 + np.array([0.0, *nodes.HIGH_AODS])))
+    suns = module.Spline(1 - np.cos(np.radians(nodes.HIGH_SUN_ZENITHS)))
+    by_aod = aods.weights(np.log(0.3 + np.array([0.0, *nodes.AODS])))
+    by_sun = suns.weights(1 - np.cos(np.radians(nodes.SUN_ZENITHS)))
+    whole = np.concatenate([np.zeros_like(change[:, :, :1]), change], axis=2)
+    return np.einsum("pa,qs,xyas...->xypq...", by_aod, by_sun, whole)
 
 
 def molecular_path(cache: Cache, weights: Weights) -> Array:
@@ -186,12 +211,7 @@ def molecular_path(cache: Cache, weights: Weights) -> Array:
         return average(spectrum, weights.molecules)
 
     values = [[[at(h, s, *v) for v in nodes.VIEWS] for s in nodes.SUN_ZENITHS] for h in nodes.ALTITUDES]
-    return fit_view(np.moveaxis(np.array(values), (-2, -1), (0, 1)), nodes.VIEWS, 6)
-
-
-def _scattering(cache: Cache, field: str, sun: float, aod: float, altitude: float) -> Array:
-    stage = "aerosol" if aod else "molecules"
-    return cache.spectrum(stage, State(sun, aod=aod, altitude=altitude), field)
+    return fit_view(np.moveaxis(np.array(values), (-2, -1), (0, 1)), nodes.VIEWS)
 
 
 def transmittance(cache: Cache, weights: Weights) -> tuple[Array, Array]:
@@ -200,21 +220,42 @@ def transmittance(cache: Cache, weights: Weights) -> tuple[Array, Array]:
     The band transmittances are scaled such that the product of downward and (nadir) upward ones is the band
     mean of the product.
     """
-    aods = (0.0, *nodes.AODS)
+
+    def scattering(field: str, sun: float, aod: float, altitude: float) -> Array:
+        return cache.spectrum(
+            "aerosol" if aod else "molecules", State(sun, aod=aod, altitude=altitude), field
+        )
 
     def down(aod: float, altitude: float, sun: float) -> Array:
-        nadir = _scattering(cache, "down", 0, aod, altitude)
-        spectrum = _scattering(cache, "down", sun, aod, altitude)
+        nadir = scattering("down", 0, aod, altitude)
+        spectrum = scattering("down", sun, aod, altitude)
         return average(spectrum * nadir, weights.surface) / np.sqrt(average(nadir * nadir, weights.surface))
 
     def albedo(aod: float, altitude: float) -> Array:
-        nadir = _scattering(cache, "down", 0, aod, altitude) ** 2
-        spectrum = _scattering(cache, "albedo", 0, aod, altitude)
+        nadir = scattering("down", 0, aod, altitude) ** 2
+        spectrum = scattering("albedo", 0, aod, altitude)
         return average(spectrum * nadir, weights.surface) / average(nadir, weights.surface)
 
-    t = [[[down(a, h, s) for s in nodes.SUN_ZENITHS] for h in nodes.ALTITUDES] for a in aods]
-    s = [[albedo(a, h) for h in nodes.ALTITUDES] for a in aods]
-    return np.moveaxis(np.array(t), (-2, -1), (0, 1)), np.moveaxis(np.array(s), (-2, -1), (0, 1))
+    def by_sun(aods: tuple[float, ...], suns: tuple[float, ...], altitude: float) -> Array:
+        values = np.array([[down(a, altitude, s) for s in suns] for a in aods])
+        return np.moveaxis(values, (-2, -1), (0, 1))
+
+    def albedos(aods: tuple[float, ...], altitude: float) -> Array:
+        return np.moveaxis(np.array([albedo(a, altitude) for a in aods]), (-2, -1), (0, 1))
+
+    clear, hazy, suns = (0.0,), nodes.HIGH_AODS, nodes.HIGH_SUN_ZENITHS
+    t = [by_sun((0.0, *nodes.AODS), nodes.SUN_ZENITHS, 0.0)]
+    s = [albedos((0.0, *nodes.AODS), 0.0)]
+    for altitude in nodes.ALTITUDES[1:]:
+        # Less molecules: the clear sky exactly, and what the aerosol changes of that from few nodes.
+        gain = np.log(by_sun(clear, nodes.SUN_ZENITHS, altitude) / by_sun(clear, nodes.SUN_ZENITHS, 0.0))
+        base = np.log(by_sun(clear, suns, altitude) / by_sun(clear, suns, 0.0))
+        change = np.log(by_sun(hazy, suns, altitude) / by_sun(hazy, suns, 0.0)) - base
+        t.append(t[0] * np.exp(gain + fill_in(change)))
+        less = albedos(clear, altitude) - albedos(clear, 0.0)
+        change = albedos(hazy, altitude) - albedos(hazy, 0.0) - less
+        s.append(s[0] + less + fill_in(np.repeat(change[..., None], len(suns), axis=-1))[..., 0])
+    return np.stack(t, axis=3), np.stack(s, axis=3)
 
 
 def gases(cache: Cache, weights: Weights) -> dict[str, Array]:
@@ -253,7 +294,7 @@ def compile_table(folder: Path) -> dict[str, Array]:
         "transmittance": down,
         "albedo": albedo,
     }
-    packed = {name: values.astype(np.float32) for name, values in table.items()}
+    packed = {name: np.asarray(values, dtype=np.float32) for name, values in table.items()}
     labels = {
         "bands": nodes.BANDS,
         "sensors": nodes.SENSORS,

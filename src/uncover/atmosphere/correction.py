@@ -16,8 +16,10 @@ Array = npt.NDArray[Any]
 BandAxis = Literal[0, -1]
 
 BANDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
-# Elements of a block: a few arrays of this size stay in the second-level cache.
+# Elements of a block: a few arrays of this size stay in the second-level cache. Where every pixel has its own
+# angles the coefficients are arrays too, and larger blocks save more than the cache does.
 BLOCK_ELEMENTS = 1 << 17
+BLOCK_ELEMENTS_WITH_ANGLES = 1 << 20
 # Nothing on Earth reflects this much: digital numbers do.
 HIGHEST_REFLECTANCE = 5.0
 
@@ -139,9 +141,10 @@ class LookupTable:
 
     def _fill(self, verb: _Verb, planes: Array, state: State, geometry: Geometry, filled: Array) -> None:
         worlds, bands, pixels = filled.shape
-        step = max(64, BLOCK_ELEMENTS // (worlds * bands))
+        varying = geometry.shape != ()
+        step = max(64, (BLOCK_ELEMENTS_WITH_ANGLES if varying else BLOCK_ELEMENTS) // (worlds * bands))
         work = np.empty((2, worlds * bands * min(step, pixels)), dtype=filled.dtype)
-        same = self.table.coefficients(state, geometry).astype(filled.dtype) if geometry.shape == () else None
+        same = None if varying else self.table.coefficients(state, geometry).astype(filled.dtype)
         for block in _blocks(pixels, step):
             here = same or self.table.coefficients(state, geometry.block(block), filled.dtype)
             size = (worlds, bands, block.stop - block.start)
@@ -164,9 +167,8 @@ class Identity:
         array = np.asarray(toa)
         if state.realisations is None:
             return array.copy()
-        return np.repeat(
-            np.expand_dims(array, 0 if band_axis == 0 else -2), state.realisations, axis=band_axis or 0
-        )
+        axis = 0 if band_axis == 0 else array.ndim - 1
+        return np.repeat(np.expand_dims(array, axis), state.realisations, axis=axis)
 
     simulate = correct
 

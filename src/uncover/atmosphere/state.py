@@ -25,7 +25,7 @@ class State:
     >>> State(aod=-0.1)
     Traceback (most recent call last):
     ...
-    ValueError: aod is -0.1; an aerosol optical depth is 0 or more. Choose a rule for negative draws ...
+    ValueError: aod is -0.1; an aerosol optical depth is 0 or more. Choose a rule for negative draws...
     """
 
     aod: npt.ArrayLike  # aerosol optical depth at 550 nm
@@ -96,7 +96,7 @@ class Geometry:
         for name, value in zip(names, values, strict=True):
             if not np.isfinite(value).all():
                 raise ValueError(f"{name} is missing (not a number); give a finite value for every pixel")
-        values[2] = np.abs((values[2] + 180) % 360 - 180)
+        values[2] = np.asarray(np.abs((values[2] + 180) % 360 - 180))
         shape = np.broadcast_shapes(*(value.shape for value in values))
         for name, value in zip(names, values, strict=True):
             object.__setattr__(self, name, value if value.ndim == 0 else np.broadcast_to(value, shape))

@@ -30,7 +30,7 @@ def pressure_ratio(altitude: npt.ArrayLike) -> Array:
     """Pressure at an altitude in km over that at sea level (US Standard Atmosphere 1976, below 11 km).
 
     >>> float(pressure_ratio(1.5).round(3))
-    0.834
+    0.835
     """
     return np.asarray((1 - 6.5 * np.asarray(altitude, dtype=float) / 288.15) ** 5.25588)
 
@@ -168,7 +168,7 @@ class _Reader:
         return self._over_pixels(self._at_aod("albedo"), self.heights)
 
     def gas_depth(self, water: Array) -> Array:
-        """Absorption, -ln of the transmittance, by water vapour and the fixed gases: (realisation, band, pixel)."""
+        """-ln of the transmittance of water vapour and the fixed gases: (realisation, band, pixel)."""
         weights = self.table.water_spline.weights(np.sqrt(water))
         at_water = np.einsum("ru,bhum->rbhm", weights, self.table.values["gas_depth"])
         return self._over_pixels(
@@ -176,7 +176,7 @@ class _Reader:
         )
 
     def ozone_depth(self) -> Array:
-        """Absorption, -ln of the transmittance, by ozone: (realisation, band, pixel)."""
+        """-ln of the transmittance of ozone: (realisation, band, pixel)."""
         slant = (self.ozone[:, None] * self.airmass)[:, None]
         linear, square = self.table.values["ozone_depth"].astype(slant.dtype).T[:, None, :, None]
         return np.asarray(linear * slant + square * slant**2)
@@ -201,12 +201,24 @@ class _Reader:
         )
 
     def _over_pixels(self, values: Array, *weights: Array) -> Array:
-        """Contract the trailing axes of (realisation, band, ...) with weights (pixel, ...)."""
-        joint = weights[0]
-        for more in weights[1:]:
-            joint = (joint[:, :, None] * more[:, None, :]).reshape(max(len(joint), len(more)), -1)
-        flat = values.reshape(-1, joint.shape[1]).astype(self.airmass.dtype, copy=False)
-        return (flat @ joint.T.astype(self.airmass.dtype, copy=False)).reshape(*values.shape[:2], -1)
+        """Contract the trailing axes of (realisation, band, ...) with weights (pixel, ...).
+
+        Weights that are the same for all pixels go first: they make the rest smaller.
+        """
+        dtype, axis, varying = self.airmass.dtype, 2, []
+        values = values.astype(dtype, copy=False)
+        for weight in (w.astype(dtype, copy=False) for w in weights):
+            if len(weight) == 1:
+                values = np.tensordot(values, weight[0], (axis, 0))
+            else:
+                varying.append(weight)
+                axis += 1
+        if not varying:
+            return values[..., None]
+        joint = varying[0]
+        for more in varying[1:]:
+            joint = (joint[:, :, None] * more[:, None, :]).reshape(len(joint), -1)
+        return (values.reshape(-1, joint.shape[1]) @ joint.T).reshape(*values.shape[:2], -1)
 
 
 def _sun_coordinate(zenith: Array) -> Array:
