@@ -305,16 +305,18 @@ def compile_table(folder: Path) -> dict[str, Array]:
 
 
 def compile_checks(folder: Path) -> dict[str, Array]:
-    """The direct runs at random states: what the table is compared with."""
+    """The direct runs at random states, which the table is compared with; NaN where a band was not run."""
     cache, states = Cache(folder), nodes.check_states()
     fields = ("sun", "view", "azimuth", "aod", "altitude", "water", "ozone", "reflectance")
-    apparent = [
-        [cache.load("checks", f"{sensor}_{band}_{state.key}")["apparent"] for band in nodes.BANDS]
-        for sensor, state in states
-    ]
+
+    def apparent(sensor: str, band: str, state: State) -> float:
+        name = f"{sensor}_{band}_{state.key}"
+        done = (cache.folder / "checks" / f"{name}.npz").exists()
+        return float(cache.load("checks", name)["apparent"]) if done else np.nan
+
     return {
         **{f: np.array([getattr(state, f) for _, state in states]) for f in fields},
         "sensor": np.array([sensor for sensor, _ in states]),
         "bands": np.array(nodes.BANDS),
-        "apparent": np.array(apparent, dtype=float),
+        "apparent": np.array([[apparent(sensor, b, state) for b in nodes.BANDS] for sensor, state in states]),
     }
