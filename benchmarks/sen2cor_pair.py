@@ -1,4 +1,4 @@
-"""The embedded table against Sen2Cor, on a window that both have corrected. Needs rasterio and shared data."""
+"""The embedded table against Sen2Cor, on a window that both corrected. Needs rasterio and shared data."""
 
 from pathlib import Path
 

@@ -209,8 +209,8 @@ class Sen2Cor:
         known = _finished(folder, key)
         if known is not None:
             return known
-        shutil.rmtree(folder, ignore_errors=True)
-        for name in ("work", "output"):
+        for name in ("work", "output", "input"):  # what an interrupted run has left, and nothing else
+            shutil.rmtree(folder / name, ignore_errors=True)
             (folder / name).mkdir(parents=True)
         prepared = self.mode.prepare(l1c, aod, folder)
         command = [executable, str(prepared.source), "--work_dir", str(folder / "work")]
