@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 Array = NDArray[np.float64]
 
@@ -50,10 +49,12 @@ def invert_triangle(root: Array) -> Array:
     array([[ 0.5,  0. ],
            [-0.5,  1. ]])
     """
-    identity = np.eye(root.shape[-1])
-    inverse = np.empty(root.shape)
-    for index in np.ndindex(root.shape[:-2]):
-        inverse[index] = solve_triangular(root[index], identity, lower=True, check_finite=False)
+    p = root.shape[-1]
+    inverse = np.zeros(root.shape)
+    for i in range(p):  # forward substitution, on the whole batch at once
+        row = -root[..., i : i + 1, :i] @ inverse[..., :i, :]
+        row[..., 0, i] += 1.0
+        inverse[..., i, :] = row[..., 0, :] / root[..., i, i, None]
     return inverse
 
 

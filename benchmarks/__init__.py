@@ -1,0 +1,1 @@
+"""Measurements: claims about statistics by simulation, claims about speed against peers."""

@@ -1,0 +1,1 @@
+"""Studies of the method on problems whose truth is known."""
