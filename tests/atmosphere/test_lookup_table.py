@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks import sixs_runs
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from uncover.atmosphere import BANDS, Geometry, Identity, LookupTable, State, recorrect
@@ -27,6 +27,7 @@ def surface(rng):
 # ---- laws
 
 
+@settings(deadline=None)
 @given(states, geometries, st.sampled_from(SENSORS), st.floats(0, 0.9))
 def test_correction_undoes_simulation(state, geometry, sensor, reflectance):
     surface = np.full(len(BANDS), reflectance)
