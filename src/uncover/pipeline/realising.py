@@ -51,7 +51,15 @@ class RealiseOptions:
 
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
-    """The optical depth of a scene with its uncertainty."""
+    """The optical depth of a scene with its uncertainty.
+
+    >>> import numpy as np
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
+    >>> round(optical_depth(scene, RealiseOptions(aod=0.12)).standard_uncertainty, 4)
+    0.0768
+    """
     known = scene.atmosphere
     return aerosol_optical_depth(
         known.aot if options.aod is None else options.aod,
@@ -63,7 +71,17 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
 
 
 def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
-    """The realisations of a scene, made when they are read."""
+    """The realisations of a scene, made when they are read.
+
+    >>> import numpy as np
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
+    >>> realise_scene(scene, RealiseOptions(aod=0.12))
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: scene ... does not say whether it is L1C ... or L2A ...
+    """
     aod, known = optical_depth(scene, options), scene.atmosphere
     draws = aod.draw(options.draws, scene=scene.identity, seed=options.seed, method=options.method)
     return RealisedScene(
