@@ -13,6 +13,7 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
+from uncover.raster.realised import RealisedScene
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
 from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
@@ -37,6 +38,7 @@ __all__ = [
     "OffsetWarning",
     "Quality",
     "ReadError",
+    "RealisedScene",
     "SampleBlock",
     "Samples",
     "Scene",
