@@ -10,6 +10,8 @@ Array = NDArray[np.float64]
 
 # Covariances that agree with multiples of one matrix to this relative tolerance are treated as such.
 _PROPORTIONAL = 1e-12
+# Differences from the transposed matrix that count as rounding, relative to the spread of the features.
+_SYMMETRIC = 1e-8
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Covariances:
         """Take what users give: (p,) or (n, p) variances, (p, p) or (n, p, p) covariances.
 
         Where n = p, a symmetric array of shape (p, p) is one covariance for all samples, any other has
-        the variances of each sample.
+        the variances of each sample. An array of equal numbers could be either and is refused.
         """
         array = np.asarray(covariance, dtype=np.float64)
         n, p = n_samples, n_features
@@ -45,7 +47,7 @@ class Covariances:
         if array.shape == (p,):
             _check_variances(array)
             return cls(np.diag(array), None, None)
-        if array.shape == (p, p) and (n != p or np.array_equal(array, array.T)):
+        if array.shape == (p, p) and (n != p or _is_one_matrix(array)):
             return cls(_checked_matrix(array[None])[0], None, None)
         if array.shape == (n, p):
             _check_variances(array)
@@ -155,12 +157,29 @@ def _check_variances(array: Array) -> None:
         )
 
 
-def _checked_matrix(matrices: Array) -> Array:
+def _is_one_matrix(array: Array) -> bool:
+    """Whether an array of shape (p, p), for p samples, is a covariance and not p rows of variances."""
+    p = len(array)
+    if p > 1 and array[0, 0] != 0 and np.all(array == array[0, 0]):
+        raise ValueError(
+            f"X_cov of shape ({p}, {p}) with the one value {array[0, 0]:.6g} could be the variances of {p} samples or "
+            f"a covariance of {p} features. Give variances as shape ({p},), a covariance for each sample as "
+            f"({p}, {p}, {p}), or use Measured, which remembers what it was given."
+        )
+    return bool(_asymmetry(array) <= _SYMMETRIC)
+
+
+def _asymmetry(matrices: Array) -> Array:
+    """Largest difference from the transposed matrix, relative to the spread of the features: (...)."""
     spread = np.sqrt(np.abs(np.diagonal(matrices, axis1=-2, axis2=-1)))
     size = np.maximum(spread[..., :, None] * spread[..., None, :], np.finfo(np.float64).tiny)
-    asymmetry = np.abs(matrices - np.swapaxes(matrices, -1, -2)) / size
-    if np.any(asymmetry > 1e-8):
-        i = int(np.argmax(asymmetry.reshape(len(matrices), -1).max(1)))
+    return np.asarray((np.abs(matrices - np.swapaxes(matrices, -1, -2)) / size).max((-2, -1)))
+
+
+def _checked_matrix(matrices: Array) -> Array:
+    asymmetry = _asymmetry(matrices)
+    if np.any(asymmetry > _SYMMETRIC):
+        i = int(np.argmax(asymmetry))
         raise ValueError(f"covariance {i} is not symmetric; use (C + C.T) / 2 if it is meant to be.")
     _check_not_indefinite(matrices)
     return matrices
