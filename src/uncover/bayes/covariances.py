@@ -162,9 +162,9 @@ def _is_one_matrix(array: Array) -> bool:
     p = len(array)
     if p > 1 and array[0, 0] != 0 and np.all(array == array[0, 0]):
         raise ValueError(
-            f"X_cov of shape ({p}, {p}) with the one value {array[0, 0]:.6g} could be the variances of {p} samples or "
-            f"a covariance of {p} features. Give variances as shape ({p},), a covariance for each sample as "
-            f"({p}, {p}, {p}), or use Measured, which remembers what it was given."
+            f"X_cov of shape ({p}, {p}) with the one value {array[0, 0]:.6g} could be the variances of {p} "
+            f"samples or a covariance of {p} features. Give variances as shape ({p},), a covariance for "
+            f"each sample as ({p}, {p}, {p}), or use Measured, which remembers what it was given."
         )
     return bool(_asymmetry(array) <= _SYMMETRIC)
 

@@ -16,8 +16,8 @@ from uncover.bayes.student_t import IndependentT, StudentT
 Array = NDArray[np.float64]
 
 NODES = 48
-# Where the integrand is wide for its smoothness (few degrees of freedom, two modes) nodes are doubled up to this
-# many times.
+# Where the integrand is wide for its smoothness (few degrees of freedom, two modes) nodes are doubled up to
+# this many times.
 _MOST_DOUBLINGS = 6
 # The integrand is followed down to e⁻²⁴ of its maximum on both sides.
 _DEPTH = 24.0
