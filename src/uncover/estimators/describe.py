@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from uncover.bayes.deconvolved import DeconvolvedNIW
+
 _REALISATIONS = {
     "pooled": "each realisation counts as an observation; probabilities are averaged over realisations",
     "repeats": "independent measurements of one true value; their mean is the observation",
@@ -55,7 +57,14 @@ def _model_prior(model):
 def _measurement(model):
     measurement = model.measurement_
     if measurement.number == 1:
-        return "One value for each sample: its noise is part of the spread of the classes."
+        text = "One value for each sample: its noise is part of the spread of the classes."
+        if isinstance(model.posterior_, DeconvolvedNIW):
+            text = "One value for each sample, its noise known: the classes are those of the true values."
+        if model.systematic_ is not None:
+            deviation = np.sqrt(np.diagonal(model.systematic_))
+            text += "\n   Standard uncertainty of the error common to all samples, by feature: "
+            text += _listed([f"{d:.4g}" for d in deviation])
+        return text
     number = measurement.number or "a varying number of"
     text = f"{number} realisations of each sample, {measurement.realisations}: "
     text += _REALISATIONS[measurement.realisations] + "."
