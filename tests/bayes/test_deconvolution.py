@@ -1,4 +1,4 @@
-"""Class models learned through known noise: against the plain update, a Gibbs sampler, and direct maximisation."""
+"""Class models learned through known noise: against the plain update, a Gibbs sampler, sums written out."""
 
 import numpy as np
 import pytest
