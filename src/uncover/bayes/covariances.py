@@ -12,6 +12,7 @@ Array = NDArray[np.float64]
 _PROPORTIONAL = 1e-12
 # Differences from the transposed matrix that count as rounding, relative to the spread of the features.
 _SYMMETRIC = 1e-8
+_BLOCK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,11 @@ class Covariances:
             return cls(np.zeros((own.shape[-1],) * 2), None, None)
         factor = size / size[largest]
         shape = (-1,) + (1,) * (own.ndim - 1)
-        difference = np.abs(own - factor.reshape(shape) * own[largest])
-        if np.any(difference > _PROPORTIONAL * np.abs(own).max()):
-            return cls(None, None, own)
+        tolerance = _PROPORTIONAL * max(float(own.max()), -float(own.min()))
+        for rows in _blocks(own):
+            difference = own[rows] - factor[rows].reshape(shape) * own[largest]
+            if np.abs(difference).max() > tolerance:
+                return cls(None, None, own)
         first = own[largest] if own.ndim == 3 else np.diag(own[largest])
         scale = factor[0] if factor[0] > 0 else 1.0
         return cls(first * scale, factor / scale, None)
@@ -145,7 +148,10 @@ def _base(covariances: Covariances) -> Array:
 
 
 def _check_values(array: Array) -> None:
-    if not np.all(np.isfinite(array)):
+    # A sum is finite where all numbers are, but for overflow: then they are looked at one by one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(array.sum())
+    if not finite and not np.all(np.isfinite(array)):
         raise ValueError("the covariance has NaN or infinity; every number must be finite.")
 
 
@@ -177,7 +183,7 @@ def _asymmetry(matrices: Array) -> Array:
 
 
 def _checked_matrix(matrices: Array) -> Array:
-    asymmetry = _asymmetry(matrices)
+    asymmetry = np.concatenate([_asymmetry(matrices[rows]) for rows in _blocks(matrices)])
     if np.any(asymmetry > _SYMMETRIC):
         i = int(np.argmax(asymmetry))
         raise ValueError(f"covariance {i} is not symmetric; use (C + C.T) / 2 if it is meant to be.")
@@ -185,18 +191,24 @@ def _checked_matrix(matrices: Array) -> Array:
     return matrices
 
 
+def _blocks(array: Array) -> list[slice]:
+    """Slices of rows that hold a fixed quantity of numbers, so that checks need little memory."""
+    rows = max(1, _BLOCK_NUMBERS // max(1, array[:1].size))
+    return [slice(start, start + rows) for start in range(0, len(array), rows)]
+
+
 def _check_not_indefinite(matrices: Array) -> None:
     """Eigenvalues may be zero, and negative by rounding only."""
-    for start in range(0, len(matrices), 4096):
-        block = matrices[start : start + 4096]
+    for rows in _blocks(matrices):
+        block = matrices[rows]
         spread = np.sqrt(np.maximum(np.diagonal(block, axis1=-2, axis2=-1), 0.0))
         safe = np.where(spread > 0, spread, 1.0)
         smallest = np.linalg.eigvalsh(block / (safe[:, :, None] * safe[:, None, :]))[:, 0]
         if np.any(smallest < -1e-6):
             i = int(np.argmin(smallest))
             raise ValueError(
-                f"covariance {start + i} is indefinite: scaled to unit diagonal its smallest eigenvalue is "
-                f"{smallest[i]:.3g}. A covariance has no negative ones."
+                f"covariance {rows.start + i} is indefinite: scaled to unit diagonal its smallest eigenvalue "
+                f"is {smallest[i]:.3g}. A covariance has no negative ones."
             )
 
 
