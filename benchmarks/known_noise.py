@@ -173,6 +173,9 @@ def flipped_labels(n_problems=24, *, flips=0.2, p=10, n_classes=4, n=2000, n_tes
         row["mse"] = float((error**2).mean())
         z = error / np.sqrt(true * (1 - true) / count)
         row["z"], row["z2"] = float(np.abs(z).max()), float((z**2).mean())
+        drawn = np.stack([np.bincount(seen[y == k], minlength=n_classes) for k in range(n_classes)]) / count
+        row["drawn"] = float(np.abs((drawn - true) / np.sqrt(true * (1 - true) / count)).max())
+        row["gap"] = float(np.abs(models["learned"].label_confusion_ - drawn).max())
         rows.append(row)
     mean = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
     result = {f"log loss, {name}": mean[name] for name in ("clean", "learned", "given", "ignored")}
@@ -184,6 +187,8 @@ def flipped_labels(n_problems=24, *, flips=0.2, p=10, n_classes=4, n=2000, n_tes
         "largest rmse": float(np.sqrt(max(row["mse"] for row in rows))),
         "standard deviation of z": float(np.sqrt(mean["z2"])),
         "largest z": max(row["z"] for row in rows),
+        "largest z of the flips drawn": max(row["drawn"] for row in rows),
+        "largest difference from the flips drawn": max(row["gap"] for row in rows),
         "problems beyond three standard errors": sum(row["z"] > 3 for row in rows),
         "entries": n_problems * n_classes**2,
     }

@@ -123,3 +123,4 @@ def test_one_label_in_five_wrong():
     assert found["ratio, ignored"] > 1.5
     assert found["rmse of the confusion"] < 0.02
     assert found["largest z"] < 3.5  # of 48 entries
+    assert found["largest difference from the flips drawn"] < 0.01
