@@ -205,20 +205,23 @@ def test_a_systematic_error_is_not_in_the_spread(problem):
     )
 
 
-def test_errors_of_two_scenes_add_up_and_do_not_average_out(rng):
-    """Two far classes of one feature: P is Φ of the distance over the two scenes' common errors."""
-    n = 20_000
+@pytest.mark.parametrize("n", [20, 5000])
+def test_errors_of_two_scenes_add_up_and_do_not_average_out(n, rng):
+    """One feature: class densities convolved with N(0, S_training + S_new) on a fine grid, whatever n is."""
     y = np.repeat([0, 1], n)
-    X = rng.normal(np.where(y == 0, 0.0, 100.0), 0.01)[:, None]
-    new = np.array([[50.5], [51.0], [49.0]])
+    X = rng.normal(np.where(y == 0, 0.0, 3.0), np.where(y == 0, 1.0, 0.5))[:, None]
+    new = np.array([[-4.0], [1.0], [2.2], [7.0]])
+    chi = np.linspace(-60, 60, 60_001)
     for train_error, new_error in ((0.36, None), (0.36, 0.64), (None, 0.64)):
-        clf = BayesianLDA().fit(Measured(X, systematic=None if train_error is None else [train_error]), y)
-        probability = clf.predict_proba(
+        clf = BayesianQDA().fit(Measured(X, systematic=None if train_error is None else [train_error]), y)
+        found = clf.predict_proba(
             Measured(new, systematic=None if new_error is None else [new_error]), paired=False
-        )[:, 1]
+        )
         deviation = np.sqrt((train_error or 0.0) + (new_error or 0.0))
-        exact = stats.norm.cdf((new[:, 0] - 50.0) / deviation)
-        np.testing.assert_allclose(probability, exact, atol=0.02)
+        t = clf.posterior_.predictive()
+        density = [stats.t(t.dof[k], t.location[k, 0], t.root[k, 0, 0]).pdf(chi) for k in range(2)]
+        joint = np.array([[d @ stats.norm.pdf(x, chi, deviation) for d in density] for x in new[:, 0]])
+        np.testing.assert_allclose(found, joint / joint.sum(1, keepdims=True), atol=1e-7)
 
 
 def test_a_systematic_error_agrees_with_worlds(rng):
@@ -237,7 +240,7 @@ def test_a_systematic_error_agrees_with_worlds(rng):
     clf = BayesianQDA().fit(Measured(truth, systematic=a), y)
     found = clf.predict_proba(Measured(new, systematic=b), paired=False)
     assert error.max() < 0.03
-    # The typical gap is the error of the reference; no single one is far outside (64 worlds leave 0.01).
+    # The typical gap is the error of the reference; no single one is far outside.
     assert np.sqrt(((found - reference) ** 2).mean()) < 1.5 * np.sqrt((error**2).mean()) + 0.01
     assert np.all(np.abs(found - reference) < 6 * error + 0.015)
     paired = clf.predict_proba(Measured(new, systematic=b), paired=True)
@@ -302,7 +305,7 @@ def test_the_page_of_a_model_says_that_its_noise_was_known(problem):
     X, y, variance = problem
     text = BayesianQDA().fit(X, y, X_cov=variance).describe()
     assert "its noise is part of the spread" not in text
-    assert "true values" in text
+    assert "Known noise of each sample" in text
 
 
 # ---- model files -----------------------------------------------------------------------------------
