@@ -124,6 +124,7 @@ class PredictionMixin:
             and the noise is in overlap.
         """
         inputs, reader = self._open(X, X_cov, paired, "exact")
+        self._warn_of_empty_samples(inputs.X)
         models: dict = {}
         parts = np.empty((4, len(inputs.X)))
         for rows, sights in reader.blocks(
