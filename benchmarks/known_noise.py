@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, wishart
 from scipy.stats import t as student_t
 
+from benchmarks.registry import Table, benchmark
 from uncover import BayesianQDA
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolution import NoisySamples, expectation_maximisation
@@ -275,3 +276,32 @@ def many_samples(n=1_000_000, *, p=10, kind="one", method="fast"):
     """Processor time and peak memory of predict_proba with known noise, measured in a process of its own."""
     command = [sys.executable, "-c", _MANY, str(n), str(p), kind, method]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+@benchmark("known-noise")
+def run(quick=False):
+    """All measurements of this module, as tables."""
+    return [
+        _coverage_table(quick),
+        _as_table("log loss", "Log loss above the best, in nats", excess_log_loss(1 if quick else 4)),
+        _as_table("flipped labels", "A fifth of the labels flipped", flipped_labels(2 if quick else 24)),
+        _as_table("speed", "Extreme deconvolution against astroML's XDGMM", speed_against_xdgmm()),
+        _as_table("memory", "predict_proba, one covariance, fast", many_samples(10**5 if quick else 10**7)),
+    ]
+
+
+def _coverage_table(quick):
+    rows = []
+    for p, n, most, n_fits in ((4, 500, 3.0, 1000), (10, 500, 3.0, 300), (4, 60, 3.0, 600)):
+        share = coverage(4 if quick else n_fits, p=p, n=n, most=most)
+        rows.append([f"p = {p}, n = {n}", *(share[key] for key in ("mean", "region", "variance", "checks"))])
+    formats = {"problem": "", "μ_j": ".3f", "region of μ": ".3f", "Σ_jj": ".3f", "checks": "d"}
+    return Table(
+        "coverage", "Share of nominal 90 % intervals that hold the truth, noise up to 3 times", formats, rows
+    )
+
+
+def _as_table(name, caption, numbers):
+    return Table(
+        name, caption, {"what": "", "value": ".4g"}, [[key, value] for key, value in numbers.items()]
+    )
