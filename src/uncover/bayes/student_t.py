@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, chdtrc
+from scipy.special import betainc, betaincc, chdtrc
 
 from uncover.bayes.linalg import cholesky, invert_triangle, log_det_of_root
 from uncover.bayes.special import log_gamma_ratio
@@ -99,7 +99,7 @@ class StudentT:
         array([1. , 0.5])
         """
         q = self.squared_distance(points)
-        return np.asarray(betaincc(0.5 * self.n_features, 0.5 * self.dof, q / (self.dof + q)))
+        return _f_tail(q, self.n_features, self.dof)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n points from each member of the batch: shape (n, *batch, feature)."""
@@ -197,7 +197,7 @@ class IndependentT:
         """
         q = self._squared_deviations(points)
         dof = self.dof[..., None]
-        u = betaincc(0.5, 0.5 * dof, q / (dof + q))
+        u = _f_tail(q, 1, dof)
         with np.errstate(divide="ignore"):
             statistic = -2.0 * np.log(u).sum(-1)
         return np.asarray(chdtrc(2 * self.location.shape[-1], statistic))
@@ -219,6 +219,14 @@ class IndependentT:
         x = x.reshape(x.shape[:-1] + (1,) * len(self.batch_shape) + x.shape[-1:])
         with np.errstate(over="ignore"):
             return _bounded(((x - self.location) / self.scale) ** 2)
+
+
+def _f_tail(square: Array, p: int, dof: Array) -> Array:
+    """P(p·F > square) for F ~ F(p, dof), by the incomplete beta function whose argument is small."""
+    total = dof + square
+    near = betaincc(0.5 * p, 0.5 * dof, np.minimum(square, dof) / total)
+    far = betainc(0.5 * dof, 0.5 * p, np.minimum(square, dof) / total)
+    return np.asarray(np.where(square <= dof, near, far))
 
 
 def _bounded(square: Array) -> Array:
