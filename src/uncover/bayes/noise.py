@@ -13,6 +13,8 @@ from uncover.bayes.student_t import IndependentT, StudentT
 Array = NDArray[np.float64]
 
 NODES = 48
+# Below this number of degrees of freedom the integrand falls off slowly, and needs more nodes.
+_FEW_DEGREES = 4.0
 # The integrand is followed down to e⁻²⁴ of its maximum on both sides.
 _DEPTH = 24.0
 _SCAN = 17
@@ -193,8 +195,9 @@ class _Integrand:
         left, right, peak = self._modes()
         a = self._edge(left, peak - _DEPTH, -1.0)
         b = self._edge(right, peak - _DEPTH, +1.0)
-        width = (b - a) / (NODES - 1)
-        return a[:, None] + width[:, None] * np.arange(NODES), width
+        n = int(NODES * min(8.0, max(1.0, _FEW_DEGREES / float(self.dof))))
+        width = (b - a) / (n - 1)
+        return a[:, None] + width[:, None] * np.arange(n), width
 
     def _modes(self) -> tuple[Array, Array, Array]:
         """Leftmost and rightmost mode that matters, and the highest value, for each point.
