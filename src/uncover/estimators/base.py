@@ -148,7 +148,18 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
             self._check_same_realisations(kind, new)
             new = self.statistics_ + new
         self.classes_, self.statistics_ = known, new
+        if isinstance(self.prior, str) and _constant_features(Spread.of(new.classes)).all():
+            warnings.warn(
+                "every feature has been constant so far: nothing can be predicted until samples that "
+                "differ have come.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return self
         return self._conclude()
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "posterior_")
 
     def _check_same_realisations(self, kind, new):
         before = self.statistics_.realisations
@@ -176,10 +187,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
         if self.prior != "weak":
             raise ValueError(f'prior must be "weak", a NIW, or one NIW for each class; got {self.prior!r}.')
         spread = Spread.of(moments)
-        ignored = np.any(spread.constant.reshape(-1, self.n_features_in_), axis=0)
+        ignored = _constant_features(spread)
         if ignored.all():
             raise ValueError("every feature of X is constant: there is nothing to tell classes apart by.")
-        self.ignored_features_ = np.asarray(ignored)
+        self.ignored_features_ = ignored
         seen = moments.count > 0
         self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored)
         moments = moments.select_features(~ignored)
@@ -535,6 +546,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
 
 _NIW_FIELDS = ("mean", "strength", "scale", "dof")
+
+
+def _constant_features(spread):
+    """Return which features are constant, in any world."""
+    return np.any(spread.constant.reshape(-1, spread.constant.shape[-1]), axis=0)
 
 
 def _in_order_of_classes(prior, classes):
