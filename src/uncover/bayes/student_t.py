@@ -222,11 +222,19 @@ class IndependentT:
 
 
 def _f_tail(square: Array, p: int, dof: Array) -> Array:
-    """P(p·F > square) for F ~ F(p, dof), by the incomplete beta function whose argument is small."""
-    total = dof + square
-    near = betaincc(0.5 * p, 0.5 * dof, np.minimum(square, dof) / total)
-    far = betainc(0.5 * dof, 0.5 * p, np.minimum(square, dof) / total)
-    return np.asarray(np.where(square <= dof, near, far))
+    """P(p·F > square) for F ~ F(p, dof).
+
+    dof/(dof+square) is 1 but for rounding where dof is large: there the complement, which takes ten times
+    as long, keeps the digits.
+    """
+    square, dof = np.broadcast_arrays(square, dof)
+    plain = (dof < 1e4) | (square > dof)
+    out = np.empty(square.shape)
+    q, v = square[plain], dof[plain]
+    out[plain] = betainc(0.5 * v, 0.5 * p, v / (v + q))
+    q, v = square[~plain], dof[~plain]
+    out[~plain] = betaincc(0.5 * p, 0.5 * v, q / (v + q))
+    return out
 
 
 def _bounded(square: Array) -> Array:
