@@ -76,8 +76,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f'prior must be "weak", a NIW, or one NIW for each class (a list in the order of classes_, '
                 f"or a dictionary); got {prior!r}."
             )
-        if len(each) != len(classes) or not all(isinstance(one, NIW) for one in each):
-            raise ValueError(f"prior needs one NIW for each of the {len(classes)} classes, got {len(each)}.")
+        strange = [type(one).__name__ for one in each if not isinstance(one, NIW)]
+        if len(each) != len(classes) or strange:
+            what = f"{len(each)} entries" + (f", among them {strange[0]}" if strange else "")
+            raise ValueError(f"prior needs one NIW for each of the {len(classes)} classes, got {what}.")
         if any(one.n_features != self.n_features_in_ for one in each):
             sizes = sorted({one.n_features for one in each})
             raise ValueError(f"prior is for {sizes} features, X has {self.n_features_in_}.")
@@ -172,6 +174,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _conclude(self):
         """Work out prior and posterior from the statistics."""
         moments, K = self.statistics_.classes, len(self.classes_)
+        if not np.isfinite(moments.scatter).all():
+            raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
         self.class_prior_ = _concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
         if isinstance(self.prior, str):
@@ -186,10 +190,19 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Return the moments of the features that vary, and the default prior for them."""
         if self.prior != "weak":
             raise ValueError(f'prior must be "weak", a NIW, or one NIW for each class; got {self.prior!r}.')
+        total = moments.count.reshape(-1, len(self.classes_))[0].sum()
+        if total <= 1:
+            raise ValueError(
+                f"the samples have a weight of {total:g} in all; weights count samples, and a spread needs "
+                "more than 1. Scale the weights up."
+            )
         spread = Spread.of(moments)
         ignored = _constant_features(spread)
         if ignored.all():
-            raise ValueError("every feature of X is constant: there is nothing to tell classes apart by.")
+            raise ValueError(
+                "every feature of X is constant, or varies by rounding only: there is nothing to tell "
+                "classes apart by."
+            )
         self.ignored_features_ = ignored
         seen = moments.count > 0
         self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored)
@@ -220,7 +233,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return ", ".join(chosen[:8]) + (f", … ({len(chosen)} in all)" if len(chosen) > 8 else "")
 
     def _kind(self):
-        if self.realisations not in KINDS:
+        if not isinstance(self.realisations, str) or self.realisations not in KINDS:
             raise ValueError(f"realisations must be one of {sorted(KINDS)}, got {self.realisations!r}.")
         return KINDS[self.realisations]
 
@@ -316,6 +329,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator, ABC):
             follows from the estimated noise; without realisations it is 0, and the noise is in overlap.
         """
         check_is_fitted(self)
+        if min(n_draws, n_true_values) < 1:
+            raise ValueError(
+                f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
+            )
         X = read_samples(self, X, reset=False)
         kind, fitted = self._kind(), self._fitted(paired)
         readings: dict = {}
@@ -562,7 +579,12 @@ def _in_order_of_classes(prior, classes):
 
 def _concentration(class_prior, n_classes):
     """Dirichlet parameters α of the class proportions."""
-    alpha = np.asarray(class_prior, dtype=np.float64)
+    try:
+        alpha = np.asarray(class_prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"class_prior must be a number or one number for each class, got {class_prior!r}."
+        ) from None
     if alpha.shape not in ((), (n_classes,)):
         raise ValueError(
             f"class_prior must be a number or one number for each of the {n_classes} classes, "

@@ -127,7 +127,8 @@ class Shared:
     def collect(self, X, codes, n_classes, weight):
         """Statistics of labelled samples, for each world."""
         worlds = np.moveaxis(X if X.ndim == 3 else X[:, None, :], 1, 0)
-        moments = Moments.by_group(worlds, codes, n_classes, weight)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked when the fit is concluded
+            moments = Moments.by_group(worlds, codes, n_classes, weight)
         p = X.shape[-1]
         return Statistics(moments, np.zeros((p, p)), 0.0, len(worlds))
 
@@ -171,6 +172,7 @@ class _Nested:
         return Statistics(self.classes, self.within_by_class.sum(0), self.within_dof, self.realisations)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # checked when the fit is concluded
 def _nested(X, codes, n_classes, weight):
     """Moments of the samples' means for each class, and the scatter within the samples, in blocks."""
     if X.ndim == 2:
