@@ -1,5 +1,6 @@
 """Moments merge exactly: every order of merging gives the moments of exact rational arithmetic."""
 
+import itertools
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -74,9 +75,7 @@ def test_merging_unequal_blocks_in_any_order_is_exact(seed, kind, sizes, p, weig
     x = draw(kind, sum(sizes), p, rng)
     w = rng.uniform(0.1, 3.0, sum(sizes)) if weighted else np.ones(sum(sizes))
     edges = np.cumsum([0, *sizes])
-    parts = [
-        Moments.of(x[a:b], w[a:b] if weighted else None) for a, b in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    parts = [Moments.of(x[a:b], w[a:b] if weighted else None) for a, b in itertools.pairwise(edges)]
     assert_exact(reduce(add, parts), x, w)
     assert_exact(reduce(lambda a, b: b + a, reversed(parts)), x, w)
     assert_exact(tree(parts), x, w)

@@ -343,22 +343,28 @@ def test_removing_more_noise_than_there_is_leaves_one_observations_worth(rng):
     ("arguments", "words"),
     [
         (
-            dict(mean=[0.0, 0.0], strength=1.0, scale=np.eye(2), dof=1.0),
+            {"mean": [0.0, 0.0], "strength": 1.0, "scale": np.eye(2), "dof": 1.0},
             r"dof > 1 for 2 features, got 1\. Raise dof",
         ),
-        (dict(mean=[0.0], strength=-1.0, scale=[[1.0]], dof=3.0), "strength must be at least 0, got -1"),
-        (dict(mean=[0.0], strength=1.0, scale=[[0.0]], dof=3.0), "not positive definite: its diagonal"),
         (
-            dict(mean=[0.0, 0.0], strength=1.0, scale=[[1, 2], [2, 1]], dof=3.0),
+            {"mean": [0.0], "strength": -1.0, "scale": [[1.0]], "dof": 3.0},
+            "strength must be at least 0, got -1",
+        ),
+        (
+            {"mean": [0.0], "strength": 1.0, "scale": [[0.0]], "dof": 3.0},
+            "not positive definite: its diagonal",
+        ),
+        (
+            {"mean": [0.0, 0.0], "strength": 1.0, "scale": [[1, 2], [2, 1]], "dof": 3.0},
             "not positive definite: its smallest",
         ),
-        (dict(mean=[0.0, 0.0], strength=1.0, scale=[[1, 0.5], [0, 1]], dof=3.0), "not symmetric"),
-        (dict(mean=[0.0, 0.0], strength=1.0, scale=np.eye(3), dof=3.0), r"got \(2,\) and \(3, 3\)"),
-        (dict(mean=[np.nan], strength=1.0, scale=[[1.0]], dof=3.0), "mean has NaN or infinity"),
-        (dict(mean=[0.0], strength=1.0, scale=[[np.inf]], dof=3.0), "scale has NaN or infinity"),
-        (dict(mean=0.0, strength=1.0, scale=1.0, dof=3.0), "mean of shape"),
+        ({"mean": [0.0, 0.0], "strength": 1.0, "scale": [[1, 0.5], [0, 1]], "dof": 3.0}, "not symmetric"),
+        ({"mean": [0.0, 0.0], "strength": 1.0, "scale": np.eye(3), "dof": 3.0}, r"got \(2,\) and \(3, 3\)"),
+        ({"mean": [np.nan], "strength": 1.0, "scale": [[1.0]], "dof": 3.0}, "mean has NaN or infinity"),
+        ({"mean": [0.0], "strength": 1.0, "scale": [[np.inf]], "dof": 3.0}, "scale has NaN or infinity"),
+        ({"mean": 0.0, "strength": 1.0, "scale": 1.0, "dof": 3.0}, "mean of shape"),
         (
-            dict(mean=np.zeros((2, 1)), strength=np.ones(3), scale=[[1.0]], dof=3.0),
+            {"mean": np.zeros((2, 1)), "strength": np.ones(3), "scale": [[1.0]], "dof": 3.0},
             "batch shapes that do not fit",
         ),
     ],

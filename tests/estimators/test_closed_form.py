@@ -107,10 +107,8 @@ def integrate_class(data, x, mean, strength, scale, dof):
     v = np.exp(log_v)
     mu = data.mean() + np.sqrt(v) * u
     prior = stats.invgamma(dof / 2, scale=scale / 2).pdf(v)
-    if strength:
-        prior = prior * stats.norm.pdf(mu, mean, np.sqrt(v / strength))
-    else:  # the limit of N(μ | μ₀, v/λ)/√λ
-        prior = prior / np.sqrt(v)
+    # Strength 0: the limit of N(μ | μ₀, v/λ)/√λ.
+    prior = prior * (stats.norm.pdf(mu, mean, np.sqrt(v / strength)) if strength else 1 / np.sqrt(v))
     joint = prior * v**1.5  # dv = v dlog v, dμ = √v du
     for value in data:
         joint = joint * stats.norm.pdf(value, mu, np.sqrt(v))

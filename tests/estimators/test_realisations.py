@@ -1,5 +1,7 @@
 """What realisations mean: the four kinds against simulations in which the truth is known."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from benchmarks.realisations import brier_of_repeats, common_error, coverage_of_means
@@ -78,8 +80,6 @@ def test_each_world_is_a_model_of_its_own(cls, rng):
     np.testing.assert_allclose(shared.predict_proba(new[:, 0]), one_value, atol=1e-12)
     # Another scene: each realisation meets exactly one world, by a permutation that the seed decides.
     each = np.stack([[world.predict_proba(new[:, r]) for r in range(4)] for world in worlds])
-    from itertools import permutations
-
     candidates = [
         np.mean([each[w, r] for r, w in enumerate(order)], axis=0) for order in permutations(range(4))
     ]
@@ -92,7 +92,7 @@ def test_worlds_and_realisations_of_different_number(rng):
     y = np.arange(30) % 2
     X = rng.normal(size=(30, 4, 2)) + y[:, None, None]
     clf = BayesianQDA(realisations="shared").fit(X, y)
-    with pytest.raises(ValueError, match="X has 3 realisations and the model 4 worlds.*paired=False"):
+    with pytest.raises(ValueError, match=r"X has 3 realisations and the model 4 worlds.*paired=False"):
         clf.predict(X[:, :3])
     assert clf.predict_proba(X[:, :3], paired=False).shape == (30, 2)
 
