@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
     from uncover.estimators.persistence import ModelFileError as ModelFileError
     from uncover.estimators.persistence import load_model as load_model
+    from uncover.measurement.measured import Measured as Measured
+    from uncover.measurement.scaling import MeasuredScaler as MeasuredScaler
 
 __version__ = "0.1.0.dev0"
 
@@ -19,6 +21,8 @@ _HOME = {
     "BayesianLDA": "uncover.estimators.discriminant",
     "BayesianNB": "uncover.estimators.discriminant",
     "BayesianQDA": "uncover.estimators.discriminant",
+    "Measured": "uncover.measurement.measured",
+    "MeasuredScaler": "uncover.measurement.scaling",
     "ModelFileError": "uncover.estimators.persistence",
     "NIW": "uncover.bayes.niw",
     "UncertaintyBudget": "uncover.bayes.budget",

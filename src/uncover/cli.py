@@ -1,11 +1,312 @@
 """The command line: parses, calls the layers below, prints. No mathematics and no file formats here."""
 
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import click
 
 from uncover import __version__
+
+Command = Callable[..., None]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="uncover")
 def main() -> None:
     """Classification that knows what it does not know."""
+
+
+def plainly(command: Command) -> Command:
+    """Turn what goes wrong with the input into one line and exit code 1, and warnings into one line each."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        click.echo(f"Warning: {_one_line(message)}", err=True)
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = show
+            try:
+                command(*args, **options)
+            except (ValueError, OSError, ImportError) as error:
+                raise click.ClickException(_one_line(error)) from None
+
+    return run
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield show
+
+
+def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which the help shows them."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+area_options = _stacked(
+    click.option(
+        "--bbox",
+        type=float,
+        nargs=4,
+        metavar="WEST SOUTH EAST NORTH",
+        help="Area: longitude and latitude by default.",
+    ),
+    click.option("--bbox-crs", default="EPSG:4326", show_default=True, help="Reference system of --bbox."),
+    click.option("--aoi", type=click.Path(), help="Area: the polygons of a vector file."),
+)
+
+scene_options = _stacked(
+    area_options,
+    click.option("--bands", metavar="B02,B03,…", help="Bands, in order [all that the first source has]."),
+    click.option(
+        "--scale", type=float, help="Reflectance = scale · number + offset, where metadata are silent."
+    ),
+    click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
+    click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
+    click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
+    click.option("--scene-id", help="Identity of the scene where the product has none."),
+)
+
+
+def _scene_options(given: dict[str, Any]) -> Any:
+    from uncover import pipeline
+
+    bands = given["bands"]
+    return pipeline.SceneOptions(
+        bands=None if bands is None else tuple(band.strip() for band in bands.split(",") if band.strip()),
+        scale=given["scale"],
+        offset=given["offset"],
+        resampling=given["resampling"],
+        bbox=given["bbox"],
+        bbox_crs=given["bbox_crs"],
+        aoi=given["aoi"],
+        mask=given["mask"],
+        scene_id=given["scene_id"],
+    )
+
+
+@main.command(
+    epilog="""
+    \b
+    Example: three years of a map whose second band is the probability
+      uncover labels lcm2018.tif lcm2019.tif lcm2020.tif \\
+        --probability lcm2018.tif:2 --probability lcm2019.tif:2 --probability lcm2020.tif:2 \\
+        --scheme ukceh-lulucf --out labels.tif
+    \b
+    Example: polygons on the grid of a scene
+      uncover labels fields.gpkg --class-field class --like S2A_MSIL2A_….SAFE --out labels.tif
+    """
+)
+@click.argument("maps", nargs=-1, required=True, metavar="MAP...")
+@click.option(
+    "--out", required=True, type=click.Path(), help="Label raster to write (Cloud-Optimised GeoTIFF)."
+)
+@click.option(
+    "--probability",
+    "probabilities",
+    multiple=True,
+    metavar="FILE[:BAND]",
+    help="Probability layer of a map; one per map, in the same order.",
+)
+@click.option(
+    "--scheme", metavar="NAME|FILE", help="Translation table or class scheme (see `uncover info schemes`)."
+)
+@click.option("--class-field", metavar="NAME", help="Field with the class, for vector files.")
+@click.option(
+    "--threshold", default=0.95, show_default=True, help="Each year's probability must be above it."
+)
+@click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
+@click.option("--purity", type=float, metavar="SHARE", help="Least share of the window with the same label.")
+@click.option("--window", default=3, show_default=True, metavar="PIXELS", help="Side of the purity window.")
+@click.option(
+    "--erosion", default=0, show_default=True, metavar="PIXELS", help="Taken off at edges of parcels."
+)
+@click.option("--spacing", default=0.0, metavar="METRES", help="Smallest distance between two labels.")
+@click.option(
+    "--like", type=click.Path(), metavar="SCENE|RASTER", help="Take its grid; the first map's otherwise."
+)
+@area_options
+@click.option(
+    "--test-out", type=click.Path(), help="Write a part of the labels here, for testing, and not to --out."
+)
+@click.option("--test-share", default=0.2, show_default=True, help="How much of them.")
+@click.option(
+    "--split",
+    type=click.Choice(["pixel", "polygon", "block"]),
+    default="block",
+    show_default=True,
+    help="What stays together when labels are split for testing.",
+)
+@click.option(
+    "--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block."
+)
+@click.option("--seed", default=0, show_default=True, help="Decides which pixels spacing and split take.")
+@click.option("--report", type=click.Path(), help="Write the counts as JSON, too.")
+@plainly
+def labels(
+    maps: tuple[str, ...],
+    out: str,
+    probabilities: tuple[str, ...],
+    like: str | None,
+    test_out: str | None,
+    report: str | None,
+    **given: Any,
+) -> None:
+    """Collect labels from land cover maps of several years (FILE or FILE:BAND) or from a vector file.
+
+    A pixel keeps its label where the translated maps agree in all years and are sure of it; further criteria
+    on request. Prints how many pixels each criterion removed.
+    """
+    from uncover import pipeline
+
+    for goal in (out, test_out, report):
+        if goal is not None:
+            pipeline.check_goal(goal)
+    options = pipeline.LabelOptions(
+        scheme=given["scheme"],
+        class_field=given["class_field"],
+        criteria=pipeline.Criteria(given["threshold"], given["purity"], given["window"], given["erosion"]),
+        probability_scale=given["probability_scale"],
+        spacing=given["spacing"],
+        like=None if like is None else pipeline.grid_of(like),
+        area=pipeline.Area(given["bbox"], given["bbox_crs"], given["aoi"]),
+        seed=given["seed"],
+    )
+    with _progress("labels") as progress:
+        found = pipeline.collect_labels(maps, probabilities, options, progress)
+    if test_out is not None:
+        how = pipeline.HoldOut(given["test_share"], given["split"], given["block"])
+        found, test = pipeline.hold_out(found, how, given["seed"])
+        test.write(test_out)
+    found.write(out)
+    if report is not None:
+        with pipeline.whole_or_nothing(report) as path:
+            path.write_text(json.dumps(found.report.as_dict(found.scheme), indent=2) + "\n", "utf-8")
+    click.echo(found.report.table(found.scheme))
+    if test_out is not None:
+        kept, held = (int((part.codes > 0).sum()) for part in (found, test))
+        click.echo(f"{kept:,} for training in {out}, {held:,} for testing in {test_out}")
+
+
+@main.command(
+    epilog="""
+    \b
+    Example: one scene, a tenth of its labels
+      uncover fit S2A_MSIL2A_….SAFE --labels labels.tif --fraction 0.1 --out model.uncover
+    \b
+    Example: polygons
+      uncover fit scene.tif --scale 0.0001 --offset -0.1 --labels fields.gpkg --class-field class --out
+      model.uncover \b
+    Example: a table of labelled pixels
+      uncover fit pixels.csv --class-field class --out model.uncover
+    """
+)
+@click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
+@click.option("--out", required=True, type=click.Path(), help="Model file to write.")
+@click.option(
+    "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
+)
+@click.option("--class-field", metavar="NAME", help="Field or column with the class.")
+@click.option("--scheme", metavar="NAME|FILE", help="Translate the labels [the scheme that they carry].")
+@click.option("--fraction", type=float, help="Use this share of the labelled pixels of each scene.")
+@click.option("--count", type=int, help="Use this many labelled pixels of each scene.")
+@click.option(
+    "--allocation",
+    type=click.Choice(["proportional", "stratified"]),
+    default="proportional",
+    show_default=True,
+    help="Classes by their shares, or equally many of each.",
+)
+@click.option("--seed", default=0, show_default=True, help="Decides which pixels are used.")
+@click.option(
+    "--realisations",
+    type=click.Choice(["pooled", "repeats", "draws", "shared"]),
+    default="pooled",
+    show_default=True,
+    help="What several realisations of a pixel mean.",
+)
+@click.option(
+    "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
+)
+@scene_options
+@plainly
+def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
+    """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
+
+    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out.
+    """
+    from uncover import pipeline
+
+    pipeline.check_goal(out)
+    options = pipeline.FitOptions(
+        labels=label_file,
+        class_field=given["class_field"],
+        scheme=given["scheme"],
+        scene=_scene_options(given),
+        draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
+        class_prior=given["class_prior"],
+        realisations=given["realisations"],
+        seed=given["seed"],
+    )
+    with _progress("fit") as progress:
+        training = pipeline.fit_model(sources, options, progress)
+    training.save(out)
+    click.echo(training.summary())
+
+
+@main.command(
+    epilog="""
+    \b
+    Examples:
+      uncover info model.uncover
+      uncover info S2A_MSIL2A_….SAFE
+      uncover info schemes
+      uncover info ukceh-lulucf
+    """
+)
+@click.argument("name", metavar="FILE|SCHEME")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@scene_options
+@plainly
+def info(name: str, as_json: bool, **given: Any) -> None:
+    """Show what is in a model, cube, scene, label raster, sample table or class scheme."""
+    from uncover import pipeline
+
+    found = pipeline.describe_file(name, _scene_options(given))
+    if as_json:
+        click.echo(json.dumps({"kind": found.kind, **found.facts}, indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo(found.text())
+
+
+if __name__ == "__main__":
+    main(prog_name="uncover")

@@ -297,7 +297,7 @@ def test_diagonal_niw_is_a_product_over_features(rng):
     chain, state = 0.0, diagonal
     for row in x:
         t = state.predictive()
-        chain += stats.t(float(t.dof), t.location, t.scale).logpdf(row).sum()
+        chain += stats.t(t.dof, t.location, t.scale).logpdf(row).sum()
         state = state.update(Moments.of(row[None]))
     assert float(diagonal.log_evidence(Moments.of(x))) == pytest.approx(chain, rel=1e-11)
     assert not (state.scale * (1 - np.eye(p))).any()

@@ -7,18 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.noise import log_prob_with_noise, sample_true_value
 from uncover.bayes.student_t import IndependentT, StudentT
 
 CHANCE = 1e-4
 
 
+def covariances(noise, x):
+    return Covariances.read(noise, *np.shape(x))
+
+
 def log_prob(density, x, noise):
-    return log_prob_with_noise(density, np.asarray(x), np.asarray(noise))
+    return log_prob_with_noise(density, np.asarray(x), covariances(noise, x))
 
 
 def draw_truth(density, x, noise, n, rng):
-    return sample_true_value(density, np.asarray(x), np.asarray(noise), n, rng)
+    return sample_true_value(density, np.asarray(x), covariances(noise, x), n, rng)
 
 
 def convolution(x, scale, dof, noise):
@@ -114,7 +119,7 @@ def test_mixed_scales_and_a_covariance_for_each_point(seed, p):
 
 
 def test_independent_features_use_the_variances_of_the_noise(rng):
-    t = IndependentT(np.array([0.0, 1.0]), np.array([1.0, 2.0]), np.array(4.0))
+    t = IndependentT(np.array([0.0, 1.0]), np.array([1.0, 2.0]), np.full(2, 4.0))
     noise = np.array([[0.3, 0.2], [0.2, 0.5]])
     x = rng.normal(size=(3, 2))
     expected = [

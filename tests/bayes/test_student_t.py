@@ -138,7 +138,7 @@ def test_points_beyond_the_range_of_floats_are_merely_far():
 
 
 def product_of_t(location, scale, dof):
-    return IndependentT(np.asarray(location), np.asarray(scale), np.array(dof))
+    return IndependentT(np.asarray(location), np.asarray(scale), np.full(len(location), dof))
 
 
 @given(seed=st.integers(0, 2**32 - 1), p=st.integers(1, 6), dof=st.floats(0.5, 1e6))

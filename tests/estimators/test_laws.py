@@ -12,6 +12,7 @@ KINDS = ["pooled", "repeats", "draws", "shared"]
 
 every_estimator = pytest.mark.parametrize("cls", ESTIMATORS)
 every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind_in_parts = pytest.mark.parametrize("kind", ["pooled", "repeats", "shared"])  # draws need fit
 pytestmark = [
     pytest.mark.filterwarnings("ignore:class\\(es\\) .* have no variance of their own:UserWarning"),
     pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning"),
@@ -41,7 +42,7 @@ def assert_same_model(a, b, x, atol=1e-10):
 
 
 @every_estimator
-@every_kind
+@every_kind_in_parts
 @settings(max_examples=4)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -73,7 +74,7 @@ def test_partial_fit_one_sample_at_a_time(cls, rng):
 
 
 @every_estimator
-@every_kind
+@every_kind_in_parts
 def test_fit_starts_afresh_and_partial_fit_goes_on(cls, kind, rng):
     X, y, new = draw(rng)
     clf = cls(realisations=kind).fit(rng.normal(size=(9, 2, 3)), np.arange(9) % 3)
@@ -84,7 +85,7 @@ def test_fit_starts_afresh_and_partial_fit_goes_on(cls, kind, rng):
 
 
 @every_estimator
-@every_kind
+@every_kind_in_parts
 def test_a_class_without_samples_is_defined(cls, kind, rng):
     X, y, new = draw(rng)
     with_empty = cls(realisations=kind).partial_fit(X, y, classes=[0, 1, 2, 3])

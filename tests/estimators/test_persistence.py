@@ -91,6 +91,8 @@ def test_same_model_same_bytes_same_future(cls, kind, prior, problem, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
     assert loaded.describe() == clf.describe()
+    if kind == "draws":
+        return
     loaded.partial_fit(X[40:], y[40:])
     clf.partial_fit(X[40:], y[40:])
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))

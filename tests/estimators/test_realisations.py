@@ -168,16 +168,6 @@ def test_one_repeat_after_many_is_the_convolved_predictive():
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_draws_count_by_their_means(cls, rng):
-    y = np.arange(40) % 2
-    X = rng.normal(size=(40, 5, 3)) + y[:, None, None]
-    draws, plain = cls(realisations="draws").fit(X, y), cls().fit(X.mean(1), y)
-    np.testing.assert_allclose(
-        draws.predict_proba(X[:6, :2]), plain.predict_proba(X[:6, :2].mean(1)), atol=1e-12
-    )
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
 def test_pooled_realisations_are_rows(cls, rng):
     y = np.arange(40) % 2
     X = rng.normal(size=(40, 5, 3)) + y[:, None, None]
@@ -187,14 +177,14 @@ def test_pooled_realisations_are_rows(cls, rng):
     np.testing.assert_array_equal(pooled.class_count_, [100, 100])
 
 
-def test_pooling_counts_the_noise_of_draws_twice(rng):
-    """Draws around a measurement that has the noise already: pooled sees Σ + 2Σ_x, draws see Σ + Σ_x."""
-    n = 20_000
+def test_pooling_counts_the_noise_of_draws_twice_and_draws_take_it_out(rng):
+    """Draws around a measurement that has the noise already: pooled sees Σ + 2Σ_x, draws see Σ."""
+    n = 3000
     truth, noise = rng.normal(size=(n, 1)), 0.8
     measured = truth + noise * rng.normal(size=(n, 1))
     X, y = measured[:, None, :] + noise * rng.normal(size=(n, 20, 1)), np.arange(n) % 2
     pooled, draws = (
         BayesianQDA(realisations=kind).fit(X, y).covariances_[0, 0, 0] for kind in ("pooled", "draws")
     )
-    assert pooled == pytest.approx(1 + 2 * noise**2, rel=0.05)
-    assert draws == pytest.approx(1 + noise**2 * (1 + 1 / 20), rel=0.05)
+    assert pooled == pytest.approx(1 + 2 * noise**2, rel=0.1)
+    assert draws == pytest.approx(1, rel=0.15)

@@ -1,11 +1,12 @@
 """The normal-inverse-Wishart distribution of a class's mean and covariance: prior, posterior, predictive."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from uncover.bayes.linalg import cholesky, invert_triangle, log_det_of_root
 from uncover.bayes.moments import Moments
@@ -80,11 +81,16 @@ class NIW:
     dof: Array  # (...)
 
     def __post_init__(self) -> None:
-        for name in ("mean", "strength", "scale", "dof"):
+        for name in self.parameters():
             value = np.array(getattr(self, name), dtype=np.float64)
             value.setflags(write=False)
             object.__setattr__(self, name, value)
         self._check()
+
+    @classmethod
+    def parameters(cls) -> dict[str, int]:
+        """Names of the parameters in order, with the number of their feature axes."""
+        return {"mean": 1, "strength": 0, "scale": 2, "dof": 0}
 
     def _check(self) -> None:
         if self.mean.ndim < 1 or self.scale.ndim < 2 or self.scale.shape[-2:] != (self.n_features,) * 2:
@@ -94,7 +100,7 @@ class NIW:
             )
         p = self.n_features
         _ = self.batch_shape  # raises where the shapes do not broadcast
-        for name in ("mean", "strength", "scale", "dof"):
+        for name in self.parameters():
             if not np.all(np.isfinite(getattr(self, name))):
                 raise ValueError(f"NIW {name} has NaN or infinity; every parameter must be finite.")
         if np.any(self.strength < 0):
@@ -127,14 +133,13 @@ class NIW:
     def __getitem__(self, index: Any) -> Self:
         """Select from the batch axes, with the parameters broadcast against each other."""
         batch, p = self.batch_shape, self.n_features
-        return type(self)(
-            np.broadcast_to(self.mean, (*batch, p))[index],
-            np.broadcast_to(self.strength, batch)[index],
-            np.broadcast_to(self.scale, (*batch, p, p))[index],
-            np.broadcast_to(self.dof, batch)[index],
-        )
 
-    def take(self, members: NDArray[Any], axis: int = -1) -> Self:
+        def pick(value: Array, trailing: int) -> Array:
+            return np.asarray(np.broadcast_to(value, (*batch, *(p,) * trailing))[index])
+
+        return self._map(pick)
+
+    def take(self, members: ArrayLike, axis: int = -1) -> Self:
         """Select members along one batch axis, keeping a covariance that they share shared.
 
         Examples
@@ -149,9 +154,41 @@ class NIW:
         def pick(value: Array, trailing: int) -> Array:
             if value.ndim - trailing < depth or value.shape[axis % depth] == 1:
                 return value
-            return np.take(value, members, axis=axis % depth)
+            return np.take(value, np.asarray(members), axis=axis % depth)
 
-        return type(self)(pick(self.mean, 1), pick(self.strength, 0), pick(self.scale, 2), pick(self.dof, 0))
+        return self._map(pick)
+
+    def select_features(self, keep: ArrayLike) -> Self:
+        """Marginal distribution of some of the features, by index or mask; ν falls by the number dropped.
+
+        Examples
+        --------
+        >>> both = NIW([1.0, 2.0], 1.0, np.eye(2), 5.0)
+        >>> one = both.select_features([1])
+        >>> one.mean, float(one.dof)
+        (array([2.]), 4.0)
+        """
+        index = np.asarray(keep)
+        index = np.flatnonzero(index) if index.dtype == bool else index
+
+        def pick(value: Array, trailing: int) -> Array:
+            for axis in range(trailing):
+                value = np.take(value, index, axis=-1 - axis)
+            return value
+
+        chosen = {name: pick(getattr(self, name), axes) for name, axes in self.parameters().items()}
+        chosen["dof"] = chosen["dof"] - (self.n_features - len(index))
+        return type(self)(**chosen)
+
+    def member(self, index: int) -> Self:
+        """One member along the leading batch axis, which all parameters have."""
+        return self._map(lambda value, _: value[index])
+
+    def _map(self, function: Callable[[Array, int], Array]) -> Self:
+        """Apply a function to each parameter and the number of its feature axes."""
+        return type(self)(
+            *(function(getattr(self, name), trailing) for name, trailing in self.parameters().items())
+        )
 
     @cached_property
     def root(self) -> Array:
@@ -231,6 +268,20 @@ class NIW:
                 "or give strength > 0."
             )
         return np.asarray(1.0 / self.strength)
+
+    def variance_marginal(self) -> tuple[Array, Array]:
+        """Marginal distribution of the variances: Σ_jj ~ scale_j / χ²(dof_j).
+
+        Returns
+        -------
+        dof : array of shape (..., feature)
+            ν−p+1.
+        scale : array of shape (..., feature)
+            Ψ_jj.
+        """
+        scale = np.diagonal(self.scale, axis1=-2, axis2=-1)
+        dof = np.broadcast_to((self.dof - self.n_features + 1)[..., None], scale.shape)
+        return dof, scale
 
     @property
     def expected_covariance(self) -> Array:
@@ -327,8 +378,8 @@ class DiagonalNIW(NIW):
         return self._product(self._inverse_strength("marginal distribution of the mean"))
 
     def _product(self, factor: Array) -> IndependentT:
-        dof = np.broadcast_to(self.dof - self.n_features + 1, factor.shape)
-        scale = np.sqrt(factor / dof)[..., None] * np.diagonal(self.root, axis1=-2, axis2=-1)
+        dof = np.broadcast_to((self.dof - self.n_features + 1)[..., None], self.mean.shape)
+        scale = np.sqrt(factor[..., None] / dof) * np.diagonal(self.root, axis1=-2, axis2=-1)
         return IndependentT(self.mean, scale, dof)
 
     def exchange_noise(self, covariance: Array, present: float, wanted: float) -> Self:

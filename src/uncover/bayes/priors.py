@@ -29,8 +29,8 @@ class Spread:
     centre: Array  # (..., feature), mean of all samples
 
     @classmethod
-    def of(cls, moments: Moments) -> "Spread":
-        """Spread of classes along the last batch axis.
+    def of(cls, moments: Moments, variance: Array | None = None) -> "Spread":
+        """Spread of classes along the last batch axis; given variances stand in for those of the moments.
 
         Examples
         --------
@@ -45,18 +45,18 @@ class Spread:
 
         filled = (moments.count > 0).sum(-1)
         dof = (moments.count.sum(-1) - filled)[..., None]
-        scatters = np.diagonal(moments.scatter, axis1=-2, axis2=-1).sum(-2)
+        own = np.nan_to_num(moments.variance) if variance is None else variance
+        scatters = (np.maximum(moments.count - 1, 0.0)[..., None] * own).sum(-2)
         pooled = np.where(dof > 0, scatters / np.where(dof > 0, dof, 1.0), 0.0)
         whole = np.nan_to_num(total.variance)
         pooled = np.where(pooled > floor, pooled, whole)
 
-        own = np.nan_to_num(moments.variance)
         borrowed = own <= floor[..., None, :]
         variance = np.where(borrowed, pooled[..., None, :], own)
         return cls(variance, pooled, borrowed, whole <= floor, total.mean)
 
 
-def weak_prior(moments: Moments) -> NIW:
+def weak_prior(moments: Moments, variance: Array | None = None) -> NIW:
     """Return a prior for each class that leaves its mean free and barely bounds its covariance.
 
     μ₀ = x̄_k, λ = 0, ν = p+2, Ψ = diag(C_k)/K^(2/p): the choice of Fraley and Raftery (2007), Journal of
@@ -66,6 +66,8 @@ def weak_prior(moments: Moments) -> NIW:
     ----------
     moments : Moments
         Classes along the last batch axis; no feature may be constant (see :class:`Spread`).
+    variance : array of shape (class, feature), optional
+        Variances in place of those of the moments, which may hold noise.
 
     Examples
     --------
@@ -73,13 +75,13 @@ def weak_prior(moments: Moments) -> NIW:
     >>> prior.scale.ravel(), prior.dof  # variances 2 and 8, over K² = 4
     (array([0.5, 2. ]), array([3., 3.]))
     """
-    spread = Spread.of(moments)
+    spread = Spread.of(moments, variance)
     seen = (moments.count > 0)[..., None]
     mean = np.where(seen, moments.mean, spread.centre[..., None, :])
     return _weak(mean, spread.variance, moments.count.shape[-1])
 
 
-def weak_tied_prior(moments: Moments) -> NIW:
+def weak_tied_prior(moments: Moments, variance: Array | None = None) -> NIW:
     """As :func:`weak_prior`, for classes that share one covariance: Ψ = diag(pooled C)/K^(2/p).
 
     Examples
@@ -88,7 +90,7 @@ def weak_tied_prior(moments: Moments) -> NIW:
     >>> prior.scale.ravel(), prior.mean.ravel()  # (2 + 8)/2 over K² = 4
     (array([1.25]), array([1., 7.]))
     """
-    spread = Spread.of(moments)
+    spread = Spread.of(moments, variance)
     seen = (moments.count > 0)[..., None]
     mean = np.where(seen, moments.mean, spread.centre[..., None, :])
     return _weak(mean, spread.pooled[..., None, :], moments.count.shape[-1])

@@ -109,16 +109,6 @@ class StudentT:
         stretch = np.sqrt(self.dof / chi2)[..., None]
         return self.location + stretch * np.einsum("...ij,...j->...i", self.root, normal)
 
-    def plus_noise(self, covariance: ArrayLike) -> "Self":
-        """Moment-matched Student t of x + ε, ε ~ N(0, covariance): the fast approximation.
-
-        Covariances add; the degrees of freedom stay. For ν ≤ 2, where this t has no covariance, the
-        scale matrices add instead.
-        """
-        shrink = np.where(self.dof > 2, (self.dof - 2) / self.dof, 1.0)[..., None, None]
-        scale = self.root @ np.swapaxes(self.root, -1, -2) + shrink * np.asarray(covariance, np.float64)
-        return type(self).from_scale(self.location, scale, self.dof)
-
     @cached_property
     def _log_constant(self) -> Array:
         dof, p = self.dof, self.n_features
@@ -150,7 +140,7 @@ class StudentT:
 class IndependentT:
     """A product of univariate Student t, one for each feature, batched over leading axes.
 
-    p(x) = Π_j T(x_j | m_j, s_j², ν)
+    p(x) = Π_j T(x_j | m_j, s_j², ν_j)
 
     Has the same methods as :class:`StudentT`, for class models whose features are independent.
 
@@ -159,23 +149,23 @@ class IndependentT:
     location : array of shape (..., feature)
     scale : array of shape (..., feature)
         Standard scale s_j > 0 of each feature.
-    dof : array of shape (...)
+    dof : array of shape (..., feature)
 
     Examples
     --------
-    >>> t = IndependentT(np.zeros(2), np.ones(2), np.array(1.0))
+    >>> t = IndependentT(np.zeros(2), np.ones(2), np.ones(2))
     >>> t.log_prob([[0.0, 0.0]]).round(4)  # two Cauchy densities: 2 · log(1/π)
     array([-2.2895])
     """
 
     location: Array  # (..., feature)
     scale: Array  # (..., feature)
-    dof: Array  # (...)
+    dof: Array  # (..., feature)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Shape of the batch of distributions."""
-        return np.broadcast_shapes(self.location.shape[:-1], self.scale.shape[:-1], self.dof.shape)
+        return np.broadcast_shapes(self.location.shape, self.scale.shape, self.dof.shape)[:-1]
 
     def __getitem__(self, index: Any) -> Self:
         """Select from the batch axes."""
@@ -184,10 +174,9 @@ class IndependentT:
     def log_prob(self, points: ArrayLike) -> Array:
         """Log density of each point under each member of the batch: shape (..., *batch)."""
         dof = self.dof
-        p = self.location.shape[-1]
-        each = p * (log_gamma_ratio(0.5 * dof, 0.5) - 0.5 * np.log(np.pi * dof))
-        tail = np.log1p(self._squared_deviations(points) / dof[..., None]).sum(-1)
-        return each - np.log(self.scale).sum(-1) - 0.5 * (dof + 1) * tail
+        constant = log_gamma_ratio(0.5 * dof, 0.5) - 0.5 * np.log(np.pi * dof) - np.log(self.scale)
+        tail = 0.5 * (dof + 1) * np.log1p(self.squared_deviations(points) / dof)
+        return constant.sum(-1) - tail.sum(-1)
 
     def typicality(self, points: ArrayLike) -> Array:
         """p-value of each point, by Fisher's combination of the features' own.
@@ -195,25 +184,17 @@ class IndependentT:
         Under this distribution the two-sided p-values u_j of the features are independent and uniform, so
         −2 Σ log u_j ~ χ²(2p) exactly.
         """
-        q = self._squared_deviations(points)
-        dof = self.dof[..., None]
-        u = _f_tail(q, 1, dof)
+        u = _f_tail(self.squared_deviations(points), 1, self.dof)
         with np.errstate(divide="ignore"):
             statistic = -2.0 * np.log(u).sum(-1)
         return np.asarray(chdtrc(2 * self.location.shape[-1], statistic))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n points from each member of the batch: shape (n, *batch, feature)."""
-        draws = rng.standard_t(self.dof[..., None], (n, *self.batch_shape, self.location.shape[-1]))
-        return np.asarray(self.location + self.scale * draws)
+        shape = (n, *self.batch_shape, self.location.shape[-1])
+        return np.asarray(self.location + self.scale * rng.standard_t(self.dof, shape))
 
-    def plus_noise(self, covariance: ArrayLike) -> Self:
-        """Moment-matched product of x + ε; the off-diagonal part of the covariance is not used."""
-        shrink = np.where(self.dof > 2, (self.dof - 2) / self.dof, 1.0)[..., None]
-        noise = np.diagonal(np.asarray(covariance, np.float64), axis1=-2, axis2=-1)
-        return type(self)(self.location, np.sqrt(self.scale**2 + shrink * noise), self.dof)
-
-    def _squared_deviations(self, points: ArrayLike) -> Array:
+    def squared_deviations(self, points: ArrayLike) -> Array:
         """((x_j − m_j) / s_j)²: shape (..., *batch, feature)."""
         x = np.asarray(points, np.float64)
         x = x.reshape(x.shape[:-1] + (1,) * len(self.batch_shape) + x.shape[-1:])

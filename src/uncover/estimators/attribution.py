@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy, joint_table, split_by_draw
 from uncover.bayes.niw import Gaussians
@@ -39,27 +39,41 @@ class ModelDraws:
         return split_by_draw(joint_table(log_weight, probability))
 
 
-def split_with_true_values(points, P, log_prior, reading, models, n, rng):
-    """Budget of measured points of which the noise is known: true values drawn, then split."""
-    truth = reading.truth.predictive()
-    drawn = np.stack(
-        [sample_true_value(truth[k], points, reading.full_noise, n, rng) for k in range(P.shape[1])]
-    )
+def split_sight(sight, models, n_true_values, rng):
+    """Parts of one sight: true values are drawn where the noise is known."""
+    P = softmax(sight.log_joint(), axis=1)
+    if sight.points.shape[1] == 0:
+        return Parts(P, np.zeros(len(P)), np.zeros(len(P)), entropy(P))
+    if sight.full_noise is None:
+        return Parts(P, np.zeros(len(P)), *models.split(sight.points, P))
+    chi = _draw_true_values(sight, P, n_true_values, rng)
+    return _split_at_true_values(sight, P, chi, models)
+
+
+def _draw_true_values(sight, P, n, rng):
+    """Draw true values given the measured points: (sample, draw, feature), from Σ_k P_k p(χ | x, k)."""
+    truth = sight.models.truth.predictive()
+    noise = sight.full_noise
+    drawn = np.stack([sample_true_value(truth[k], sight.points, noise, n, rng) for k in range(P.shape[1])])
     cumulated = P.cumsum(axis=1)
     level = rng.random((len(P), n)) * cumulated[:, -1:]
     k = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), P.shape[1] - 1)
-    chi = drawn[k, np.arange(len(P))[:, None], np.arange(n)]  # (sample, draw, feature)
-    flat = chi.reshape(-1, chi.shape[-1])
-    at_truth = log_prior + truth.log_prob(flat)
+    return drawn[k, np.arange(len(P))[:, None], np.arange(n)]
+
+
+def _split_at_true_values(sight, P, chi, models):
+    """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ."""
+    n_samples, n, _ = chi.shape
+    flat = chi.reshape(n_samples * n, -1)
+    at_truth = sight.log_prior + sight.models.truth.predictive().log_prob(flat)
     at_truth -= logsumexp(at_truth, axis=1, keepdims=True)
-    table = joint_table(at_truth.reshape(len(P), n, -1), P)
-    measurement, _ = split_by_draw(table)
+    table = joint_table(at_truth.reshape(n_samples, n, -1), P)
+    measurement, rest = split_by_draw(table)
     weight = table.sum(-1)
     rows = table / np.where(weight > 0, weight, 1.0)[..., None]
-    model, _ = models.split(flat, rows.reshape(len(flat), -1))
-    model = (weight * model.reshape(len(P), n)).sum(1)
-    model = np.minimum(model, entropy(P) - measurement)
-    return Parts(P, measurement, model, entropy(P) - measurement - model)
+    model, _ = models.split(flat, rows.reshape(n_samples * n, -1))
+    model = np.minimum((weight * model.reshape(n_samples, n)).sum(1), rest)
+    return Parts(P, measurement, model, rest - model)
 
 
 def average_budgets(views):

@@ -3,6 +3,7 @@
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import weak_prior, weak_tied_prior
 from uncover.estimators.base import GenerativeClassifier
+from uncover.estimators.deconvolution import deconvolve_each, deconvolve_features, deconvolve_tied
 
 
 class BayesianQDA(GenerativeClassifier):
@@ -25,6 +26,11 @@ class BayesianQDA(GenerativeClassifier):
         observations of their own as in the published method; repeated measurements of one true value;
         Monte Carlo draws around one measurement; or worlds, where realisation r of every sample has
         the same error.
+    label_noise : None, "learn", or array of shape (class, class)
+        Labels that are wrong: P(label j | class k), given (row k) or learned.
+    missing : "error" or "marginalise"
+        What a NaN among the features of a new sample does: the sample is refused, or classified on the
+        features that it has, exactly.
     random_state : int or None
         Seed of the draws behind ``uncertainty`` and ``sample_posterior`` and of the pairing of scenes.
 
@@ -37,6 +43,8 @@ class BayesianQDA(GenerativeClassifier):
         The five sources of uncertainty; ``sources_`` has them by name.
     means_ : array of shape (class, feature)
     covariances_ : array of shape (class, feature, feature)
+    label_confusion_ : array of shape (class, class)
+        P(label j | class k), with ``label_noise``.
     ignored_features_ : array of bool of shape (feature,)
         Constant features, which are not used.
     n_features_in_ : int
@@ -59,11 +67,14 @@ class BayesianQDA(GenerativeClassifier):
     array([[0.15, 0.85]])
     """
 
-    def _weak_prior(self, moments):
-        return weak_prior(moments)
+    def _weak_prior(self, moments, variance=None):
+        return weak_prior(moments, variance)
 
     def _update(self, prior, moments):
         return prior.update(moments)
+
+    def _update_through_noise(self, prior, points, noise, membership):
+        return deconvolve_each(prior, points, noise, membership)
 
 
 class BayesianLDA(GenerativeClassifier):
@@ -80,8 +91,8 @@ class BayesianLDA(GenerativeClassifier):
     array([0, 1])
     """
 
-    def _weak_prior(self, moments):
-        return weak_tied_prior(moments)
+    def _weak_prior(self, moments, variance=None):
+        return weak_tied_prior(moments, variance)
 
     def _given_prior(self, prior, classes):
         each = super()._given_prior(prior, classes)
@@ -95,11 +106,15 @@ class BayesianLDA(GenerativeClassifier):
     def _update(self, prior, moments):
         return prior.update_tied(moments)
 
+    def _update_through_noise(self, prior, points, noise, membership):
+        return deconvolve_tied(prior, points, noise, membership)
+
 
 class BayesianNB(GenerativeClassifier):
     """Bayesian naive Bayes: Gaussian features that are independent within each class.
 
-    A prior that has correlations counts by its diagonal.
+    A prior that has correlations counts by its diagonal, and so does the noise of realisations. X_cov takes
+    variances only.
 
     Parameters and attributes are those of :class:`BayesianQDA`.
 
@@ -112,14 +127,24 @@ class BayesianNB(GenerativeClassifier):
     array([0, 1])
     """
 
-    def _weak_prior(self, moments):
-        return _diagonal(weak_prior(moments))
+    def _check_noise(self, noise):
+        if not noise.is_diagonal:
+            raise ValueError(
+                "BayesianNB treats features as independent and takes variances as X_cov; for covariances "
+                "between features use BayesianQDA or BayesianLDA."
+            )
+
+    def _weak_prior(self, moments, variance=None):
+        return _diagonal(weak_prior(moments, variance))
 
     def _given_prior(self, prior, classes):
         return _diagonal(super()._given_prior(prior, classes))
 
     def _update(self, prior, moments):
         return prior.update(moments)
+
+    def _update_through_noise(self, prior, points, noise, membership):
+        return deconvolve_features(prior, points, noise, membership)
 
 
 def _diagonal(niw):

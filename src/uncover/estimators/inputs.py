@@ -1,5 +1,8 @@
 """What users pass as X, y and weights, brought into one shape at the door. No statistics here."""
 
+import warnings
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
@@ -10,26 +13,83 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from uncover.bayes.covariances import Covariances
+from uncover.measurement.measured import Measured
+
 _FEATURE_DIMS = ("band", "feature")
 _REALISATION_DIM = "realisation"
 _DTYPES = [np.float64, np.float32]
 
 
-def read_samples(estimator, X, *, reset):
-    """Return X as a finite float array of shape (sample, feature) or (sample, realisation, feature).
+@dataclass(frozen=True)
+class Inputs:
+    """Values with what is known of their errors.
+
+    Attributes
+    ----------
+    X : array of shape (sample, feature) or (sample, realisation, feature)
+    noise : Covariances or None
+        Of the errors of each sample.
+    systematic : array of shape (feature, feature) or None
+        Covariance of an error that all samples share.
+    """
+
+    X: np.ndarray
+    noise: Covariances | None = None
+    systematic: np.ndarray | None = None
+
+
+def read_inputs(estimator, X, X_cov=None, *, reset, allow_nan=False):
+    """Return values and covariances, from X and X_cov or from a Measured."""
+    systematic = None
+    if isinstance(X, Measured):
+        if X_cov is not None:
+            raise ValueError("X is a Measured and has a covariance of its own; leave out X_cov.")
+        X, X_cov, systematic = X.X, X.covariances, X.systematic
+    values = read_samples(estimator, X, reset=reset, allow_nan=allow_nan)
+    if X_cov is None:
+        return Inputs(values, None, systematic)
+    if values.ndim == 3:
+        raise ValueError(
+            "X_cov goes with X of shape (sample, feature); realisations carry their uncertainty themselves."
+        )
+    if not isinstance(X_cov, Covariances):
+        X_cov = Covariances.read(X_cov, *values.shape)
+    return Inputs(values, X_cov, systematic)
+
+
+def warn_of_units(noise, spread, names):
+    """Warn where standard uncertainties and the spread of the data are too far apart to be in one unit."""
+    uncertainty = np.sqrt(np.median(noise.variances(), axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where((uncertainty > 0) & (spread > 0), uncertainty / spread, 1.0)
+    odd = (ratio > 30) | (ratio < 1e-4)
+    if odd.any():
+        worst = int(np.argmax(np.abs(np.log(ratio))))
+        warnings.warn(
+            f"feature {names[worst]} has a standard deviation of {spread[worst]:.3g} in the data and a "
+            f"typical standard uncertainty of {uncertainty[worst]:.3g} in X_cov: are both in the same units?",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def read_samples(estimator, X, *, reset, allow_nan=False):
+    """Return X as a float array of shape (sample, feature) or (sample, realisation, feature).
 
     Records or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Takes NumPy arrays
     and nested lists of both shapes, pandas data frames, and xarray data arrays whose dimensions are
     named ``band`` (or ``feature``), optionally ``realisation``, and anything for the samples, in any order.
     """
+    options = {"dtype": _DTYPES, "ensure_all_finite": "allow-nan" if allow_nan else True}
     if not _is_xarray(X):
         flat, shape = _flatten(X)
-        checked = validate_data(estimator, flat, dtype=_DTYPES, reset=reset)
+        checked = validate_data(estimator, flat, reset=reset, **options)
         return checked if shape is None else checked.reshape(shape)
     values, names = _from_xarray(X)
     flat, _ = _flatten(values)
     _record_or_check_features(estimator, flat.shape[1], names, reset=reset)
-    return check_array(flat, dtype=_DTYPES, estimator=estimator).reshape(values.shape)
+    return check_array(flat, estimator=estimator, **options).reshape(values.shape)
 
 
 def _flatten(X):
@@ -145,3 +205,10 @@ def encode(y, classes):
             f"classes given first: {_listed([repr(c) for c in classes.tolist()])}."
         )
     return codes
+
+
+def check_choice(name, value, choices, otherwise=None):
+    """Refuse a value that is not among the choices."""
+    if value not in choices:
+        wanted = " or ".join([*(f'"{choice}"' for choice in choices), *([otherwise] if otherwise else [])])
+        raise ValueError(f"{name} must be {wanted}; got {value!r}.")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.estimators.base import GenerativeClassifier
@@ -18,7 +19,8 @@ from uncover.estimators.realisations import Statistics
 FORMAT = "uncover-model"
 FORMAT_VERSION = 1
 _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
-_DISTRIBUTIONS = {cls.__name__: cls for cls in (NIW, DiagonalNIW)}
+_DISTRIBUTIONS = {cls.__name__: cls for cls in (NIW, DiagonalNIW, DeconvolvedNIW, DeconvolvedDiagonal)}
+_OPTIONAL = ("systematic_", "label_confusion_")
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
 
@@ -54,6 +56,9 @@ def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None
         arrays[f"moments/{name}"] = getattr(moments, name)
     arrays["within_scatter"] = model.statistics_.within_scatter
     arrays["class_prior"] = model.class_prior_
+    for name in _OPTIONAL:
+        if getattr(model, name, None) is not None:
+            arrays[name] = getattr(model, name)
     _write(Path(path), _to_json(document), arrays)
 
 
@@ -95,6 +100,9 @@ def _unpack(document, arrays):
         moments, arrays["within_scatter"], float(document["within_dof"]), int(document["realisations"])
     )
     model.class_prior_ = arrays["class_prior"]
+    model.systematic_ = arrays.get("systematic_")
+    if "label_confusion_" in arrays:
+        model.label_confusion_ = arrays["label_confusion_"]
     model.class_count_ = moments.count.reshape(-1, len(model.classes_))[0]
     model.prior_ = _unpack_distribution(document["prior"], "prior", arrays)
     model.posterior_ = _unpack_distribution(document["posterior"], "posterior", arrays)
@@ -126,7 +134,9 @@ def _pack_parameters(model, arrays):
     if not isinstance(prior, str):
         # Given priors are kept as one NIW with an axis of classes, which the constructor takes as well.
         parameters["prior"] = _pack_distribution(_as_given(model), "given_prior", arrays)
-    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    for name in ("class_prior", "label_noise"):
+        if not isinstance(parameters[name], str | None):
+            parameters[name] = np.asarray(parameters[name], float).tolist()
     if isinstance(parameters["random_state"], np.integer):
         parameters["random_state"] = int(parameters["random_state"])
     return parameters
@@ -144,14 +154,14 @@ def _unpack_parameters(parameters, arrays):
 
 
 def _pack_distribution(niw, name, arrays):
-    for field in ("mean", "strength", "scale", "dof"):
+    for field in niw.parameters():
         arrays[f"{name}/{field}"] = getattr(niw, field)
     return {"distribution": type(niw).__name__}
 
 
 def _unpack_distribution(entry, name, arrays):
     cls = _DISTRIBUTIONS[entry["distribution"]]
-    return cls(*(arrays[f"{name}/{field}"] for field in ("mean", "strength", "scale", "dof")))
+    return cls(*(arrays[f"{name}/{field}"] for field in cls.parameters()))
 
 
 def _pack_classes(classes):

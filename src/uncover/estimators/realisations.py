@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
 
@@ -57,65 +58,106 @@ class View:
         Index into the leading batch axis of the posterior, where it has one.
     repeats : int or None
         Of how many repeats the points are means; None where that has no meaning.
+    noise : Covariances or None
+        Known covariances of the points' errors.
     """
 
     points: np.ndarray
     world: int | None = None
     repeats: int | None = None
+    noise: Covariances | None = None
 
 
-class Pooled:
+@dataclass(frozen=True)
+class Pairing:
+    """How the realisations of new inputs belong to the worlds of the training data."""
+
+    worlds: int
+    paired: bool
+    seed: int | None
+
+
+class Independent:
+    """Samples whose errors have nothing in common; their noise may be known."""
+
+    def measured(self, inputs):
+        """Points with known noise to learn through, or None."""
+        return None if inputs.noise is None else (inputs.X, inputs.noise)
+
+
+class Pooled(Independent):
     """Every realisation is an observation of its own (the paper): N_k = R·n_k; probabilities averaged."""
 
     name = "pooled"
     same_number = False
+    by_realisation = True
 
-    def collect(self, X, codes, n_classes, weight):
+    def collect(self, X, membership):
         """Statistics of labelled samples."""
-        nested = _nested(X, codes, n_classes, weight)
-        R = nested.realisations
-        means = nested.classes
+        nested = _nested(X, membership)
+        R, means = nested.realisations, nested.classes
         # Scatter of all rows = R · scatter of the means + scatter within the samples.
         pooled = Moments(
             R * means.count, means.mean, R * means.scatter + nested.within_by_class, means.residual
         )
         return replace(nested.statistics, classes=pooled)
 
-    def views(self, X, fitted):
+    def views(self, inputs, pairing):
         """One view for each realisation."""
-        return [View(X)] if X.ndim == 2 else [View(X[:, r]) for r in range(X.shape[1])]
+        X = inputs.X
+        if X.ndim == 2:
+            return [View(X, noise=inputs.noise)]
+        return [View(X[:, r]) for r in range(X.shape[1])]
+
+    def pairs(self, n_realisations, pairing):
+        """Realisations with the world that each belongs to: none."""
+        return [(r, None) for r in range(n_realisations)]
 
 
-class Repeats:
+class Repeats(Independent):
     """Independent measurements of one true value: the mean is observed, with count n_k."""
 
     name = "repeats"
     same_number = True
+    by_realisation = False
 
-    def collect(self, X, codes, n_classes, weight):
+    def collect(self, X, membership):
         """Statistics of labelled samples."""
-        return _nested(X, codes, n_classes, weight).statistics
+        return _nested(X, membership).statistics
 
-    def views(self, X, fitted):
+    def views(self, inputs, pairing):
         """One view, of the means, that says how many repeats stand behind them."""
+        X = inputs.X
         if X.ndim == 2:
-            return [View(X, repeats=1)]
+            return [View(X, repeats=1, noise=inputs.noise)]
         return [View(X.mean(axis=1, dtype=np.float64), repeats=X.shape[1])]
 
 
-class Draws:
-    """Monte Carlo draws around one measurement: their mean is the measurement."""
+class Draws(Independent):
+    """Monte Carlo draws around one measurement: their mean is the measurement, their spread its noise."""
 
     name = "draws"
     same_number = False
+    by_realisation = False
 
-    def collect(self, X, codes, n_classes, weight):
+    def collect(self, X, membership):
         """Statistics of labelled samples."""
-        return _nested(X, codes, n_classes, weight).statistics
+        return _nested(X, membership).statistics
 
-    def views(self, X, fitted):
-        """One view, of the means."""
-        return [View(X if X.ndim == 2 else X.mean(axis=1, dtype=np.float64))]
+    def measured(self, inputs):
+        """Points with known noise to learn through, or None."""
+        if inputs.X.ndim == 2 or inputs.X.shape[1] == 1:
+            return super().measured(inputs)
+        return inputs.X.mean(axis=1, dtype=np.float64), _covariances_of_draws(inputs.X)
+
+    def views(self, inputs, pairing):
+        """One view, of the means, with the covariance of each sample's draws."""
+        X = inputs.X
+        if X.ndim == 2:
+            return [View(X, noise=inputs.noise)]
+        if X.shape[1] == 1:
+            return [View(X[:, 0])]
+        return [View(X.mean(axis=1, dtype=np.float64), noise=_covariances_of_draws(X))]
 
 
 class Shared:
@@ -123,38 +165,42 @@ class Shared:
 
     name = "shared"
     same_number = True
+    by_realisation = True
 
-    def collect(self, X, codes, n_classes, weight):
+    def collect(self, X, membership):
         """Statistics of labelled samples, for each world."""
         worlds = np.moveaxis(X if X.ndim == 3 else X[:, None, :], 1, 0)
-        with np.errstate(over="ignore", invalid="ignore"):  # checked when the fit is concluded
-            moments = Moments.by_group(worlds, codes, n_classes, weight)
         p = X.shape[-1]
+        with np.errstate(over="ignore", invalid="ignore"):  # checked when the fit is concluded
+            moments = membership.moments(worlds)
         return Statistics(moments, np.zeros((p, p)), 0.0, len(worlds))
 
-    def views(self, X, fitted):
+    def measured(self, inputs):
+        """Points with known noise to learn through: none, an error that is shared is in no spread."""
+        if inputs.noise is not None:
+            raise ValueError(
+                'realisations="shared" describes the whole error by its worlds and takes no X_cov beside it.'
+            )
+
+    def views(self, inputs, pairing):
         """One view for each pair of a realisation and a world."""
-        R = fitted.realisations
+        X, R = inputs.X, pairing.worlds
         if X.ndim == 2 or X.shape[1] == 1:
-            return [View(X if X.ndim == 2 else X[:, 0], world) for world in range(R)]
+            points = X if X.ndim == 2 else X[:, 0]
+            return [View(points, world, noise=inputs.noise) for world in range(R)]
         new = X.shape[1]
-        if fitted.paired and R not in (1, new):
+        return [View(X[:, r], world) for r, world in self.pairs(new, pairing)]
+
+    def pairs(self, n_realisations, pairing):
+        """Realisations with the world that each belongs to."""
+        R, new = pairing.worlds, n_realisations
+        if pairing.paired and R not in (1, new):
             raise ValueError(
                 f"X has {new} realisations and the model {R} worlds. Within the scene that trained the model "
                 f"they belong together one by one, so {R} are needed; for another scene pass paired=False."
             )
-        worlds = np.arange(R) if fitted.paired else stream(fitted.seed, "pairing").permutation(R)
-        n_pairs = max(R, new)
-        return [View(X[:, r % new], int(worlds[r % R])) for r in range(n_pairs)]
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What reading new inputs needs to know of the fit."""
-
-    realisations: int
-    paired: bool
-    seed: int | None
+        worlds = np.arange(R) if pairing.paired else stream(pairing.seed, "pairing").permutation(R)
+        return [(r % new, int(worlds[r % R])) for r in range(max(R, new))]
 
 
 KINDS = {kind.name: kind for kind in (Pooled(), Repeats(), Draws(), Shared())}
@@ -173,24 +219,38 @@ class _Nested:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # checked when the fit is concluded
-def _nested(X, codes, n_classes, weight):
+def _nested(X, membership):
     """Moments of the samples' means for each class, and the scatter within the samples, in blocks."""
+    n, p = len(X), X.shape[-1]
+    within = np.zeros((membership.n_classes, p, p))
     if X.ndim == 2:
-        p = X.shape[1]
-        moments = Moments.by_group(X, codes, n_classes, weight)
-        return _Nested(moments, np.zeros((n_classes, p, p)), 0.0, 1)
-    n, R, p = X.shape
+        return _Nested(membership.moments(X), within, 0.0, 1)
+    R = X.shape[1]
     means = np.empty((n, p))
-    within = np.zeros((n_classes, p, p))
-    rows = max(1, _BLOCK_NUMBERS // (R * p))
-    for start in range(0, n, rows):
-        block = slice(start, start + rows)
+    for block in _blocks(n, R * p):
+        means[block] = X[block].mean(axis=1, dtype=np.float64)
+    for k in range(membership.n_classes):
+        rows, weight = membership.of_class(k)
+        for block in _blocks(len(rows), R * p):
+            mine = rows[block]
+            x = X[mine].astype(np.float64) - means[mine][:, None, :]
+            within[k] += (x * weight[block][:, None, None]).reshape(-1, p).T @ x.reshape(-1, p)
+    dof = membership.total_weight(n) * (R - 1)
+    return _Nested(membership.moments(means), within, dof, R)
+
+
+def _covariances_of_draws(X):
+    """Covariance of the draws of each sample: (sample, feature, feature)."""
+    n, R, p = X.shape
+    out = np.empty((n, p, p))
+    for block in _blocks(n, R * p):
         x = X[block].astype(np.float64)
-        means[block] = x.mean(1)
-        x -= means[block][:, None, :]
-        scaled = x if weight is None else x * weight[block][:, None, None]
-        for k in np.unique(codes[block]):
-            mine = codes[block] == k
-            within[k] += scaled[mine].reshape(-1, p).T @ x[mine].reshape(-1, p)
-    dof = float((n if weight is None else weight.sum()) * (R - 1))
-    return _Nested(Moments.by_group(means, codes, n_classes, weight), within, dof, R)
+        x -= x.mean(1, keepdims=True)
+        out[block] = np.swapaxes(x, 1, 2) @ x / (R - 1)
+    return Covariances(None, None, out)
+
+
+def _blocks(n_rows, numbers_per_row):
+    """Slices of rows that hold a fixed quantity of numbers."""
+    rows = max(1, _BLOCK_NUMBERS // max(1, numbers_per_row))
+    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]

@@ -1,0 +1,87 @@
+"""Learning class models through known noise, for each family of class models."""
+
+import numpy as np
+
+from uncover.bayes.deconvolution import NoisySamples, deconvolve, noise_free_variances
+from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
+
+
+def variances_without_noise(points, noise, membership):
+    """Variance of the true values of each class and feature: (class, feature); 0 where it is unknown."""
+    out = np.zeros((membership.n_classes, points.shape[1]))
+    for k, samples in _samples_of_classes(points, noise, membership):
+        if samples.weight.sum() > 1:
+            out[k] = noise_free_variances(samples)
+    return out
+
+
+def deconvolve_each(prior, points, noise, membership):
+    """Posterior of classes that have a covariance each."""
+    found = dict(_samples_of_classes(points, noise, membership))
+    each = [
+        deconvolve(found[k], prior.take([k])) if k in found else _unlearned(prior.take([k]))
+        for k in range(membership.n_classes)
+    ]
+    return _join(DeconvolvedNIW, each)
+
+
+def deconvolve_tied(prior, points, noise, membership):
+    """Posterior of classes that share one covariance."""
+    parts = [(k, *membership.of_class(k)) for k in range(membership.n_classes)]
+    rows = np.concatenate([rows for _, rows, _ in parts])
+    group = np.concatenate([np.full(len(rows), k) for k, rows, _ in parts])
+    weight = np.concatenate([weight for _, _, weight in parts])
+    samples = NoisySamples(points[rows].astype(np.float64), noise[rows], weight, group, membership.n_classes)
+    return deconvolve(samples, prior)
+
+
+def deconvolve_features(prior, points, noise, membership):
+    """Posterior of classes whose features are independent: one problem for each class and feature."""
+    p = points.shape[1]
+    marginal = [prior.select_features([j]) for j in range(p)]
+    posteriors = [
+        deconvolve_each(marginal[j], points[:, [j]], noise.select_features(np.array([j])), membership)
+        for j in range(p)
+    ]
+    strength = np.mean([one.strength for one in posteriors], axis=0)
+    dof = np.mean([one.dof for one in posteriors], axis=0) + p - 1
+    variance = np.stack([one.expected_covariance[:, 0, 0] for one in posteriors], axis=1)
+    mean_variance = np.stack([one.mean_covariance[:, 0, 0] for one in posteriors], axis=1)
+    return DeconvolvedDiagonal(
+        np.concatenate([one.mean for one in posteriors], axis=1),
+        strength,
+        ((dof - p - 1)[:, None] * variance)[..., None] * np.eye(p),
+        dof,
+        mean_variance[..., None] * np.eye(p),
+        np.concatenate([one.variance_dof for one in posteriors], axis=1),
+        np.min([one.converged for one in posteriors], axis=0),
+    )
+
+
+def _samples_of_classes(points, noise, membership):
+    """Number and samples of each class that has any."""
+    for k in range(membership.n_classes):
+        rows, weight = membership.of_class(k)
+        if weight.sum() > 0:
+            x = points[rows].astype(np.float64)
+            yield k, NoisySamples(x, noise[rows], weight, np.zeros(len(rows), dtype=np.intp), 1)
+
+
+def _unlearned(prior):
+    """A class without samples: the prior itself, in the form of the others."""
+    p = prior.n_features
+    strength = np.where(prior.strength > 0, prior.strength, 1.0)
+    spread = np.nan_to_num(prior.expected_covariance)
+    return DeconvolvedNIW(
+        prior.mean,
+        prior.strength,
+        prior.scale,
+        prior.dof,
+        spread / strength[:, None, None],
+        np.broadcast_to((prior.dof - p + 1)[:, None], prior.mean.shape),
+        np.ones(1),
+    )
+
+
+def _join(cls, each):
+    return cls(*(np.concatenate([getattr(one, name) for one in each]) for name in cls.parameters()))

@@ -1,0 +1,269 @@
+"""Every ``predict*`` of a fitted model, derived from the log-joint of one view of the input."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+from sklearn.utils.validation import check_is_fitted
+
+from uncover.bayes.budget import UncertaintyBudget
+from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.streams import stream
+from uncover.estimators.attribution import ModelDraws, average_budgets, split_sight
+from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
+from uncover.estimators.reading import Reader
+
+
+class PosteriorDraws(NamedTuple):
+    """Draws from the posterior of a fitted model."""
+
+    phi: np.ndarray  # (draw, class), class proportions
+    mu: np.ndarray  # (draw, class, feature)
+    Sigma: np.ndarray  # (draw, class, feature, feature)
+
+
+class PredictionMixin:
+    """Prediction with a fitted model: what GenerativeClassifier has beside its fitting."""
+
+    def predict(self, X, X_cov=None, *, paired=True, method="exact"):
+        """Return the most probable class of each sample.
+
+        Parameters
+        ----------
+        X : array of shape (sample, feature) or (sample, realisation, feature), or Measured
+        X_cov : array, optional
+            Known noise of X, in the shapes of ``fit``.
+        paired : bool
+            Whether X comes from the scene that trained the model. An error common to a scene then cancels:
+            with ``realisations="shared"`` realisation r belongs to world r, and a systematic covariance
+            counts for nothing. With False, errors of the two scenes are independent.
+        method : "exact" or "fast"
+            With known noise: the integral over the class models, or the Student t of the same covariance.
+        """
+        probability = self.predict_proba(X, X_cov, paired=paired, method=method)
+        return self.classes_[probability.argmax(axis=1)]
+
+    def predict_proba(self, X, X_cov=None, *, paired=True, method="exact"):
+        """Return P(class | x, D): shape (sample, class), columns as in ``classes_``.
+
+        Parameters are those of ``predict``.
+        """
+
+        def average(sights):
+            P = sum(softmax(sight.log_joint(), axis=1) for sight in sights) / len(sights)
+            return self._spread_classes(P, 0.0)
+
+        return self._predict_in_blocks(average, X, X_cov, paired, method)
+
+    def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
+        """Return log P(class | x, D); as in ``predict_proba``, and exact where that underflows to 0."""
+
+        def average(sights):
+            joints = (sight.log_joint() for sight in sights)
+            logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
+            mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
+            return self._spread_classes(mean, -np.inf)
+
+        return self._predict_in_blocks(average, X, X_cov, paired, method)
+
+    def score_samples(self, X, X_cov=None, *, paired=True, method="exact"):
+        """Return log p(x | D), the log density of each sample under the whole model.
+
+        Of several realisations the densities are averaged; repeats and draws count by their mean.
+        Parameters are those of ``predict``.
+        """
+
+        def evidence(sights):
+            logs = [logsumexp(sight.log_joint(), axis=1) for sight in sights]
+            return logsumexp(logs, axis=0) - np.log(len(logs))
+
+        return self._predict_in_blocks(evidence, X, X_cov, paired, method)
+
+    def typicality(self, X, X_cov=None, *, per_class=False, paired=True):
+        """Return how typical each sample is of the classes: a p-value in [0, 1].
+
+        The probability that a new member of the class lies at least as far out. The largest over the
+        classes says whether the sample looks like anything the model was trained on; a fraction of at
+        most a of known samples falls below a. Of several realisations the mean is taken. With known
+        noise it is that of the Student t of the same covariance; NaN for a sample without any feature.
+
+        Parameters
+        ----------
+        X, X_cov, paired
+            As in ``predict``.
+        per_class : bool
+            Return one column for each class, instead of the largest. A class without samples has 0.
+        """
+
+        def average(sights):
+            p_value = self._spread_classes(sum(sight.typicality() for sight in sights) / len(sights), 0.0)
+            return p_value if per_class else p_value.max(axis=1)
+
+        return self._predict_in_blocks(average, X, X_cov, paired, "exact")
+
+    def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=100, n_true_values=32):
+        """Return where the uncertainty of each prediction comes from.
+
+        Parameters
+        ----------
+        X, X_cov, paired
+            As in ``predict``.
+        n_draws : int
+            Draws of the model's parameters behind the model part.
+        n_true_values : int
+            Draws of the input's true value behind the measurement part, where its noise is known.
+
+        Returns
+        -------
+        UncertaintyBudget
+            total = measurement + model + overlap, in nats, an array each. With ``"pooled"`` and ``"shared"``
+            the measurement part is what averaging over the realisations adds; with known noise,
+            ``"draws"`` and ``"repeats"`` it follows from the noise; for one value without covariance it is 0,
+            and the noise is in overlap.
+        """
+        if min(n_draws, n_true_values) < 1:
+            raise ValueError(
+                f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
+            )
+        inputs, reader = self._open(X, X_cov, paired, "exact")
+        models: dict = {}
+        parts = np.empty((4, len(inputs.X)))
+        for rows, sights in reader.blocks(
+            inputs, extra=n_draws * self._true_values_needed(inputs, n_true_values)
+        ):
+            views = []
+            for i, sight in enumerate(sights):
+                key = id(sight.models)
+                if key not in models:
+                    models[key] = self._draw_models(sight, n_draws)
+                rng = stream(self.random_state, "true values", i, int(rows[0]))
+                views.append(split_sight(sight, models[key], n_true_values, rng))
+            budget = average_budgets(views)
+            parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
+        return UncertaintyBudget(*parts)
+
+    def _draw_models(self, sight, n):
+        if sight.points.shape[1] == 0:
+            return None
+        posterior = sight.models.posterior if sight.models.truth is None else sight.models.truth
+        rng = stream(self.random_state, "models", sight.world)
+        return ModelDraws.of(posterior, self.class_posterior_, self._known_classes(), n, rng)
+
+    def sample_posterior(self, n=1, random_state=None):
+        """Draw class proportions, means and covariances from the posterior.
+
+        Parameters
+        ----------
+        n : int
+        random_state : int, optional
+            Default: that of the estimator.
+
+        Returns
+        -------
+        PosteriorDraws
+            (phi, mu, Sigma), with ``draw`` as first axis. A class of which nothing is known has NaN. With
+            ``realisations="shared"`` each draw comes from a world drawn at random.
+        """
+        check_is_fitted(self)
+        rng = stream(self.random_state if random_state is None else random_state, "posterior")
+        phi = rng.dirichlet(self.class_posterior_, n)
+        K, p = len(self.classes_), self.posterior_.n_features
+        mu, sigma = np.full((n, K, p), np.nan), np.full((n, K, p, p), np.nan)
+        worlds = self._n_worlds()
+        chosen = np.zeros(n, dtype=int) if worlds is None else rng.integers(worlds, size=n)
+        for world in np.unique(chosen):
+            mine = chosen == world
+            posterior = self._posterior_of_world(None if worlds is None else world)
+            index = np.ix_(mine, self._known_classes())
+            mu[index], sigma[index] = posterior.sample(int(mine.sum()), rng)
+        return PosteriorDraws(phi, mu, sigma)
+
+    # ---- internals of prediction -------------------------------------------------------------------
+
+    def _open(self, X, X_cov, paired, method):
+        """Read new inputs, and say how they are to be read."""
+        check_is_fitted(self)
+        check_choice("method", method, ("exact", "fast"))
+        inputs = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
+        reader = Reader(self, paired=paired, method=method)
+        if inputs.noise is not None:
+            self._check_noise(inputs.noise)
+            warn_of_units(inputs.noise, self._training_spread(), self._feature_names())
+        if isinstance(self.posterior_, DeconvolvedNIW) and self._kind().measured(inputs) is None:
+            warnings.warn(
+                "the model was fitted with known noise and describes true values; X has no X_cov and is "
+                "taken as exact.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return inputs, reader
+
+    def _predict_in_blocks(self, combine, X, X_cov, paired, method):
+        """Apply ``combine(sights)`` to blocks of samples, and put the results in the samples' order."""
+        inputs, reader = self._open(X, X_cov, paired, method)
+        self._warn_of_empty_samples(inputs.X)
+        out = None
+        for rows, sights in reader.blocks(inputs):
+            result = combine(sights)
+            if out is None:
+                dtype = np.float32 if inputs.X.dtype == np.float32 else np.float64
+                out = np.empty((len(inputs.X), *result.shape[1:]), dtype)
+            out[rows] = result
+        return out
+
+    def _warn_of_empty_samples(self, X):
+        empty = np.isnan(X).any(axis=1).all(axis=-1) if X.ndim == 3 else np.isnan(X).all(axis=1)
+        if empty.any():
+            warnings.warn(
+                f"{int(empty.sum())} sample(s) have no feature at all (the first: {int(empty.argmax())}); "
+                "they get the class proportions as probabilities, and NaN as typicality.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _probability_of(self, inputs):
+        """P(class | x, D) of inputs that have been read."""
+        out = np.empty((len(inputs.X), len(self.classes_)))
+        for rows, sights in Reader(self, paired=True, method="exact").blocks(inputs):
+            P = sum(softmax(sight.log_joint(), axis=1) for sight in sights) / len(sights)
+            out[rows] = self._spread_classes(P, 0.0)
+        return out
+
+    def _true_values_needed(self, inputs, n):
+        noisy = self.realisations == "repeats" or self._kind().measured(inputs) is not None
+        return n if noisy else 1
+
+    def _training_spread(self):
+        """Standard deviation of each feature over all training samples."""
+        moments = self.statistics_.classes
+        total = moments.sum(-1)
+        return np.sqrt(total.variance.reshape(-1, self.n_features_in_)[0])
+
+    def _log_class_prior(self):
+        """log P(class) of the known classes."""
+        share = self.class_posterior_ / self.class_posterior_.sum()
+        return np.log(share[self._known_classes()])
+
+    def _n_worlds(self):
+        moments = self.statistics_.classes
+        return None if moments.count.ndim == 1 else moments.count.shape[0]
+
+    def _posterior_of_world(self, world):
+        """Return the posterior of the known classes, in one world."""
+        posterior = self.posterior_ if world is None else self.posterior_.member(world)
+        return posterior.take(self._known_classes())
+
+    def _known_classes(self):
+        """Return the classes with a mean, from samples or a prior of strength > 0."""
+        strength = np.broadcast_to(self.posterior_.strength, self.posterior_.batch_shape)
+        return np.flatnonzero(strength.reshape(-1, len(self.classes_))[0] > 0)
+
+    def _spread_classes(self, values, fill):
+        """Put the columns of the known classes among all classes."""
+        known = self._known_classes()
+        if len(known) == len(self.classes_):
+            return values
+        out = np.full((len(values), len(self.classes_)), fill)
+        out[:, known] = values
+        return out

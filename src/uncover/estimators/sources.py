@@ -1,0 +1,97 @@
+"""What a fitted model says about itself: its parameters and its five sources of uncertainty."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from uncover.estimators.describe import describe
+
+
+class Measurement(NamedTuple):
+    """What a fitted model knows of the measurement uncertainty of its training data."""
+
+    realisations: str  # what several realisations of one sample were taken to mean
+    number: int  # R, of each sample; 0 where it varied
+    covariance: np.ndarray | None  # (feature, feature) of one realisation; of the common error if "shared"
+    dof: float  # degrees of freedom of that estimate
+
+
+class SourcesMixin:
+    """The sources of uncertainty of a fitted model, by name."""
+
+    @property
+    def means_(self):
+        """Posterior mean μ_N of each class, the average over worlds if there are several."""
+        mean = np.broadcast_to(
+            self.posterior_.mean, (*self.posterior_.batch_shape, self.posterior_.n_features)
+        )
+        return self._all_features(mean.reshape(-1, len(self.classes_), mean.shape[-1]).mean(0))
+
+    @property
+    def covariances_(self):
+        """Posterior expectation of Σ of each class, Ψ_N/(ν_N−p−1), the average over worlds."""
+        expected = self.posterior_.expected_covariance
+        p = expected.shape[-1]
+        each = np.broadcast_to(expected, (*self.posterior_.batch_shape, p, p))
+        used = each.reshape(-1, len(self.classes_), p, p).mean(0)
+        out = np.zeros((len(self.classes_), self.n_features_in_, self.n_features_in_))
+        keep = np.flatnonzero(~self.ignored_features_)
+        out[:, keep[:, None], keep] = used
+        return out
+
+    def _all_features(self, mean):
+        moments = self.statistics_.classes
+        out = np.repeat(moments.mean.reshape(-1, self.n_features_in_)[:1], len(self.classes_), axis=0)
+        out[:, ~self.ignored_features_] = mean
+        return out
+
+    @property
+    def class_posterior_(self):
+        """Dirichlet parameters N_k + α_k of the class proportions after fitting."""
+        return self.class_count_ + self.class_prior_
+
+    @property
+    def measurement_(self):
+        """What is known of the measurement uncertainty of the training data."""
+        worlds = self._n_worlds()
+        if worlds is None:
+            statistics = self.statistics_
+            return Measurement(
+                self.realisations, statistics.realisations, statistics.noise, statistics.within_dof
+            )
+        centre = self.statistics_.classes.sum(-1).mean
+        covariance = np.atleast_2d(np.cov(centre.T)) if worlds > 1 else None
+        return Measurement(self.realisations, worlds, covariance, worlds - 1.0)
+
+    @property
+    def sources_(self):
+        """The five sources of uncertainty of the method, by name."""
+        return {
+            "class prior": self.class_prior_,
+            "model prior": self.prior_,
+            "measurement": self.measurement_,
+            "model posterior": self.posterior_,
+            "class posterior": self.class_posterior_,
+        }
+
+    def describe(self):
+        """Return a page of text on the fitted model and its five sources of uncertainty."""
+        check_is_fitted(self)
+        return describe(self)
+
+    def save(self, path, *, units=None, provenance=None):
+        """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it.
+
+        Parameters
+        ----------
+        path : str or path
+        units : str, optional
+            Units of the features, such as "reflectance".
+        provenance : dict, optional
+            Where the model comes from: anything that JSON can hold.
+        """
+        from uncover.estimators.persistence import save_model
+
+        check_is_fitted(self)
+        save_model(self, path, units=units, provenance=provenance)

@@ -1,0 +1,66 @@
+"""What the command line and the studies call: labels, fit and info as functions with small frozen options."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from uncover.labels import Criteria as Criteria
+    from uncover.labels import Draw as Draw
+    from uncover.pipeline.areas import Area as Area
+    from uncover.pipeline.areas import grid_of as grid_of
+    from uncover.pipeline.describing import Description as Description
+    from uncover.pipeline.describing import describe_file as describe_file
+    from uncover.pipeline.files import check_goal as check_goal
+    from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
+    from uncover.pipeline.fitting import Training as Training
+    from uncover.pipeline.fitting import fit_model as fit_model
+    from uncover.pipeline.label_file import write_labels as write_labels
+    from uncover.pipeline.label_sources import LabelSource as LabelSource
+    from uncover.pipeline.label_sources import open_labels as open_labels
+    from uncover.pipeline.labelling import HoldOut as HoldOut
+    from uncover.pipeline.labelling import LabelOptions as LabelOptions
+    from uncover.pipeline.labelling import Labels as Labels
+    from uncover.pipeline.labelling import collect_labels as collect_labels
+    from uncover.pipeline.labelling import hold_out as hold_out
+    from uncover.pipeline.tables import SampleTable as SampleTable
+    from uncover.pipeline.tables import read_table as read_table
+    from uncover.pipeline.training_sources import FitOptions as FitOptions
+    from uncover.raster.options import SceneOptions as SceneOptions
+
+# Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
+_HOME = {
+    "Area": "uncover.pipeline.areas",
+    "Criteria": "uncover.labels",
+    "Description": "uncover.pipeline.describing",
+    "Draw": "uncover.labels",
+    "FitOptions": "uncover.pipeline.training_sources",
+    "HoldOut": "uncover.pipeline.labelling",
+    "LabelOptions": "uncover.pipeline.labelling",
+    "LabelSource": "uncover.pipeline.label_sources",
+    "Labels": "uncover.pipeline.labelling",
+    "SampleTable": "uncover.pipeline.tables",
+    "SceneOptions": "uncover.raster.options",
+    "Training": "uncover.pipeline.fitting",
+    "check_goal": "uncover.pipeline.files",
+    "collect_labels": "uncover.pipeline.labelling",
+    "describe_file": "uncover.pipeline.describing",
+    "fit_model": "uncover.pipeline.fitting",
+    "grid_of": "uncover.pipeline.areas",
+    "hold_out": "uncover.pipeline.labelling",
+    "open_labels": "uncover.pipeline.label_sources",
+    "read_table": "uncover.pipeline.tables",
+    "whole_or_nothing": "uncover.pipeline.files",
+    "write_labels": "uncover.pipeline.label_file",
+}
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'uncover.pipeline' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,76 @@
+"""Areas of interest on a grid: a bounding box or the polygons of a vector file, in any reference system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.align import split_band
+from uncover.raster.area import window_of
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Bounds, Grid, Window
+from uncover.raster.layers import inside_polygons
+from uncover.raster.opening import open_scene
+from uncover.raster.tiles import describe
+from uncover.raster.vectors import read_features
+
+
+@dataclass(frozen=True)
+class Area:
+    """The part of a grid that is wanted: all of it, a box (longitude and latitude by default), or polygons.
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=100, height=100)
+    >>> Area(bbox=(300000, 4999900, 300040, 5000000), bbox_crs="EPSG:32633").of(grid).grid.shape
+    (10, 4)
+    """
+
+    bbox: Bounds | None = None
+    bbox_crs: str = "EPSG:4326"
+    aoi: str | Path | None = None
+
+    def of(self, grid: Grid) -> Part:
+        """The smallest part of the grid that covers the area, and the polygons on it."""
+        if self.bbox is not None:
+            grid = grid.crop(window_of(grid, self.bbox, self.bbox_crs))
+        if self.aoi is None:
+            return Part(grid)
+        import shapely
+
+        shapes = [feature.shape for feature in read_features(self.aoi, grid.crs)]
+        polygons = [shape for shape in shapes if "Polygon" in shape.geom_type]
+        if not polygons:
+            raise SceneError(f"{self.aoi} holds no polygon; an area of interest needs one")
+        left, bottom, right, top = (float(v) for v in shapely.total_bounds(polygons))
+        window = window_of(grid, (left, bottom, right, top))
+        return Part(grid.crop(window), tuple(shapely.to_wkb(polygon) for polygon in polygons))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a grid, and the polygons (WKB, in its CRS) outside of which nothing is wanted."""
+
+    grid: Grid
+    polygons: tuple[bytes, ...] | None = None
+
+    def inside(self, window: Window) -> NDArray[np.bool_] | None:
+        """Pixels of a window of `grid` inside the polygons; None where there are no polygons."""
+        if self.polygons is None:
+            return None
+        return inside_polygons(list(self.polygons), self.grid, window)
+
+
+def grid_of(name: str | Path) -> Grid:
+    """Grid of a scene or of any raster: where labels are to lie.
+
+    >>> grid_of("nowhere.tif")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
+    """
+    text = str(name).rstrip("/").lower()
+    if Path(name).is_dir() or text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")):
+        return open_scene(name).grid
+    return describe(split_band(name)[0]).grid

@@ -1,0 +1,247 @@
+"""What is in a file: a model, a cube, a scene, labels, a sample table, a scheme; as facts and as text."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
+from uncover.pipeline.label_file import scheme_in
+from uncover.pipeline.label_sources import VECTOR_SUFFIXES
+from uncover.pipeline.stores import is_zarr, zarr_kind
+from uncover.pipeline.tables import is_table, read_table
+from uncover.raster.cube import open_cube
+from uncover.raster.errors import SceneError, require
+from uncover.raster.grid import Grid
+from uncover.raster.opening import open_scene
+from uncover.raster.options import SceneOptions
+from uncover.raster.samples import open_samples
+from uncover.raster.scene import Scene
+from uncover.raster.tiles import RasterInfo, TileCache, describe
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file is, the facts about it, and a page of text where it has more to say.
+
+    >>> print(Description("labels", {"classes": {"forest": 3}, "crs": "EPSG:32633"}).text())
+    labels
+      classes
+        forest: 3
+      crs: EPSG:32633
+    """
+
+    kind: str
+    facts: Facts
+    page: str = ""
+
+    def text(self) -> str:
+        """Facts as indented lines, and the page."""
+        return "\n".join([self.kind, *_lines(self.facts, "  "), *([self.page.rstrip()] if self.page else [])])
+
+
+def describe_file(name: str | Path, options: SceneOptions | None = None) -> Description:
+    """Say what a file is and what is in it; `schemes` lists the class schemes, a scheme's name shows it.
+
+    >>> describe_file("lulucf").facts["classes"]["1"]
+    'forest'
+    """
+    text = str(name)
+    if text == "schemes":
+        return Description("schemes", _shipped())
+    if text in translation_names():
+        return _translation(load_translation(text))
+    if text in scheme_names():
+        return _scheme(load_scheme(text))
+    path = Path(name)
+    if not path.exists():
+        raise SceneError(f"{name} does not exist; check the path, or try `uncover info schemes`")
+    if is_table(path):
+        return _table(path)
+    if _is_model(path):
+        return _model(path)
+    if text.lower().endswith(".toml"):
+        return _translation(load_translation(path))
+    if text.lower().endswith(VECTOR_SUFFIXES) and not text.lower().endswith(".json"):
+        return _vector(path)
+    if is_zarr(path) and zarr_kind(path) != "scene":
+        return _cube(path) if zarr_kind(path) == "cube" else _samples(path)
+    return _raster_or_scene(path, options or SceneOptions())
+
+
+def _shipped() -> Facts:
+    schemes = {name: load_scheme(name).title for name in scheme_names()}
+    return {
+        "class schemes": schemes,
+        "translation tables": {name: load_translation(name).title for name in translation_names()},
+    }
+
+
+def _scheme(scheme: Scheme) -> Description:
+    facts = {"title": scheme.title, "reference": scheme.reference}
+    classes = {str(c.code): c.name + (f" ({c.parent})" if c.parent else "") for c in scheme.classes}
+    return Description(f"class scheme {scheme.name}", facts | {"classes": classes})
+
+
+def _translation(table: Translation) -> Description:
+    target = {c.code: c.name for c in table.target.classes} | {0: "no label"}
+    rules = {
+        f"{', '.join(str(c) for c in rule.codes)} {' / '.join(table.source[c].name for c in rule.codes)}": (
+            target[rule.target] + (f" — {rule.why}" if rule.why else "")
+        )
+        for rule in table.rules
+    }
+    facts = {"title": table.title, "reference": table.reference, "from": table.source.name}
+    return Description(f"translation table {table.name}", facts | {"to": table.target.name, "rules": rules})
+
+
+def _table(path: Path) -> Description:
+    table = read_table(path)
+    names, counts = np.unique(table.classes, return_counts=True)
+    facts: Facts = {
+        "samples": len(table),
+        "realisations": table.realisations,
+        "bands": list(table.bands),
+        "classes": {str(name): int(n) for name, n in zip(names, counts, strict=True)},
+    }
+    for what, column in (("dates", table.dates), ("groups", table.groups)):
+        if column is not None:
+            facts[what] = len(np.unique(column))
+    return Description("sample table", facts)
+
+
+def _is_model(path: Path) -> bool:
+    if path.suffix == ".uncover":
+        return True
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as file:
+        return "model.json" in file.namelist()
+
+
+def _model(path: Path) -> Description:
+    from uncover.estimators.persistence import load_model
+
+    model = load_model(path)
+    counts = zip(model.classes_, model.class_count_, strict=True)
+    facts: Facts = {
+        "estimator": type(model).__name__,
+        "classes": {str(name): int(count) if count == int(count) else float(count) for name, count in counts},
+        "bands": [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))],
+        "units": model.units_,
+        "realisations": model.realisations,
+        "provenance": _brief(model.provenance_),
+    }
+    return Description("model", facts, "\n" + model.describe())
+
+
+def _brief(provenance: Any) -> Any:
+    """Provenance with its class scheme in one line per class."""
+    if not isinstance(provenance, Mapping) or not provenance.get("scheme"):
+        return provenance
+    scheme = Scheme.from_dict(provenance["scheme"])
+    classes = {str(c.code): c.name for c in scheme.classes}
+    return {**provenance, "scheme": {"name": scheme.name, "classes": classes}}
+
+
+def _vector(path: Path) -> Description:
+    require("pyogrio")
+    import pyogrio
+
+    try:
+        info = pyogrio.read_info(path)
+    except pyogrio.errors.DataSourceError as error:
+        raise SceneError(f"{path} cannot be read as a vector file: {error}") from error
+    facts = {"features": int(info["features"]), "geometry": info["geometry_type"], "crs": info["crs"]}
+    return Description("vector file", facts | {"fields": [str(field) for field in info["fields"]]})
+
+
+def _cube(path: Path) -> Description:
+    cube = open_cube(path)
+    facts: Facts = {"scene": cube.identity, "realisations": cube.realisations, "bands": list(cube.bands)}
+    facts |= {name: np.asarray(values).tolist() for name, values in cube.coordinates.items()}
+    return Description("cube", facts | dict(cube.attributes) | _grid(cube.grid))
+
+
+def _samples(path: Path) -> Description:
+    samples = open_samples(path)
+    facts: Facts = {
+        "samples": samples.count,
+        "realisations": samples.realisations,
+        "bands": list(samples.bands),
+        "columns": list(samples.columns),
+    }
+    return Description("sample cube", facts | dict(samples.attributes))
+
+
+def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
+    if path.is_file() and path.suffix.lower() not in (".zip", ".json", ".nc", ".nc4", ".h5"):
+        info = describe(path)
+        scheme = scheme_in(info)
+        if scheme is not None:
+            return Description("labels", _labels(info, scheme))
+        if options == SceneOptions() and all(s == 1 for s in info.scales) and info.dtype[0] in "ui":
+            return Description("raster", _raster(info))
+    return _scene(open_scene(path, options))
+
+
+def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
+    counts = np.zeros(256, np.int64)
+    cache = TileCache(0)
+    for window in info.grid.blocks(2048):
+        counts += np.bincount(info.bands(1).read(window, cache)[0].ravel(), minlength=256)
+    classes = {f"{c.code} {c.name}": int(counts[c.code]) for c in scheme.classes}
+    return {"scheme": scheme.name, "pixels": classes, "unlabelled": int(counts[0]), **_grid(info.grid)}
+
+
+def _raster(info: RasterInfo) -> Facts:
+    names = [name or f"band {i}" for i, name in enumerate(info.names, start=1)]
+    note = "whole numbers without a scale: as a scene it needs --scale (and perhaps --offset)"
+    return {"bands": names, "type": info.dtype, "nodata": info.nodata[0], "note": note, **_grid(info.grid)}
+
+
+def _scene(scene: Scene) -> Description:
+    atmosphere = scene.atmosphere
+    facts: Facts = {
+        "identity": scene.identity,
+        "level": scene.level,
+        "platform": scene.platform,
+        "processing baseline": scene.baseline,
+        "sensing time": None if scene.sensing_time is None else scene.sensing_time.isoformat(),
+        "bands": list(scene.bands),
+        "aerosol optical thickness": atmosphere.aot,
+        "retrieved by": atmosphere.aot_method,
+        "water vapour, cm": atmosphere.water_vapour,
+        "ozone, DU": atmosphere.ozone,
+        **_grid(scene.grid),
+    }
+    return Description("scene", {key: value for key, value in facts.items() if value is not None})
+
+
+def _grid(grid: Grid) -> Facts:
+    return {
+        "size": f"{grid.width} x {grid.height} pixels of {grid.resolution[0]:g} x {grid.resolution[1]:g}",
+        "crs": grid.crs,
+        "bounds": [float(value) for value in grid.bounds],
+    }
+
+
+def _lines(facts: Mapping[str, Any], indent: str) -> list[str]:
+    lines: list[str] = []
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            lines += [f"{indent}{key}", *_lines(value, indent + "  ")]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            for i, each in enumerate(value, start=1):
+                lines += [f"{indent}{key} {i}", *_lines(each, indent + "  ")]
+        else:
+            shown = ", ".join(str(v) for v in value) if isinstance(value, list | tuple) else value
+            lines.append(f"{indent}{key}: {shown}")
+    return lines

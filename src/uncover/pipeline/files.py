@@ -1,0 +1,48 @@
+"""Outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def check_goal(out: str | Path) -> Path:
+    """The path, if a file can be written there: found out before the work, not after it.
+
+    >>> check_goal("nowhere/model.uncover")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere/model.uncover cannot be written: there is no folder nowhere; make it first
+    """
+    goal = Path(out)
+    if not goal.parent.is_dir():
+        raise ValueError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
+    if goal.is_dir():
+        raise ValueError(f"{goal} is a folder; name a file to write")
+    if not os.access(goal.parent, os.W_OK):
+        raise ValueError(f"{goal} cannot be written: the folder {goal.parent} is write-protected")
+    return goal
+
+
+@contextmanager
+def whole_or_nothing(out: str | Path) -> Iterator[Path]:
+    """A path to write to; what was written there takes its place when the block ends well.
+
+    They are written into a hidden folder beside the goal and renamed, the named file last, so that it never
+    stands there without its companions. After an error nothing is left.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_or_nothing(Path(folder) / "a.txt") as path:
+    ...         _ = path.write_text("done")
+    ...     sorted(p.name for p in Path(folder).iterdir())
+    ['a.txt']
+    """
+    goal = check_goal(out)
+    with tempfile.TemporaryDirectory(prefix=f".{goal.name}.", suffix=".partial", dir=goal.parent) as folder:
+        yield Path(folder) / goal.name
+        made = sorted(Path(folder).iterdir(), key=lambda path: path.name == goal.name)
+        for path in made:
+            os.replace(path, goal.parent / path.name)

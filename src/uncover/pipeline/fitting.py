@@ -1,0 +1,193 @@
+"""From scenes and labels, or from sample tables, to a fitted model: one pass, batches into statistics."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uncover.estimators.discriminant import BayesianQDA
+from uncover.pipeline import training_sources
+from uncover.pipeline.files import whole_or_nothing
+from uncover.pipeline.training_sources import Batch, FitOptions, Source, open_sources
+
+Progress = Callable[[int, int], None]  # pixels done, pixels in all
+
+
+@dataclass(frozen=True)
+class Training:
+    """A fitted model with the record of what it was fitted to.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
+    >>> _ = path.write_text("B4,class\\n0.03,forest\\n0.02,forest\\n0.11,village\\n0.13,village\\n")
+    >>> print(fit_model([path]).summary())
+    pixels.csv
+      class         drawn        used
+      forest            2           2
+      village           2           2
+    """
+
+    model: BayesianQDA
+    units: str | None
+    provenance: dict[str, Any]
+
+    def save(self, path: str | Path) -> None:
+        """Write the model file, whole or not at all."""
+        with whole_or_nothing(path) as out:
+            self.model.save(out, units=self.units, provenance=self.provenance)
+
+    def summary(self) -> str:
+        """Samples of each class, drawn and used, for each source, as lines of text."""
+        names = [str(name) for name in self.model.classes_]
+        wide = max(len(name) for name in [*names, "class"])
+        lines = []
+        for source in self.provenance["sources"]:
+            lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
+            counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
+            lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+        return "\n".join(lines)
+
+
+def fit_model(
+    sources: Sequence[str | Path], options: FitOptions | None = None, progress: Progress | None = None
+) -> Training:
+    """Fit `BayesianQDA` to labelled pixels of scenes and to sample tables; several add samples, not features.
+
+    Reading is block by block, and only blocks that hold a drawn pixel are read; cloud, shadow, snow,
+    saturation and nodata are left out. What is kept in memory is the statistics, and the drawn pixels'
+    positions; `realisations="draws"` needs all drawn samples at once, and keeps them.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
+    >>> rows = ["0.03,forest", "0.04,forest", "0.02,forest", "0.11,village", "0.13,village", "0.10,village"]
+    >>> _ = path.write_text("\\n".join(["B4,class", *rows]))
+    >>> training = fit_model([path])
+    >>> training.model.class_count_
+    array([3., 3.])
+    """
+    options = options or FitOptions()
+    opened = open_sources(sources, options)
+    classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
+    if len(classes) < 2:
+        raise ValueError(
+            f"the training samples are of {len(classes)} class ({', '.join(classes) or 'none'}); a "
+            f"classifier needs at least two: check that the labels cover the scene"
+        )
+    model = BayesianQDA(
+        prior=options.prior, class_prior=options.class_prior, realisations=options.realisations
+    )
+    used = _accumulate(model, opened, classes, progress)
+    model.feature_names_in_ = np.array(opened[0].bands, dtype=object)
+    units = {source.units for source in opened}
+    return Training(model, units.pop() if len(units) == 1 else None, _provenance(opened, used, options))
+
+
+def _accumulate(
+    model: BayesianQDA, sources: Sequence[Source], classes: list[str], progress: Progress | None
+) -> list[dict[str, int]]:
+    """Fold all batches into the model; the number of samples that each source gave by class."""
+    used = [dict.fromkeys(classes, 0) for _ in sources]
+    batches = _counted(sources, used, progress)
+    if model.realisations == "draws":  # known noise of each sample: needs them all at once
+        everything = _all_at_once(list(batches))
+        _check_used(sources, used, classes)
+        model.fit(everything.values, everything.classes)
+        return used
+    waiting: Batch | None = None
+    for batch in _large_batches(batches):
+        if waiting is not None:
+            _add(model, waiting, classes, last=False)
+        waiting = batch
+    _check_used(sources, used, classes)
+    assert waiting is not None
+    _add(model, waiting, classes, last=True)
+    return used
+
+
+def _all_at_once(batches: list[Batch]) -> Batch:
+    numbers = sorted({1 if b.values.ndim == 2 else b.values.shape[1] for b in batches})
+    if len(numbers) > 1:
+        raise ValueError(
+            f"the samples have {' and '.join(map(str, numbers))} realisations; --realisations draws needs "
+            "the same number of each"
+        )
+    return _joined(batches)
+
+
+def _counted(
+    sources: Sequence[Source], used: list[dict[str, int]], progress: Progress | None
+) -> Iterator[Batch]:
+    """All batches that hold a sample, counted into `used` as they pass."""
+    total, done = sum(source.size for source in sources), 0
+    for source, counts in zip(sources, used, strict=True):
+        for covered, batch in source.batches():
+            done += covered
+            if progress is not None:
+                progress(done, total)
+            for name, n in zip(*np.unique(batch.classes, return_counts=True), strict=True):
+                counts[str(name)] += int(n)
+            if len(batch.classes):
+                yield batch
+
+
+def _large_batches(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Small batches of one kind joined: a model has to be able to make sense of the first one alone."""
+    held: list[Batch] = []
+    for batch in batches:
+        if held and (
+            held[0].values.shape[1:] != batch.values.shape[1:]
+            or sum(b.values.size for b in held) >= training_sources.BATCH_NUMBERS
+        ):
+            yield _joined(held)
+            held = []
+        held.append(batch)
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    return Batch(np.concatenate([b.values for b in batches]), np.concatenate([b.classes for b in batches]))
+
+
+def _add(model: BayesianQDA, batch: Batch, classes: list[str], *, last: bool) -> None:
+    """Add a batch; what the model has to warn of is known with the last one only."""
+    with warnings.catch_warnings():
+        if not last:
+            warnings.simplefilter("ignore", UserWarning)
+        model.partial_fit(batch.values, batch.classes, classes=classes)
+
+
+def _check_used(sources: Sequence[Source], used: list[dict[str, int]], classes: list[str]) -> None:
+    empty = [name for name in classes if not any(counts[name] for counts in used)]
+    if empty:
+        drawn = sum(source.drawn.get(empty[0], 0) for source in sources)
+        raise ValueError(
+            f"class {empty[0]!r} has {drawn} labelled pixels and none of them is usable (cloud, shadow, "
+            f"snow, saturation or nodata); add a scene that shows it, or leave the class out of the labels"
+        )
+
+
+def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: FitOptions) -> dict[str, Any]:
+    """What the model was fitted to: names and counts; no path, no clock."""
+    schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
+    return {
+        "sources": [
+            {"name": source.name, "drawn": source.drawn, "used": {k: v for k, v in counts.items() if v}}
+            for source, counts in zip(sources, used, strict=True)
+        ],
+        "labels": None if options.labels is None else Path(options.labels).name,
+        "scheme": schemes[0] if schemes else None,
+        "draw": {
+            "fraction": options.draw.fraction,
+            "count": options.draw.count,
+            "allocation": options.draw.allocation,
+            "seed": options.seed,
+        },
+    }

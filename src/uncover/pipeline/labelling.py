@@ -1,0 +1,301 @@
+"""From old land cover maps or polygons to a label raster: translate, screen, thin, split, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.streams import stream
+from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split
+from uncover.pipeline.areas import Area, Part
+from uncover.pipeline.distances import pixel_metres
+from uncover.pipeline.label_file import write_labels
+from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
+from uncover.pipeline.layers import Layer
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.tiles import TileCache
+
+Progress = Callable[[int, int], None]  # pixels done, pixels in all
+SplitBy = Literal["pixel", "polygon", "block"]
+
+_BLOCK = 1024
+_CACHE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """The share of labels kept for testing, and what stays together: pixels, polygons or square blocks.
+
+    >>> HoldOut(share=0.3, by="block", block=500).by
+    'block'
+    """
+
+    share: float = 0.2
+    by: SplitBy = "block"
+    block: float = 1000.0  # side of a block in metres
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"the share held out for testing is {self.share}; it lies between 0 and 1")
+        if self.by not in ("pixel", "polygon", "block"):
+            raise ValueError(f"labels are split by pixel, polygon or block, not by {self.by!r}")
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """How labels are collected; the defaults are those of the published study.
+
+    scheme
+        A translation table or a class scheme: shipped, by its name; your own, by the path of its TOML file.
+    class_field
+        For vector files: the field that holds the class.
+    criteria
+        Quality threshold, purity, erosion.
+    probability_scale
+        The value that means certainty in the probability layers. None: 100 for whole numbers, 1 for others.
+    spacing
+        Smallest distance between two labels in metres; 0 keeps all.
+    like
+        A raster or scene whose grid the labels take; the first map's own otherwise.
+    area
+        Bounding box or polygons that the labels are cut to.
+    seed
+        Decides which pixels the spacing and the split take.
+
+    >>> LabelOptions(scheme="ukceh-lulucf", criteria=Criteria(purity=0.9)).criteria.threshold
+    0.95
+    """
+
+    scheme: str | None = None
+    class_field: str | None = None
+    criteria: Criteria = field(default_factory=Criteria)
+    probability_scale: float | None = None
+    spacing: float = 0.0
+    like: Grid | None = None
+    area: Area = field(default_factory=Area)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels on a grid: what passed the criteria, what the codes mean, what was removed.
+
+    >>> codes = np.array([[1, 0]], np.uint8)
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=2, height=1)
+    >>> labels = Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes))
+    >>> labels.scheme.counts(labels.codes)
+    {'wheat': 1}
+    """
+
+    codes: NDArray[np.uint8]  # (row, col), 0 is no label
+    grid: Grid
+    scheme: Scheme
+    report: Report
+    regions: NDArray[np.int32] | None = None  # (row, col), polygons of the last map
+
+    def with_codes(self, codes: NDArray[np.uint8]) -> Labels:
+        """The same labels, fewer of them."""
+        return Labels(codes, self.grid, self.scheme, self.report, self.regions)
+
+    def write(self, path: str | Path) -> None:
+        """Write a Cloud-Optimised GeoTIFF, whole or not at all."""
+        write_labels(path, self.codes, self.grid, self.scheme)
+
+
+def collect_labels(
+    maps: Sequence[str | Path],
+    probabilities: Sequence[str | Path] = (),
+    options: LabelOptions | None = None,
+    progress: Progress | None = None,
+) -> Labels:
+    """Labels that all maps agree on and are sure of; maps of several years, oldest first.
+
+    Maps are rasters (`FILE` or `FILE:BAND`) or vector files; `probabilities` go with them one by one. Reading
+    is block by block: memory holds one byte per pixel of the result and a few blocks.
+
+    >>> import tempfile
+    >>> from uncover.labels import load_scheme
+    >>> grid = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=3, height=1)
+    >>> maps = [f"{tempfile.mkdtemp()}/lcm{year}.tif" for year in (2019, 2020)]
+    >>> write_labels(maps[0], np.array([[1, 3, 4]], np.uint8), grid, load_scheme("ukceh"))
+    >>> write_labels(maps[1], np.array([[2, 3, 3]], np.uint8), grid, load_scheme("ukceh"))
+    >>> collect_labels(maps, options=LabelOptions(scheme="ukceh-lulucf")).codes
+    array([[1, 2, 0]], dtype=uint8)
+    """
+    options = options or LabelOptions()
+    sources = [open_labels(name, options.scheme, options.class_field) for name in maps]
+    sure = [Layer.open(name) for name in probabilities]
+    _check_counts(sources, sure)
+    part = options.area.of(options.like or _grid_of(sources))
+    stack = _Stack([source.on(part.grid) for source in sources], sure, part, options)
+    for layer in sure:
+        layer.check_overlap(part.grid)
+    codes, report = _screen_blocks(stack, progress)
+    scheme = _used_scheme(sources[-1].scheme, report)
+    labels = Labels(codes, part.grid, scheme, report, stack.years[-1].regions(part.grid.window))
+    if not labels.codes.any():
+        raise ValueError(_nothing_left(labels))
+    return _thin(labels, options) if options.spacing > 0 else labels
+
+
+def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Labels]:
+    """Labels for training and labels for testing; polygons and blocks go to one side as a whole.
+
+    >>> codes = np.ones((4, 4), np.uint8)
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=4, height=4)
+    >>> labels = Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes))
+    >>> train, test = hold_out(labels, HoldOut(share=0.25, by="block", block=20))
+    >>> int(train.codes.sum()), int(test.codes.sum())
+    (12, 4)
+    """
+    rng = stream(seed, "hold out", how.by)
+    if how.by == "polygon" and labels.regions is None:
+        raise ValueError("labels from rasters have no polygons to split by; split by block or by pixel")
+    groups: NDArray[np.int64] | NDArray[np.int32] | None = None
+    if how.by == "polygon":
+        groups = labels.regions
+    elif how.by == "block":
+        groups = block_groups(labels.grid.shape, _block_pixels(how.block, labels.grid))
+    test = split(labels.codes, how.share, rng, groups)
+    zero = np.uint8(0)
+    return (
+        labels.with_codes(np.where(test, zero, labels.codes)),
+        labels.with_codes(np.where(test, labels.codes, zero)),
+    )
+
+
+def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+    if not sources:
+        raise ValueError("no label map is given; name at least one raster or vector file")
+    if sure and len(sure) != len(sources):
+        raise ValueError(
+            f"{len(sources)} label maps and {len(sure)} probability layers are given; give one per map, in "
+            f"the same order, or none"
+        )
+    schemes = {source.scheme.names for source in sources}
+    if len(schemes) > 1:
+        raise ValueError(
+            "the label maps have different classes: "
+            + "; ".join(", ".join(names) for names in sorted(schemes))
+            + ". Translate them to one scheme with --scheme"
+        )
+
+
+def _grid_of(sources: Sequence[LabelSource]) -> Grid:
+    for source in sources:
+        if isinstance(source, RasterLabels):
+            return source.layer.info.grid
+    raise SceneError(
+        f"{sources[0].name} is a vector file and has no pixels: say with --like which scene or raster gives "
+        f"the grid"
+    )
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """All that goes into the labels, on one grid."""
+
+    years: Sequence[LabelsOnGrid]
+    sure: Sequence[Layer]
+    part: Part
+    options: LabelOptions
+    cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
+
+    def screen(self, window: Window) -> Screened:
+        """Labels of a window that meet the criteria."""
+        grid, criteria = self.part.grid, self.options.criteria
+        wide = _grown(window, criteria.margin) & grid.window
+        years = [year.labels(wide, self.cache) for year in self.years]
+        inside = self.part.inside(wide)
+        if inside is not None:
+            years = [np.where(inside, year, np.uint8(0)) for year in years]
+        read = [_probability(layer, grid, wide, self.options, self.cache) for layer in self.sure]
+        return screen(
+            years,
+            [values for values, _ in read],
+            criteria,
+            scales=[scale for _, scale in read],
+            regions=self.years[-1].regions(wide),
+            core=window.shifted(-wide.row, -wide.col).slices,
+        )
+
+
+def _screen_blocks(stack: _Stack, progress: Progress | None) -> tuple[NDArray[np.uint8], Report]:
+    grid = stack.part.grid
+    codes = np.zeros(grid.shape, np.uint8)
+    reports = []
+    done = 0
+    for window in grid.blocks(_BLOCK):
+        passed = stack.screen(window)
+        codes[window.slices] = passed.labels
+        reports.append(passed.report)
+        done += window.pixels
+        if progress is not None:
+            progress(done, grid.window.pixels)
+    return codes, reduce(add, reports)
+
+
+def _used_scheme(scheme: Scheme, report: Report) -> Scheme:
+    """The scheme itself; of nameless codes those that were found."""
+    if scheme.name != NUMBERED:
+        return scheme
+    present = tuple(c for c in scheme.classes if report.left[0, c.code])
+    return Scheme(NUMBERED, present or scheme.classes[:1])
+
+
+def _probability(
+    layer: Layer, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
+) -> tuple[NDArray[np.generic], float]:
+    """Values and the value of certainty; unknown is 0 %, which no threshold lets pass."""
+    values, known = layer.read(grid, window, cache)
+    scale = options.probability_scale or (100.0 if layer.dtype.kind in "ui" else 1.0)
+    values = np.where(known, values, np.zeros((), values.dtype))
+    if values.size and (values.max() > scale or values.min() < 0):
+        raise SceneError(
+            f"{layer.name} holds probabilities from {values.min():g} to {values.max():g}, and {scale:g} was "
+            f"taken to mean certainty; give the right value with --probability-scale"
+        )
+    return values, scale
+
+
+def _nothing_left(labels: Labels) -> str:
+    report = labels.report
+    found = int(report.left[0].sum())
+    lost = ", ".join(f"{step} {int(report.removed(step).sum())}" for step in report.steps)
+    if found == 0:
+        return "the last map has no label in the area; check the area, and which codes the scheme leaves out"
+    return f"no pixel meets all criteria: of {found} labelled pixels the criteria removed {lost}; relax them"
+
+
+def _thin(labels: Labels, options: LabelOptions) -> Labels:
+    """Labels at least `spacing` apart, and the report of it."""
+    rows, columns = np.nonzero(labels.codes)
+    height, width = pixel_metres(labels.grid)
+    kept = spaced(rows * height, columns * width, options.spacing, stream(options.seed, "spacing"))
+    codes = np.zeros_like(labels.codes)
+    codes[rows[kept], columns[kept]] = labels.codes[rows[kept], columns[kept]]
+    return Labels(codes, labels.grid, labels.scheme, labels.report.then("spacing", codes), labels.regions)
+
+
+def _block_pixels(metres: float, grid: Grid) -> tuple[int, int]:
+    height, width = pixel_metres(grid)
+    rows, columns = round(metres / height), round(metres / width)
+    if min(rows, columns) < 1:
+        raise ValueError(
+            f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it larger"
+        )
+    return rows, columns
+
+
+def _grown(window: Window, margin: int) -> Window:
+    return Window(
+        window.row - margin, window.col - margin, window.height + 2 * margin, window.width + 2 * margin
+    )

@@ -1,0 +1,366 @@
+"""Where training samples come from: pixels of scenes and cubes, sample cubes, tables; batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.streams import stream
+from uncover.labels import Draw, Scheme, Translation, draw, load_translation
+from uncover.pipeline.areas import Area
+from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.stores import is_zarr, zarr_kind
+from uncover.pipeline.tables import SampleTable, is_table, read_table
+from uncover.raster.cube import Cube, CubeBlock, open_cube
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.opening import open_scene
+from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.samples import Samples, open_samples
+from uncover.raster.scene import Block
+from uncover.raster.tiles import TileCache
+
+#: Numbers of one batch that is worth a call: 32 MiB of float32.
+BATCH_NUMBERS = 1 << 23
+
+_BLOCK = 1024
+_CACHE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a model is fitted to, and how.
+
+    labels, class_field, scheme
+        Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
+        given. For sample tables `class_field` is the column of the class.
+    scene
+        How scenes are read: bands, area, scale and offset where metadata are silent.
+    draw
+        How many of the labelled pixels are used. Which ones depends on the labels and the seed alone: scenes
+        of several years on one grid give the same pixels.
+    prior, class_prior, realisations
+        As in `BayesianQDA`.
+    seed
+        Decides the draw.
+
+    >>> FitOptions(draw=Draw(fraction=0.1)).realisations
+    'pooled'
+    """
+
+    labels: str | Path | None = None
+    class_field: str | None = None
+    scheme: str | None = None
+    scene: SceneOptions = field(default_factory=SceneOptions)
+    draw: Draw = field(default_factory=Draw)
+    prior: str = "weak"
+    class_prior: float = 1.0
+    realisations: str = "pooled"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some labelled samples: values (sample, band) or (sample, realisation, band), and the class of each."""
+
+    values: NDArray[Any]
+    classes: NDArray[np.str_]
+
+
+class Source(Protocol):
+    """Anything that gives labelled samples batch by batch."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages and in the provenance of the model."""
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names of the features, in order."""
+
+    @property
+    def units(self) -> str | None:
+        """Units of the values."""
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """What the classes mean, where that is known."""
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """How many samples of each class were drawn, before clouds take theirs."""
+
+    @property
+    def size(self) -> int:
+        """What progress counts up to."""
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Batches, each with the size that it covers."""
+
+
+def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Source]:
+    """Open all of them; they must have the same bands, and none may be there twice."""
+    if not sources:
+        raise ValueError("nothing to fit to: name at least one scene or sample table")
+    opened: list[Source] = []
+    for name in sources:
+        bands = opened[0].bands if opened else options.scene.bands
+        source = _table(name, bands, options) if is_table(name) else _raster(name, options)
+        if opened and source.bands != opened[0].bands:
+            raise ValueError(
+                f"{source.name} has the bands {', '.join(source.bands)} and {opened[0].name} has "
+                f"{', '.join(opened[0].bands)}; several scenes add samples, so they need the same bands "
+                f"(--bands)"
+            )
+        if any(source.name == other.name for other in opened):
+            raise ValueError(f"{source.name} is given twice; each scene or table counts once")
+        opened.append(source)
+    return opened
+
+
+def _raster(name: str | Path, options: FitOptions) -> Source:
+    if is_zarr(name):
+        kind = zarr_kind(name)
+        if kind == "samples":
+            return SampleCubeRows.of(open_samples(name), options)
+        if kind == "cube":
+            cube = open_cube(name)
+            return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
+    scene = open_scene(name, options.scene)
+    return Pixels.of(scene, scene.identity, _labels(name, options), options)
+
+
+def _labels(name: str | Path, options: FitOptions) -> LabelSource:
+    if options.labels is None:
+        raise ValueError(f"{name} is a scene: say with --labels which file holds the labels of its pixels")
+    return open_labels(options.labels, options.scheme, options.class_field)
+
+
+def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
+    return TableRows.of(read_table(name, options.class_field, bands), options)
+
+
+class Raster(Protocol):
+    """What scenes and cubes have in common."""
+
+    @property
+    def identity(self) -> str:
+        """What decides which of them share an error."""
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names of the bands."""
+
+    @property
+    def grid(self) -> Grid:
+        """Where the pixels lie."""
+
+    def blocks(self) -> Iterator[Window]:
+        """Windows that are read at a time."""
+
+    def read(self, window: Window | None = None) -> Block | CubeBlock:
+        """Pixels of a window."""
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """The drawn, labelled pixels of one scene or cube."""
+
+    raster: Raster
+    name: str
+    bands: tuple[str, ...]
+    scheme: Scheme
+    codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
+    units: str | None = "reflectance"
+
+    @classmethod
+    def of(cls, raster: Raster, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
+        """Labels on the raster's grid, and the draw among them."""
+        grid = raster.grid
+        here = labels.on(grid)
+        codes = np.zeros(grid.shape, np.uint8)
+        cache = TileCache(_CACHE_BYTES)
+        for window in grid.blocks(_BLOCK):
+            codes[window.slices] = here.labels(window, cache)
+        if isinstance(raster, Cube):
+            _blank_outside(codes, grid, options.scene)
+        if not codes.any():
+            raise SceneError(
+                f"{labels.name} has no label on {name}, whose bounds are {grid.bounds} ({grid.crs}); check "
+                f"that they show the same place"
+            )
+        codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
+        bands = options.scene.bands or raster.bands
+        return cls(raster, name, tuple(canonical_band(band) for band in bands), labels.scheme, codes)
+
+    def __post_init__(self) -> None:
+        missing = [band for band in self.bands if band not in self.raster.bands]
+        if missing:
+            raise SceneError(
+                f"{self.name} has no band {', '.join(missing)}; it has {', '.join(self.raster.bands)}"
+            )
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """Drawn pixels by class."""
+        return {name: n for name, n in self.scheme.counts(self.codes).items() if n}
+
+    @property
+    def size(self) -> int:
+        """Pixels of the grid."""
+        return self.raster.grid.window.pixels
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Usable drawn pixels, block by block; blocks without any are not read."""
+        names = np.array(self.scheme.names)
+        table = np.zeros(256, np.intp)
+        table[list(self.scheme.codes)] = np.arange(len(names))
+        at = [self.raster.bands.index(band) for band in self.bands]
+        for window in self.raster.blocks():
+            codes = self.codes[window.slices]
+            if not codes.any():
+                yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
+                continue
+            block = self.raster.read(window)
+            where = (codes > 0) & block.usable
+            yield window.pixels, Batch(block.samples(where)[..., at], names[table[codes[where]]])
+
+
+def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
+    """Take away labels outside the area of interest; scenes are cut to it when they are opened."""
+    part = Area(options.bbox, options.bbox_crs, options.aoi).of(grid)
+    window = Window(*part.grid.offset_in(grid), *part.grid.shape)
+    polygons = part.inside(part.grid.window)
+    inside = np.zeros(grid.shape, bool)
+    inside[window.slices] = True if polygons is None else polygons
+    codes[~inside] = 0
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The drawn samples of a table."""
+
+    table: SampleTable
+    scheme: Scheme | None = None
+
+    @classmethod
+    def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
+        """Classes translated where a scheme is given, and the draw among the samples."""
+        classes, scheme = table.classes, None
+        if options.scheme is not None:
+            translation = load_translation(options.scheme)
+            scheme = translation.target
+            names = {c.code: c.name for c in translation.target.classes} | {0: ""}
+            found, inverse = np.unique(classes, return_inverse=True)
+            classes = np.array([names[translation.of_name(str(f))] for f in found])[inverse.ravel()]
+        known, codes = np.unique(classes, return_inverse=True)
+        labels = (codes.ravel() + 1).astype(np.uint8)
+        if known.size > 254:
+            raise ValueError(f"{table.name} has {known.size} classes; at most 254 are possible")
+        labels[classes == ""] = 0
+        taken = draw(labels, options.draw, stream(options.seed, "draw"))
+        drawn = replace(table, values=table.values[taken], classes=classes[taken], dates=None, groups=None)
+        return cls(drawn, scheme)
+
+    @property
+    def name(self) -> str:
+        """Name of the file, without its folder."""
+        return self.table.name
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Columns of measurements."""
+        return self.table.bands
+
+    @property
+    def units(self) -> str | None:
+        """A table does not say."""
+        return None
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """Drawn samples by class."""
+        names, counts = np.unique(self.table.classes, return_counts=True)
+        return {str(name): int(n) for name, n in zip(names, counts, strict=True)}
+
+    @property
+    def size(self) -> int:
+        """Samples of the table."""
+        return len(self.table)
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Samples in batches of bounded size."""
+        per_sample = int(np.prod(self.table.values.shape[1:]))
+        rows = max(1, BATCH_NUMBERS // per_sample)
+        edges = [*range(0, len(self.table), rows), len(self.table)]
+        for start, stop in pairwise(edges):
+            yield stop - start, Batch(self.table.values[start:stop], self.table.classes[start:stop])
+
+
+@dataclass(frozen=True)
+class SampleCubeRows:
+    """The drawn samples of a sample cube: values of all realisations, and a column with the class."""
+
+    samples: Samples
+    bands: tuple[str, ...]
+    scheme: Scheme
+    codes: NDArray[np.uint8]  # (sample,), 0 where no sample is taken
+    units: str | None = "reflectance"
+
+    @classmethod
+    def of(cls, samples: Samples, options: FitOptions) -> SampleCubeRows:
+        """Classes of the samples, and the draw among them."""
+        column = options.class_field or "label"
+        if column not in samples.columns:
+            listed = ", ".join(samples.columns) or "none"
+            raise ValueError(
+                f"{samples.path.name} has no column {column!r}; it has {listed} (--class-field says which "
+                "holds the class)"
+            )
+        translation = _translation_of(samples, options)
+        raw = np.concatenate([block.columns[column] for block in samples])
+        codes = translation(raw, samples.path.name)
+        codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
+        bands = tuple(canonical_band(band) for band in options.scene.bands or samples.bands)
+        missing = [band for band in bands if band not in samples.bands]
+        if missing:
+            raise ValueError(f"{samples.path.name} has no band {', '.join(missing)}; it has {samples.bands}")
+        return cls(samples, bands, translation.target, codes)
+
+    @property
+    def name(self) -> str:
+        """Identity of the scene that the samples come from, or the file's name."""
+        return str(self.samples.attributes.get("scene_id") or self.samples.path.name)
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """Drawn samples by class."""
+        return {name: n for name, n in self.scheme.counts(self.codes).items() if n}
+
+    @property
+    def size(self) -> int:
+        """Samples of the cube."""
+        return self.samples.count
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Drawn samples, a chunk at a time."""
+        at = [self.samples.bands.index(band) for band in self.bands]
+        start = 0
+        for block in self.samples:
+            codes = self.codes[start : start + len(block)]
+            classes = np.array([self.scheme[int(code)].name for code in codes[codes > 0]], dtype=np.str_)
+            yield len(block), Batch(block.values[codes > 0][..., at], classes)
+            start += len(block)
+
+
+def _translation_of(samples: Samples, options: FitOptions) -> Translation:
+    if options.scheme is not None:
+        return load_translation(options.scheme)
+    own = samples.attributes.get("scheme")
+    return Translation.identity(numbered_scheme() if own is None else Scheme.from_dict(own))

@@ -1,0 +1,106 @@
+"""Areas of interest: a bounding box or the polygons of a vector file, in any CRS, cut out of a scene."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Bounds, Grid, Window
+from uncover.raster.scene import Scene
+from uncover.raster.vectors import read_features
+
+
+def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
+    """The smallest window of a grid that covers a bounding box given in `crs` (the grid's own by default).
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=100, height=100)
+    >>> window_of(grid, (300015, 4999900, 300040, 4999990))
+    Window(row=1, col=1, height=9, width=3)
+    """
+    left, bottom, right, top = _in_grid_crs(grid, bounds, crs)
+    if not np.isfinite((left, bottom, right, top)).all() or _apart(bounds, _bounds_in(grid, crs)):
+        raise _outside(grid, bounds, crs)
+    inverse = np.linalg.inv(np.array([grid.transform[:3], grid.transform[3:], (0, 0, 1)], dtype=float))
+    corners = np.array([(x, y, 1) for x in (left, right) for y in (bottom, top)]).T
+    cols, rows, _ = np.round(inverse @ corners, 6)
+    first_row, first_col = int(np.floor(rows.min())), int(np.floor(cols.min()))
+    height, width = int(np.ceil(rows.max())) - first_row, int(np.ceil(cols.max())) - first_col
+    window = Window(first_row, first_col, height, width) & grid.window
+    if window.pixels == 0:
+        raise _outside(grid, bounds, crs)
+    return window
+
+
+def _apart(bounds: Bounds, scene: Bounds) -> bool:
+    """Whether two boxes are apart. Asked in the CRS of the box: far from its zone a projection folds back."""
+    left, bottom, right, top = scene
+    if bounds[3] <= bottom or bounds[1] >= top:
+        return True
+    if left > right:  # the scene lies across the antimeridian
+        return bounds[2] <= left and bounds[0] >= right
+    return bounds[2] <= left or bounds[0] >= right
+
+
+def _outside(grid: Grid, bounds: Bounds, crs: str | None) -> SceneError:
+    return SceneError(
+        f"the area {_round(bounds)} ({crs or grid.crs}) lies outside the scene, whose bounds are "
+        f"{_round(_bounds_in(grid, crs))}; check the coordinates and their CRS"
+    )
+
+
+def _in_grid_crs(grid: Grid, bounds: Bounds, crs: str | None) -> Bounds:
+    left, bottom, right, top = bounds
+    if not (left < right and bottom < top):
+        raise SceneError(
+            f"the bounding box {bounds} is empty; it needs smallest x, smallest y, largest x, largest y"
+        )
+    if crs is None or grid.crs is None:
+        return bounds
+    if crs.upper() == "EPSG:4326" and (max(abs(left), abs(right)) > 360 or max(abs(bottom), abs(top)) > 90):
+        raise SceneError(
+            f"the bounding box {bounds} is not in degrees; give its CRS, for instance {grid.crs}"
+        )
+    return _transform_bounds(crs, grid.crs, bounds)
+
+
+def _bounds_in(grid: Grid, crs: str | None) -> Bounds:
+    if crs is None or grid.crs is None:
+        return grid.bounds
+    return _transform_bounds(grid.crs, crs, grid.bounds)
+
+
+def _transform_bounds(source: str, target: str, bounds: Bounds) -> Bounds:
+    from rasterio.warp import transform_bounds
+
+    try:
+        found: Any = transform_bounds(source, target, *bounds, densify_pts=21)
+    except Exception as error:  # rasterio lets GDAL's own kinds of error through
+        raise SceneError(f"bounds {bounds} cannot be brought from {source} to {target}: {error}") from error
+    left, bottom, right, top = (float(value) for value in found)
+    return left, bottom, right, top
+
+
+def _round(bounds: Bounds) -> str:
+    return "(" + ", ".join(f"{value:.6g}" for value in bounds) + ")"
+
+
+def cut_to_bbox(scene: Scene, bbox: Bounds, crs: str | None) -> Scene:
+    """The scene on the window that covers a bounding box."""
+    return scene.crop(window_of(scene.grid, bbox, crs))
+
+
+def cut_to_polygons(scene: Scene, path: str | Path) -> Scene:
+    """The scene on the extent of a vector file's polygons; outside them it has no data."""
+    import shapely
+
+    shapes = [feature.shape for feature in read_features(path, scene.grid.crs)]
+    polygons = [shape for shape in shapes if "Polygon" in shape.geom_type]
+    if not polygons:
+        raise SceneError(f"{path} holds no polygon; an area of interest needs one")
+    left, bottom, right, top = (float(value) for value in shapely.total_bounds(polygons))
+    window = window_of(scene.grid, (left, bottom, right, top))
+    return replace(scene.crop(window), area=tuple(shapely.to_wkb(polygon) for polygon in polygons))

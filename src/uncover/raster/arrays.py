@@ -1,0 +1,206 @@
+"""Scenes from Zarr and NetCDF by xarray: one variable with a band axis, or one variable per band."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.errors import ReadError, SceneError, require
+from uncover.raster.grid import Grid, Transform, Window
+from uncover.raster.layers import BandGroup, Calibration
+from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.scene import Scene
+from uncover.raster.stack import warn_of_offset
+from uncover.raster.tiles import TileCache, assemble
+
+_ROWS = ("y", "lat", "latitude", "northing", "row")
+_COLS = ("x", "lon", "longitude", "easting", "col")
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One band in a dataset: its variable, and its place on the other axes."""
+
+    name: str
+    variable: Hashable
+    at: tuple[tuple[Hashable, int], ...]
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """Planes of a Zarr or NetCDF dataset, opened for each read so that processes and threads can share it."""
+
+    path: str
+    planes: tuple[Plane, ...]
+    axes: tuple[Hashable, Hashable]
+    grid: Grid
+    tile: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return Path(self.path).name
+
+    def read(self, window: Window, cache: TileCache) -> NDArray[Any]:
+        """Decoded numbers of a window, (plane, row, col)."""
+
+        def load(tile: Window) -> NDArray[Any]:
+            rows, cols = tile.slices
+            with open_dataset(self.path) as dataset:
+                found = [
+                    dataset[plane.variable]
+                    .isel({**dict(plane.at), self.axes[0]: rows, self.axes[1]: cols})
+                    .transpose(*self.axes)
+                    .values
+                    for plane in self.planes
+                ]
+            return np.stack(found)
+
+        def get(tile: Window) -> NDArray[Any]:
+            try:
+                return cache.get((self.path, self.planes, tile), lambda: load(tile))
+            except (OSError, ValueError, RuntimeError) as error:
+                raise ReadError(
+                    f"{self.path}: {tile} cannot be read ({error}); the file is damaged"
+                ) from error
+
+        return assemble(window, self.grid, self.tile, get)
+
+
+@contextmanager
+def open_dataset(path: str) -> Iterator[Any]:
+    """Open a Zarr or NetCDF dataset with its CF scaling applied."""
+    require("xarray", "zarr", "h5netcdf", "h5py")
+    import xarray
+
+    engine = "zarr" if path.rstrip("/").lower().endswith(".zarr") else None  # xarray tells NetCDF 3 from 4
+    try:
+        dataset = xarray.open_dataset(path, engine=engine, decode_coords="all")
+    except Exception as error:  # the backends raise whatever they please
+        raise ReadError(f"{path} cannot be opened by xarray ({type(error).__name__}: {error})") from error
+    with dataset:
+        yield dataset
+
+
+def open_array(path: str | Path, options: SceneOptions) -> Scene:
+    """A scene from a dataset whose variables lie on one grid."""
+    name = str(path)
+    with open_dataset(name) as dataset:
+        axes = _axes(dataset, name)
+        offered = list(_planes(dataset, axes, name))
+        planes = _choose(offered, options, name)
+        first = dataset[planes[0].variable]
+        grid = grid_of(dataset, first, axes)
+        integer = any(np.issubdtype(dataset[p.variable].dtype, np.integer) for p in planes)
+        identity = dataset.attrs.get("scene_id") or Path(name).stem
+    if integer and options.scale is None:
+        raise SceneError(
+            f"{name} holds integers without a scale; give scale=0.0001, or scale=1 to take them as is"
+        )
+    source = ArraySource(name, planes, axes, grid, (512, 512))
+    chosen = Calibration(options.scale or 1.0, options.offset or 0.0, options.nodata)
+    bands = tuple(plane.name for plane in planes)
+    scene = Scene(
+        identity=options.scene_id or str(identity),
+        bands=bands,
+        grid=grid,
+        groups=(BandGroup(source, bands, (chosen,) * len(bands)),),
+        resampling=options.resampling,
+        cache=TileCache(options.cache_bytes),
+    )
+    if options.offset is None:
+        warn_of_offset(scene)
+    return scene
+
+
+def _axes(dataset: Any, name: str) -> tuple[Hashable, Hashable]:
+    lower = {str(dim).lower(): dim for dim in dataset.dims}
+    row = next((lower[key] for key in _ROWS if key in lower), None)
+    col = next((lower[key] for key in _COLS if key in lower), None)
+    if row is None or col is None:
+        raise SceneError(f"{name} has dimensions {', '.join(map(str, dataset.dims))}; y and x are needed")
+    return row, col
+
+
+def _planes(dataset: Any, axes: tuple[Hashable, Hashable], name: str) -> Iterator[Plane]:
+    """Every plane that can be a band: other axes are one long, except one that counts the bands."""
+    for variable, array in dataset.data_vars.items():
+        if not set(axes) <= set(array.dims) or not np.issubdtype(array.dtype, np.number):
+            continue
+        others = [dim for dim in array.dims if dim not in axes]
+        if "realisation" in others:
+            raise SceneError(f"{name} has realisations: it is a cube; open it with open_cube")
+        long = [dim for dim in others if array.sizes[dim] > 1 or str(dim).lower() in ("band", "bands")]
+        if len(long) > 1:
+            raise SceneError(
+                f"{name}: {variable} has axes {', '.join(map(str, long))}; one of them, the bands, is read"
+            )
+        fixed = tuple((dim, 0) for dim in others if dim not in long)
+        if not long:
+            yield Plane(canonical_band(str(variable)), variable, fixed)
+            continue
+        labels = array[long[0]].values if long[0] in array.coords else range(1, array.sizes[long[0]] + 1)
+        for i, label in enumerate(labels):
+            text = label.decode() if isinstance(label, bytes) else str(label)
+            band = canonical_band(text) if not text.isdigit() else f"band_{text}"
+            yield Plane(band, variable, (*fixed, (long[0], i)))
+
+
+def _choose(offered: list[Plane], options: SceneOptions, name: str) -> tuple[Plane, ...]:
+    if not offered:
+        raise SceneError(f"{name} holds no variable over its spatial axes")
+    if options.bands is None:
+        return tuple(plane for plane in offered if plane.name != "quality")
+    named = {plane.name: plane for plane in offered}
+    asked = [canonical_band(band) for band in options.bands]
+    if all(band in named for band in asked):
+        return tuple(named[band] for band in asked)
+    if len(asked) == len(offered) and all(plane.name.startswith("band_") for plane in offered):
+        return tuple(Plane(band, p.variable, p.at) for band, p in zip(asked, offered, strict=True))
+    missing = ", ".join(band for band in asked if band not in named)
+    raise SceneError(f"{name} has no band {missing}; it has {', '.join(named)}. Choose among them")
+
+
+def grid_of(dataset: Any, array: Any, axes: tuple[Hashable, Hashable]) -> Grid:
+    """The grid of a variable: CF grid mapping for the CRS, coordinates for the position."""
+    height, width = (int(array.sizes[axis]) for axis in axes)
+    return Grid(_crs(dataset, array, axes), _transform(dataset, axes), width, height)
+
+
+def _mapping(dataset: Any, array: Any) -> dict[str, Any]:
+    said = array.encoding.get("grid_mapping") or array.attrs.get("grid_mapping") or "spatial_ref"
+    for name in (said, "spatial_ref", "crs"):
+        if name in dataset.variables:
+            return dict(dataset[name].attrs)
+    return {}
+
+
+def _crs(dataset: Any, array: Any, axes: tuple[Hashable, Hashable]) -> str | None:
+    attributes = _mapping(dataset, array)
+    text = attributes.get("crs_wkt") or attributes.get("spatial_ref") or dataset.attrs.get("crs")
+    if text:
+        from rasterio.crs import CRS
+
+        return str(CRS.from_user_input(text).to_string())
+    return "EPSG:4326" if str(axes[0]).lower().startswith("lat") else None
+
+
+def _transform(dataset: Any, axes: tuple[Hashable, Hashable]) -> Transform:
+    steps = []
+    for axis in axes:
+        if axis not in dataset.coords or dataset.sizes[axis] < 2:
+            raise SceneError(f"the axis {axis} has no coordinates to tell where its pixels lie; add them")
+        values = np.asarray(dataset[axis].values, dtype=np.float64)
+        step = (values[-1] - values[0]) / (len(values) - 1)
+        line = values[0] + step * np.arange(len(values))
+        if step == 0 or np.abs(values - line).max() > 0.01 * abs(step):
+            raise SceneError(f"the coordinates of axis {axis} are not evenly spaced; regrid the data first")
+        steps.append((float(step), float(values[0] - step / 2)))
+    (dy, y), (dx, x) = steps
+    return dx, 0.0, x, 0.0, dy, y

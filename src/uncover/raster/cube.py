@@ -1,0 +1,399 @@
+"""Cubes: realisations of a scene in Zarr format 2, written and read block by block, resumable."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.errors import ReadError, SceneError, require
+from uncover.raster.grid import Grid, Window
+from uncover.raster.journal import Journal, fingerprint
+from uncover.raster.layers import Flags
+from uncover.raster.quality import INCOMPLETE, UNUSABLE, flag_attributes, without
+
+#: A chunk holds all realisations and bands of a window; about this many bytes before compression.
+CHUNK_BYTES = 16 * 1024 * 1024
+
+#: Called after each block with how many are done and how many there are.
+Progress = Callable[[int, int], None]
+
+_AXES = ["realisation", "band", "y", "x"]
+
+
+@dataclass(frozen=True)
+class CubeBlock:
+    """All realisations and bands of one window.
+
+    >>> values = np.ones((2, 3, 1, 2), np.float32)
+    >>> block = CubeBlock(Window(0, 0, 1, 2), values, np.array([[0, 1]], np.uint16))
+    >>> block.samples().shape
+    (1, 2, 3)
+    """
+
+    window: Window
+    values: NDArray[np.float32]  # (realisation, band, row, col), NaN where there is none
+    quality: Flags  # (row, col)
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Pixels with a value in every band, (row, col)."""
+        return without(self.quality, INCOMPLETE)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Pixels fit for training: valid, and no cloud, shadow, snow or saturation."""
+        return without(self.quality, UNUSABLE)
+
+    def samples(self, where: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
+        """Values of the valid pixels (and only those in `where`), (pixel, realisation, band), row by row."""
+        chosen = self.valid if where is None else self.valid & where
+        return np.ascontiguousarray(np.moveaxis(self.values[:, :, chosen], 2, 0))
+
+
+@dataclass(frozen=True)
+class CubeLayout:
+    """What a cube will hold. `coordinates` run along the realisations, for instance the AOD of each.
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 0, 0, -10, 0), width=5000, height=5000)
+    >>> CubeLayout(grid, ("B02",) * 10, realisations=25).edge
+    128
+    """
+
+    grid: Grid
+    bands: tuple[str, ...]
+    realisations: int
+    identity: str = ""
+    coordinates: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def edge(self) -> int:
+        """Rows and columns of a chunk: a power of two, so that chunks nest in blocks."""
+        pixels = CHUNK_BYTES / (4 * self.realisations * len(self.bands))
+        return int(np.clip(2 ** int(np.log2(max(pixels, 1)) / 2), 16, 1024))
+
+    def blocks(self) -> list[Window]:
+        """The windows of the chunks, in order."""
+        return list(self.grid.blocks(self.edge))
+
+    def key(self, more: Mapping[str, Any]) -> str:
+        """Fingerprint of the layout and of whatever else decides the numbers."""
+        coordinates = {name: np.asarray(values).tolist() for name, values in self.coordinates.items()}
+        grid = {name: getattr(self.grid, name) for name in ("crs", "transform", "width", "height")}
+        return fingerprint(
+            {
+                "grid": grid,
+                "bands": self.bands,
+                "realisations": self.realisations,
+                "identity": self.identity,
+                "coordinates": coordinates,
+                "attributes": dict(self.attributes),
+                "more": dict(more),
+            }
+        )
+
+
+def write_cube(
+    path: str | Path,
+    layout: CubeLayout,
+    produce: Callable[[Window], CubeBlock],
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Cube:
+    """Write a cube block by block. `produce` makes the block of a window; one at a time is in memory.
+
+    The cube grows in `PATH.partial` and gets its name when it is complete. A run that was stopped goes on
+    with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same.
+
+    >>> import tempfile
+    >>> layout = CubeLayout(Grid(None, (1, 0, 0, 0, -1, 0), 3, 2), ("B02", "B03"), realisations=5)
+    >>> def produce(window):
+    ...     values = np.zeros((5, 2, *window.shape), np.float32)
+    ...     return CubeBlock(window, values, np.zeros(window.shape, np.uint16))
+    >>> cube = write_cube(tempfile.mkdtemp() + "/cube.zarr", layout, produce)
+    >>> [block.samples().shape for block in cube]
+    [(6, 5, 2)]
+    """
+    with unfinished(path, layout.key(inputs or {}), resume) as (store, journal):
+        if not (store / ".zmetadata").exists():
+            with writing(path):
+                _create(store, layout)
+        arrays = open_arrays(store, "reflectance", "quality")
+        windows = layout.blocks()
+        for i, window in enumerate(windows):
+            if str(i) not in journal.done:
+                block = produce(window)
+                with writing(path):
+                    _store(arrays, layout, block, window)
+                    journal.add(str(i))
+            if progress is not None:
+                progress(i + 1, len(windows))
+    return open_cube(path)
+
+
+@contextmanager
+def unfinished(path: str | Path, key: str, resume: bool) -> Iterator[tuple[Path, Journal]]:
+    """A store that becomes `path` if all goes well; kept for resuming if not, unless nothing was done yet."""
+    final, partial = Path(path), Path(f"{path}.partial")
+    if final.exists():
+        raise SceneError(f"{final} exists already; remove it, or write somewhere else")
+    if partial.exists() and not resume:
+        raise SceneError(f"{partial} is an unfinished run; go on with resume, or remove it")
+    with writing(final):
+        partial.mkdir(parents=True, exist_ok=True)
+        journal = Journal(partial / "journal", key)
+    try:
+        yield partial / "store", journal
+        with writing(final):
+            (partial / "store").rename(final)
+            shutil.rmtree(partial)
+    finally:
+        if partial.exists() and not journal.done:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turn what the file system refuses into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise SceneError(
+            f"{path} cannot be written ({error.strerror or error}); make room and resume, or write "
+            "somewhere else"
+        ) from error
+
+
+def _create(store: Path, layout: CubeLayout) -> None:
+    """Arrays, coordinates and CF attributes; no pixels yet."""
+    require("zarr", "rasterio")
+    import zarr
+
+    shutil.rmtree(store, ignore_errors=True)
+    group = zarr.open_group(str(store), mode="w", zarr_format=2)
+    group.attrs.update({"Conventions": "CF-1.11", "scene_id": layout.identity, **layout.attributes})
+    edge, shape = layout.edge, layout.grid.shape
+    chunk = (min(edge, shape[0]), min(edge, shape[1]))
+    wide = (layout.realisations, len(layout.bands))
+    spatial = _spatial(layout.grid)
+    create_array(
+        group, "reflectance", (*wide, *shape), (*wide, *chunk), "float32", _AXES, fill=float("nan"),
+        standard_name="surface_bidirectional_reflectance", units="1",
+        coordinates=" ".join(layout.coordinates), **spatial,
+    )  # fmt: skip
+    create_array(group, "quality", shape, chunk, "uint16", ["y", "x"], **flag_attributes(), **spatial)
+    for name, values in _coordinates(layout).items():
+        put_array(group, name, *values)
+    if layout.grid.crs:
+        put_array(group, "spatial_ref", np.int32(0), [], _crs_attributes(layout.grid))
+    zarr.consolidate_metadata(str(store), zarr_format=2)
+
+
+def create_array(
+    group: Any,
+    name: str,
+    shape: Any,
+    chunks: Any,
+    dtype: Any,
+    axes: list[str],
+    fill: Any = 0,
+    **attributes: Any,
+) -> Any:
+    """An array of format 2 that GDAL and xarray read."""
+    from numcodecs import Blosc
+
+    return group.create_array(
+        name,
+        shape=shape,
+        chunks=chunks,
+        dtype=dtype,
+        fill_value=fill,
+        compressors=Blosc(cname="zstd", clevel=1, shuffle=Blosc.SHUFFLE),
+        attributes={"_ARRAY_DIMENSIONS": axes, **{k: v for k, v in attributes.items() if v != ""}},
+    )
+
+
+def put_array(group: Any, name: str, values: Any, axes: list[str], attributes: Mapping[str, Any]) -> None:
+    """A small array with its values."""
+    values = np.asarray(values)
+    shape = values.shape
+    fill = "" if values.dtype.kind == "U" else 0
+    array = create_array(group, name, shape, shape, values.dtype, axes, fill, **attributes)
+    array[...] = values
+
+
+def _spatial(grid: Grid) -> dict[str, Any]:
+    if grid.crs is None:
+        return {}
+    from rasterio.crs import CRS
+
+    # GDAL looks for _CRS, everybody else for the CF grid mapping.
+    return {"grid_mapping": "spatial_ref", "_CRS": {"wkt": CRS.from_user_input(grid.crs).to_wkt()}}
+
+
+def _crs_attributes(grid: Grid) -> dict[str, Any]:
+    wkt = _spatial(grid)["_CRS"]["wkt"]
+    a, b, c, d, e, f = grid.transform
+    numbers = " ".join(repr(float(value)) for value in (c, a, b, f, d, e))
+    return {"crs_wkt": wkt, "spatial_ref": wkt, "GeoTransform": numbers}
+
+
+def _coordinates(layout: CubeLayout) -> dict[str, tuple[Any, list[str], dict[str, Any]]]:
+    grid = layout.grid
+    _, b, _, d, _, _ = grid.transform
+    if b != 0 or d != 0:
+        raise SceneError(
+            "a cube needs a grid that runs along its CRS; this one is rotated, warp the scene first"
+        )
+    x, _ = grid.centres(Window(0, 0, 1, grid.width))
+    _, y = grid.centres(Window(0, 0, grid.height, 1))
+    found: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
+        "x": (x[0], ["x"], {"axis": "X"}),
+        "y": (y[:, 0], ["y"], {"axis": "Y"}),
+        "band": (np.array(layout.bands, dtype=np.str_), ["band"], {}),
+        "realisation": (np.arange(layout.realisations), ["realisation"], {}),
+    }
+    for name, values in layout.coordinates.items():
+        if np.shape(values) != (layout.realisations,):
+            raise SceneError(
+                f"coordinate {name} has shape {np.shape(values)}; ({layout.realisations},) is needed"
+            )
+        found[name] = (values, ["realisation"], {})
+    return found
+
+
+def open_arrays(store: Path, *names: str) -> dict[str, Any]:
+    """Arrays to write to, whose chunks are written also when they are empty."""
+    import zarr
+
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        group = zarr.open_group(str(store), mode="r+", zarr_format=2, use_consolidated=False)
+        return {name: group[name] for name in names}
+
+
+def _store(arrays: dict[str, Any], layout: CubeLayout, block: CubeBlock, window: Window) -> None:
+    needed = (layout.realisations, len(layout.bands), *window.shape)
+    if block.values.shape != needed or block.quality.shape != window.shape:
+        raise SceneError(f"a block of shape {block.values.shape} came for {window}; {needed} is needed")
+    arrays["reflectance"][:, :, *window.slices] = block.values
+    arrays["quality"][window.slices] = block.quality
+
+
+@dataclass(frozen=True)
+class Cube:
+    """A finished cube: what it holds, and its blocks. `write_cube` and `open_cube` make it.
+
+    Iterating gives one block after the other: enough to accumulate statistics without loading the cube.
+    """
+
+    path: Path
+    grid: Grid
+    bands: tuple[str, ...]
+    realisations: int
+    identity: str
+    coordinates: Mapping[str, NDArray[Any]]
+    attributes: Mapping[str, Any]
+    chunk: tuple[int, int]
+
+    def blocks(self) -> Iterator[Window]:
+        """Windows of the chunks, in order: the natural unit of work."""
+        for row in range(0, self.grid.height, self.chunk[0]):
+            for col in range(0, self.grid.width, self.chunk[1]):
+                yield Window(row, col, *self.chunk) & self.grid.window
+
+    def read(self, window: Window | None = None) -> CubeBlock:
+        """All realisations and bands of a window."""
+        window = self.grid.window if window is None else window
+        self.grid.crop(window)
+        self._check_chunks(window)
+        import zarr
+
+        try:
+            group = zarr.open_group(str(self.path), mode="r", zarr_format=2)
+            values: Any = group["reflectance"][:, :, *window.slices]
+            quality: Any = group["quality"][window.slices]
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ReadError(f"{self.path}: {window} cannot be read ({error}); the cube is damaged") from error
+        return CubeBlock(window, values, quality)
+
+    def _check_chunks(self, window: Window) -> None:
+        height, width = self.chunk
+        for i in range(window.row // height, -(-(window.row + window.height) // height)):
+            for j in range(window.col // width, -(-(window.col + window.width) // width)):
+                check_chunks(self.path, f"reflectance/0.0.{i}.{j}", f"quality/{i}.{j}")
+
+    def __iter__(self) -> Iterator[CubeBlock]:
+        """All blocks, one at a time."""
+        return (self.read(window) for window in self.blocks())
+
+
+def check_chunks(path: Path, *files: str) -> None:
+    """Zarr reads a chunk that is not there as empty: here it is an error."""
+    for file in files:
+        if not (path / file).exists():
+            raise ReadError(f"{path} lacks {file}; the cube is damaged, write it again")
+
+
+def open_cube(path: str | Path) -> Cube:
+    """Open a cube that `write_cube` made.
+
+    >>> open_cube("nowhere.zarr")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.zarr does not exist; check the path
+    """
+    group = open_store(path)
+    if "reflectance" not in group or group["reflectance"].ndim != 4:
+        raise SceneError(
+            f"{path} has no reflectance over realisation, band, y, x; it is not a cube of a scene"
+        )
+    array: Any = group["reflectance"]
+    names = [n for n, a in group.arrays() if a.attrs.get("_ARRAY_DIMENSIONS") == ["realisation"]]
+    return Cube(
+        path=Path(path),
+        grid=_grid(group),
+        bands=tuple(str(band) for band in group["band"][...]),
+        realisations=int(array.shape[0]),
+        identity=str(group.attrs.get("scene_id", "")),
+        coordinates={name: group[name][...] for name in names if name != "realisation"},
+        attributes={k: v for k, v in group.attrs.items() if k not in ("Conventions", "scene_id")},
+        chunk=(int(array.chunks[2]), int(array.chunks[3])),
+    )
+
+
+def open_store(path: str | Path) -> Any:
+    """The Zarr group of a finished cube."""
+    if not Path(path).exists():
+        hint = "it is unfinished, go on with resume" if Path(f"{path}.partial").exists() else "check the path"
+        raise SceneError(f"{path} does not exist; {hint}")
+    require("zarr", "rasterio")
+    import zarr
+
+    try:
+        return zarr.open_group(str(path), mode="r", zarr_format=2)
+    except (OSError, ValueError, KeyError) as error:
+        raise ReadError(f"{path} is not a readable Zarr store of format 2 ({error})") from error
+
+
+def _grid(group: Any) -> Grid:
+    x, y = group["x"][...], group["y"][...]
+    crs = None
+    if "spatial_ref" not in group:
+        step = (x[1] - x[0] if len(x) > 1 else 1.0), (y[1] - y[0] if len(y) > 1 else -1.0)
+        c, a, b, f, d, e = x[0] - step[0] / 2, step[0], 0.0, y[0] - step[1] / 2, 0.0, step[1]
+    else:
+        from rasterio.crs import CRS
+
+        attributes = group["spatial_ref"].attrs
+        crs = CRS.from_wkt(attributes["crs_wkt"]).to_string()
+        c, a, b, f, d, e = (float(value) for value in attributes["GeoTransform"].split())
+    return Grid(crs, (a, b, c, d, e, f), len(x), len(y))

@@ -1,0 +1,73 @@
+"""What can go wrong with a file: exceptions whose message is one line, ready to be shown to a person."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from zipfile import BadZipFile
+
+
+class SceneError(ValueError):
+    """The input cannot be used as asked; the message says what came, what is needed and what to do.
+
+    >>> raise SceneError("band B8A is missing")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: band B8A is missing
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+class ReadError(SceneError):
+    """A file is damaged, truncated or unreadable. It never turns into zeros.
+
+    >>> issubclass(ReadError, SceneError)
+    True
+    """
+
+
+def require(*modules: str) -> None:
+    """Say what to install where a library is missing.
+
+    >>> require("numpy")
+    >>> require("a_library_that_nobody_has")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: a_library_that_nobody_has is not installed; it comes with
+    pip install "uncover[maps]"
+    """
+    for module in modules:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise SceneError(
+                f'{module} is not installed; it comes with pip install "uncover[maps]"'
+            ) from error
+
+
+@contextmanager
+def damaged(name: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes a parser stumble over into one line that names the file.
+
+    >>> with damaged("MTD_TL.xml"):
+    ...     float("2.3.4")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.ReadError: MTD_TL.xml is damaged (could not convert string to float: '2.3.4'); ...
+    """
+    try:
+        yield
+    except SceneError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, SyntaxError, BadZipFile, zlib.error) as error:
+        raise ReadError(f"{name} is damaged ({error}); fetch it again") from error
+
+
+class OffsetWarning(UserWarning):
+    """The numbers look as if the radiometric offset of the product had been left in.
+
+    >>> issubclass(OffsetWarning, UserWarning)
+    True
+    """

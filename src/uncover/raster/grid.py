@@ -1,0 +1,245 @@
+"""Grids and windows: where pixels lie. Values only; nothing here opens a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.errors import SceneError
+
+#: x = a·col + b·row + c, y = d·col + e·row + f, for the corner of a pixel.
+Transform = tuple[float, float, float, float, float, float]
+Bounds = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A rectangle of pixels: `height` rows from `row` on, `width` columns from `col` on.
+
+    >>> Window(0, 0, 10, 10) & Window(5, 8, 10, 10)
+    Window(row=5, col=8, height=5, width=2)
+    """
+
+    row: int
+    col: int
+    height: int
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns.
+
+        >>> Window(0, 0, 2, 3).shape
+        (2, 3)
+        """
+        return self.height, self.width
+
+    @property
+    def pixels(self) -> int:
+        """How many pixels it holds.
+
+        >>> Window(0, 0, 2, 3).pixels
+        6
+        """
+        return max(self.height, 0) * max(self.width, 0)
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Index of the window in an array that covers the whole grid.
+
+        >>> np.arange(12).reshape(3, 4)[Window(1, 1, 1, 2).slices]
+        array([[5, 6]])
+        """
+        return slice(self.row, self.row + self.height), slice(self.col, self.col + self.width)
+
+    def __and__(self, other: Window) -> Window:
+        """The common part; it has no pixels where there is none."""
+        row, col = max(self.row, other.row), max(self.col, other.col)
+        bottom = min(self.row + self.height, other.row + other.height)
+        right = min(self.col + self.width, other.col + other.width)
+        return Window(row, col, max(bottom - row, 0), max(right - col, 0))
+
+    def shifted(self, rows: int, cols: int) -> Window:
+        """The same rectangle elsewhere.
+
+        >>> Window(1, 1, 2, 2).shifted(-1, 4)
+        Window(row=0, col=5, height=2, width=2)
+        """
+        return Window(self.row + rows, self.col + cols, self.height, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A raster's geometry: coordinate reference system, affine transform, size.
+
+    `crs` is an authority code or WKT, None where the file has none.
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000040), width=100, height=50)
+    >>> grid.bounds
+    (300000, 4999540, 301000, 5000040)
+    >>> len(list(grid.blocks(32)))
+    8
+    """
+
+    crs: str | None
+    transform: Transform
+    width: int
+    height: int
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.height < 1:
+            raise SceneError(
+                f"a grid of {self.width} x {self.height} pixels is empty; it needs at least one pixel"
+            )
+        a, b, _, d, e, _ = self.transform
+        if a * e == b * d:
+            raise SceneError(
+                f"the geotransform {self.transform} is singular; set the georeferencing of the file"
+            )
+
+    @classmethod
+    def of(cls, dataset: Any) -> Grid:
+        """The grid of an open rasterio dataset."""
+        crs = dataset.crs.to_string() if dataset.crs else None
+        return cls(crs, tuple(dataset.transform)[:6], dataset.width, dataset.height)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns.
+
+        >>> Grid(None, (1, 0, 0, 0, -1, 0), 3, 2).shape
+        (2, 3)
+        """
+        return self.height, self.width
+
+    @property
+    def window(self) -> Window:
+        """The window of the whole grid.
+
+        >>> Grid(None, (1, 0, 0, 0, -1, 0), 3, 2).window
+        Window(row=0, col=0, height=2, width=3)
+        """
+        return Window(0, 0, self.height, self.width)
+
+    @property
+    def resolution(self) -> tuple[float, float]:
+        """Length of a pixel's sides along its column and row directions, in units of the CRS.
+
+        >>> Grid(None, (10, 0, 0, 0, -20, 0), 3, 2).resolution
+        (10.0, 20.0)
+        """
+        a, b, _, d, e, _ = self.transform
+        return float(np.hypot(a, d)), float(np.hypot(b, e))
+
+    @property
+    def bounds(self) -> Bounds:
+        """Smallest x, smallest y, largest x, largest y.
+
+        >>> Grid(None, (1, 0, 0, 0, -1, 0), 3, 2).bounds
+        (0, -2, 3, 0)
+        """
+        corners = [(0, 0), (0, self.width), (self.height, 0), (self.height, self.width)]
+        xs, ys = zip(*(self._corner(row, col) for row, col in corners), strict=True)
+        return min(xs), min(ys), max(xs), max(ys)
+
+    def _corner(self, row: float, col: float) -> tuple[float, float]:
+        a, b, c, d, e, f = self.transform
+        return a * col + b * row + c, d * col + e * row + f
+
+    def crop(self, window: Window) -> Grid:
+        """The grid of a window of this grid.
+
+        >>> Grid(None, (10, 0, 0, 0, -10, 0), 8, 8).crop(Window(1, 2, 3, 4)).transform
+        (10, 0, 20, 0, -10, -10)
+        """
+        if (window & self.window) != window:
+            raise SceneError(
+                f"{window} does not lie inside a grid of {self.height} rows, {self.width} columns"
+            )
+        x, y = self._corner(window.row, window.col)
+        a, b, _, d, e, _ = self.transform
+        return Grid(self.crs, (a, b, x, d, e, y), window.width, window.height)
+
+    def centres(self, window: Window) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coordinates x and y of the pixel centres of a window, each (row, col).
+
+        >>> x, y = Grid(None, (10, 0, 0, 0, -10, 0), 8, 8).centres(Window(0, 0, 1, 2))
+        >>> x.tolist(), y.tolist()
+        ([[5.0, 15.0]], [[-5.0, -5.0]])
+        """
+        rows = np.arange(window.row, window.row + window.height)[:, None] + 0.5
+        cols = np.arange(window.col, window.col + window.width)[None, :] + 0.5
+        a, b, c, d, e, f = self.transform
+        return a * cols + b * rows + c, d * cols + e * rows + f
+
+    def blocks(self, size: int = 1024, origin: tuple[int, int] = (0, 0)) -> Iterator[Window]:
+        """Windows that cover the grid row by row, cut where row or column ≡ origin (mod size).
+
+        >>> [w.width for w in Grid(None, (1, 0, 0, 0, -1, 0), 10, 4).blocks(4, origin=(0, 2))]
+        [2, 4, 4]
+        """
+        if size < 1:
+            raise SceneError(f"block size {size} is not a number of pixels; use 1 or more")
+        for top, bottom in _cuts(self.height, size, origin[0]):
+            for left, right in _cuts(self.width, size, origin[1]):
+                yield Window(top, left, bottom - top, right - left)
+
+    def relation(self, other: Grid) -> Transform:
+        """Affine map from pixel coordinates of this grid to those of `other` (same CRS).
+
+        >>> fine = Grid(None, (10, 0, 0, 0, -10, 0), 8, 8)
+        >>> fine.relation(Grid(None, (20, 0, 0, 0, -20, 0), 4, 4))
+        (0.5, 0.0, 0.0, 0.0, 0.5, 0.0)
+        """
+        matrix = np.linalg.solve(_matrix(other.transform), _matrix(self.transform))
+        # Nine decimals: far below a thousandth of a pixel, and above the rounding of degrees.
+        return tuple(float(v) + 0.0 for v in np.round(matrix[:2].ravel(), 9))  # type: ignore[return-value]
+
+    def aligned_with(self, other: Grid) -> bool:
+        """Whether rows and columns run the same way, so that resampling is a matter of each axis alone.
+
+        >>> a = Grid(None, (10, 0, 0, 0, -10, 0), 8, 8)
+        >>> a.aligned_with(Grid(None, (9, 1, 0, 1, -9, 0), 8, 8))
+        False
+        """
+        if not same_crs(self.crs, other.crs):
+            return False
+        _, b, _, d, _, _ = self.relation(other)
+        return b == 0.0 and d == 0.0
+
+    def offset_in(self, other: Grid) -> tuple[int, int]:
+        """Row and column of this grid's first pixel in `other`, rounded down.
+
+        >>> a = Grid(None, (10, 0, 0, 0, -10, 0), 8, 8)
+        >>> a.crop(Window(3, 2, 1, 1)).offset_in(a)
+        (3, 2)
+        """
+        _, _, c, _, _, f = self.relation(other)
+        return int(np.floor(f + 1e-6)), int(np.floor(c + 1e-6))
+
+
+def _cuts(length: int, size: int, origin: int) -> Iterator[tuple[int, int]]:
+    edges = [0, *range(origin % size or size, length, size), length]
+    return pairwise(edges)
+
+
+def _matrix(transform: Transform) -> NDArray[np.float64]:
+    return np.array([transform[:3], transform[3:], (0.0, 0.0, 1.0)], dtype=np.float64)
+
+
+def same_crs(one: str | None, other: str | None) -> bool:
+    """Whether two reference systems are the same; an unknown one is taken to be the other's.
+
+    >>> same_crs("EPSG:32633", None), same_crs("EPSG:32633", "EPSG:4326")
+    (True, False)
+    """
+    if one is None or other is None or one == other:
+        return True
+    from rasterio.crs import CRS
+
+    return bool(CRS.from_user_input(one) == CRS.from_user_input(other))

@@ -1,0 +1,161 @@
+"""Layers of a scene: calibrated bands and the masks that go with them, brought onto the scene's grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.grid import Grid, Window
+from uncover.raster.quality import CLEAR, Quality
+from uncover.raster.resample import Resampler, Resampling
+from uncover.raster.tiles import Source, TileCache
+
+Flags = NDArray[np.uint16]
+
+
+class Mask(Protocol):
+    """Anything that gives quality bits for a window of a grid."""
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """Quality bits of a window, (row, col)."""
+
+
+@dataclass(frozen=True)
+class ValueMask:
+    """A class layer such as SCL: each value stands for some bits; values not listed stand for `other`."""
+
+    source: Source
+    meaning: tuple[tuple[int, Quality], ...]
+    other: Quality = CLEAR
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """Bits by value; where the layer does not reach, none."""
+        how = Resampler.between(grid, window, self.source.grid, "nearest", self.source.name)
+        values = how.nearest(self.source.read(how.needed, cache)[0])
+        out = np.full(window.shape, self.other, np.uint16)
+        for value, bits in self.meaning:
+            out[values == value] = bits
+        out[~how.inside] = 0
+        return out
+
+
+@dataclass(frozen=True)
+class PlaneMask:
+    """A layer with one plane per condition, such as MSK_CLASSI: a plane that is not 0 sets its bits."""
+
+    source: Source
+    meaning: tuple[Quality, ...]  # one per plane
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """Bits of all planes together."""
+        how = Resampler.between(grid, window, self.source.grid, "nearest", self.source.name)
+        planes = how.nearest(self.source.read(how.needed, cache))
+        out = np.zeros(window.shape, np.uint16)
+        for plane, bits in zip(planes, self.meaning, strict=True):
+            out[(plane != 0) & how.inside] |= np.uint16(bits)
+        return out
+
+
+@dataclass(frozen=True)
+class PlaneBits:
+    """A layer whose numbers are quality bits already."""
+
+    source: Source
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """The bits; none where the layer does not reach."""
+        how = Resampler.between(grid, window, self.source.grid, "nearest", self.source.name)
+        bits: Flags = how.nearest(self.source.read(how.needed, cache)[0]) * how.inside.astype(np.uint16)
+        return bits
+
+
+@dataclass(frozen=True)
+class PolygonMask:
+    """Polygons that set bits, such as the GML masks of older products; (WKB, bits) in the scene's CRS."""
+
+    polygons: tuple[tuple[bytes, Quality], ...]
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """Bits of the polygons that a pixel's centre lies in."""
+        out = np.zeros(window.shape, np.uint16)
+        for bits in {bits for _, bits in self.polygons}:
+            shapes = [shape for shape, its in self.polygons if its == bits]
+            out[inside_polygons(shapes, grid, window)] |= np.uint16(bits)
+        return out
+
+
+def inside_polygons(shapes: list[bytes], grid: Grid, window: Window) -> NDArray[np.bool_]:
+    """Which pixel centres of a window lie in one of the polygons (WKB, in the grid's CRS)."""
+    if not shapes:
+        return np.zeros(window.shape, np.bool_)
+    import shapely
+    from affine import Affine
+    from rasterio.features import geometry_mask
+
+    inside: NDArray[np.bool_] = geometry_mask(
+        [shapely.from_wkb(shape) for shape in shapes],
+        out_shape=window.shape,
+        transform=Affine(*grid.crop(window).transform),
+        invert=True,
+    )
+    return inside
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """From stored numbers to physical ones: scale·number + offset; some numbers mean something else.
+
+    >>> sentinel = Calibration(1e-4, -0.1, nodata=0, saturated=65535)
+    >>> values, saturated = sentinel.apply(np.array([[0, 1000, 65535]]))
+    >>> values.tolist(), saturated.tolist()
+    ([[nan, 0.0, nan]], [[False, False, True]])
+    """
+
+    scale: float = 1.0
+    offset: float = 0.0
+    nodata: float | None = None
+    saturated: float | None = None
+
+    def apply(self, numbers: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Physical values with NaN where there is none, and where the detector was saturated."""
+        values = numbers.astype(np.float64) * self.scale + self.offset
+        full = np.zeros(numbers.shape, np.bool_)
+        if self.saturated is not None:
+            full = numbers == self.saturated
+        values[full] = np.nan
+        if self.nodata is not None:
+            values[numbers == self.nodata] = np.nan
+        return values, full
+
+
+@dataclass(frozen=True)
+class BandGroup:
+    """Bands that live in one source, with their calibration; `detector` masks pixels of these bands alone."""
+
+    source: Source
+    bands: tuple[str, ...]
+    calibrations: tuple[Calibration, ...]
+    detector: Mask | None = None
+
+    def read(
+        self, grid: Grid, window: Window, method: Resampling, cache: TileCache
+    ) -> tuple[NDArray[np.float32], Flags]:
+        """Values (band, row, col) with NaN where there is none, and the saturation bit (row, col)."""
+        how = Resampler.between(grid, window, self.source.grid, method, self.source.name)
+        numbers = self.source.read(how.needed, cache)
+        out = np.empty((len(self.bands), *window.shape), np.float32)
+        flags = np.zeros(window.shape, np.uint16)
+        for plane, number, calibration in zip(out, numbers, self.calibrations, strict=True):
+            values, saturated = calibration.apply(number)
+            plane[...] = how.interpolate(values)
+            if saturated.any():
+                flags[how.nearest(saturated)] |= np.uint16(Quality.SATURATED)
+        out[:, ~how.inside] = np.nan
+        if self.detector is not None:
+            defects = self.detector.flags(grid, window, cache)
+            out[:, defects & np.uint16(Quality.NODATA) != 0] = np.nan
+            flags |= defects & np.uint16(Quality.SATURATED)
+        return out, flags

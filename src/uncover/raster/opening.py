@@ -1,0 +1,71 @@
+"""The one door: whatever a scene is stored as, `open_scene` returns a Scene."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from uncover.raster.align import WarpedSource, split_band
+from uncover.raster.area import cut_to_bbox, cut_to_polygons
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid
+from uncover.raster.layers import Mask, ValueMask
+from uncover.raster.options import SceneOptions
+from uncover.raster.quality import CLEAR, Quality
+from uncover.raster.scene import Scene
+from uncover.raster.tiles import Source, check_exists, describe
+
+
+def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions | None = None) -> Scene:
+    """Open a scene: a SAFE folder or zip, a raster, a list of band files, a STAC item, Zarr or NetCDF.
+
+    Nothing but metadata is read, except nine small windows of a raster whose calibration nobody states.
+
+    >>> open_scene("nowhere.SAFE")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.SAFE does not exist; check the path
+    """
+    options = options or SceneOptions()
+    scene = _open(source, options)
+    if options.mask is not None:
+        scene = replace(scene, masks=(*scene.masks, _user_mask(options, scene.grid)))
+    if options.bbox is not None:
+        scene = cut_to_bbox(scene, options.bbox, options.bbox_crs)
+    if options.aoi is not None:
+        scene = cut_to_polygons(scene, options.aoi)
+    return scene
+
+
+def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> Scene:
+    from uncover.raster.safe import is_safe, open_safe
+    from uncover.raster.stack import open_stack
+
+    if not isinstance(source, str | Path):
+        if not source:
+            raise SceneError("the list of band files is empty; give at least one file")
+        return open_stack(list(source), options)
+    name = str(source)
+    check_exists(name)
+    if is_safe(source):
+        return open_safe(source, options)
+    if name.lower().endswith((".json", ".geojson")):
+        from uncover.raster.stac import open_item
+
+        return open_item(name, options)
+    if name.rstrip("/").lower().endswith((".zarr", ".nc", ".nc4", ".h5")):
+        from uncover.raster.arrays import open_array
+
+        return open_array(name, options)
+    return open_stack([source], options)
+
+
+def _user_mask(options: SceneOptions, grid: Grid) -> Mask:
+    path, band = split_band(str(options.mask))
+    source: Source = describe(path).bands(band)
+    if not grid.aligned_with(source.grid):
+        source = WarpedSource(source, grid)
+    if options.mask_values is None:
+        return ValueMask(source, ((0, CLEAR),), other=Quality.CLOUD)
+    return ValueMask(source, tuple(options.mask_values.items()))

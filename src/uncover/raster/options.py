@@ -1,0 +1,68 @@
+"""How a scene is to be read: one frozen value instead of a dozen keywords."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from uncover.raster.grid import Bounds
+from uncover.raster.quality import Quality
+from uncover.raster.resample import Resampling
+from uncover.raster.scene import CACHE_BYTES
+
+
+@dataclass(frozen=True)
+class SceneOptions:
+    """What the user says about a scene. Everything has a default; metadata win where they speak.
+
+    bands
+        Names, in order. For a product: which bands. For a stack whose bands have names: which of them.
+        For a stack without names: their names.
+    scale, offset
+        reflectance = scale · number + offset; they replace what the metadata say.
+    nodata
+        The number that means "no value"; it replaces what the file says.
+    bbox, bbox_crs
+        Area of interest: smallest x, smallest y, largest x, largest y; longitude and latitude by default.
+    aoi
+        A vector file: the scene is cut to its extent, and pixels outside its polygons become nodata.
+    mask, mask_values
+        A raster of the user's own. Numbers other than 0 mean cloud, unless `mask_values` says what each is.
+    scene_id
+        Identity of the scene where the product has none.
+    granule
+        For products with several tiles: the tile, for instance "T32TQM".
+
+    >>> SceneOptions(bands=("B02", "B03"), offset=-0.1).resampling
+    'nearest'
+    """
+
+    bands: tuple[str, ...] | None = None
+    scale: float | None = None
+    offset: float | None = None
+    nodata: float | None = None
+    resampling: Resampling = "nearest"
+    bbox: Bounds | None = None
+    bbox_crs: str = "EPSG:4326"
+    aoi: Path | str | None = None
+    mask: Path | str | None = None
+    mask_values: Mapping[int, Quality] | None = None
+    detector_masks: bool = True
+    scene_id: str | None = None
+    granule: str | None = None
+    cache_bytes: int = field(default=CACHE_BYTES)
+
+
+def canonical_band(name: str) -> str:
+    """One spelling of a band's name: B2, b02 and B02 are the same band.
+
+    >>> [canonical_band(name) for name in ("B2", "b8a", "B11", "nir")]
+    ['B02', 'B8A', 'B11', 'nir']
+    """
+    match = re.fullmatch(r"[Bb]0*(\d{1,2})([Aa]?)", name.strip())
+    if match is None:
+        return name.strip()
+    number, letter = match.groups()
+    return f"B{number}{letter.upper()}" if letter else f"B{int(number):02d}"

@@ -1,0 +1,249 @@
+"""Scenes from Sentinel-2 SAFE products, folders or zips, Level-1C and Level-2A."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from uncover.raster.errors import ReadError, SceneError, damaged
+from uncover.raster.gml import read_gml_mask
+from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
+from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.quality import Quality
+from uncover.raster.safe_metadata import ProductMetadata, read_product, read_tile
+from uncover.raster.scene import Scene
+from uncover.raster.stack import finest_grid
+from uncover.raster.tiles import TileCache, describe
+
+#: The bands that are read unless others are asked for: all at 10 or 20 m.
+TEN_BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
+
+#: Scene classification of Sen2Cor. Dark areas (2) and unclassified (7) are measurements like others.
+SCL_MEANING = (
+    (1, Quality.SATURATED),
+    (3, Quality.SHADOW),
+    (8, Quality.CLOUD),
+    (9, Quality.CLOUD),
+    (10, Quality.CLOUD),
+    (11, Quality.SNOW),
+)
+#: Planes of MSK_CLASSI: opaque cloud, cirrus, snow.
+CLASSI_MEANING = (Quality.CLOUD, Quality.CLOUD, Quality.SNOW)
+#: Planes of MSK_QUALIT that matter: lost packets (3), defective (5), no data (6), saturated (8).
+QUALIT_PLANES = (3, 5, 6, 8)
+QUALIT_MEANING = (Quality.NODATA, Quality.SATURATED, Quality.NODATA, Quality.SATURATED)
+#: Older products: one polygon file per band and condition. MSK_NODATA also lists pixels merely corrected.
+GML_MEANING = {
+    "MSK_NODATA": {"QT_NODATA_PIXELS": Quality.NODATA},
+    "MSK_SATURA": {"": Quality.SATURATED},
+    "MSK_DEFECT": {"": Quality.SATURATED},
+}
+GML_CLOUDS = {"OPAQUE": Quality.CLOUD, "CIRRUS": Quality.CLOUD}
+
+_PRODUCT_XML = re.compile(r"(?:MTD_MSIL(?:1C|2A)|S2._(?:OPER|USER)_MTD_(?:SAF)?L(?:1C|2A)[^/]*)\.xml")
+_TILE_XML = re.compile(r"GRANULE/[^/]+/(?:MTD_TL|S2[^/]*_MTD_L(?:1C|2A)_TL[^/]*)\.xml")
+_IMAGE = re.compile(r"_(B\d{2}|B8A|SCL|AOT|WVP)(?:_(\d0)m)?\.(?:jp2|tiff?)$", re.IGNORECASE)
+
+
+class MaskWarning(UserWarning):
+    """The product carries no cloud mask, so clouds are not flagged.
+
+    >>> issubclass(MaskWarning, UserWarning)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class SafeTree:
+    """The files of a product, in a folder or in a zip, by their names inside the product."""
+
+    name: str
+    names: tuple[str, ...]
+    folder: Path | None = None
+    archive: Path | None = None
+    prefix: str = ""
+
+    def text(self, name: str) -> bytes:
+        """Contents of a small file."""
+        with damaged(f"{self.name}/{name}"):
+            if self.archive is not None:
+                with ZipFile(self.archive) as bundle:
+                    return bundle.read(self.prefix + name)
+            assert self.folder is not None
+            return (self.folder / name).read_bytes()
+
+    def raster(self, name: str) -> str:
+        """The name by which GDAL opens a file."""
+        if self.archive is not None:
+            return f"/vsizip/{self.archive.as_posix()}/{self.prefix}{name}"
+        assert self.folder is not None
+        return str(self.folder / name)
+
+
+def is_safe(source: str | Path) -> bool:
+    """Whether a path is a SAFE folder, its metadata file, or a zip of one."""
+    path = Path(source)
+    if path.is_dir():
+        return path.suffix.upper() == ".SAFE" or _product_xml(path) is not None
+    return path.suffix.lower() == ".zip" or _PRODUCT_XML.fullmatch(path.name) is not None
+
+
+def _product_xml(folder: Path) -> str | None:
+    return next((f.name for f in sorted(folder.glob("*.xml")) if _PRODUCT_XML.fullmatch(f.name)), None)
+
+
+def open_tree(source: str | Path) -> SafeTree:
+    """List the files of a product."""
+    path = Path(source)
+    if path.suffix.lower() == ".xml":
+        path = path.parent
+    if path.is_dir():
+        names = tuple(sorted(f.relative_to(path).as_posix() for f in path.rglob("*") if f.is_file()))
+        return SafeTree(path.name, names, folder=path)
+    try:
+        with ZipFile(path) as bundle:
+            members = bundle.namelist()
+    except (OSError, BadZipFile) as error:
+        raise ReadError(
+            f"{path} is not a readable zip ({error}); it may be truncated, fetch it again"
+        ) from error
+    top = next((m for m in sorted(members, key=len) if _PRODUCT_XML.fullmatch(m.rsplit("/", 1)[-1])), None)
+    if top is None:
+        raise SceneError(f"{path} holds no Sentinel-2 product metadata (MTD_MSIL1C.xml or MTD_MSIL2A.xml)")
+    prefix = top[: -len(top.rsplit("/", 1)[-1])]
+    names = tuple(sorted(m.removeprefix(prefix) for m in members if m.startswith(prefix) and m[-1] != "/"))
+    return SafeTree(path.name, names, archive=path, prefix=prefix)
+
+
+def open_safe(source: str | Path, options: SceneOptions) -> Scene:
+    """A scene from a product: calibrated bands, masks, angles and the state of the atmosphere."""
+    tree = open_tree(source)
+    xml = next((n for n in tree.names if _PRODUCT_XML.fullmatch(n)), None)
+    if xml is None:
+        raise SceneError(
+            f"{tree.name} has no MTD_MSIL1C.xml or MTD_MSIL2A.xml; it is not a complete SAFE product"
+        )
+    product = read_product(tree.text(xml), f"{tree.name}/{xml}")
+    granule, tile_xml = _granule(tree, options.granule)
+    tile = read_tile(tree.text(tile_xml), f"{tree.name}/{tile_xml}")
+    bands = tuple(canonical_band(band) for band in options.bands or TEN_BANDS)
+    with damaged(f"{tree.name}/{tile_xml}"):
+        angles = tile.angles(bands)
+    images = _images(tree, granule)
+    groups = _band_groups(tree, granule, images, bands, product, options)
+    grid = finest_grid([group.source.grid for group in groups])
+    return Scene(
+        identity=options.scene_id or product.datatake or product.uri or tree.name,
+        bands=bands,
+        grid=grid,
+        groups=groups,
+        masks=_scene_masks(tree, granule, images, product.level),
+        level=product.level,
+        platform=product.platform,
+        sensing_time=tile.sensing_time or product.start_time,
+        baseline=product.baseline,
+        atmosphere=replace(product.atmosphere, **tile.atmosphere_found()),
+        angle_grids=angles,
+        aot_layer=_auxiliary(tree, images, "AOT", product.aot_scale),
+        water_vapour_layer=_auxiliary(tree, images, "WVP", product.wvp_scale),
+        resampling=options.resampling,
+        cache=TileCache(options.cache_bytes),
+    )
+
+
+def _granule(tree: SafeTree, wanted: str | None) -> tuple[str, str]:
+    """Folder and metadata file of the tile."""
+    found = {"/".join(n.split("/")[:2]): n for n in tree.names if _TILE_XML.fullmatch(n)}
+    chosen = {folder: xml for folder, xml in found.items() if wanted is None or wanted in folder}
+    if len(chosen) == 1:
+        return next(iter(chosen.items()))
+    if not found:
+        raise SceneError(
+            f"{tree.name} has no tile metadata (GRANULE/*/MTD_TL.xml); the product is incomplete"
+        )
+    tiles = ", ".join(folder.removeprefix("GRANULE/") for folder in found)
+    raise SceneError(f"{tree.name} holds {len(found)} tile(s): {tiles}; choose one with granule=")
+
+
+def _images(tree: SafeTree, granule: str) -> dict[str, str]:
+    """The finest file of each band and auxiliary layer."""
+    finest: dict[str, tuple[int, str]] = {}
+    for name in tree.names:
+        match = _IMAGE.search(name)
+        if match is None or not name.startswith(f"{granule}/IMG_DATA/"):
+            continue
+        key, metres = match.group(1).upper(), int(match.group(2) or 10)
+        if key not in finest or metres < finest[key][0]:
+            finest[key] = (metres, name)
+    return {key: name for key, (_, name) in finest.items()}
+
+
+def _band_groups(
+    tree: SafeTree,
+    granule: str,
+    images: dict[str, str],
+    bands: tuple[str, ...],
+    product: ProductMetadata,
+    options: SceneOptions,
+) -> tuple[BandGroup, ...]:
+    missing = [band for band in bands if band not in images]
+    if missing:
+        raise SceneError(
+            f"{tree.name} has no image of band {', '.join(missing)} "
+            f"(found: {', '.join(sorted(images)) or 'none'}); fetch the product again, or choose bands"
+        )
+    groups = []
+    for band in bands:
+        info = describe(tree.raster(images[band]))
+        calibration = product.calibration(band, options, tree.name)
+        detector = _detector_mask(tree, granule, band) if options.detector_masks else None
+        groups.append(BandGroup(info.bands(1), (band,), (calibration,), detector))
+    return tuple(groups)
+
+
+def _auxiliary(tree: SafeTree, images: dict[str, str], key: str, scale: float | None) -> BandGroup | None:
+    if key not in images or scale is None:
+        return None
+    return BandGroup(describe(tree.raster(images[key])).bands(1), (key,), (Calibration(scale, nodata=0),))
+
+
+def _mask_file(tree: SafeTree, granule: str, kind: str, band: str) -> str | None:
+    pattern = re.compile(
+        rf"{re.escape(granule)}/QI_DATA/(?:.*_)?{kind}_(?:.*_)?{band}(?:_MSIL..)?\.(jp2|tiff?|gml)"
+    )
+    return next((name for name in tree.names if pattern.fullmatch(name)), None)
+
+
+def _scene_masks(tree: SafeTree, granule: str, images: dict[str, str], level: str) -> tuple[Mask, ...]:
+    """Cloud, shadow and snow: SCL, else MSK_CLASSI, else the polygons of older products."""
+    if level == "L2A" and "SCL" in images:
+        return (ValueMask(describe(tree.raster(images["SCL"])).bands(1), SCL_MEANING),)
+    classi = _mask_file(tree, granule, "MSK_CLASSI", "B00")
+    if classi is not None:
+        return (PlaneMask(describe(tree.raster(classi)).bands(1, 2, 3), CLASSI_MEANING),)
+    clouds = _mask_file(tree, granule, "MSK_CLOUDS", "B00")
+    if clouds is not None:
+        return (PolygonMask(read_gml_mask(tree.text(clouds), GML_CLOUDS, f"{tree.name}/{clouds}")),)
+    warnings.warn(
+        f"{tree.name} carries no cloud mask (SCL, MSK_CLASSI or MSK_CLOUDS): clouds are not flagged; "
+        "give a mask file of your own",
+        MaskWarning,
+        stacklevel=5,
+    )
+    return ()
+
+
+def _detector_mask(tree: SafeTree, granule: str, band: str) -> Mask | None:
+    """Lost, defective and saturated pixels of one band."""
+    raster = _mask_file(tree, granule, "MSK_QUALIT", band)
+    if raster is not None:
+        return PlaneMask(describe(tree.raster(raster)).bands(*QUALIT_PLANES), QUALIT_MEANING)
+    polygons: tuple[tuple[bytes, Quality], ...] = ()
+    for kind, meaning in GML_MEANING.items():
+        file = _mask_file(tree, granule, kind, band)
+        if file is not None and file.endswith(".gml"):
+            polygons += read_gml_mask(tree.text(file), meaning, f"{tree.name}/{file}")
+    return PolygonMask(polygons) if polygons else None

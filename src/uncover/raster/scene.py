@@ -1,0 +1,223 @@
+"""A scene: what was measured, where, when, and how well; read window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.angles import AngleGrids, Angles
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
+from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
+from uncover.raster.resample import Resampling
+from uncover.raster.tiles import ArrayPlanes, TileCache
+
+Level = Literal["L1C", "L2A"]
+
+#: Enough for one row of Sentinel-2 blocks: each tile is then decoded once per pass.
+CACHE_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Atmosphere:
+    """The atmosphere as the product's metadata give it; None where they are silent.
+
+    `aot` is the mean aerosol optical thickness at 550 nm, `water_vapour` in cm, `ozone` in Dobson units;
+    `aot_method` is the product's AOT_RETRIEVAL_METHOD, for instance CAMS or SEN2COR_DDV.
+
+    >>> Atmosphere(aot=0.12).ozone is None
+    True
+    """
+
+    aot: float | None = None
+    water_vapour: float | None = None
+    ozone: float | None = None
+    aot_method: str | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a scene holds in one window.
+
+    >>> block = Block(Window(0, 0, 1, 2), ("B02",), np.array([[[0.1, np.nan]]], np.float32),
+    ...               np.array([[0, 1]], np.uint16))
+    >>> block.valid.tolist(), block.samples().tolist() == [[np.float32(0.1)]]
+    ([[True, False]], True)
+    """
+
+    window: Window
+    bands: tuple[str, ...]
+    reflectance: NDArray[np.float32]  # (band, row, col), NaN where there is none
+    quality: Flags  # (row, col), bits of Quality
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Pixels with a value in every band, (row, col)."""
+        return without(self.quality, INCOMPLETE)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Pixels fit for training: valid, and no cloud, shadow, snow or saturation."""
+        return without(self.quality, UNUSABLE)
+
+    def samples(self, where: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
+        """Reflectance of the valid pixels (and only those in `where`), (pixel, band), row by row; finite."""
+        chosen = self.valid if where is None else self.valid & where
+        return np.ascontiguousarray(self.reflectance[:, chosen].T)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Bands of one acquisition on one grid; made by `open_scene`, read by windows.
+
+    A scene holds no pixels, only where they come from. `identity` says which scenes share an error: the
+    datatake of the product or the user's own name, never a path.
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> scene = scene_from_array(np.full((2, 3, 4), 0.1, np.float32), grid, ("B02", "B03"))
+    >>> block = scene.read(Window(0, 0, 2, 2))
+    >>> block.reflectance.shape, bool(block.valid.all())
+    ((2, 2, 2), True)
+    """
+
+    identity: str
+    bands: tuple[str, ...]
+    grid: Grid
+    groups: tuple[BandGroup, ...]
+    masks: tuple[Mask, ...] = ()
+    level: Level | None = None
+    platform: str | None = None
+    sensing_time: datetime | None = None
+    baseline: str | None = None
+    atmosphere: Atmosphere = Atmosphere()
+    angle_grids: AngleGrids | None = None
+    aot_layer: BandGroup | None = None
+    water_vapour_layer: BandGroup | None = None
+    area: tuple[bytes, ...] | None = None  # polygons (WKB) in the CRS of the grid; outside them is nodata
+    resampling: Resampling = "nearest"
+    cache: TileCache = field(default_factory=lambda: TileCache(CACHE_BYTES), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.bands or len(set(self.bands)) < len(self.bands):
+            raise SceneError(
+                f"scene {self.identity} has the bands {', '.join(self.bands) or 'none'}; every band needs "
+                "a name of its own, give them with bands="
+            )
+
+    def read(self, window: Window | None = None) -> Block:
+        """Reflectance and quality bits of a window of `grid` (all of it by default).
+
+        The numbers of a pixel do not depend on the window that it is read with.
+        """
+        window = self.grid.window if window is None else window
+        self._check(window)
+        reflectance = np.empty((len(self.bands), *window.shape), np.float32)
+        quality = np.zeros(window.shape, np.uint16)
+        for group in self.groups:
+            values, flags = group.read(self.grid, window, self.resampling, self.cache)
+            reflectance[[self.bands.index(band) for band in group.bands]] = values
+            quality |= flags
+        for mask in self.masks:
+            quality |= mask.flags(self.grid, window, self.cache)
+        return Block(window, self.bands, reflectance, self._completeness(window, reflectance, quality))
+
+    def _completeness(self, window: Window, reflectance: NDArray[np.float32], quality: Flags) -> Flags:
+        """Set the nodata and partial bits, and blank what lies outside the area of interest."""
+        if self.area is not None:
+            outside = ~inside_polygons(list(self.area), self.grid, window)
+            reflectance[:, outside] = np.nan
+        missing = ~np.isfinite(reflectance)
+        nothing = missing.all(axis=0)
+        some = missing.any(axis=0) & ~nothing
+        return quality | (nothing * np.uint16(Quality.NODATA)) | (some * np.uint16(Quality.PARTIAL))
+
+    def _check(self, window: Window) -> None:
+        if window.pixels == 0 or (window & self.grid.window) != window:
+            raise SceneError(
+                f"{window} does not lie inside scene {self.identity} of {self.grid.height} rows, "
+                f"{self.grid.width} columns"
+            )
+
+    def blocks(self, size: int = 1024) -> Iterator[Window]:
+        """Windows that cover the scene, cut along the tiles of its first file where `size` allows."""
+        source = self.groups[0].source
+        row, col = self.grid.offset_in(source.grid)
+        return self.grid.blocks(size, origin=(-row, -col))
+
+    def angles(self, window: Window | None = None) -> Angles | None:
+        """Sun and view angles per pixel, None where the product does not carry them."""
+        window = self.grid.window if window is None else window
+        self._check(window)
+        return None if self.angle_grids is None else self.angle_grids.on(self.grid, window)
+
+    def aot(self, window: Window | None = None) -> NDArray[np.float32] | None:
+        """Aerosol optical thickness per pixel: the product's layer, NaN where it has no value; or None."""
+        return self._layer(self.aot_layer, window)
+
+    def water_vapour(self, window: Window | None = None) -> NDArray[np.float32] | None:
+        """Water vapour column per pixel in cm: the product's layer, NaN where it has no value; or None."""
+        return self._layer(self.water_vapour_layer, window)
+
+    def _layer(self, layer: BandGroup | None, window: Window | None) -> NDArray[np.float32] | None:
+        window = self.grid.window if window is None else window
+        self._check(window)
+        if layer is None:
+            return None
+        values, _ = layer.read(self.grid, window, "nearest", self.cache)
+        plane: NDArray[np.float32] = values[0]
+        return plane
+
+    def facts(self) -> dict[str, Any]:
+        """What the scene is, in plain numbers and words: for people, and for the fingerprint of a run."""
+        return {
+            "identity": self.identity,
+            "level": self.level,
+            "platform": self.platform,
+            "baseline": self.baseline,
+            "sensing_time": None if self.sensing_time is None else self.sensing_time.isoformat(),
+            "bands": list(self.bands),
+            "grid": asdict(self.grid),
+            "resampling": self.resampling,
+            "atmosphere": asdict(self.atmosphere),
+            "area": None if self.area is None else [shape.hex() for shape in self.area],
+            "sources": [
+                {"file": group.source.name, "band": band, "calibration": asdict(calibration)}
+                for group in self.groups
+                for band, calibration in zip(group.bands, group.calibrations, strict=True)
+            ],
+        }
+
+    def crop(self, window: Window) -> Scene:
+        """The same scene on a window of its grid."""
+        return replace(self, grid=self.grid.crop(window))
+
+
+def scene_from_array(
+    reflectance: NDArray[np.floating[Any]],
+    grid: Grid,
+    bands: tuple[str, ...],
+    *,
+    quality: Flags | None = None,
+    identity: str = "array",
+) -> Scene:
+    """A scene whose pixels are in memory: reflectance (band, row, col), NaN where there is none.
+
+    `quality` adds bits of its own; the nodata and partial bits follow from the NaNs. Everything else that a
+    scene carries can be set with `dataclasses.replace`.
+
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=2, height=1)
+    >>> values = np.array([[[0.1, np.nan]], [[0.2, 0.3]]])
+    >>> scene_from_array(values, grid, ("B02", "B03")).read().quality.tolist()
+    [[0, 2]]
+    """
+    if reflectance.shape != (len(bands), *grid.shape):
+        raise SceneError(f"an array of shape {reflectance.shape} came; {(len(bands), *grid.shape)} is needed")
+    group = BandGroup(ArrayPlanes(reflectance, grid), bands, (Calibration(),) * len(bands))
+    masks = () if quality is None else (PlaneBits(ArrayPlanes(quality[None], grid)),)
+    return Scene(identity, bands, grid, (group,), masks)

@@ -1,0 +1,169 @@
+"""Vector files: features in the CRS of a grid, burnt onto its pixels with the class that a field names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.errors import ReadError, SceneError, require
+from uncover.raster.grid import Grid, Window, same_crs
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One geometry, already in the grid's CRS, with the values of the fields that were asked for."""
+
+    number: int
+    shape: Any  # shapely geometry
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Burned:
+    """Vector labels on a grid. `code` 0 is "no label"; `names` says what the others stand for.
+
+    `feature` numbers the geometries from 1 on, 0 where there is none: what belongs to one polygon can be kept
+    together when samples are split.
+
+    >>> burned = Burned(np.array([[0, 2]]), np.array([[0, 7]]), {1: "forest", 2: "water"})
+    >>> burned.labels().tolist()
+    [['', 'water']]
+    """
+
+    code: NDArray[np.int32]  # (row, col)
+    feature: NDArray[np.int32]  # (row, col)
+    names: dict[int, str]
+
+    def labels(self) -> NDArray[np.str_]:
+        """Class names per pixel, empty where there is no label."""
+        table = np.array([self.names.get(code, "") for code in range(max(self.names, default=0) + 1)])
+        return table[self.code]
+
+
+def read_features(path: str | Path, crs: str | None, fields: tuple[str, ...] = ()) -> list[Feature]:
+    """All geometries of a vector file, in `crs`, with those fields."""
+    meta, wkb, columns = _read(path, fields)
+    import shapely
+
+    if wkb is None or len(wkb) == 0:
+        raise SceneError(f"{path} holds no geometry; a layer with polygons or points is needed")
+    shapes = shapely.from_wkb(wkb)
+    present = [i for i, shape in enumerate(shapes) if shape is not None and not shape.is_empty]
+    own = meta["crs"]
+    if own and crs and not same_crs(own, crs):
+        shapes = _reproject(shapes, own, crs)
+    return [Feature(i + 1, shapes[i], tuple(column[i] for column in columns)) for i in present]
+
+
+def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any]]:
+    require("pyogrio", "shapely", "rasterio")
+    import pyogrio
+    from pyogrio.errors import DataSourceError
+
+    if not str(path).startswith("/vsi") and not Path(path).exists():
+        raise SceneError(f"{path} does not exist; check the path")
+    try:
+        layer = _only_layer(path)
+        available = list(pyogrio.read_info(path, layer=layer)["fields"])
+        for field in fields:
+            if field not in available:
+                raise SceneError(
+                    f"{path} has no field {field!r}; its fields are {', '.join(available) or 'none'}"
+                )
+        meta, _, wkb, data = pyogrio.raw.read(path, layer=layer, columns=list(fields), force_2d=True)
+    except DataSourceError as error:
+        raise ReadError(f"{path} cannot be read as a vector file: {error}") from error
+    order = list(meta["fields"])
+    return meta, wkb, [data[order.index(field)] for field in fields]
+
+
+def _only_layer(path: str | Path) -> str:
+    """The layer that has geometries; tables without, such as the styles of QGIS, do not count."""
+    import pyogrio
+
+    layers = [str(name) for name, kind in pyogrio.list_layers(path) if kind is not None]
+    if len(layers) != 1:
+        raise SceneError(
+            f"{path} has {len(layers)} layers with geometries ({', '.join(layers)}); one is needed, "
+            "save it to a file of its own"
+        )
+    return layers[0]
+
+
+def _reproject(shapes: Any, source: str, target: str) -> Any:
+    import shapely
+    from rasterio.warp import transform
+
+    def move(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.column_stack(transform(source, target, points[:, 0], points[:, 1]))
+
+    return shapely.transform(shapes, move)
+
+
+def burn_vector(
+    path: str | Path,
+    grid: Grid,
+    field: str,
+    window: Window | None = None,
+    *,
+    all_touched: bool = False,
+) -> Burned:
+    """Labels of a vector file on a grid: polygons by pixel centre (or every pixel touched), points by pixel.
+
+    Integer fields give their own codes, which must be positive. Text is numbered from 1 in sorted order.
+    Where features overlap, the later one counts. Features without a value in `field` are an error.
+
+    >>> burn_vector("nowhere.gpkg", Grid("EPSG:32630", (10, 0, 0, 0, -10, 0), 2, 2), field="class")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.gpkg does not exist; check the path
+    """
+    features = read_features(path, grid.crs, (field,))
+    codes, names = _codes([feature.values[0] for feature in features], path, field)
+    window = grid.window if window is None else window
+    burnt = _burn(features, grid.crop(window), all_touched)
+    if window == grid.window and not burnt.any():
+        raise SceneError(
+            f"no feature of {path} covers a pixel of the scene, whose bounds are {grid.bounds} ({grid.crs}); "
+            "check that they overlap"
+        )
+    table = np.zeros(max(feature.number for feature in features) + 1, np.int32)
+    table[[feature.number for feature in features]] = codes
+    return Burned(table[burnt], burnt, names)
+
+
+def _codes(values: Iterable[Any], path: str | Path, field: str) -> tuple[list[int], dict[int, str]]:
+    listed = list(values)
+    if any(value is None or value != value for value in listed):
+        raise SceneError(f"{path}: some features have no value in field {field!r}; fill it in or remove them")
+    if all(
+        isinstance(value, int | np.integer | float | np.floating) and value == int(value) for value in listed
+    ):
+        codes = [int(value) for value in listed]
+        if min(codes) < 1:
+            raise SceneError(
+                f"{path}: field {field!r} holds {min(codes)}; class codes start at 1, 0 means no label"
+            )
+        return codes, {code: str(code) for code in sorted(set(codes))}
+    names = {name: code for code, name in enumerate(sorted({str(value) for value in listed}), start=1)}
+    return [names[str(value)] for value in listed], {code: name for name, code in names.items()}
+
+
+def _burn(features: list[Feature], grid: Grid, all_touched: bool) -> NDArray[np.int32]:
+    from affine import Affine
+    from rasterio.features import rasterize
+
+    burnt: NDArray[np.int32] = rasterize(
+        [(feature.shape, feature.number) for feature in features],
+        out_shape=grid.shape,
+        transform=Affine(*grid.transform),
+        fill=0,
+        all_touched=all_touched,
+        dtype="int32",
+    )
+    return burnt
