@@ -67,7 +67,7 @@ def test_fit_refuses(cls, what):
 BAD_PARAMETERS = {
     "unknown prior": (
         {"prior": "strong"},
-        "prior must be \"weak\", a NIW, or one NIW for each class; got 'strong'",
+        "prior must be \"weak\" or a NIW, or one NIW for each class; got 'strong'",
     ),
     "no prior": ({"prior": None}, "prior must be .* got None"),
     "prior for other features": (
@@ -182,7 +182,7 @@ def test_the_number_of_realisations_stays(kind):
 def test_the_number_of_pooled_realisations_may_vary():
     clf = BayesianQDA().fit(X3, y).partial_fit(X3[:, :2], y)
     assert clf.measurement_.number == 0
-    assert "a varying number of realisations" in clf.describe()
+    assert "A varying number of realisations" in clf.describe()
 
 
 def test_draws_need_all_samples_at_once():

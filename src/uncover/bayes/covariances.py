@@ -106,6 +106,12 @@ class Covariances:
         diagonal = np.diagonal(_base(self))
         return diagonal[None] if self.factor is None else self.factor[:, None] * diagonal
 
+    def plus(self, covariance: Array) -> Self:
+        """Covariances of the sum with an independent error that has one covariance for all samples."""
+        if self.own is None and self.factor is None:
+            return type(self)(_base(self) + covariance, None, None)
+        return type(self)(None, None, self.matrices() + covariance)
+
     def of_each(self, n_samples: int) -> Array:
         """One matrix for every sample: (sample, feature, feature)."""
         matrices = self.matrices()

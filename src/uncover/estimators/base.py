@@ -21,10 +21,9 @@ from uncover.estimators.sources import SourcesMixin
 class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of the Bayesian generative classifiers.
 
-    A subclass says what its class model is by three methods: ``_weak_prior(moments, variance)``, the default
-    prior; ``_update(prior, moments)``, the posterior: an object with ``predictive()`` and
-    ``draw(n, rng)``; and ``_update_through_noise(prior, points, noise, membership)``, the same for
-    samples of known noise.
+    A subclass says what its class model is by two methods: ``_weak_prior(moments, variance)``, the default
+    prior, and ``_update(prior, moments)``, the posterior: a :class:`~uncover.NIW` or a subclass of it. If it
+    can learn through known noise, ``_update_through_noise(prior, points, noise, membership)`` says how.
     """
 
     def __init__(
@@ -56,9 +55,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _update(self, prior, moments):
         """Return the posterior: the prior updated with the moments of the classes."""
 
-    @abstractmethod
     def _update_through_noise(self, prior, points, noise, membership):
         """Return the posterior of true values, from points whose noise is known."""
+        raise ValueError(f"{type(self).__name__} cannot learn through known noise; fit it without X_cov.")
 
     def _check_noise(self, noise):
         """Refuse known noise that the class model cannot take."""
@@ -115,6 +114,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         kind = self._kind()
         check_choice("missing", self.missing, ("error", "marginalise"))
         self.systematic_ = inputs.systematic
+        self.known_noise_ = None if inputs.noise is None else inputs.noise.matrices().mean(0)
         if inputs.noise is not None:
             self._check_noise(inputs.noise)
             warn_of_units(inputs.noise, inputs.X.std(0), self._feature_names())
@@ -162,7 +162,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         if not first:
             self._check_same_realisations(kind, new)
             new = self.statistics_ + new
-        self.classes_, self.statistics_, self.systematic_ = known, new, None
+        self.classes_, self.statistics_ = known, new
+        self.systematic_ = self.known_noise_ = None
         if isinstance(self.prior, str) and _constant_features(Spread.of(new.classes)).all():
             warnings.warn(
                 "every feature has been constant so far: nothing can be predicted until samples that "

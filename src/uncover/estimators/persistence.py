@@ -20,7 +20,7 @@ FORMAT = "uncover-model"
 FORMAT_VERSION = 1
 _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
 _DISTRIBUTIONS = {cls.__name__: cls for cls in (NIW, DiagonalNIW, DeconvolvedNIW, DeconvolvedDiagonal)}
-_OPTIONAL = ("systematic_", "label_confusion_")
+_OPTIONAL = ("systematic_", "known_noise_", "label_confusion_")
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
 
@@ -33,6 +33,10 @@ def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None
     """Write a fitted model. The file appears under its name only when it is complete."""
     from uncover import __version__
 
+    if _ESTIMATORS.get(type(model).__name__) is not type(model):
+        raise TypeError(
+            f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
+        )
     arrays: dict[str, np.ndarray] = {}
     document = {
         "format": FORMAT,
@@ -100,7 +104,7 @@ def _unpack(document, arrays):
         moments, arrays["within_scatter"], float(document["within_dof"]), int(document["realisations"])
     )
     model.class_prior_ = arrays["class_prior"]
-    model.systematic_ = arrays.get("systematic_")
+    model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
     if "label_confusion_" in arrays:
         model.label_confusion_ = arrays["label_confusion_"]
     model.class_count_ = moments.count.reshape(-1, len(model.classes_))[0]

@@ -1,7 +1,7 @@
 """All layers of a map from one pass over the realisations of its pixels, none of which is kept."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import softmax
@@ -13,6 +13,7 @@ from uncover.bayes.second_order import LogDensityVariance, model_information, sq
 from uncover.bayes.streams import stream
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader, Sight
+from uncover.estimators.realisations import View
 
 
 @dataclass(frozen=True)
@@ -100,28 +101,55 @@ class Summariser:
             Number of the first pixel, from which the draws of true values are seeded.
         """
         total = _Running()
-        for sight in self._sights(realise, n_realisations, noise, systematic):
+        inputs = self._inputs(realise, n_realisations, noise, systematic)
+        for sight in self._sights(realise, n_realisations, inputs):
             total.add(*self._read(sight, first_pixel))
-        return total.summary()
+        summary = total.summary()
+        if self._between_scenes and n_realisations > 1:
+            return replace(summary, **self._worlds_of_other_scene(realise, n_realisations, summary))
+        return summary
 
-    def _sights(self, realise, n_realisations, noise, systematic):
+    @property
+    def _between_scenes(self) -> bool:
+        """Whether the pixels' worlds are independent of the model's: all are then read in one view."""
+        return self.reader.kind.name == "shared" and not self.reader.pairing.paired
+
+    def _inputs(self, realise, n_realisations, noise, systematic) -> Inputs | None:
+        """The pixels for kinds that need all realisations at once; None where one is read at a time."""
+        if n_realisations == 1:
+            return Inputs(realise(0), noise, systematic)
+        if self.reader.kind.by_realisation and not self._between_scenes:
+            return None
+        return Inputs(_collect(realise, n_realisations), noise, systematic)
+
+    def _sights(self, realise, n_realisations, inputs):
         """Sights of the pixels, one by one."""
-        kind = self.reader.kind
         used = ~self.model.ignored_features_
-        if n_realisations == 1 or not kind.by_realisation:
-            X = realise(0) if n_realisations == 1 else _collect(realise, n_realisations)
-            for view in self.reader.views(Inputs(X, noise, systematic)):
-                yield self.reader.sight(view, used)
+        if inputs is not None:
+            systematic = self.reader.systematic(inputs)
+            for view in self.reader.views(inputs):
+                yield self.reader.sight(view, used, systematic)
             return
-        for realisation, world in kind.pairs(n_realisations, self.reader.pairing):
-            for view in self.reader.views(Inputs(realise(realisation), None, systematic), world=world):
-                yield self.reader.sight(view, used)
+        for realisation, world in self.reader.kind.pairs(n_realisations, self.reader.pairing):
+            yield self.reader.sight(View(realise(realisation), world), used)
+
+    def _worlds_of_other_scene(self, realise, n_realisations, summary) -> dict:
+        """The most probable class in pairs of worlds of the two scenes, and how often it is another."""
+        used = ~self.model.ignored_features_
+        known = self.model._known_classes()
+        worlds = []
+        for realisation, world in self.reader.kind.pairs(n_realisations, self.reader.pairing):
+            sight = self.reader.sight(View(realise(realisation), world), used)
+            worlds.append(known[sight.log_joint().argmax(axis=1)])
+        classes = np.stack(worlds)
+        best = summary.probability.argmax(axis=1)
+        return {"world_classes": classes, "disagreement": (classes != best).mean(axis=0)}
 
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
         known = softmax(sight.log_joint(), axis=1)
         measurement = np.zeros(len(known))
-        if sight.full_noise is not None:
+        if sight.noisy:
             measurement = self._measurement(sight, known, first_pixel)
         distance = squared_distances(sight.models.predictive, sight.points)
         variance = self._variance(sight).at(distance)
@@ -139,9 +167,7 @@ class Summariser:
 
     def _measurement(self, sight: Sight, P: np.ndarray, first_pixel: int) -> np.ndarray:
         """Information that the true value would give, from draws of it."""
-        assert sight.models.truth is not None
-        assert sight.full_noise is not None
-        truth, noise = sight.models.truth.predictive(), sight.full_noise
+        truth = sight.truth.predictive()
         rng = stream(self.model.random_state, "true values of pixels", first_pixel, sight.world)
         n = self.n_true_values
         cumulated = P.cumsum(axis=1)
@@ -150,8 +176,9 @@ class Summariser:
         chi = np.empty((len(P), n, sight.points.shape[1]))
         for k in range(P.shape[1]):
             mine = chosen == k
-            drawn = sample_true_value(truth[k], sight.points, noise, n, rng)
-            chi[mine] = drawn[mine]
+            noise = sight.full_noise(k)
+            assert noise is not None
+            chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
         at_truth = sight.log_prior + truth.log_prob(chi)
         information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
         return information

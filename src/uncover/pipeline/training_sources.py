@@ -15,6 +15,7 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.pipeline.areas import Area
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import SampleTable, is_table, read_table
 from uncover.raster.cube import Cube, CubeBlock, open_cube
@@ -49,6 +50,8 @@ class FitOptions:
         As in `BayesianQDA`.
     seed
         Decides the draw.
+    realise
+        Make realisations of the scenes at drawn optical depths; None: one measurement of each pixel.
 
     >>> FitOptions(draw=Draw(fraction=0.1)).realisations
     'pooled'
@@ -63,6 +66,7 @@ class FitOptions:
     class_prior: float = 1.0
     realisations: str = "pooled"
     seed: int = 0
+    realise: RealiseOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,8 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
             cube = open_cube(name)
             return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
     scene = open_scene(name, options.scene)
-    return Pixels.of(scene, scene.identity, _labels(name, options), options)
+    raster = scene if options.realise is None else realise_scene(scene, options.realise)
+    return Pixels.of(raster, scene.identity, _labels(name, options), options)
 
 
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:

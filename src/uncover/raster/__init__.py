@@ -13,9 +13,12 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
+from uncover.raster.realised import RealisedScene
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
 from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
+from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, UncertaintyWarning, open_uncertainty
+from uncover.raster.uncertainty_layers import UncertaintyBlock
 from uncover.raster.vectors import Burned, burn_vector
 
 __all__ = [
@@ -35,11 +38,16 @@ __all__ = [
     "OffsetWarning",
     "Quality",
     "ReadError",
+    "RealisedScene",
     "SampleBlock",
     "Samples",
     "Scene",
     "SceneError",
     "SceneOptions",
+    "Uncertainty",
+    "UncertaintyBlock",
+    "UncertaintyOptions",
+    "UncertaintyWarning",
     "Window",
     "align_raster",
     "burn_vector",
@@ -47,6 +55,7 @@ __all__ = [
     "open_cube",
     "open_samples",
     "open_scene",
+    "open_uncertainty",
     "scene_from_array",
     "split_band",
     "window_of",
