@@ -348,7 +348,8 @@ class NIW:
         ((500, 2), (500, 2, 2), 5.0)
         """
         drawn = self.draw(n, rng)
-        return drawn.mean, drawn.covariance
+        shape = (*drawn.mean.shape, self.n_features)
+        return drawn.mean, np.broadcast_to(drawn.covariance, shape)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def _wrapped(line, width=100):
 def _title(model):
     features = f"{model.n_features_in_} features"
     if hasattr(model, "feature_names_in_"):
-        features += ": " + _listed(model.feature_names_in_)
+        features += ": " + _listed([_printable(name) for name in model.feature_names_in_])
     lines = [
         f"{type(model).__name__}: {len(model.classes_)} classes, {features}",
         f"Probability model: {_class_model(model)}",
@@ -101,7 +101,7 @@ def _model_posterior(model):
     posterior = model.posterior_
     dof = np.broadcast_to(posterior.dof, posterior.batch_shape).reshape(-1, len(model.classes_))[0]
     freedom = dof - posterior.n_features + 1
-    names = [str(name) for name in model.classes_]
+    names = [_printable(name) for name in model.classes_]
     width = max(len(name) for name in [*names, "class"])
     rows = [
         f"   {'class':<{width}}  {'count N':>12}  {'dof of t':>12}  mean ± standard deviation of features"
@@ -116,7 +116,8 @@ def _model_posterior(model):
 
 def _class_posterior(model):
     share = model.class_posterior_ / model.class_posterior_.sum()
-    shares = [f"{name} {100 * s:.4g}\u00a0%" for name, s in zip(model.classes_, share, strict=True)]
+    names = [_printable(name) for name in model.classes_]
+    shares = [f"{name} {100 * s:.4g}\u00a0%" for name, s in zip(names, share, strict=True)]
     return (
         "Proportions after fitting, Dirichlet with N_k + α_k: "
         + _listed(shares)
@@ -128,6 +129,12 @@ def _class_posterior(model):
 def _listed(items, most=12):
     items = [str(item) for item in items]
     return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "")
+
+
+def _printable(name):
+    """Return a name as it is, or in quotes where it is blank or would break the line."""
+    text = str(name)
+    return text if text.isprintable() and text.strip() else repr(text)
 
 
 def _range(values):

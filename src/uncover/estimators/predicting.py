@@ -123,6 +123,10 @@ class PredictionMixin:
             ``"draws"`` and ``"repeats"`` it follows from the noise; for one value without covariance it is 0,
             and the noise is in overlap.
         """
+        if min(n_draws, n_true_values) < 1:
+            raise ValueError(
+                f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
+            )
         inputs, reader = self._open(X, X_cov, paired, "exact")
         self._warn_of_empty_samples(inputs.X)
         models: dict = {}

@@ -182,7 +182,9 @@ class Shared:
         """Statistics of labelled samples, for each world."""
         worlds = np.moveaxis(X if X.ndim == 3 else X[:, None, :], 1, 0)
         p = X.shape[-1]
-        return Statistics(membership.moments(worlds), np.zeros((p, p)), 0.0, len(worlds))
+        with np.errstate(over="ignore", invalid="ignore"):  # checked when the fit is concluded
+            moments = membership.moments(worlds)
+        return Statistics(moments, np.zeros((p, p)), 0.0, len(worlds))
 
     def measured(self, inputs):
         """Points with known noise to learn through: none, an error that is shared is in no spread."""
@@ -229,6 +231,7 @@ class _Nested:
         return Statistics(self.classes, self.within_by_class.sum(0), self.within_dof, self.realisations)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # checked when the fit is concluded
 def _nested(X, membership):
     """Moments of the samples' means for each class, and the scatter within the samples, in blocks."""
     n, p = len(X), X.shape[-1]
