@@ -43,6 +43,10 @@ NAMES = ("B2", "B3", "B4", "B8", "B12")
 class TestAmazon:
     """A real file that still has the offset of baseline 04.00 in it."""
 
+    def test_scaling_what_is_reflectance_already_is_noticed(self):
+        with pytest.warns(OffsetWarning, match="leave out scale"):
+            open_scene(shared("sen2_amazon") / "sen2.tif", SceneOptions(scale=1e-4, offset=-0.1))
+
     def test_without_the_offset_a_warning_names_it(self):
         with pytest.warns(OffsetWarning, match=r"BOA_ADD_OFFSET.*-1000.*offset=-0\.1"):
             scene = open_scene(shared("sen2_amazon") / "sen2.tif")
