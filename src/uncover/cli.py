@@ -117,6 +117,7 @@ realise_options = _stacked(
         help="What becomes of negative draws.",
     ),
     click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, 0 to 3."),
+    click.option("--dem", metavar="FILE", help="Heights in metres, any raster, in place of --altitude."),
     click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
     click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
 )
@@ -133,6 +134,7 @@ def _realise_options(given: dict[str, Any]) -> Any:
         impossible=given["impossible"],
         seed=given["seed"],
         altitude=given["altitude"],
+        dem=given["dem"],
         water_vapour=given["water_vapour"],
         ozone=given["ozone"],
     )

@@ -105,15 +105,65 @@ def test_an_l2a_product_comes_back_at_its_own_optical_depth(tmp_path):
     ],
 )
 def test_bad_input_is_one_clear_line(run, tmp_path, l1c, more, complaint):
-    made = run("realise", l1c[0].path, *more, "--out", "cube.zarr")
+    assert complaint in _complaint(run("realise", l1c[0].path, *more, "--out", "cube.zarr"))
+    assert not list(tmp_path.glob("cube.zarr*"))
+
+
+def _complaint(made):
+    """The one line that a refused command prints, beside the warning that the sample has no cloud mask."""
     assert made.exit_code == 1, made.output
     lines = [line for line in made.stderr.splitlines() if not line.startswith("Warning: ")]
     assert len(lines) == 1, lines
-    assert complaint in lines[0]
-    assert not list(tmp_path.glob("cube.zarr*"))
+    return lines[0]
 
 
 def test_a_raster_without_angles_is_refused(refused, l1c):
     stack = ("--bands", "B02,B03", "--scale", "0.0001")
     message = refused("realise", l1c[1][0], *stack, "--aod", "0.1", "--out", "cube.zarr")
     assert "does not say whether it is L1C" in message
+
+
+def test_nodes_of_a_quadrature_are_not_fitted(run, l1c):
+    tree, maps, _ = l1c
+    nodes = ("--aod", "0.12", "--draws", "5", "--draw-method", "quadrature")
+    labels = ("--labels", maps[0], "--scheme", "ukceh-lulucf")
+    made = run("fit", tree.path, *labels, *nodes, "--out", "m.uncover")
+    assert "unequal weights" in _complaint(made)
+
+
+def _write_dem(path, grid, metres):
+    import rasterio
+
+    with rasterio.open(
+        path, "w", driver="GTiff", width=grid.width, height=grid.height, count=1, dtype="float32",
+        crs=grid.crs, transform=rasterio.Affine(*grid.transform), nodata=-9999.0,
+    ) as out:  # fmt: skip
+        out.write(metres.astype("float32"), 1)
+
+
+def test_heights_come_from_an_elevation_model(l1c, tmp_path):
+    scene = open_scene(l1c[0].path)
+    flat = np.full(scene.grid.shape, 800.0)
+    _write_dem(tmp_path / "flat.tif", scene.grid, flat)
+    by_dem = realise_scene(scene, RealiseOptions(aod=0.12, draws=3, dem=str(tmp_path / "flat.tif")))
+    by_number = realise_scene(scene, RealiseOptions(aod=0.12, draws=3, altitude=0.8))
+    np.testing.assert_array_equal(by_dem.read().values, by_number.read().values)
+    sea = realise_scene(scene, RealiseOptions(aod=0.12, draws=3)).read().values
+    assert np.abs(sea - by_dem.read().values).max() > 1e-3
+
+
+def test_heights_do_not_depend_on_the_window(l1c, tmp_path):
+    scene = open_scene(l1c[0].path)
+    rows, cols = np.indices(scene.grid.shape)
+    _write_dem(tmp_path / "slope.tif", scene.grid, 3.0 * rows + cols)
+    realised = realise_scene(scene, RealiseOptions(aod=0.12, draws=2, dem=str(tmp_path / "slope.tif")))
+    whole = realised.read().values
+    part = Window(40, 30, 70, 60)
+    np.testing.assert_array_equal(realised.read(part).values, whole[:, :, *part.slices])
+
+
+def test_an_elevation_model_without_heights_is_one_clear_line(run, l1c, tmp_path):
+    scene, dem = open_scene(l1c[0].path), tmp_path / "empty.tif"
+    _write_dem(dem, scene.grid, np.full(scene.grid.shape, -9999.0))
+    made = run("realise", l1c[0].path, "--aod", "0.1", "--dem", dem, "--out", "c.zarr")
+    assert "has no height at rows" in _complaint(made)

@@ -128,6 +128,7 @@ class PredictionMixin:
                 f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
             )
         inputs, reader = self._open(X, X_cov, paired, "exact")
+        self._warn_of_empty_samples(inputs.X)
         models: dict = {}
         parts = np.empty((4, len(inputs.X)))
         for rows, sights in reader.blocks(

@@ -32,8 +32,9 @@ class RealiseOptions:
         that follows from how it was retrieved, where they are None.
     draws, method, impossible, seed
         How many worlds, and how they are drawn; see `uncover.measurement.Quantity`.
-    altitude, water_vapour, ozone
-        Of the scene: km, cm and Dobson units; the columns are the product's where they are None.
+    altitude, dem, water_vapour, ozone
+        Of the scene: km (or a raster of heights in metres), cm and Dobson units; the columns are the
+        product's where they are None.
 
     >>> RealiseOptions(aod=0.12).draws
     25
@@ -46,6 +47,7 @@ class RealiseOptions:
     impossible: Impossible = "truncate"
     seed: int = 0
     altitude: float = 0.0
+    dem: str | None = None
     water_vapour: float | None = None
     ozone: float | None = None
 
@@ -93,6 +95,7 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
         water_vapour=_first(options.water_vapour, known.water_vapour, WATER_VAPOUR),
         ozone=_first(options.ozone, known.ozone, OZONE),
         altitude=options.altitude,
+        dem=options.dem,
     )
 
 

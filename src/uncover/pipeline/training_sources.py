@@ -23,6 +23,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block
 from uncover.raster.tiles import TileCache
@@ -135,10 +136,22 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
             return SampleCubeRows.of(open_samples(name), options)
         if kind == "cube":
             cube = open_cube(name)
+            _check_weights(name, cube.coordinates.get("weight"))
             return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
+    if isinstance(raster, RealisedScene):
+        _check_weights(name, raster.draws.weights)
     return Pixels.of(raster, scene.identity, _labels(name, options), options)
+
+
+def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:
+    """A model counts its worlds equally: nodes of a quadrature are not for fitting."""
+    if weights is not None and np.ptp(weights) > 1e-9 * np.max(weights):
+        raise ValueError(
+            f"the realisations of {name} have unequal weights, and fitting counts them equally; "
+            "draw them with --draw-method mc or quantile"
+        )
 
 
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
+from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -52,7 +53,8 @@ class RealisedScene:
     aod: float  # the estimate that the draws are of
     water_vapour: float
     ozone: float
-    altitude: float = 0.0
+    altitude: float = 0.0  # km, where there is no elevation model
+    dem: str | None = None  # raster of heights in metres; each cell takes its mean
 
     def __post_init__(self) -> None:
         if self.scene.level is None:
@@ -96,7 +98,7 @@ class RealisedScene:
                 "aod_estimate": self.aod,
                 "water_vapour_cm": self.water_vapour,
                 "ozone_du": self.ozone,
-                "altitude_km": self.altitude,
+                "altitude_km": "elevation model" if self.dem else self.altitude,
                 "level": self.scene.level,
             },
         )
@@ -143,8 +145,22 @@ class RealisedScene:
             angles.sun_zenith.item(),
             angles.view_zenith.item(),
             angles.relative_azimuth.item(),
-            self.altitude,
+            self.altitude if self.dem is None else self._height(cell),
         )
+
+    def _height(self, cell: Window) -> float:
+        """Mean height of a cell in km, below the sea 0: of the whole cell of the product, however cut."""
+        product = self.scene.groups[0].source.grid
+        row, col = cell.row + self._offset[0], cell.col + self._offset[1]
+        whole = Window(row - row % CELL, col - col % CELL, CELL, CELL) & product.window
+        found = align_raster(str(self.dem), product, whole)
+        if not found.valid.any():
+            raise SceneError(
+                f"{self.dem} has no height at rows {whole.row}-{whole.row + whole.height}, columns "
+                f"{whole.col}-{whole.col + whole.width} of scene {self.identity}; "
+                "give a raster in metres that covers it"
+            )
+        return max(float(found.values[found.valid].mean(dtype=np.float64)) / 1000.0, 0.0)
 
     def _depths(self, window: Window) -> NDArray[np.float64] | None:
         """The AOT band of an L2A product, the estimate where it has no value."""
