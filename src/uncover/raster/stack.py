@@ -48,6 +48,8 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
     )
     if options.offset is None and all(c.offset == 0 for group in groups for c in group.calibrations):
         warn_of_offset(scene)
+    if options.scale is not None:
+        warn_of_scale(scene)
     return scene
 
 
@@ -121,17 +123,9 @@ def warn_of_offset(scene: Scene) -> None:
     """Warn where the numbers look as if the product's offset had been left in, or taken off twice.
 
     Left in: the darkest pixels of most bands sit near +0.1, and none is darker (water, shadow and, in some
-    band or other, vegetation are). Taken off twice: half of all pixels are negative in many bands. Also
-    where reflectances hardly differ, as they do when what was reflectance already is scaled again.
+    band or other, vegetation are). Taken off twice: half of all pixels are negative in many bands.
     """
-    dark, typical, bright = _probe(scene)
-    if dark.size and 0 < float((bright - dark).max()) < LEAST_RANGE:
-        warnings.warn(
-            f"scene {scene.identity}: in no band do reflectances differ by more than "
-            f"{float((bright - dark).max()):.2g}; if the numbers are reflectance already, leave out scale",
-            OffsetWarning,
-            stacklevel=3,
-        )
+    dark, typical, _ = _probe(scene)
     if dark.size < 4:
         return
     unit = 10_000.0 if np.median(typical) > 2 else 1.0
@@ -145,6 +139,18 @@ def warn_of_offset(scene: Scene) -> None:
     elif below.mean() >= 0.3:
         seen = f"half of all pixels are negative in {int(below.sum())} of {dark.size} bands"
         _warn(scene, seen, "had been taken off twice", 0.0)
+
+
+def warn_of_scale(scene: Scene) -> None:
+    """Warn where reflectances hardly differ, as they do when what was reflectance already is scaled again."""
+    dark, _, bright = _probe(scene)
+    if dark.size and 0 < float((bright - dark).max()) < LEAST_RANGE:
+        warnings.warn(
+            f"scene {scene.identity}: in no band do reflectances differ by more than "
+            f"{float((bright - dark).max()):.2g}; if the numbers are reflectance already, leave out scale",
+            OffsetWarning,
+            stacklevel=3,
+        )
 
 
 def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
