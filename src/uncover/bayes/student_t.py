@@ -175,7 +175,7 @@ class IndependentT:
         """Log density of each point under each member of the batch: shape (..., *batch)."""
         dof = self.dof
         constant = log_gamma_ratio(0.5 * dof, 0.5) - 0.5 * np.log(np.pi * dof) - np.log(self.scale)
-        tail = 0.5 * (dof + 1) * np.log1p(self._squared_deviations(points) / dof)
+        tail = 0.5 * (dof + 1) * np.log1p(self.squared_deviations(points) / dof)
         return constant.sum(-1) - tail.sum(-1)
 
     def typicality(self, points: ArrayLike) -> Array:
@@ -184,7 +184,7 @@ class IndependentT:
         Under this distribution the two-sided p-values u_j of the features are independent and uniform, so
         −2 Σ log u_j ~ χ²(2p) exactly.
         """
-        q = self._squared_deviations(points)
+        q = self.squared_deviations(points)
         u = betaincc(0.5, 0.5 * self.dof, q / (self.dof + q))
         with np.errstate(divide="ignore"):
             statistic = -2.0 * np.log(u).sum(-1)
@@ -195,7 +195,7 @@ class IndependentT:
         shape = (n, *self.batch_shape, self.location.shape[-1])
         return np.asarray(self.location + self.scale * rng.standard_t(self.dof, shape))
 
-    def _squared_deviations(self, points: ArrayLike) -> Array:
+    def squared_deviations(self, points: ArrayLike) -> Array:
         """((x_j − m_j) / s_j)²: shape (..., *batch, feature)."""
         x = np.asarray(points, np.float64)
         x = x.reshape(x.shape[:-1] + (1,) * len(self.batch_shape) + x.shape[-1:])

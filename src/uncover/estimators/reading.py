@@ -112,18 +112,21 @@ class Reader:
 
     def blocks(self, inputs: Inputs, extra: int = 1) -> Iterator[tuple[np.ndarray, list[Sight]]]:
         """Index of the samples and their sights, block by block; ``extra`` numbers more for each sample."""
-        n_views = len(self._views(_rows_of(inputs, slice(0, 1))))
+        n_views = len(self.views(_rows_of(inputs, slice(0, 1))))
         per_row = n_views * extra * (len(self.model.classes_) + self.model.n_features_in_)
         size = max(1, _BLOCK_NUMBERS // per_row)
         for rows, used in self._patterns(inputs.X):
             for start in range(0, len(rows), size):
                 block = rows[start : start + size]
-                views = self._views(_rows_of(inputs, block))
-                yield block, [self._sight(view, used) for view in views]
+                views = self.views(_rows_of(inputs, block))
+                yield block, [self.sight(view, used) for view in views]
 
-    def _views(self, inputs: Inputs) -> list[View]:
-        """Views of the samples, shifted by the worlds of a systematic error where there is one."""
-        views = self.kind.views(inputs, self.pairing)
+    def views(self, inputs: Inputs, world: int | None = None) -> list[View]:
+        """Views of the samples, shifted by the worlds of a systematic error where there is one.
+
+        With a world given, X is the realisation that belongs to it.
+        """
+        views = self.kind.views(inputs, self.pairing) if world is None else [View(inputs.X, world)]
         shifts = self._systematic_shifts(inputs)
         if shifts is None:
             return views
@@ -154,7 +157,8 @@ class Reader:
         for i, pattern in enumerate(patterns):
             yield np.flatnonzero(which.ravel() == i), used & ~pattern
 
-    def _sight(self, view: View, used: np.ndarray) -> Sight:
+    def sight(self, view: View, used: np.ndarray) -> Sight:
+        """A view with the class models of the features in use."""
         points = view.points if used.all() else view.points[:, used]
         noise = view.noise if view.noise is None or used.all() else view.noise.select_features(used)
         key = (view.world, view.repeats, noise is None, used.tobytes())

@@ -90,6 +90,7 @@ class Pooled(Independent):
 
     name = "pooled"
     same_number = False
+    by_realisation = True
 
     def collect(self, X, membership):
         """Statistics of labelled samples."""
@@ -108,12 +109,17 @@ class Pooled(Independent):
             return [View(X, noise=inputs.noise)]
         return [View(X[:, r]) for r in range(X.shape[1])]
 
+    def pairs(self, n_realisations, pairing):
+        """Realisations with the world that each belongs to: none."""
+        return [(r, None) for r in range(n_realisations)]
+
 
 class Repeats(Independent):
     """Independent measurements of one true value: the mean is observed, with count n_k."""
 
     name = "repeats"
     same_number = True
+    by_realisation = False
 
     def collect(self, X, membership):
         """Statistics of labelled samples."""
@@ -132,6 +138,7 @@ class Draws(Independent):
 
     name = "draws"
     same_number = False
+    by_realisation = False
 
     def collect(self, X, membership):
         """Statistics of labelled samples."""
@@ -158,6 +165,7 @@ class Shared:
 
     name = "shared"
     same_number = True
+    by_realisation = True
 
     def collect(self, X, membership):
         """Statistics of labelled samples, for each world."""
@@ -179,14 +187,18 @@ class Shared:
             points = X if X.ndim == 2 else X[:, 0]
             return [View(points, world, noise=inputs.noise) for world in range(R)]
         new = X.shape[1]
+        return [View(X[:, r], world) for r, world in self.pairs(new, pairing)]
+
+    def pairs(self, n_realisations, pairing):
+        """Realisations with the world that each belongs to."""
+        R, new = pairing.worlds, n_realisations
         if pairing.paired and R not in (1, new):
             raise ValueError(
                 f"X has {new} realisations and the model {R} worlds. Within the scene that trained the model "
                 f"they belong together one by one, so {R} are needed; for another scene pass paired=False."
             )
         worlds = np.arange(R) if pairing.paired else stream(pairing.seed, "pairing").permutation(R)
-        n_pairs = max(R, new)
-        return [View(X[:, r % new], int(worlds[r % R])) for r in range(n_pairs)]
+        return [(r % new, int(worlds[r % R])) for r in range(max(R, new))]
 
 
 KINDS = {kind.name: kind for kind in (Pooled(), Repeats(), Draws(), Shared())}

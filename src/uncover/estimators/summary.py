@@ -1,0 +1,200 @@
+"""All layers of a map from one pass over the realisations of its pixels, none of which is kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from uncover.bayes.budget import entropy, joint_table, split_by_draw
+from uncover.bayes.covariances import Covariances
+from uncover.bayes.noise import sample_true_value
+from uncover.bayes.second_order import LogDensityVariance, model_information, squared_distances
+from uncover.bayes.streams import stream
+from uncover.estimators.inputs import Inputs
+from uncover.estimators.reading import Reader, Sight
+
+
+@dataclass(frozen=True)
+class PixelSummary:
+    """What a map says of each pixel, in float64.
+
+    Attributes
+    ----------
+    probability : array of shape (pixel, class)
+    total, measurement, model, overlap : arrays of shape (pixel,)
+        The uncertainty budget in nats; the parts add up to the total.
+    margin : array of shape (pixel,)
+        Probability of the first class less that of the second.
+    typicality : array of shape (pixel,)
+        Largest p-value over the classes.
+    disagreement : array of shape (pixel,)
+        Share of worlds whose most probable class is not that of the average.
+    world_classes : array of int of shape (world, pixel)
+        Number of the most probable class in each world, for areas world by world.
+    """
+
+    probability: np.ndarray
+    total: np.ndarray
+    measurement: np.ndarray
+    model: np.ndarray
+    overlap: np.ndarray
+    margin: np.ndarray
+    typicality: np.ndarray
+    disagreement: np.ndarray
+    world_classes: np.ndarray
+
+
+class Summariser:
+    """Reads pixels with a fitted model, one realisation at a time.
+
+    The model part of the budget is the closed second-order one; with known noise the measurement part is from
+    drawn true values, otherwise it is what averaging over realisations adds.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    paired : bool
+        Whether the pixels are of the scene that trained the model.
+    n_true_values : int
+        Draws of the true value of a pixel whose noise is known.
+
+    Examples
+    --------
+    >>> from uncover import BayesianQDA
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> X = rng.normal(size=(60, 5, 2)) * 0.1 + rng.normal(size=(60, 1, 2)) + 3.0 * y[:, None, None]
+    >>> clf = BayesianQDA().fit(X, y)
+    >>> summary = Summariser(clf).summarise(lambda r: X[:, r], n_realisations=5)
+    >>> bool(np.allclose(summary.probability, clf.predict_proba(X)))
+    True
+    """
+
+    def __init__(self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 16) -> None:
+        self.model = model
+        self.reader = Reader(model, paired=paired, method=method)
+        self.n_true_values = n_true_values
+        self._variances: dict = {}
+
+    def summarise(
+        self,
+        realise: Callable[[int], np.ndarray],
+        *,
+        n_realisations: int = 1,
+        noise: Covariances | None = None,
+        systematic: np.ndarray | None = None,
+        first_pixel: int = 0,
+    ) -> PixelSummary:
+        """Summarise pixels.
+
+        Parameters
+        ----------
+        realise : function
+            Gives realisation r of the pixels: (pixel, feature), finite.
+        n_realisations : int
+        noise : Covariances, optional
+            Known noise of the pixels; only with one realisation.
+        systematic : array of shape (feature, feature), optional
+        first_pixel : int
+            Number of the first pixel, from which the draws of true values are seeded.
+        """
+        total = _Running()
+        for sight in self._sights(realise, n_realisations, noise, systematic):
+            total.add(*self._read(sight, first_pixel))
+        return total.summary()
+
+    def _sights(self, realise, n_realisations, noise, systematic):
+        """Sights of the pixels, one by one."""
+        kind = self.reader.kind
+        used = ~self.model.ignored_features_
+        if n_realisations == 1 or not kind.by_realisation:
+            X = realise(0) if n_realisations == 1 else _collect(realise, n_realisations)
+            for view in self.reader.views(Inputs(X, noise, systematic)):
+                yield self.reader.sight(view, used)
+            return
+        for realisation, world in kind.pairs(n_realisations, self.reader.pairing):
+            for view in self.reader.views(Inputs(realise(realisation), None, systematic), world=world):
+                yield self.reader.sight(view, used)
+
+    def _read(self, sight: Sight, first_pixel: int):
+        """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
+        known = softmax(sight.log_joint(), axis=1)
+        measurement = np.zeros(len(known))
+        if sight.full_noise is not None:
+            measurement = self._measurement(sight, known, first_pixel)
+        distance = squared_distances(sight.models.predictive, sight.points)
+        variance = self._variance(sight).at(distance)
+        model = model_information(known, variance, entropy(known) - measurement)
+        spread = self.model._spread_classes
+        return spread(known, 0.0), spread(sight.typicality(), 0.0), measurement, model
+
+    def _variance(self, sight: Sight) -> LogDensityVariance:
+        key = id(sight.models)
+        if key not in self._variances:
+            known = self.model._known_classes()
+            concentration = self.model.class_posterior_[known]
+            self._variances[key] = LogDensityVariance.of(sight.models.posterior, concentration)
+        return self._variances[key]
+
+    def _measurement(self, sight: Sight, P: np.ndarray, first_pixel: int) -> np.ndarray:
+        """Information that the true value would give, from draws of it."""
+        assert sight.models.truth is not None
+        assert sight.full_noise is not None
+        truth, noise = sight.models.truth.predictive(), sight.full_noise
+        rng = stream(self.model.random_state, "true values of pixels", first_pixel, sight.world)
+        n = self.n_true_values
+        cumulated = P.cumsum(axis=1)
+        level = rng.random((len(P), n)) * cumulated[:, -1:]
+        chosen = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), P.shape[1] - 1)
+        chi = np.empty((len(P), n, sight.points.shape[1]))
+        for k in range(P.shape[1]):
+            mine = chosen == k
+            drawn = sample_true_value(truth[k], sight.points, noise, n, rng)
+            chi[mine] = drawn[mine]
+        at_truth = sight.log_prior + truth.log_prob(chi)
+        information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
+        return information
+
+
+def _collect(realise, n):
+    """All realisations at once: (pixel, realisation, feature), for kinds that need their mean."""
+    return np.stack([realise(r) for r in range(n)], axis=1)
+
+
+class _Running:
+    """Sums over sights."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.probability = self.typicality = self.measurement = self.model = self.inner = np.zeros(())
+        self.world_classes: list = []
+
+    def add(self, probability, typicality, measurement, model) -> None:
+        self.n += 1
+        self.probability = self.probability + probability
+        self.typicality = self.typicality + typicality
+        self.measurement = self.measurement + measurement
+        self.model = self.model + model
+        self.inner = self.inner + entropy(probability)
+        self.world_classes.append(probability.argmax(axis=1))
+
+    def summary(self) -> PixelSummary:
+        P = self.probability / self.n
+        total = entropy(P)
+        between = np.maximum(total - self.inner / self.n, 0.0)
+        measurement = between + self.measurement / self.n
+        model = np.minimum(self.model / self.n, np.maximum(total - measurement, 0.0))
+        ranked = np.sort(P, axis=1)
+        best, worlds = P.argmax(axis=1), np.stack(self.world_classes)
+        return PixelSummary(
+            probability=P,
+            total=total,
+            measurement=measurement,
+            model=model,
+            overlap=np.maximum(total - measurement - model, 0.0),
+            margin=ranked[:, -1] - ranked[:, -2],
+            typicality=(self.typicality / self.n).max(axis=1),
+            disagreement=(worlds != best).mean(axis=0),
+            world_classes=worlds,
+        )
