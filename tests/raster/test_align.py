@@ -76,6 +76,16 @@ def test_positions_between_crs_are_right_to_a_thousandth_of_a_pixel(metres):
         assert np.abs(mine - true).max() < 1e-3
 
 
+def test_a_grid_that_the_other_crs_does_not_reach_everywhere(tmp_path):
+    world = Grid("EPSG:4326", (10.0, 0.0, -180.0, 0.0, -10.0, 90.0), 36, 18)
+    path, _ = label_raster(tmp_path / "a.tif", "EPSG:32630", (0, 9000000), 50000, side=20, nodata=None)
+    aligned = align_raster(path, world)
+    expected, inside = by_hand(world, world.window, path, 1)
+    assert 0 < inside.sum() < 20
+    np.testing.assert_array_equal(aligned.valid, inside)
+    np.testing.assert_array_equal(aligned.filled(0), expected)
+
+
 def test_the_same_grid_is_a_copy_and_a_coarser_one_repeats(tmp_path):
     path, values = label_raster(tmp_path / "a.tif", UTM.crs, (618320, 5778690), 10, side=160)
     np.testing.assert_array_equal(align_raster(path, UTM).values, values[0, :120, :150])

@@ -396,6 +396,51 @@ class TestBadInput:
         file.write_bytes(file.read_bytes()[:20000])
         self.check(tree.path, "not complete XML", kind=ReadError)
 
+    @pytest.mark.parametrize(
+        ("pattern", "garbage"),
+        [
+            (r"(<QUANTIFICATION_VALUE[^>]*>)10000", r"\1ten thousand"),
+            (r"(<PRODUCT_START_TIME>)[^<]*", r"\1yesterday"),
+            (r"(<SPECIAL_VALUE_INDEX>)0", r"\1none"),
+        ],
+    )
+    def test_garbled_metadata(self, own_product, pattern, garbage):
+        tree = own_product("L1C_03.01")
+        tree.edit(pattern, garbage)
+        self.check(tree.path, "MTD_MSIL1C.xml", "damaged", kind=ReadError)
+
+    @pytest.mark.parametrize(
+        ("text", "garbage"),
+        [("<VALUES>27.2006", "<VALUES>x"), ("<ULX>4", "<ULX>x4"), ('bandId="4"', 'bandId="44"')],
+    )
+    def test_garbled_tile_metadata(self, own_product, text, garbage):
+        tree = own_product("L1C_03.01")
+        file = next(tree.path.glob("GRANULE/*/MTD_TL.xml"))
+        content = file.read_text()
+        assert text in content
+        file.write_text(content.replace(text, garbage))
+        self.check(tree.path, "MTD_TL.xml", "damaged", kind=ReadError)
+
+    @pytest.mark.parametrize(
+        "text", ["<eop:Mask", "<a><MaskFeature><maskType>OPAQUE</maskType><Polygon/></MaskFeature></a>"]
+    )
+    def test_garbled_polygons(self, own_product, text):
+        tree = own_product("L1C_03.01")
+        tree.write_gml("MSK_CLOUDS_B00.gml")
+        file = next(tree.path.glob("GRANULE/*/QI_DATA/MSK_CLOUDS_B00.gml"))
+        file.write_text(text)
+        self.check(tree.path, "MSK_CLOUDS_B00.gml", "damaged", kind=ReadError)
+
+    def test_a_zip_whose_content_is_damaged(self, own_product):
+        archive = own_product("L1C_03.01").zipped()
+        content = bytearray(archive.read_bytes())
+        with zipfile.ZipFile(archive) as bundle:
+            entry = next(e for e in bundle.infolist() if e.filename.endswith("MTD_MSIL1C.xml"))
+        middle = entry.header_offset + entry.compress_size // 2
+        content[middle : middle + 200] = bytes(200)
+        archive.write_bytes(content)
+        self.check(archive, "MTD_MSIL1C.xml", "damaged", kind=ReadError)
+
     def test_missing_metadata(self, own_product):
         tree = own_product("L1C_03.01")
         next(tree.path.glob("GRANULE/*/MTD_TL.xml")).unlink()
@@ -416,7 +461,7 @@ class TestBadInput:
         tree.edit("Level-1C<", "Level-1B<")
         self.check(tree.path, "Level-1B", "Level-1C or Level-2A")
 
-    @pytest.mark.parametrize("bbox", [(10.0, 50.0, 10.1, 50.1), (-179.9, -10.0, -179.8, -9.9)])
+    @pytest.mark.parametrize("bbox", [(10, 50, 10.1, 50.1), (-179.9, -10, -179.8, -9.9), (-88, -5, -86, 5)])
     def test_an_area_elsewhere(self, made_products, bbox):
         self.check(made_products("L1C_03.01").path, "outside the scene", options=SceneOptions(bbox=bbox))
 
@@ -424,6 +469,19 @@ class TestBadInput:
         path = made_products("L1C_03.01").path
         self.check(path, "not in degrees", options=SceneOptions(bbox=(500000, 3000000, 500100, 3000100)))
         self.check(path, "is empty", options=SceneOptions(bbox=(93.1, 28.0, 93.0, 28.1)))
+
+
+def test_an_area_next_to_the_antimeridian(made_products):
+    from rasterio.warp import transform_bounds
+
+    scene = open_scene(made_products("L2A_05.09").path)
+    wanted = scene.grid.crop(Window(50, 60, 30, 40))
+    bbox = transform_bounds(scene.grid.crs, "EPSG:4326", *wanted.bounds)
+    left, bottom, right, top = open_scene(
+        made_products("L2A_05.09").path, SceneOptions(bbox=bbox)
+    ).grid.bounds
+    assert left <= wanted.bounds[0] < wanted.bounds[2] <= right
+    assert bottom <= wanted.bounds[1] < wanted.bounds[3] <= top
 
 
 def test_an_area_of_interest_by_bounding_box(made_products):

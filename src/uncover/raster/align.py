@@ -164,6 +164,8 @@ def _positions(grid: Grid, window: Window, source: Grid) -> Positions:
     step = _lattice_step(grid, source)
     rows = np.arange(window.row, window.row + window.height) + 0.5
     cols = np.arange(window.col, window.col + window.width) + 0.5
+    if step == 0:
+        return _exact(grid, rows[:, None], cols[None, :], source)
     # The lattice is fixed to the grid, not to the window: every window sees the same positions.
     i, fi = np.divmod(rows, step)
     j, fj = np.divmod(cols, step)
@@ -192,26 +194,40 @@ def _exact(grid: Grid, rows: NDArray[Any], cols: NDArray[Any], source: Grid) -> 
     a, b, c, d, e, f = grid.transform
     x, y = np.broadcast_arrays(a * cols + b * rows + c, d * cols + e * rows + f)
     if not same_crs(grid.crs, source.crs):
-        from rasterio.warp import transform
-
-        moved = transform(grid.crs, source.crs, x.ravel(), y.ravel())
-        x, y = (np.asarray(values, np.float64).reshape(x.shape) for values in moved[:2])
+        x, y = (values.reshape(x.shape) for values in _move(grid.crs, source.crs, x.ravel(), y.ravel()))
     inverse = np.linalg.inv(np.array([source.transform[:3], source.transform[3:], (0, 0, 1)], dtype=float))
     with np.errstate(invalid="ignore"):
         col, row = (inverse[k, 0] * x + inverse[k, 1] * y + inverse[k, 2] for k in (0, 1))
     return row, col
 
 
+def _move(source: str | None, target: str | None, x: NDArray[Any], y: NDArray[Any]) -> Positions:
+    """Coordinates in another CRS, infinite where it does not reach."""
+    from rasterio.warp import transform
+
+    try:
+        moved = transform(source, target, x, y)
+    except Exception:  # one bad point fails them all, with GDAL's own kinds of error: find it by halves
+        if len(x) == 1:
+            return np.full(1, np.inf), np.full(1, np.inf)
+        half = len(x) // 2
+        parts = _move(source, target, x[:half], y[:half]), _move(source, target, x[half:], y[half:])
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    return np.asarray(moved[0], np.float64), np.asarray(moved[1], np.float64)
+
+
 @lru_cache(maxsize=64)
 def _lattice_step(grid: Grid, source: Grid) -> int:
-    """The widest lattice whose interpolation errs by less than the tolerance in nine places of the grid."""
+    """The widest lattice that errs by less than the tolerance in nine places of the grid; 0 if none does."""
     rows = np.linspace(0, grid.height, 3)[:, None]
     cols = np.linspace(0, grid.width, 3)[None, :]
-    for step in (64, 32, 16, 8, 4, 2):
-        truth = _exact(grid, rows, cols, source)
+    truth = np.stack(_exact(grid, rows, cols, source))
+    for step in (64, 32, 16, 8, 4):
         half = step / 2
         corners = [_exact(grid, rows + dr, cols + dc, source) for dr in (-half, half) for dc in (-half, half)]
-        error = max(np.nanmax(np.abs(truth[k] - sum(c[k] for c in corners) / 4), initial=0.0) for k in (0, 1))
-        if error < TOLERANCE:
+        # Places that the other CRS does not reach have infinite positions, and say nothing.
+        with np.errstate(invalid="ignore"):
+            error = np.abs(truth - np.mean(corners, axis=0))[np.isfinite(truth)]
+        if error.size and (error < TOLERANCE).all():
             return step
-    return 1
+    return 0

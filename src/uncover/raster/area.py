@@ -22,6 +22,8 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     Window(row=1, col=1, height=9, width=3)
     """
     left, bottom, right, top = _in_grid_crs(grid, bounds, crs)
+    if not np.isfinite((left, bottom, right, top)).all() or _apart(bounds, _bounds_in(grid, crs)):
+        raise _outside(grid, bounds, crs)
     inverse = np.linalg.inv(np.array([grid.transform[:3], grid.transform[3:], (0, 0, 1)], dtype=float))
     corners = np.array([(x, y, 1) for x in (left, right) for y in (bottom, top)]).T
     cols, rows, _ = np.round(inverse @ corners, 6)
@@ -29,11 +31,25 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     height, width = int(np.ceil(rows.max())) - first_row, int(np.ceil(cols.max())) - first_col
     window = Window(first_row, first_col, height, width) & grid.window
     if window.pixels == 0:
-        raise SceneError(
-            f"the area {_round(bounds)} ({crs or grid.crs}) lies outside the scene, whose bounds are "
-            f"{_round(_bounds_in(grid, crs))}; check the coordinates and their CRS"
-        )
+        raise _outside(grid, bounds, crs)
     return window
+
+
+def _apart(bounds: Bounds, scene: Bounds) -> bool:
+    """Whether two boxes are apart. Asked in the CRS of the box: far from its zone a projection folds back."""
+    left, bottom, right, top = scene
+    if bounds[3] <= bottom or bounds[1] >= top:
+        return True
+    if left > right:  # the scene lies across the antimeridian
+        return bounds[2] <= left and bounds[0] >= right
+    return bounds[2] <= left or bounds[0] >= right
+
+
+def _outside(grid: Grid, bounds: Bounds, crs: str | None) -> SceneError:
+    return SceneError(
+        f"the area {_round(bounds)} ({crs or grid.crs}) lies outside the scene, whose bounds are "
+        f"{_round(_bounds_in(grid, crs))}; check the coordinates and their CRS"
+    )
 
 
 def _in_grid_crs(grid: Grid, bounds: Bounds, crs: str | None) -> Bounds:
@@ -58,12 +74,11 @@ def _bounds_in(grid: Grid, crs: str | None) -> Bounds:
 
 
 def _transform_bounds(source: str, target: str, bounds: Bounds) -> Bounds:
-    from rasterio.errors import RasterioError
     from rasterio.warp import transform_bounds
 
     try:
         found: Any = transform_bounds(source, target, *bounds, densify_pts=21)
-    except RasterioError as error:
+    except Exception as error:  # rasterio lets GDAL's own kinds of error through
         raise SceneError(f"bounds {bounds} cannot be brought from {source} to {target}: {error}") from error
     left, bottom, right, top = (float(value) for value in found)
     return left, bottom, right, top

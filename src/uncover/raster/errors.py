@@ -1,6 +1,10 @@
 """What can go wrong with a file: exceptions whose message is one line, ready to be shown to a person."""
 
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from zipfile import BadZipFile
 
 
 class SceneError(ValueError):
@@ -41,6 +45,24 @@ def require(*modules: str) -> None:
             raise SceneError(
                 f'{module} is not installed; it comes with pip install "uncover[maps]"'
             ) from error
+
+
+@contextmanager
+def damaged(name: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes a parser stumble over into one line that names the file.
+
+    >>> with damaged("MTD_TL.xml"):
+    ...     float("2.3.4")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.ReadError: MTD_TL.xml is damaged (could not convert string to float: '2.3.4'); ...
+    """
+    try:
+        yield
+    except SceneError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, SyntaxError, BadZipFile, zlib.error) as error:
+        raise ReadError(f"{name} is damaged ({error}); fetch it again") from error
 
 
 class OffsetWarning(UserWarning):

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from uncover.raster.errors import ReadError
+from uncover.raster.errors import damaged
 from uncover.raster.quality import Quality
 
 
@@ -16,20 +16,20 @@ def read_gml_mask(
     text: bytes, meaning: Mapping[str, Quality], name: str
 ) -> tuple[tuple[bytes, Quality], ...]:
     """Polygons (WKB) with the bits of their mask type; an empty key in `meaning` stands for every type."""
+    with damaged(name):
+        return tuple(_features(ElementTree.fromstring(text), meaning))
+
+
+def _features(root: ElementTree.Element, meaning: Mapping[str, Quality]) -> Iterator[tuple[bytes, Quality]]:
     import shapely
 
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise ReadError(f"{name} is damaged ({error}); fetch the product again") from error
-    found: list[tuple[bytes, Quality]] = []
     for feature in _named(root, "MaskFeature"):
         kind = next((str(node.text).strip() for node in _named(feature, "maskType")), "")
         bits = meaning.get(kind, meaning.get(""))
         if bits is None:
             continue
-        found.extend((shapely.to_wkb(_polygon(node)), bits) for node in _named(feature, "Polygon"))
-    return tuple(found)
+        for node in _named(feature, "Polygon"):
+            yield shapely.to_wkb(_polygon(node)), bits
 
 
 def _named(node: ElementTree.Element, name: str) -> Iterator[ElementTree.Element]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.gml import read_gml_mask
 from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
 from uncover.raster.options import SceneOptions, canonical_band
@@ -68,16 +68,12 @@ class SafeTree:
 
     def text(self, name: str) -> bytes:
         """Contents of a small file."""
-        try:
+        with damaged(f"{self.name}/{name}"):
             if self.archive is not None:
                 with ZipFile(self.archive) as bundle:
                     return bundle.read(self.prefix + name)
             assert self.folder is not None
             return (self.folder / name).read_bytes()
-        except (OSError, BadZipFile) as error:
-            raise ReadError(
-                f"{self.name}: {name} cannot be read ({error}); fetch the product again"
-            ) from error
 
     def raster(self, name: str) -> str:
         """The name by which GDAL opens a file."""
@@ -134,6 +130,8 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
     granule, tile_xml = _granule(tree, options.granule)
     tile = read_tile(tree.text(tile_xml), f"{tree.name}/{tile_xml}")
     bands = tuple(canonical_band(band) for band in options.bands or TEN_BANDS)
+    with damaged(f"{tree.name}/{tile_xml}"):
+        angles = tile.angles(bands)
     images = _images(tree, granule)
     groups = _band_groups(tree, granule, images, bands, product, options)
     grid = finest_grid([group.source.grid for group in groups])
@@ -148,7 +146,7 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
         sensing_time=tile.sensing_time or product.start_time,
         baseline=product.baseline,
         atmosphere=replace(product.atmosphere, **tile.atmosphere_found()),
-        angle_grids=tile.angles(bands),
+        angle_grids=angles,
         aot_layer=_auxiliary(tree, images, "AOT", product.aot_scale),
         water_vapour_layer=_auxiliary(tree, images, "WVP", product.wvp_scale),
         resampling=options.resampling,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.angles import AngleField, AngleGrids
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.layers import Calibration
 from uncover.raster.options import SceneOptions
 from uncover.raster.scene import Atmosphere, Level
@@ -70,7 +70,11 @@ class ProductMetadata:
 
 def read_product(text: bytes, name: str) -> ProductMetadata:
     """Read a product's metadata; `name` is for messages."""
-    root = _parse(text, name)
+    with damaged(name):
+        return _product(_parse(text, name), name)
+
+
+def _product(root: ElementTree.Element, name: str) -> ProductMetadata:
     level = _level(root, name)
     element = "RADIO_ADD_OFFSET" if level == "L1C" else "BOA_ADD_OFFSET"
     special = dict(zip(_texts(root, "SPECIAL_VALUE_TEXT"), _texts(root, "SPECIAL_VALUE_INDEX"), strict=False))
@@ -109,7 +113,6 @@ def _level(root: ElementTree.Element, name: str) -> Level:
 class TileMetadata:
     """The tile's own file, MTD_TL.xml: time, place and angles."""
 
-    name: str
     sensing_time: datetime | None
     origin: tuple[float, float]
     atmosphere: Atmosphere
@@ -132,27 +135,28 @@ class TileMetadata:
         return AngleGrids(self._field([sun]), self._field(views))
 
     def _field(self, nodes: list[ElementTree.Element]) -> AngleField:
-        zenith = np.stack([_grid_values(node, "Zenith", self.name) for node in nodes])
-        azimuth = np.stack([_grid_values(node, "Azimuth", self.name) for node in nodes])
+        zenith = np.stack([_grid_values(node, "Zenith") for node in nodes])
+        azimuth = np.stack([_grid_values(node, "Azimuth") for node in nodes])
         step = (_number(nodes[0], "COL_STEP") or 5000.0, _number(nodes[0], "ROW_STEP") or 5000.0)
         return AngleField.from_degrees(zenith, azimuth, self.origin, step)
 
 
 def read_tile(text: bytes, name: str) -> TileMetadata:
     """Read a tile's metadata; `name` is for messages."""
-    root = _parse(text, name)
+    with damaged(name):
+        return _tile(_parse(text, name), name)
+
+
+def _tile(root: ElementTree.Element, name: str) -> TileMetadata:
     x, y = _number(root, "ULX"), _number(root, "ULY")
     if x is None or y is None:
         raise SceneError(f"{name} states no position (ULX, ULY); the product is incomplete, fetch it again")
-    return TileMetadata(name, _time(_first(root, "SENSING_TIME")), (x, y), _atmosphere(root), root)
+    return TileMetadata(_time(_first(root, "SENSING_TIME")), (x, y), _atmosphere(root), root)
 
 
-def _grid_values(node: ElementTree.Element, angle: str, name: str) -> NDArray[np.float64]:
+def _grid_values(node: ElementTree.Element, angle: str) -> NDArray[np.float64]:
     rows = [row for part in _named(node, angle) for row in _texts(part, "VALUES")]
-    try:
-        return np.array([row.split() for row in rows], dtype=np.float64)
-    except ValueError as error:
-        raise ReadError(f"{name}: an angle grid is damaged ({error}); fetch the product again") from error
+    return np.array([row.split() for row in rows], dtype=np.float64)
 
 
 def _atmosphere(root: ElementTree.Element) -> Atmosphere:

@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.errors import ReadError, SceneError, require
+from uncover.raster.errors import ReadError, SceneError, damaged, require
 from uncover.raster.grid import Grid, Window
 
 Array = NDArray[Any]
@@ -297,13 +297,14 @@ def _unit(dataset: Any) -> tuple[int, int]:
 
 def check_jp2(path: str) -> None:
     """Refuse a JPEG 2000 file that ends before its own boxes or its end-of-codestream marker."""
-    if path.startswith("/vsizip/"):
-        archive, member = split_vsizip(path)
-        with ZipFile(archive) as bundle, bundle.open(member) as stream:
-            _check_boxes(stream, bundle.getinfo(member).file_size, path)
-    elif Path(path).exists():
-        with open(path, "rb") as stream:
-            _check_boxes(stream, Path(path).stat().st_size, path)
+    with damaged(path):
+        if path.startswith("/vsizip/"):
+            archive, member = split_vsizip(path)
+            with ZipFile(archive) as bundle, bundle.open(member) as stream:
+                _check_boxes(stream, bundle.getinfo(member).file_size, path)
+        elif Path(path).exists():
+            with open(path, "rb") as stream:
+                _check_boxes(stream, Path(path).stat().st_size, path)
 
 
 def split_vsizip(path: str) -> tuple[str, str]:
