@@ -405,6 +405,14 @@ def test_scenes_with_different_bands_or_given_twice_are_refused(problem, refused
     assert "one.csv is given twice" in refused("fit", "one.csv", "one.csv", "--out", "model.uncover")
 
 
+def test_draws_that_differ_in_number_are_refused(problem, refused, tmp_path):
+    codes, values, _ = problem
+    table_of(values, codes).to_csv(tmp_path / "one.csv", index=False)
+    table_of(values, codes, realisations=True).to_csv(tmp_path / "three.csv", index=False)
+    line = refused("fit", "one.csv", "three.csv", "--realisations", "draws", "--out", "model.uncover")
+    assert "the samples have 1 and 3 realisations" in line
+
+
 def test_a_class_under_clouds_is_named(refused, tmp_path):
     tree, _, clear = safe_with_labels(tmp_path)
     codes = np.where(clear, 1, 3).astype(np.uint8)

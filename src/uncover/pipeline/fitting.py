@@ -60,7 +60,7 @@ def fit_model(
 
     Reading is block by block, and only blocks that hold a drawn pixel are read; cloud, shadow, snow,
     saturation and nodata are left out. What is kept in memory is the statistics, and the drawn pixels'
-    positions.
+    positions; `realisations="draws"` needs all drawn samples at once, and keeps them.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
@@ -92,8 +92,14 @@ def _accumulate(
 ) -> list[dict[str, int]]:
     """Fold all batches into the model; the number of samples that each source gave by class."""
     used = [dict.fromkeys(classes, 0) for _ in sources]
+    batches = _counted(sources, used, progress)
+    if model.realisations == "draws":  # known noise of each sample: needs them all at once
+        everything = _all_at_once(list(batches))
+        _check_used(sources, used, classes)
+        model.fit(everything.values, everything.classes)
+        return used
     waiting: Batch | None = None
-    for batch in _large_batches(_counted(sources, used, progress)):
+    for batch in _large_batches(batches):
         if waiting is not None:
             _add(model, waiting, classes, last=False)
         waiting = batch
@@ -101,6 +107,16 @@ def _accumulate(
     assert waiting is not None
     _add(model, waiting, classes, last=True)
     return used
+
+
+def _all_at_once(batches: list[Batch]) -> Batch:
+    numbers = sorted({1 if b.values.ndim == 2 else b.values.shape[1] for b in batches})
+    if len(numbers) > 1:
+        raise ValueError(
+            f"the samples have {' and '.join(map(str, numbers))} realisations; --realisations draws needs "
+            "the same number of each"
+        )
+    return _joined(batches)
 
 
 def _counted(
