@@ -16,7 +16,7 @@ from uncover.raster.quality import Quality
 from uncover.raster.safe_metadata import ProductMetadata, read_product, read_tile
 from uncover.raster.scene import Scene
 from uncover.raster.stack import finest_grid
-from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.raster.tiles import TileCache, describe
 
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
 TEN_BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
@@ -217,17 +217,13 @@ def _mask_file(tree: SafeTree, granule: str, kind: str, band: str) -> str | None
     return next((name for name in tree.names if pattern.fullmatch(name)), None)
 
 
-def _planes(info: RasterInfo, planes: tuple[int, ...], meaning: tuple[Quality, ...]) -> Mask:
-    return PlaneMask(info.bands(*planes), meaning)
-
-
 def _scene_masks(tree: SafeTree, granule: str, images: dict[str, str], level: str) -> tuple[Mask, ...]:
     """Cloud, shadow and snow: SCL, else MSK_CLASSI, else the polygons of older products."""
     if level == "L2A" and "SCL" in images:
         return (ValueMask(describe(tree.raster(images["SCL"])).bands(1), SCL_MEANING),)
     classi = _mask_file(tree, granule, "MSK_CLASSI", "B00")
     if classi is not None:
-        return (_planes(describe(tree.raster(classi)), (1, 2, 3), CLASSI_MEANING),)
+        return (PlaneMask(describe(tree.raster(classi)).bands(1, 2, 3), CLASSI_MEANING),)
     clouds = _mask_file(tree, granule, "MSK_CLOUDS", "B00")
     if clouds is not None:
         return (PolygonMask(read_gml_mask(tree.text(clouds), GML_CLOUDS, f"{tree.name}/{clouds}")),)
@@ -244,7 +240,7 @@ def _detector_mask(tree: SafeTree, granule: str, band: str) -> Mask | None:
     """Lost, defective and saturated pixels of one band."""
     raster = _mask_file(tree, granule, "MSK_QUALIT", band)
     if raster is not None:
-        return _planes(describe(tree.raster(raster)), QUALIT_PLANES, QUALIT_MEANING)
+        return PlaneMask(describe(tree.raster(raster)).bands(*QUALIT_PLANES), QUALIT_MEANING)
     polygons: tuple[tuple[bytes, Quality], ...] = ()
     for kind, meaning in GML_MEANING.items():
         file = _mask_file(tree, granule, kind, band)

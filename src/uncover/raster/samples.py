@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,11 @@ def write_samples(
     >>> write_samples(path, ("B02",), [Window(0, 0, 1, 3)], lambda window: block).count
     3
     """
-    facts = {"bands": list(bands), "windows": [vars_of(w) for w in windows], "inputs": dict(inputs or {})}
+    facts = {
+        "bands": list(bands),
+        "windows": [astuple(window) for window in windows],
+        "inputs": dict(inputs or {}),
+    }
     with unfinished(path, fingerprint({**facts, "attributes": dict(attributes or {})}), resume) as (
         store,
         journal,
@@ -87,15 +91,6 @@ def write_samples(
             )
         _finish(store, count)
     return open_samples(path)
-
-
-def vars_of(window: Window) -> list[int]:
-    """A window as plain numbers.
-
-    >>> vars_of(Window(0, 1, 2, 3))
-    [0, 1, 2, 3]
-    """
-    return [window.row, window.col, window.height, window.width]
 
 
 def _append(
