@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -310,4 +309,4 @@ def info(name: str, as_json: bool, **given: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(prog_name=Path(sys.argv[0]).name)
+    main(prog_name="uncover")

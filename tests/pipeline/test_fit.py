@@ -432,3 +432,30 @@ def test_a_truncated_band_is_refused_and_no_model_is_left(refused, tmp_path, cut
         "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--out", "model.uncover"
     )
     assert "B04" in line
+
+
+def test_a_product_without_one_of_its_bands_is_refused(refused, tmp_path):
+    tree, maps, _ = safe_with_labels(tmp_path)
+    tree.band_file("B11").unlink()
+    line = refused(
+        "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--out", "model.uncover"
+    )
+    assert "B11" in line
+
+
+def test_a_product_of_an_unknown_baseline_is_refused(refused, tmp_path):
+    tree, maps, _ = safe_with_labels(tmp_path)
+    tree.edit(r"<PROCESSING_BASELINE>[\d.]+<", "<PROCESSING_BASELINE>07.31<")
+    line = refused(
+        "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--out", "model.uncover"
+    )
+    assert "07.31" in line
+
+
+def test_an_area_outside_the_scene_is_refused(refused, tmp_path):
+    tree, maps, _ = safe_with_labels(tmp_path)
+    line = refused(
+        "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--bbox", 10, 10, 11, 11,
+        "--out", "model.uncover",
+    )  # fmt: skip
+    assert "lies outside the scene" in line
