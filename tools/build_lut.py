@@ -51,9 +51,14 @@ HIGH_SUN_ZENITHS = (0, 24, 42, 54, 65, 70, 75)
 HIGH_AODS = (0.12, 0.45, 1.0, 2.0)
 HIGH_VIEWS = {3.0: ((0, 0), (12, 0), (12, 180)), 1.5: ((0, 0),)}
 
+# Views under a sun in the zenith, in and beside the exact backscatter direction: see ``backscatter``.
+BACKSCATTER_VIEWS = (0, 1.5, 12)
+BACKSCATTER_AOD = 0.25
+
 GAS_SUN_ZENITHS = (0, 30, 42, 51, 58, 63, 68, 72, 75)
 GAS_VIEW_ZENITH = 0
-WATER = (0.0, 0.1, 0.25, 0.5, 0.8, 1.2, 1.7, 2.3, 3.0, 4.0, 5.0, 6.5, 8.0)  # g/cm2, column above the target
+GAS_ALTITUDES = (0.0, 0.75, 1.5, 2.25, 3.0)
+WATER = (0.0, 0.1, 0.25, 0.5, 0.8, 1.2, 1.7, 2.3, 3.0, 4.0, 5.0, 6.5, 8.0)  # g/cm2
 OZONE = (0.2, 0.35, 0.5)  # cm-atm (1 cm-atm is 1000 DU)
 PHASE_ANGLES = (*np.arange(180, 150, -1.5), *np.arange(150, 92, -3.0))
 
@@ -188,23 +193,32 @@ def molecule_states() -> Iterator[State]:
     """Scattering by molecules alone."""
     for altitude, (view, azimuth), sun in itertools.product(ALTITUDES, VIEWS, SUN_ZENITHS):
         yield State(sun, view, azimuth, altitude=altitude)
+    for view in BACKSCATTER_VIEWS[1:2]:
+        yield State(0, view)
 
 
 def aerosol_states() -> Iterator[State]:
     """Scattering by molecules and aerosol: densely at sea level, and where altitude changes it."""
     for (view, azimuth), aod, sun in itertools.product(AEROSOL_VIEWS, AODS, SUN_ZENITHS):
         yield State(sun, view, azimuth, aod)
+    for view in BACKSCATTER_VIEWS[1:2]:
+        yield State(0, view, aod=BACKSCATTER_AOD)
     for altitude, views in HIGH_VIEWS.items():
         for (view, azimuth), aod, sun in itertools.product(views, HIGH_AODS, HIGH_SUN_ZENITHS):
             yield State(sun, view, azimuth, aod, altitude)
 
 
 def gas_states() -> Iterator[State]:
-    """Absorption: water vapour with the fixed gases, and ozone with the fixed gases."""
-    for altitude, water, sun in itertools.product(ALTITUDES, WATER, GAS_SUN_ZENITHS):
+    """Absorption: water vapour with the fixed gases, and ozone with the fixed gases.
+
+    6S takes the columns down to sea level, and leaves out what its profiles have below the target.
+    """
+    for altitude, water, sun in itertools.product(GAS_ALTITUDES, WATER, GAS_SUN_ZENITHS):
         yield State(sun, GAS_VIEW_ZENITH, altitude=altitude, water=water)
     for ozone, sun in itertools.product(OZONE, GAS_SUN_ZENITHS):
         yield State(sun, GAS_VIEW_ZENITH, water=0.0, ozone=ozone)
+    for altitude in GAS_ALTITUDES[1:]:
+        yield State(GAS_SUN_ZENITHS[3], GAS_VIEW_ZENITH, altitude=altitude, water=0.0, ozone=OZONE[1])
 
 
 def check_states(seed: int = 20) -> list[tuple[str, State]]:

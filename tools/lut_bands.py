@@ -165,6 +165,27 @@ def single_scattering(optics: dict[str, Array], state: State) -> Array:
     return optics["aerosol_albedo"] * phase / (4 * (sun + view)) * lost * np.exp(-airmass * above)
 
 
+def backscatter(cache: Cache, optics: dict[str, Array], weights: Weights) -> dict[str, Array]:
+    """The phase function with its last two angles, 178.5 and 180 degrees, as the scattering code has it.
+
+    What 6S prints beyond its last quadrature angle is extrapolated: up to 5 % above what it computes with.
+    Beyond single scattering the path is flat around the backscatter direction: what is missing there is the
+    error of the printed phase function.
+    """
+
+    def beyond(view: float) -> tuple[Array, Array]:
+        hazy, clear = State(0, view, aod=nodes.BACKSCATTER_AOD), State(0, view)
+        path = cache.spectrum("aerosol", hazy, "path") - cache.spectrum("molecules", clear, "path")
+        once = single_scattering(optics, hazy)
+        return average(path, weights.aerosol)[0] - once, once
+
+    exact, beside, away = (beyond(view) for view in nodes.BACKSCATTER_VIEWS)
+    phase = optics["phase"].copy()
+    for column, (rest, once) in ((-1, exact), (-2, beside)):
+        phase[:, column] *= 1 + (rest - away[0]) / once
+    return optics | {"phase": phase}
+
+
 def aerosol_path(cache: Cache, optics: dict[str, Array], weights: Weights) -> Array:
     """What the aerosol adds to the path beyond single scattering: (sensor, band, aod, altitude, sun, 6)."""
 
@@ -262,7 +283,7 @@ def gases(cache: Cache, weights: Weights) -> dict[str, Array]:
     """Absorption as -ln of the transmittance: water with the fixed gases, and ozone (linear and square)."""
     suns = tuple(float(s) for s in nodes.GAS_SUN_ZENITHS)
     water = cache.grid(
-        "gases", lambda h, u, s: State(s, altitude=h, water=u), "gas", nodes.ALTITUDES, nodes.WATER, suns
+        "gases", lambda h, u, s: State(s, altitude=h, water=u), "gas", nodes.GAS_ALTITUDES, nodes.WATER, suns
     )
     depth = -np.log(average(water, weights.gas))
     airmass = 1 / np.cos(np.radians(suns)) + 1 / np.cos(np.radians(nodes.GAS_VIEW_ZENITH))
@@ -274,15 +295,30 @@ def gases(cache: Cache, weights: Weights) -> dict[str, Array]:
     return {
         "gas_airmass": airmass,
         "gas_water": np.array(nodes.WATER),
+        "gas_altitude": np.array(nodes.GAS_ALTITUDES),
         "gas_depth": depth,
         "ozone_depth": coefficients,
+        "ozone_above": ozone_above(cache, weights, depth),
     }
+
+
+def ozone_above(cache: Cache, weights: Weights, depth: Array) -> Array:
+    """The share of the ozone above each altitude, from the band that ozone absorbs in most."""
+    sun, band = nodes.GAS_SUN_ZENITHS[3], nodes.BANDS.index("B3")
+
+    def absorbed(altitude: float) -> float:
+        state = State(sun, altitude=altitude, water=0.0, ozone=nodes.OZONE[1])
+        both = average(cache.spectrum("gases", state, "gas"), weights.gas)[0, band]
+        return float(-np.log(both) - depth[0, band, nodes.GAS_ALTITUDES.index(altitude), 0, 3])
+
+    return np.array([absorbed(altitude) for altitude in nodes.GAS_ALTITUDES]) / absorbed(0.0)
 
 
 def compile_table(folder: Path) -> dict[str, Array]:
     """Everything that the package needs at run time."""
     cache = Cache(folder)
-    weights, optics = reference_weights(cache), optical_properties(cache)
+    weights = reference_weights(cache)
+    optics = backscatter(cache, optical_properties(cache), weights)
     down, albedo = transmittance(cache, weights)
     axes = {"sun_zenith": nodes.SUN_ZENITHS, "aod": (0.0, *nodes.AODS), "altitude": nodes.ALTITUDES}
     table = {

@@ -1,13 +1,14 @@
 """The spline in weights against SciPy's, and against what it must reproduce exactly."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
 from uncover.atmosphere.spline import Spline
 
 
+@settings(deadline=None)
 @given(st.integers(4, 15), st.integers(0, 10_000))
 def test_weights_give_the_not_a_knot_spline(n, seed):
     rng = np.random.default_rng(seed)

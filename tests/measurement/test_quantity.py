@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -24,6 +24,7 @@ def draw(quantity, n=25, method="mc", seed=0, scene=SCENE):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rule", RULES)
+@settings(deadline=None)
 @given(aod=st.floats(0.005, 1.5), n=st.integers(1, 40))
 def test_no_draw_is_negative_and_the_weights_are_probabilities(method, rule, aod, n):
     draws = draw(aerosol_optical_depth(aod, impossible=rule), n, method)

@@ -201,9 +201,10 @@ def _reflectance(values: npt.ArrayLike, bands: tuple[str, ...], band_axis: BandA
             f"the data have shape {array.shape}, the table {len(bands)} bands ({', '.join(bands)}) "
             f"on axis {band_axis}; select the bands or set band_axis"
         )
-    if not np.issubdtype(array.dtype, np.floating) or (array.size and np.nanmax(array) > HIGHEST_REFLECTANCE):
+    highest = np.max(array, initial=0, where=array == array)  # missing pixels are not numbers
+    if not np.issubdtype(array.dtype, np.floating) or highest > HIGHEST_REFLECTANCE:
         raise ValueError(
-            f"the data are {array.dtype} up to {np.nanmax(array):g}, which look like digital numbers; "
+            f"the data are {array.dtype} up to {highest:g}, which look like digital numbers; "
             "give reflectance: (DN + offset) / 10000"
         )
     return array

@@ -16,7 +16,8 @@ class State:
     """One state of the atmosphere, or one per realisation.
 
     Every field is a number, or an array with one value per realisation (a *world*: the error is shared by all
-    bands and pixels of a scene). Columns are those above the pixel.
+    bands and pixels of a scene). The optical depth is that above the pixel. Water vapour and ozone are
+    columns down to sea level; what lies below a pixel at altitude is left out, by the profiles of 6S.
 
     >>> State(aod=[0.1, 0.2]).realisations
     2

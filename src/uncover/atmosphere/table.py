@@ -60,6 +60,7 @@ class Table:
     phase_spline: Spline
     airmass_spline: Spline
     water_spline: Spline
+    gas_spline: Spline
 
     @classmethod
     def load(cls, sensor: str, bands: tuple[str, ...]) -> Table:
@@ -69,7 +70,7 @@ class Table:
         rows = [arrays["bands"].tolist().index(band) for band in bands]
         by_sensor = ("molecular_path", "aerosol_path", "transmittance", "albedo", "gas_depth", "ozone_depth")
         by_band = ("molecular_depth", "aerosol_depth", "aerosol_albedo", "phase")
-        axes = ("sun_zenith", "aod", "altitude", "phase_angle", "gas_airmass", "gas_water")
+        axes = ("sun_zenith", "aod", "altitude", "phase_angle", "gas_airmass", "gas_water", "gas_altitude")
         nodes = {name: arrays[name].astype(float) for name in axes}
         return cls(
             bands=bands,
@@ -77,12 +78,14 @@ class Table:
             aerosol_model=str(arrays["aerosol_model"]),
             nodes=nodes,
             values={name: arrays[name][row, rows].astype(float) for name in by_sensor}
-            | {name: arrays[name][rows].astype(float) for name in by_band},
+            | {name: arrays[name][rows].astype(float) for name in by_band}
+            | {"ozone_above": arrays["ozone_above"].astype(float)},
             sun_spline=Spline(_sun_coordinate(nodes["sun_zenith"])),
             aod_spline=Spline(np.log(AOD_OFFSET + nodes["aod"])),
             phase_spline=Spline(nodes["phase_angle"]),
             airmass_spline=Spline(np.log(nodes["gas_airmass"])),
             water_spline=Spline(np.sqrt(nodes["gas_water"])),
+            gas_spline=Spline(nodes["gas_altitude"]),
         )
 
     def check(self, state: State, geometry: Geometry) -> None:
@@ -121,7 +124,8 @@ class _Reader:
     aods: Array  # weights (realisation, node)
     sun: Array  # weights (pixel, node)
     up: Array  # weights (pixel, node) of the view zenith in the same nodes, by reciprocity
-    heights: Array  # weights (pixel, node)
+    heights: Array  # weights (pixel, node) for scattering
+    gas_heights: Array  # weights (pixel, node) for absorption
     view: Array  # polynomials (pixel, term)
     airmass: Array  # (pixel,)
     cosines: Array  # sum of the two cosines (pixel,)
@@ -134,7 +138,8 @@ class _Reader:
         aod = np.atleast_1d(np.asarray(state.aod, dtype=float))
         angles = (geometry.sun_zenith, geometry.view_zenith, geometry.relative_azimuth)
         sun, view, azimuth = (np.radians(np.atleast_1d(np.asarray(a, dtype=float))) for a in angles)
-        pressure = pressure_ratio(np.atleast_1d(np.asarray(geometry.altitude, dtype=float)))
+        altitude = np.atleast_1d(np.asarray(geometry.altitude, dtype=float))
+        pressure = pressure_ratio(altitude)
         cosine = np.cos(sun) * np.cos(view) + np.sin(sun) * np.sin(view) * np.cos(azimuth)
         parts = {
             "aod": aod,
@@ -143,6 +148,7 @@ class _Reader:
             "sun": table.sun_spline.weights(1 - np.cos(sun)),
             "up": table.sun_spline.weights(1 - np.cos(view)),
             "heights": _quadratic_weights(pressure_ratio(table.nodes["altitude"]), pressure),
+            "gas_heights": table.gas_spline.weights(altitude),
             "view": _view_polynomials(view, azimuth),
             "airmass": 1 / np.cos(sun) + 1 / np.cos(view),
             "cosines": np.cos(sun) + np.cos(view),
@@ -171,13 +177,13 @@ class _Reader:
         """-ln of the transmittance of water vapour and the fixed gases: (realisation, band, pixel)."""
         weights = self.table.water_spline.weights(np.sqrt(water))
         at_water = np.einsum("ru,bhum->rbhm", weights, self.table.values["gas_depth"])
-        return self._over_pixels(
-            at_water, self.heights, self.table.airmass_spline.weights(np.log(self.airmass))
-        )
+        airmasses = self.table.airmass_spline.weights(np.log(self.airmass))
+        return self._over_pixels(at_water, self.gas_heights, airmasses)
 
     def ozone_depth(self) -> Array:
         """-ln of the transmittance of ozone: (realisation, band, pixel)."""
-        slant = (self.ozone[:, None] * self.airmass)[:, None]
+        above = self.gas_heights @ self.table.values["ozone_above"].astype(self.airmass.dtype)
+        slant = (self.ozone[:, None] * (above * self.airmass))[:, None]
         linear, square = self.table.values["ozone_depth"].astype(slant.dtype).T[:, None, :, None]
         return np.asarray(linear * slant + square * slant**2)
 
@@ -196,9 +202,7 @@ class _Reader:
 
     def _at_aod(self, name: str) -> Array:
         """Values at the optical depths: (realisation, band, ...)."""
-        return np.moveaxis(
-            np.tensordot(self.aods, self.table.values[name].astype(self.aods.dtype), (1, 1)), 1, 1
-        )
+        return np.tensordot(self.aods, self.table.values[name].astype(self.aods.dtype), (1, 1))
 
     def _over_pixels(self, values: Array, *weights: Array) -> Array:
         """Contract the trailing axes of (realisation, band, ...) with weights (pixel, ...).

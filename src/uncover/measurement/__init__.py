@@ -1,4 +1,4 @@
-"""Where uncertainty comes from: measured values with covariances, and quantities that a scene shares."""
+"""Where uncertainty comes from: values with their covariances, and quantities that a scene shares."""
 
 from uncover.measurement.aod import aerosol_optical_depth, cams_uncertainty, dark_vegetation_uncertainty
 from uncover.measurement.quantity import Draws, Quantity
