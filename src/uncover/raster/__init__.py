@@ -21,6 +21,8 @@ from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
 from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
+from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, UncertaintyWarning, open_uncertainty
+from uncover.raster.uncertainty_layers import UncertaintyBlock
 from uncover.raster.vectors import Burned, burn_vector
 
 __all__ = [
@@ -55,6 +57,10 @@ __all__ = [
     "Stored",
     "Threads",
     "Thresholds",
+    "Uncertainty",
+    "UncertaintyBlock",
+    "UncertaintyOptions",
+    "UncertaintyWarning",
     "Window",
     "align_raster",
     "burn_vector",
@@ -63,6 +69,7 @@ __all__ = [
     "open_cube",
     "open_samples",
     "open_scene",
+    "open_uncertainty",
     "scene_from_array",
     "split_band",
     "window_of",
