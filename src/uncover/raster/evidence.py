@@ -17,6 +17,7 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Quality
 from uncover.raster.scene import Block, Scene
+from uncover.raster.uncertainty import Uncertainty
 
 Values = NDArray[np.floating[Any]]
 
@@ -27,6 +28,7 @@ class Pixels:
 
     values: Values
     noise: Covariances | None = None
+    known: NDArray[np.bool_] | None = None  # which of the pixels asked for these are; all where None
 
 
 class Reading(Protocol):
@@ -136,46 +138,45 @@ class Exact:
         return {"source": "none"}
 
 
-class Noise(Protocol):
-    """Known noise of pixels: random per pixel, and systematic for the scene."""
-
-    def random(self, values: Any) -> Covariances | None:
-        """Covariances of the pixels' own errors, for values (pixel, band)."""
-
-
 @dataclass(frozen=True)
 class NoisyReading(SceneReading):
-    """Values of a scene with the noise of each pixel."""
+    """Values of a scene with the noise of each pixel, which is made when it is asked for."""
 
-    noise: Noise
+    uncertainty: Uncertainty
 
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """The values, and their covariances."""
-        values = _take(self.block.reflectance, where).T
-        return Pixels(values[None], self.noise.random(np.nan_to_num(values)))
+        """The values, and their covariances; pixels without a known uncertainty are left out."""
+        window, width = self.block.window, self.block.window.width
+        top, bottom = int(where[0]) // width, int(where[-1]) // width + 1
+        asked = np.zeros((bottom - top) * width, np.bool_)
+        asked[where - top * width] = True
+        rows = Window(window.row + top, window.col, bottom - top, width)
+        here = self.uncertainty.read(rows, self.block.reflectance[:, top:bottom], asked.reshape(-1, width))
+        known = here.valid.ravel()[where - top * width]
+        return Pixels(_take(self.block.reflectance, where[known]).T[None], here.covariances, known)
 
 
 @dataclass(frozen=True)
 class Noisy(Exact):
-    """A scene whose noise is known: one covariance, or one that follows from each pixel's values."""
+    """A scene whose noise is known, as `open_uncertainty` gives it."""
 
-    noise: Noise | None = None
-    description: Mapping[str, Any] = field(default_factory=dict)
+    uncertainty: Uncertainty | None = None
 
-    @property
-    def bytes_per_pixel(self) -> int:
-        """Values, and what reading them takes."""
-        return 24 * len(self.bands) + 32
+    @classmethod
+    def of(cls, scene: Scene, uncertainty: Uncertainty) -> Noisy:
+        """With what the scene's pixels share, once for the whole scene."""
+        return cls(scene, 1, uncertainty.systematic, uncertainty)
 
     def read(self, window: Window) -> Reading:
         """Read a window."""
-        assert self.noise is not None
-        return NoisyReading(self.scene.read(window), self.noise)
+        assert self.uncertainty is not None
+        return NoisyReading(self.scene.read(window), self.uncertainty)
 
     def facts(self) -> dict[str, Any]:
         """What the noise is."""
+        assert self.uncertainty is not None
         shared = None if self.systematic is None else np.asarray(self.systematic).tolist()
-        return {"source": "covariance", **self.description, "systematic": shared}
+        return {"source": "known noise", **self.uncertainty.facts(), "systematic": shared}
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uncover.raster.tiles import ArrayPlanes, split_vsizip
+from uncover.raster.tiles import split_vsizip
 
 #: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.
 READ_BYTES = 4 << 30
@@ -58,10 +59,10 @@ def _paths(thing: Any) -> Iterator[str]:
             yield str(path)
 
 
-def _arrays(thing: Any) -> Iterator[np.ndarray]:
+def _arrays(thing: Any) -> Iterator[NDArray[Any]]:
     for part in _parts(thing):
-        if isinstance(part, ArrayPlanes):
-            yield part.planes
+        if isinstance(part, np.ndarray):
+            yield part
 
 
 def _parts(thing: Any) -> Iterator[Any]:
@@ -70,6 +71,8 @@ def _parts(thing: Any) -> Iterator[Any]:
         yield thing
         for field in dataclasses.fields(thing):
             yield from _parts(getattr(thing, field.name))
+    elif isinstance(thing, np.ndarray):
+        yield thing
     elif isinstance(thing, list | tuple):
         for each in thing:
             yield from _parts(each)

@@ -9,9 +9,9 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uncover.labels import Scheme
-from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.product import Layer
 from uncover.raster.scratch import Scratch
@@ -36,7 +36,6 @@ def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str
         "blocksize": 512,
         "overview_resampling": layer.resampling.upper(),
         "overview_predictor": "NO",
-        "statistics": "YES",
         "bigtiff": "IF_SAFER",
         "num_threads": 1,
     }
@@ -77,7 +76,8 @@ def _read_overview(path: Path, level: int) -> None:
 def _vrt(scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> str:
     """The plain file of a layer, described for GDAL."""
     grid = scratch.product.grid
-    bands = "".join(_band(scratch, layer, i) for i in range(len(layer.bands)))
+    numbers = band_statistics(scratch, layer)
+    bands = "".join(_band(scratch, layer, i, numbers[i]) for i in range(len(layer.bands)))
     items = "".join(f"<MDI key={quoteattr(key)}>{escape(value)}</MDI>" for key, value in sorted(tags.items()))
     return (
         f'<VRTDataset rasterXSize="{grid.width}" rasterYSize="{grid.height}">'
@@ -104,9 +104,12 @@ def _axes(crs: str) -> str:
     return "2,1" if found.is_geographic and found.to_epsg() else "1,2"
 
 
-def _band(scratch: Scratch, layer: Layer, i: int) -> str:
+def _band(scratch: Scratch, layer: Layer, i: int, numbers: Mapping[str, float]) -> str:
     grid, size = scratch.product.grid, layer.itemsize
-    parts = [f"<Description>{escape(layer.bands[i])}</Description>"]
+    items = "".join(
+        f'<MDI key="STATISTICS_{name.upper()}">{value:.10g}</MDI>' for name, value in numbers.items()
+    )
+    parts = [f"<Metadata>{items}</Metadata><Description>{escape(layer.bands[i])}</Description>"]
     if layer.nodata is not None:
         parts.append(f"<NoDataValue>{'nan' if np.isnan(layer.nodata) else int(layer.nodata)}</NoDataValue>")
     if layer.scale != 1.0:
@@ -147,18 +150,43 @@ def category_names(scheme: Scheme) -> str:
     )
 
 
+def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
+    """Minimum, maximum, mean and standard deviation of each band's stored numbers; empty where it has none.
+
+    Not left to GDAL: its COG driver writes zeros when it computes statistics of plain files.
+    """
+    n = np.zeros(len(layer.bands))
+    lowest, highest = np.full(len(n), np.inf), np.full(len(n), -np.inf)
+    mean, spread = np.zeros(len(n)), np.zeros(len(n))
+    for start in range(0, scratch.product.grid.height, _ROWS):
+        rows = scratch.rows(layer, start, min(start + _ROWS, scratch.product.grid.height))
+        for i, plane in enumerate(rows):
+            values = _known(plane, layer).astype(np.float64)
+            if not len(values):
+                continue
+            lowest[i], highest[i] = min(lowest[i], values.min()), max(highest[i], values.max())
+            together, here = n[i] + len(values), values.mean()
+            spread[i] += ((values - here) ** 2).sum() + (here - mean[i]) ** 2 * n[i] * len(values) / together
+            mean[i] += (here - mean[i]) * len(values) / together
+            n[i] = together
+    names = ("minimum", "maximum", "mean", "stddev")
+    deviation = np.sqrt(spread / np.maximum(n, 1))
+    numbers = zip(lowest, highest, mean, deviation, strict=True)
+    found = [{name: float(v) for name, v in zip(names, each, strict=True)} for each in numbers]
+    return [each if n[i] else {} for i, each in enumerate(found)]
+
+
+def _known(plane: NDArray[Any], layer: Layer) -> NDArray[Any]:
+    if layer.nodata is None:
+        return plane.ravel()
+    known: NDArray[Any] = plane[~np.isnan(plane)] if np.isnan(layer.nodata) else plane[plane != layer.nodata]
+    return known
+
+
 def statistics(path: Path) -> list[dict[str, float]]:
-    """Minimum, maximum, mean and standard deviation of each band, as the file says; empty where it is."""
+    """Statistics of each band, as a file has them."""
+    names = ("minimum", "maximum", "mean", "stddev")
     with open_raster(str(path)) as dataset:
-        found = []
-        for i in range(1, dataset.count + 1):
-            tags: dict[str, Any] = dataset.tags(i)
-            keys = {name: f"STATISTICS_{name.upper()}" for name in ("minimum", "maximum", "mean", "stddev")}
-            found.append({name: float(tags[key]) for name, key in keys.items() if key in tags})
-        return found
-
-
-def check_written(path: Path) -> None:
-    """Raise where a product file is not there."""
-    if not path.exists():
-        raise SceneError(f"{path} is missing; resume the run, or start it again")
+        tags = [dataset.tags(i) for i in range(1, dataset.count + 1)]
+    keys = {name: f"STATISTICS_{name.upper()}" for name in names}
+    return [{name: float(band[key]) for name, key in keys.items() if key in band} for band in tags]

@@ -76,8 +76,14 @@ class Mapper:
         areas = np.zeros((2 + self.product.worlds, self.product.classes))
         weight = pixel_areas(self.product.grid, window).ravel()
         codes = np.array(self.product.scheme.codes, np.uint8)
-        for where, features in self._chunks(reading):
-            summary = self._summarise(number, reading, where, features)
+        for asked, features in self._chunks(reading):
+            pixels = reading.pixels(asked)
+            where = asked if pixels.known is None else asked[pixels.known]
+            if len(where) < len(asked):  # without a known uncertainty a measurement is not complete
+                quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.PARTIAL)
+            if not len(where):
+                continue
+            summary = self._summarise(number, pixels, where, features)
             best = summary.probability.argmax(axis=1)
             flat["class"][0, where] = codes[best]
             flat["probability"][:, where] = layers["probability"].encode(summary.probability.T)
@@ -110,12 +116,11 @@ class Mapper:
     def _summarise(
         self,
         number: int,
-        reading: Reading,
+        pixels: Pixels,
         where: NDArray[np.intp],
         features: NDArray[np.bool_] | None,
     ) -> PixelSummary:
         """Summary of some pixels, computed as a full chunk."""
-        pixels = reading.pixels(where)
         values = _padded(pixels, len(where))
         summary = self.summariser.summarise(
             lambda r: values[r],
