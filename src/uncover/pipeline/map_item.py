@@ -62,7 +62,7 @@ def model_item(model: Any, scheme: Scheme, grid: Grid, when: datetime | None, ba
         "mlm:architecture": f"{type(model).__name__}, Bayesian generative classifier",
         "mlm:tasks": ["classification"],
         "mlm:framework": "uncover",
-        "mlm:framework_version": __version__,
+        "mlm:framework_version": ".".join(__version__.split(".")[:3]),
         "mlm:input": [
             {
                 **task,
@@ -90,6 +90,7 @@ def model_item(model: Any, scheme: Scheme, grid: Grid, when: datetime | None, ba
             "type": "application/zip",
             "roles": ["mlm:model"],
             "mlm:artifact_type": "uncover.save",
+            "bands": [{"name": band} for band in bands],
         }
     }
     links = [{"rel": "self", "href": "./model.json", "type": "application/geo+json"}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from uncover.estimators.persistence import load_model
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_sources import SourceOptions, open_evidence
 from uncover.raster.classify import make_mapper
-from uncover.raster.cube import unfinished, writing
+from uncover.raster.cube import writing
 from uncover.raster.errors import SceneError, require
 from uncover.raster.evidence import Evidence
 from uncover.raster.executors import Cluster, Executor, Threads
@@ -164,7 +165,7 @@ def map_scene(
     key = prepared.key()
     if goal.exists():
         return _already(goal, key)
-    with unfinished(goal, key, chosen.resume) as (store, journal), _alone(goal), _resumable(journal):
+    with _workspace(goal, key, chosen.resume) as (store, journal), _resumable(journal):
         plain = store.parent / "scratch"
         with writing(goal), open_scratch(plain, prepared.mapper.product, journal) as scratch:
             _compute(prepared, scratch, progress)
@@ -211,14 +212,37 @@ def _already(goal: Path, key: str) -> Path:
 
 
 @contextmanager
-def _alone(goal: Path) -> Iterator[None]:
-    """Two runs never work on one product."""
-    with writing(goal), open(Path(f"{goal}.partial") / "lock", "w") as lock:
+def _workspace(goal: Path, key: str, resume: bool) -> Iterator[tuple[Path, Journal]]:
+    """The folder that becomes the product if all goes well; kept if not, unless nothing was done yet."""
+    partial = Path(f"{goal}.partial")
+    if partial.exists() and not resume:
+        raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
+    with writing(goal):
+        partial.mkdir(exist_ok=True)
+    with _alone(partial):
+        with writing(goal):
+            journal = Journal(partial / "journal", key)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SceneError(f"another run is writing {goal}; wait for it, or write elsewhere") from None
+            yield partial / "store", journal
+            with writing(goal):
+                (partial / "store").rename(goal)
+                shutil.rmtree(partial)
+        finally:
+            if partial.exists() and not journal.done:
+                shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _alone(partial: Path) -> Iterator[None]:
+    """Two runs never work on one product."""
+    folder = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+    except BlockingIOError:
+        raise SceneError(f"another run works in {partial}; wait for it, or write elsewhere") from None
+    finally:
+        os.close(folder)
 
 
 @contextmanager
