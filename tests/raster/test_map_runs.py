@@ -276,7 +276,7 @@ def test_a_block_that_cannot_be_read(case, tmp_path):
     )
     content = bytearray(scene.read_bytes())
     middle = len(content) // 2
-    content[middle : middle + 2000] = bytes(2000)
+    content[middle : middle + 2000] = b"\xff" * 2000
     scene.write_bytes(content)
     with pytest.raises(SceneError, match="cannot be decoded") as caught:
         map_scene(model, scene, tmp_path / "map", MapOptions(threads=1))
@@ -368,9 +368,7 @@ def test_no_clock_and_no_path_in_the_product(case, undisturbed, tmp_path):
 
 
 def test_less_memory_means_fewer_threads():
-    scene = scene_from_array(
-        np.zeros((4, 300, 300), np.float32), Grid(None, (1, 0, 0, 0, -1, 0), 300, 300), BANDS
-    )
+    scene = scene_from_array(np.zeros((4, 300, 300), np.float32), grid(300, 300), BANDS)
     evidence = Exact(scene)
     product = make_mapper(fitted(), evidence, reader=Reader()).product
     plenty, little = (Plan.of(parse_memory(m), evidence, product, 8) for m in ("4GB", "180MB"))
