@@ -37,6 +37,7 @@ def small_units(monkeypatch):
     """Units of 64 pixels: many of them in a small scene."""
     monkeypatch.setattr("uncover.raster.product.UNIT", 64)
     monkeypatch.setattr("uncover.raster.mapper.UNIT", 64)
+    monkeypatch.setattr("uncover.raster.scratch.SECONDS_BETWEEN_SYNCS", 0.02)
 
 
 @pytest.fixture
@@ -184,19 +185,33 @@ def start(case, out, delay):
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_killed_at_twenty_random_moments(case, undisturbed, tmp_path):
+def test_killed_at_twenty_random_moments(tmp_path, small_units):
+    case = (
+        save_model(tmp_path / "m.uncover", fitted()),
+        write_scene(tmp_path / "s.tif", reflectance(760, 760)),
+    )
+    map_scene(*case, tmp_path / "undisturbed")
     rng = np.random.default_rng(int(os.environ.get("UNCOVER_KILL_SEED", "4")))
     out, killed = tmp_path / "map", 0
-    while killed < 20 and not out.exists():
-        status = start(case, out, (int(rng.integers(0, 5)), float(rng.uniform(0, 0.1))))
+    for _ in range(20):
+        status = start(case, out, (int(rng.integers(0, 4)), float(rng.uniform(0, 0.05))))
         killed += os.WIFSIGNALED(status)
-        if not out.exists():
-            assert not (tmp_path / "map").exists()
-    assert killed == 20 or out.exists()
+        assert not out.exists() or (out / "run.json").exists()
+    assert killed == 20
     map_scene(*case, out, MapOptions(resume=True))
-    assert killed >= 10
-    assert contents(out) == undisturbed
+    assert contents(out) == contents(tmp_path / "undisturbed")
     assert not (tmp_path / "map.partial").exists()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_killed_while_the_files_are_made(case, undisturbed, tmp_path):
+    rng = np.random.default_rng(7)
+    out, units = tmp_path / "map", 42
+    for _ in range(6):
+        start(case, out, (units + 1, float(rng.uniform(0, 0.4))))
+        units = 0
+    map_scene(*case, out, MapOptions(resume=True))
+    assert contents(out) == undisturbed
 
 
 class FullDisk:
@@ -207,7 +222,7 @@ class FullDisk:
         for owner, name in ((os, "pwrite"), (os, "fdatasync"), (os, "fsync")):
             monkeypatch.setattr(owner, name, self.wrap(getattr(os, name), name))
         monkeypatch.setattr(Path, "write_text", self.wrap(Path.write_text, "text"))
-        monkeypatch.setattr(Journal, "add", self.wrap(Journal.add, "journal"))
+        monkeypatch.setattr(Journal, "_append", self.wrap(Journal._append, "journal"))
         monkeypatch.setattr(shutil, "copyfile", self.wrap(shutil.copyfile, "copy"))
         monkeypatch.setattr(rasterio.shutil, "copy", self.wrap(rasterio.shutil.copy, "cog"))
 

@@ -184,11 +184,14 @@ def _compute(prepared: Prepared, scratch: Scratch, progress: Progress | None) ->
     done = total - sum(scratch.units[number].pixels for number in numbers)
     if progress is not None:
         progress(done, total)
-    for unit in prepared.executor().run(prepared.mapper, numbers):
-        scratch.put(unit)
-        done += scratch.units[unit.number].pixels
-        if progress is not None:
-            progress(done, total)
+    try:
+        for unit in prepared.executor().run(prepared.mapper, numbers):
+            scratch.put(unit)
+            done += scratch.units[unit.number].pixels
+            if progress is not None:
+                progress(done, total)
+    finally:
+        scratch.sync()
 
 
 def _check_goal(goal: Path, resume: bool) -> None:

@@ -242,8 +242,7 @@ def _spatial(grid: Grid) -> dict[str, Any]:
 
 def crs_attributes(grid: Grid) -> dict[str, Any]:
     """Attributes of the grid mapping of a grid that has a reference system."""
-    wkt = _spatial(grid)["_CRS"]["wkt"]
-    a, b, c, d, e, f = grid.transform
+    wkt, (a, b, c, d, e, f) = _spatial(grid)["_CRS"]["wkt"], grid.transform
     numbers = " ".join(repr(float(value)) for value in (c, a, b, f, d, e))
     return {"crs_wkt": wkt, "spatial_ref": wkt, "GeoTransform": numbers}
 

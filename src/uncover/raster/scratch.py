@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,17 +16,22 @@ from uncover.raster.grid import Window
 from uncover.raster.journal import Journal
 from uncover.raster.product import Layer, Product, Unit
 
+#: Waiting for the disk takes as long for one unit as for many.
+SECONDS_BETWEEN_SYNCS = 1.0
+
 
 class Scratch:
     """Layers of a product as plain files, band after band, row after row; and the areas of each unit.
 
     Where a unit's numbers lie depends on the product alone. They are on disk before the journal says so: a
-    run that is stopped at any moment loses the unit that it was writing, and nothing else.
+    run that is stopped at any moment loses the last second of its work, and nothing else.
     """
 
     def __init__(self, folder: Path, product: Product, journal: Journal) -> None:
         self.folder, self.product, self.journal = folder, product, journal
         self.units = product.units()
+        self._written: list[str] = []
+        self._synced = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
         self._files = {layer.name: self._open(layer.name, self._size(layer)) for layer in product.layers}
         self._areas = self._open("areas", len(self.units) * self._areas_bytes)
@@ -57,14 +63,23 @@ class Scratch:
         return [number for number in order if str(number) not in self.journal.done]
 
     def put(self, unit: Unit) -> None:
-        """Write a unit to its place, and then into the journal."""
+        """Write a unit to its place; every now and then, all that was written goes into the journal."""
         window = self.units[unit.number]
         for layer in self.product.layers:
             self._put_layer(layer, window, unit.layers[layer.name])
         write_at(self._areas, unit.areas.astype("<f8").tobytes(), unit.number * self._areas_bytes)
+        self._written.append(str(unit.number))
+        if time.monotonic() - self._synced >= SECONDS_BETWEEN_SYNCS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Bring what was written onto the disk, and then into the journal."""
+        if not self._written:
+            return
         for file in (*self._files.values(), self._areas):
             os.fdatasync(file)
-        self.journal.add(str(unit.number))
+        self.journal.add_all(self._written)
+        self._written, self._synced = [], time.monotonic()
 
     def _put_layer(self, layer: Layer, window: Window, planes: NDArray[Any]) -> None:
         file, width = self._files[layer.name], self.product.grid.width
