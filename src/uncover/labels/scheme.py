@@ -162,15 +162,15 @@ class Scheme:
 
     @classmethod
     def of_names(cls, names: Iterable[str], name: str = "labels") -> "Scheme":
-        """Scheme that numbers `names` from 1 in the given order, in colours that differ for every eye.
+        """Scheme that numbers `names` from 1 in the given order, in colours that suit them where one does.
 
         >>> Scheme.of_names(["water", "forest"]).codes
         (1, 2)
         """
-        from uncover.labels.colours import distinct
+        from uncover.labels.colours import natural
 
         every = list(names)
-        colours = distinct(len(every))
+        colours = natural(every)
         return cls(
             name, tuple(LandClass(i + 1, n, c) for i, (n, c) in enumerate(zip(every, colours, strict=True)))
         )

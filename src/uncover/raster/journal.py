@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,13 @@ class Journal:
         self._append({"piece": piece, "note": note})
         self.done[piece] = note
 
-    def _append(self, line: Mapping[str, Any]) -> None:
+    def add_all(self, pieces: Sequence[str]) -> None:
+        """Note that several pieces are finished, at the price of one."""
+        self._append(*({"piece": piece, "note": None} for piece in pieces))
+        self.done.update(dict.fromkeys(pieces))
+
+    def _append(self, *lines: Mapping[str, Any]) -> None:
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(line)}\n")
+            file.write("".join(f"{json.dumps(line)}\n" for line in lines))
             file.flush()
             os.fsync(file.fileno())
