@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from uncover.metrics.confusion import Floats, codes_of, ratio
 from uncover.metrics.estimation import wilson_interval
@@ -68,6 +68,10 @@ class Reliability:
     def total(self) -> Reliability:
         """The sum over the leading axis."""
         return self._each(lambda values, name: values.sum(axis=0))
+
+    def chosen(self, where: NDArray[np.bool_]) -> Reliability:
+        """Some of the groups."""
+        return self._each(lambda values, name: values[where])
 
     def scaled(self, factors: Floats) -> Reliability:
         """The groups, each with its weights times its factor (group,)."""

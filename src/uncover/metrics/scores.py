@@ -122,6 +122,10 @@ class ScoreSums:
         """The sum over the leading axis."""
         return self._each(lambda name: getattr(self, name).sum(axis=0))
 
+    def chosen(self, where: NDArray[np.bool_]) -> ScoreSums:
+        """Some of the groups."""
+        return self._each(lambda name: getattr(self, name)[where])
+
     def combined(self, factors: Floats) -> ScoreSums:
         """Sums over groups, each times its factor: `factors` (..., group), for weights and for resampling."""
         return self._each(lambda name: np.tensordot(factors, getattr(self, name), axes=1))
