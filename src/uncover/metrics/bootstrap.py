@@ -46,17 +46,22 @@ class Bootstrap:
 
     def batches(self) -> Iterator[Floats]:
         """The same in batches of bounded size; the numbers do not depend on it."""
-        rng = stream(self.seed, "bootstrap")
         members = [np.flatnonzero(self.strata == s) for s in np.unique(self.strata)]
+        rngs = [stream(self.seed, "bootstrap", s) for s in range(len(members))]
         size = max(1, _CHUNK // max(1, self.strata.size))
         for start in range(0, self.draws, size):
             n = min(size, self.draws - start)
             out = np.ones((n, self.strata.size))
-            for row in out:
-                for at in (m for m in members if m.size > 1):
-                    drawn = np.bincount(rng.integers(at.size, size=at.size - 1), minlength=at.size)
-                    row[at] = drawn * (at.size / (at.size - 1))
+            for at, rng in zip(members, rngs, strict=True):
+                if at.size > 1:
+                    out[:, at] = _drawn(rng, n, at.size) * (at.size / (at.size - 1))
             yield out
+
+
+def _drawn(rng: np.random.Generator, draws: int, groups: int) -> Floats:
+    """How often each group comes up when one fewer than there are is drawn: (draw, group)."""
+    who = rng.integers(groups, size=(draws, groups - 1)) + groups * np.arange(draws)[:, np.newaxis]
+    return np.bincount(who.ravel(), minlength=draws * groups).reshape(draws, groups).astype(np.float64)
 
 
 def joined_groups(groups: ArrayLike, most: int = MOST_GROUPS, seed: int = 0) -> NDArray[np.intp]:

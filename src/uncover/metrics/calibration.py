@@ -132,5 +132,6 @@ def bin_of(probabilities: Floats, bins: int) -> Any:
     >>> bin_of(np.array([0.0, 0.1, 0.99, 1.0]), bins=10).tolist()
     [0, 1, 9, 9]
     """
-    edges = np.linspace(0, 1, bins + 1)[1:-1]
+    # Rounding must not decide about 0.7, which is 7000 steps of 1e-4, too.
+    edges = np.linspace(0, 1, bins + 1)[1:-1] - 1e-9
     return np.searchsorted(edges, probabilities, side="right")

@@ -21,6 +21,8 @@ from uncover.pipeline.sampling_design import Design, check_strata
 
 Floats = NDArray[np.float64]
 
+_FEW = 10  # groups, below which resampling says little
+
 
 class Settings(Protocol):
     """The options that conclusions need."""
@@ -173,7 +175,7 @@ def conclude(
         curve_interval=whole.interval(options.level, _effective(curves, drawn)),
         counts=tally.cells.count.sum(axis=0),
         area_shares=None if sample is None else sample.matrix().value,
-        warnings=tuple(_warnings(reference, design, tally) + said),
+        warnings=tuple(_warnings(reference, design, tally, int(used.sum())) + said),
     )
 
 
@@ -350,7 +352,7 @@ def _facts(
     }
 
 
-def _warnings(reference: Reference, design: Design, tally: Tally) -> list[str]:
+def _warnings(reference: Reference, design: Design, tally: Tally, groups: int) -> list[str]:
     said = []
     if design.name is None and reference.kind == "points":
         said.append(
@@ -367,8 +369,10 @@ def _warnings(reference: Reference, design: Design, tally: Tally) -> list[str]:
             f"the map has no class {', '.join(map(repr, reference.legend.strangers))}: all its samples count "
             f"as wrong, with probability 0"
         )
+    if groups < _FEW:
+        said.append(f"errors rest on {groups} independent parts of the reference; they are rough at best")
     lost = reference.outside + tally.nodata
-    if lost:
+    if lost and (reference.kind == "points" or design.name is not None):
         said.append(
             f"{lost} samples are left out: {reference.outside} outside the map, {tally.nodata} where it has "
             f"no class; estimates are for the area that has one"

@@ -12,6 +12,7 @@ from uncover.raster.errors import OffsetWarning, ReadError, SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
@@ -47,6 +48,7 @@ __all__ = [
     "open_cube",
     "open_samples",
     "open_scene",
+    "pixel_areas",
     "scene_from_array",
     "split_band",
     "window_of",

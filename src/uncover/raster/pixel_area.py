@@ -23,8 +23,8 @@ def pixel_areas(grid: Grid, window: Window | None = None) -> NDArray[np.float64]
     >>> pixel_areas(Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=4, height=4))
     array([[100.]])
     >>> pixel_areas(Grid("EPSG:4326", (0.5, 0, 0, 0, -0.5, 60), width=4, height=2)).round(-6) / 1e6
-    array([[1565.],
-           [1588.]])
+    array([[1566.],
+           [1589.]])
     """
     window = grid.window if window is None else window
     a, b, _, d, e, f = grid.transform
