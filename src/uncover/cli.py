@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ import click
 from uncover import __version__
 
 Command = Callable[..., None]
+
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,6 +62,37 @@ def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
             bar.update(done - bar.pos)
 
         yield show
+
+
+@contextmanager
+def _pixel_progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar with pixels per second and the time left on a terminal; now and then a line in a pipe."""
+    began, first, spoken = time.monotonic(), [-1], [time.monotonic()]
+
+    def rate(done: int) -> str:
+        seconds = max(time.monotonic() - began, 1e-6)
+        return f"{(done - max(first[0], 0)) / seconds:,.0f} pixels/s"
+
+    if sys.stderr.isatty():
+        with click.progressbar(length=1, label=label, file=sys.stderr, item_show_func=str) as bar:
+
+            def show(done: int, total: int) -> None:
+                first[0] = done if first[0] < 0 else first[0]
+                bar.length = total
+                bar.update(done - bar.pos, rate(done))
+
+            yield show
+        return
+
+    def say(done: int, total: int) -> None:
+        first[0] = done if first[0] < 0 else first[0]
+        if time.monotonic() - spoken[0] >= _SECONDS_BETWEEN_LINES:
+            spoken[0] = time.monotonic()
+            speed = (done - first[0]) / (spoken[0] - began)
+            left = f", {(total - done) / speed:,.0f} s left" if speed > 0 else ""
+            click.echo(f"{label}: {done:,} of {total:,} pixels, {rate(done)}{left}", err=True)
+
+    yield say
 
 
 def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -281,6 +315,130 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         training = pipeline.fit_model(sources, options, progress)
     training.save(out)
     click.echo(training.summary())
+
+
+@main.command(
+    name="map",
+    epilog="""
+    \b
+    Example: a Sentinel-2 product, with the uncertainty of its aerosol optical depth
+      uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map
+    \b
+    Example: noise of each band from a table
+      uncover map model.uncover scene.tif --uncertainty noise.csv --between-pixels random --out map
+    \b
+    Example: what would it take?
+      uncover map model.uncover S2A_MSIL2A_….SAFE --out map --dry-run
+    """,
+)
+@click.argument("model", metavar="MODEL")
+@click.argument("scene", metavar="SCENE|CUBE")
+@click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
+@click.option("--aod", type=float, help="Aerosol optical depth at 550 nm; its uncertainty makes the worlds.")
+@click.option("--aod-uncertainty", type=float, help="Its standard uncertainty [from how it was retrieved].")
+@click.option("--product-aod", is_flag=True, help="Like --aod, with the value in the product's metadata.")
+@click.option("--draws", default=25, show_default=True, help="Worlds that are drawn.")
+@click.option("--seed", default=0, show_default=True, help="Decides the worlds, with the scene's identity.")
+@click.option(
+    "--angles",
+    type=float,
+    nargs=3,
+    metavar="SUN VIEW RELATIVE",
+    help="Zeniths and relative azimuth in degrees, where the product has none.",
+)
+@click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground.")
+@click.option("--uncertainty", type=click.Path(), help="CSV, JSON, raster or effects table with the noise.")
+@click.option(
+    "--between-pixels",
+    type=click.Choice(["random", "systematic"]),
+    help="What errors of two pixels have in common, where the file does not say it.",
+)
+@click.option("--correlation", type=click.Path(), help="CSV table of the correlation between bands.")
+@click.option("--uncertainty-units", type=click.Choice(["1", "%"]), help="Where the file does not say it.")
+@click.option(
+    "--paired/--unpaired", default=None, help="Whether this scene trained the model [its own word]."
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["nodata", "marginalise"]),
+    default="nodata",
+    show_default=True,
+    help="Pixels that lack bands: no class, or one by the bands that they have.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["uint16", "float32"]),
+    default="uint16",
+    show_default=True,
+    help="Of layers.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["cog", "zarr", "netcdf"]),
+    default="cog",
+    show_default=True,
+    help="GeoTIFFs, or one CF dataset.",
+)
+@click.option("--memory", default="1GB", show_default=True, help="Stay below it.")
+@click.option("--threads", type=int, help="How many [all processors].")
+@click.option("--block", default=1024, show_default=True, metavar="PIXELS", help="What is computed together.")
+@click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and write nothing.")
+@scene_options
+@plainly
+def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -> None:
+    """Map a scene: class, probabilities, uncertainty and quality of every pixel.
+
+    Memory, threads, blocks and cluster have no influence on the product: it is the same to the last byte.
+    """
+    from uncover import pipeline
+
+    options = _map_options(given)
+    if dry_run:
+        click.echo(pipeline.forecast(model, scene, options).text())
+        return
+    with _pixel_progress("map") as progress:
+        made = pipeline.map_scene(model, scene, out, options, progress)
+    click.echo(f"{made}")
+
+
+def _map_options(given: dict[str, Any]) -> Any:
+    from uncover import pipeline
+
+    aerosol = None
+    if given["aod"] is not None or given["product_aod"]:
+        aerosol = pipeline.AerosolOptions(
+            aod=given["aod"],
+            uncertainty=given["aod_uncertainty"],
+            draws=given["draws"],
+            seed=given["seed"],
+            angles=given["angles"],
+            altitude=given["altitude"],
+        )
+    source = pipeline.SourceOptions(
+        scene=_scene_options(given),
+        aerosol=aerosol,
+        uncertainty=given["uncertainty"],
+        uncertainty_options=pipeline.UncertaintyOptions(
+            between_pixels=given["between_pixels"],
+            correlation=given["correlation"],
+            units=given["uncertainty_units"],
+        ),
+    )
+    return pipeline.MapOptions(
+        source=source,
+        paired=given["paired"],
+        missing=given["missing"],
+        dtype=given["dtype"],
+        format=given["kind"],
+        memory=pipeline.parse_memory(given["memory"]),
+        threads=given["threads"],
+        block=given["block"],
+        scheduler=given["scheduler"],
+        resume=given["resume"],
+    )
 
 
 @main.command(

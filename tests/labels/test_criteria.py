@@ -5,7 +5,7 @@ from operator import add
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -70,6 +70,7 @@ def test_interior_by_plain_loops(pixels):
     assert_array_equal(interior(labels, pixels), expected)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), distance=st.floats(0, 9), share=st.floats(0.05, 1))
 def test_spaced_keeps_its_distance_and_leaves_no_room(seed, distance, share):
     rng = np.random.default_rng(seed)
@@ -81,6 +82,17 @@ def test_spaced_keeps_its_distance_and_leaves_no_room(seed, distance, share):
     assert among.size == 0 or among.min() >= distance
     if (~kept).any():
         assert apart[~kept].min(axis=1).max() < distance
+
+
+@pytest.mark.parametrize("distance", [np.sqrt(2), np.sqrt(5), 5.0, np.sqrt(13)])
+def test_points_exactly_at_the_distance_may_both_stay(distance):
+    """Distances that pixels do have: √2 squared is more than 2 in floating point."""
+    rows, columns = np.nonzero(np.ones((12, 12), bool))
+    kept = spaced(rows, columns, distance, np.random.default_rng(0))
+    points = np.stack([rows, columns], 1)
+    apart = np.linalg.norm(points[:, None] - points[kept][None], axis=-1)
+    assert (apart[kept] + 1e9 * np.eye(int(kept.sum()))).min() >= distance
+    assert apart[~kept].min(axis=1).max() < distance
 
 
 def test_spaced_is_reproducible():

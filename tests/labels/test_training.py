@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -47,6 +47,7 @@ def test_stratified_takes_the_same_of_each_class_as_far_as_it_goes(labels):
     assert_array_equal(counts[[1, 2, 5, 6]], [30, 30, 30, 10])
 
 
+@settings(deadline=None)
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=6), data=st.data())
 def test_smaller_draws_are_part_of_larger_ones(sizes, data):
     labels = np.repeat(np.arange(1, len(sizes) + 1, dtype=np.uint8), sizes)
@@ -77,6 +78,7 @@ def test_split_by_pixel_keeps_the_share_of_each_class(labels):
     assert labels[test].all()
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 500), share=st.floats(0.2, 0.8))
 def test_split_by_group_never_divides_a_group(seed, share):
     random = np.random.default_rng(seed)

@@ -99,7 +99,7 @@ def test_the_long_names_of_the_first_years(own_product):
 
 def test_identity_is_the_datatake_and_not_the_path(own_product, made_products, tmp_path):
     scene = open_scene(made_products("L2A_05.09").path)
-    assert scene.identity == "GS2A_20230625T234621_041826_N05.09"
+    assert scene.identity == "GS2A_20230625T234621_041826"
     assert open_scene(own_product("L2A_05.09").path).identity == scene.identity
     named = open_scene(made_products("L2A_05.09").path, SceneOptions(scene_id="mine"))
     assert named.identity == "mine"

@@ -8,9 +8,11 @@ from scipy.special import softmax
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.kernels import Lens
 from uncover.bayes.noise import sample_true_value
 from uncover.bayes.second_order import LogDensityVariance, model_information, squared_distances
 from uncover.bayes.streams import stream
+from uncover.bayes.student_t import StudentT
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader, Sight
 
@@ -76,6 +78,7 @@ class Summariser:
         self.reader = Reader(model, paired=paired, method=method)
         self.n_true_values = n_true_values
         self._variances: dict = {}
+        self._lenses: dict = {}
 
     def summarise(
         self,
@@ -85,6 +88,7 @@ class Summariser:
         noise: Covariances | None = None,
         systematic: np.ndarray | None = None,
         first_pixel: int = 0,
+        features: np.ndarray | None = None,
     ) -> PixelSummary:
         """Summarise pixels.
 
@@ -98,16 +102,20 @@ class Summariser:
         systematic : array of shape (feature, feature), optional
         first_pixel : int
             Number of the first pixel, from which the draws of true values are seeded.
+        features : array of bool of shape (feature,), optional
+            Which features the pixels have; the others are marginalised, and may be NaN.
         """
         total = _Running()
-        for sight in self._sights(realise, n_realisations, noise, systematic):
+        for sight in self._sights(realise, n_realisations, noise, systematic, features):
             total.add(*self._read(sight, first_pixel))
         return total.summary()
 
-    def _sights(self, realise, n_realisations, noise, systematic):
+    def _sights(self, realise, n_realisations, noise, systematic, features):
         """Sights of the pixels, one by one."""
         kind = self.reader.kind
         used = ~self.model.ignored_features_
+        if features is not None:
+            used = used & features
         if n_realisations == 1 or not kind.by_realisation:
             X = realise(0) if n_realisations == 1 else _collect(realise, n_realisations)
             for view in self.reader.views(Inputs(X, noise, systematic)):
@@ -119,23 +127,41 @@ class Summariser:
 
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
-        known = softmax(sight.log_joint(), axis=1)
+        lens = self._lens(sight)
+        if lens is None:
+            distance = squared_distances(sight.models.predictive, sight.points)
+            known, p_value = softmax(sight.log_joint(), axis=1), sight.typicality()
+        else:
+            distance = lens.squared_distance(sight.points)
+            depth = lens.depth(distance)
+            known, p_value = _softmax(sight.log_prior + lens.log_prob(depth)), lens.typicality(depth)
         measurement = np.zeros(len(known))
         if sight.full_noise is not None:
             measurement = self._measurement(sight, known, first_pixel)
-        distance = squared_distances(sight.models.predictive, sight.points)
         variance = self._variance(sight).at(distance)
-        model = model_information(known, variance, entropy(known) - measurement)
+        inner = entropy(known)
+        model = model_information(known, variance, inner - measurement)
         spread = self.model._spread_classes
-        return spread(known, 0.0), spread(sight.typicality(), 0.0), measurement, model
+        return spread(known, 0.0), spread(p_value, 0.0), measurement, model, inner
+
+    def _lens(self, sight: Sight) -> Lens | None:
+        """The class models arranged for speed; None where the noise of each pixel changes them."""
+        if sight.noise is not None or not isinstance(sight.models.predictive, StudentT):
+            return None
+        key = id(sight.models)
+        if key not in self._lenses:
+            # The models are kept with it: an id is theirs as long as they live.
+            self._lenses[key] = sight.models, Lens.of(sight.models.predictive)
+        return self._lenses[key][1]
 
     def _variance(self, sight: Sight) -> LogDensityVariance:
         key = id(sight.models)
         if key not in self._variances:
             known = self.model._known_classes()
             concentration = self.model.class_posterior_[known]
-            self._variances[key] = LogDensityVariance.of(sight.models.posterior, concentration)
-        return self._variances[key]
+            # The models are kept with it: an id is theirs as long as they live.
+            self._variances[key] = sight.models, LogDensityVariance.of(sight.models.posterior, concentration)
+        return self._variances[key][1]
 
     def _measurement(self, sight: Sight, P: np.ndarray, first_pixel: int) -> np.ndarray:
         """Information that the true value would give, from draws of it."""
@@ -157,6 +183,14 @@ class Summariser:
         return information
 
 
+def _softmax(joint):
+    """Probabilities from log joints, in their place."""
+    joint -= joint.max(axis=1, keepdims=True)
+    np.exp(joint, out=joint)
+    joint /= joint.sum(axis=1, keepdims=True)
+    return joint
+
+
 def _collect(realise, n):
     """All realisations at once: (pixel, realisation, feature), for kinds that need their mean."""
     return np.stack([realise(r) for r in range(n)], axis=1)
@@ -170,14 +204,14 @@ class _Running:
         self.probability = self.typicality = self.measurement = self.model = self.inner = np.zeros(())
         self.world_classes: list = []
 
-    def add(self, probability, typicality, measurement, model) -> None:
+    def add(self, probability, typicality, measurement, model, inner) -> None:
         self.n += 1
         self.probability = self.probability + probability
         self.typicality = self.typicality + typicality
         self.measurement = self.measurement + measurement
         self.model = self.model + model
-        self.inner = self.inner + entropy(probability)
-        self.world_classes.append(probability.argmax(axis=1))
+        self.inner = self.inner + inner
+        self.world_classes.append(probability.argmax(axis=1).astype(np.uint8))
 
     def summary(self) -> PixelSummary:
         P = self.probability / self.n

@@ -109,8 +109,8 @@ class _Thinning:
         self, y: NDArray[np.float64], x: NDArray[np.float64], distance: float, rank: NDArray[np.int64]
     ) -> None:
         self.y, self.x, self.rank = y, x, rank
-        self.near = distance * distance
-        side = distance / np.sqrt(2.0)
+        self.distance = distance
+        side = distance / np.sqrt(2.0) * (1 - 1e-9)  # two points of one cell are too near, rounding or not
         reach = 2  # cells: distance is √2 sides, so a neighbour is at most two cells away
         row = ((y - y.min()) / side).astype(np.int64) + reach
         column = ((x - x.min()) / side).astype(np.int64) + reach
@@ -143,7 +143,7 @@ class _Thinning:
         for neighbour in self.around:
             other = self.occupied[neighbour[self.cell[pixels]]]
             dy, dx = self.y[pixels] - self.y[other], self.x[pixels] - self.x[other]
-            near = (other >= 0) & (dy * dy + dx * dx < self.near)
+            near = (other >= 0) & (np.sqrt(dy * dy + dx * dx) < self.distance)
             found |= near & (self.rank[other] < self.rank[pixels]) if better else near
         return found
 

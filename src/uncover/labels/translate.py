@@ -114,7 +114,7 @@ class Translation:
         found, counts = np.unique(codes[unknown], return_counts=True)
         known = self.source.codes
         return (
-            f"{origin} has the class code {found[0]} ({counts[0]} pixels), which the scheme "
+            f"{origin} has the class code {found[0]} (in at least {counts[0]} pixels), which the scheme "
             f"{self.source.name!r} does not know (its codes are {min(known)} to {max(known)}); choose the "
             f"scheme of this map with --scheme, or add the code to a table of your own"
         )

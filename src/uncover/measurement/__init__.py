@@ -1,1 +1,6 @@
-"""Where uncertainty comes from: measured values with their covariances, and what they are made of."""
+"""Where uncertainty comes from: values with their covariances, and quantities that a scene shares."""
+
+from uncover.measurement.aod import aerosol_optical_depth, cams_uncertainty, dark_vegetation_uncertainty
+from uncover.measurement.quantity import Draws, Quantity
+
+__all__ = ["Draws", "Quantity", "aerosol_optical_depth", "cams_uncertainty", "dark_vegetation_uncertainty"]

@@ -1,4 +1,4 @@
-"""What the command line and the studies call: functions with small frozen options, one for each step."""
+"""What the command line and the studies call: functions with small frozen options."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,13 +26,31 @@ if TYPE_CHECKING:
     from uncover.pipeline.labelling import Labels as Labels
     from uncover.pipeline.labelling import collect_labels as collect_labels
     from uncover.pipeline.labelling import hold_out as hold_out
+    from uncover.pipeline.map_sources import AerosolOptions as AerosolOptions
+    from uncover.pipeline.map_sources import SourceOptions as SourceOptions
+    from uncover.pipeline.mapping import Forecast as Forecast
+    from uncover.pipeline.mapping import MapOptions as MapOptions
+    from uncover.pipeline.mapping import forecast as forecast
+    from uncover.pipeline.mapping import map_scene as map_scene
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
+    from uncover.raster.memory import parse_memory as parse_memory
     from uncover.raster.options import SceneOptions as SceneOptions
+    from uncover.raster.product import Thresholds as Thresholds
+    from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
 _HOME = {
+    "parse_memory": "uncover.raster.memory",
+    "UncertaintyOptions": "uncover.raster.uncertainty",
+    "Thresholds": "uncover.raster.product",
+    "map_scene": "uncover.pipeline.mapping",
+    "forecast": "uncover.pipeline.mapping",
+    "Forecast": "uncover.pipeline.mapping",
+    "MapOptions": "uncover.pipeline.mapping",
+    "SourceOptions": "uncover.pipeline.map_sources",
+    "AerosolOptions": "uncover.pipeline.map_sources",
     "Area": "uncover.pipeline.areas",
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.describing",

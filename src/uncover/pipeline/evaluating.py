@@ -152,7 +152,7 @@ class _Comparison:
         """The tally with a block added."""
         k = len(self.reference.legend.names)
         numbers = self.product.class_numbers(window, cache)
-        area = np.broadcast_to(pixel_areas(self.product.grid, window), window.shape)
+        area = pixel_areas(self.product.grid, window)
         there = numbers >= 0
         known = numbers[there]
         pixels, areas = (np.bincount(known, w, minlength=k) for w in (None, area[there]))

@@ -329,6 +329,7 @@ def _facts(
     unit = "sample" if design.name is not None else units[reference.kind]
     return {
         "map": product.name,
+        "unit of areas": "pixels" if product.grid.crs is None else "m2",
         "reference": {
             "name": reference.name,
             "kind": reference.kind,

@@ -14,7 +14,6 @@ import numpy as np
 from uncover.pipeline.evaluation import Evaluation, Found
 from uncover.pipeline.files import whole_or_nothing
 
-HECTARE = 1e4  # m²
 FILES = ("confusion.csv", "accuracy.csv", "areas.csv", "reliability.csv", "evaluation.json")
 
 _SCORES = {
@@ -104,8 +103,8 @@ def as_dict(found: Evaluation) -> dict[str, Any]:
         },
         "calibration error": {name: _entry(value) for name, value in found.calibration.items()},
         "accuracy": measures,
-        "mapped area m2": dict(zip(found.classes, found.mapped.tolist(), strict=True)),
-        "estimated area m2": {name: _entry(value) for name, value in found.areas.items()} or None,
+        "mapped area": dict(zip(found.classes, found.mapped.tolist(), strict=True)),
+        "estimated area": {name: _entry(value) for name, value in found.areas.items()} or None,
         "confusion (map class, reference class)": {
             "counts": found.counts.astype(int).tolist(),
             "area shares": found.area_shares,
@@ -144,20 +143,13 @@ def _accuracy(found: Evaluation) -> Rows:
 
 
 def _areas(found: Evaluation) -> Rows:
-    yield [
-        "class",
-        "pixels",
-        "mapped_ha",
-        "estimated_ha",
-        "standard_error_ha",
-        "lower_ha",
-        "upper_ha",
-    ]
+    unit, size = _unit(found)
+    columns = ("mapped", "estimated", "standard_error", "lower", "upper")
+    yield ["class", "pixels", *(f"{column}_{unit}" for column in columns)]
     nothing = Found(*[float("nan")] * 4)
     for name, pixels, mapped in zip(found.classes, found.pixels, found.mapped, strict=True):
         v = found.areas.get(name, nothing)
-        estimated = (value / HECTARE for value in (v.value, v.error, v.lower, v.upper))
-        yield [name, int(pixels), float(mapped) / HECTARE, *estimated]
+        yield [name, int(pixels), *(float(x) / size for x in (mapped, v.value, v.error, v.lower, v.upper))]
 
 
 def _reliability(found: Evaluation) -> Rows:
@@ -179,6 +171,11 @@ def _reliability(found: Evaluation) -> Rows:
         for b in range(curves.count.shape[-1]):
             values = (float(v[c, b]) for v in (promised, observed, low, high))
             yield [name, float(edges[b]), float(edges[b + 1]), int(curves.count[c, b]), *values]
+
+
+def _unit(found: Evaluation) -> tuple[str, float]:
+    """Unit in which areas are shown, and how many of the unit of the evaluation it holds."""
+    return ("ha", 1e4) if found.facts["unit of areas"] == "m2" else ("pixels", 1.0)
 
 
 def summarise(found: Evaluation) -> str:
@@ -203,18 +200,16 @@ def summarise(found: Evaluation) -> str:
 
 
 def _class_lines(found: Evaluation) -> list[str]:
+    unit, size = _unit(found)
     width = max(len(name) for name in (*found.classes, "class"))
-    lines = [
-        f"{'class':<{width}}  {'user’s accuracy':<22}{'producer’s accuracy':<22}{'mapped ha':>14}"
-        + ("  estimated ha" if found.areas else "")
-    ]
-    for k, name in enumerate(found.classes):
+    head = f"{'class':<{width}}  {'user’s accuracy':<22}{'producer’s accuracy':<22}{'mapped ' + unit:>14}"
+    lines = [head + (f"  estimated {unit}" if found.areas else "")]
+    for name, mapped in zip(found.classes, found.mapped, strict=True):
         user, producer = (found.measures[m, name][0] for m in ("user's accuracy", "producer's accuracy"))
-        line = f"{name:<{width}}  {_text(user):<22}{_text(producer):<22}{found.mapped[k] / HECTARE:>14,.1f}"
+        line = f"{name:<{width}}  {_text(user):<22}{_text(producer):<22}{mapped / size:>14,.1f}"
         if found.areas:
             area = found.areas[name]
-            half = (area.upper - area.value) / HECTARE
-            line += f"  {area.value / HECTARE:,.1f} ± {half:,.1f}"
+            line += f"  {area.value / size:,.1f} ± {(area.upper - area.value) / size:,.1f}"
         lines.append(line)
     return lines
 

@@ -7,47 +7,70 @@ opened, not with this package.
 from uncover.raster.align import Aligned, align_raster, split_band
 from uncover.raster.angles import Angles
 from uncover.raster.area import window_of
+from uncover.raster.classify import classify
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, open_cube, write_cube
 from uncover.raster.errors import OffsetWarning, ReadError, SceneError
+from uncover.raster.evidence import Aerosol, Evidence, Exact, Noisy, Stored
+from uncover.raster.executors import Cluster, Serial, Threads
 from uncover.raster.grid import Grid, Window
+from uncover.raster.mapper import Reader
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.pixel_area import pixel_areas
+from uncover.raster.product import Thresholds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
 from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
+from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, UncertaintyWarning, open_uncertainty
+from uncover.raster.uncertainty_layers import UncertaintyBlock
 from uncover.raster.vectors import Burned, burn_vector
 
 __all__ = [
     "INCOMPLETE",
     "TEN_BANDS",
     "UNUSABLE",
+    "Aerosol",
     "Aligned",
     "Angles",
     "Atmosphere",
     "Block",
     "Burned",
+    "Cluster",
     "Cube",
     "CubeBlock",
     "CubeLayout",
+    "Evidence",
+    "Exact",
     "Grid",
     "MaskWarning",
+    "Noisy",
     "OffsetWarning",
     "Quality",
     "ReadError",
+    "Reader",
     "SampleBlock",
     "Samples",
     "Scene",
     "SceneError",
     "SceneOptions",
+    "Serial",
+    "Stored",
+    "Threads",
+    "Thresholds",
+    "Uncertainty",
+    "UncertaintyBlock",
+    "UncertaintyOptions",
+    "UncertaintyWarning",
     "Window",
     "align_raster",
     "burn_vector",
     "canonical_band",
+    "classify",
     "open_cube",
     "open_samples",
     "open_scene",
+    "open_uncertainty",
     "pixel_areas",
     "scene_from_array",
     "split_band",

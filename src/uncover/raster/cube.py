@@ -194,7 +194,7 @@ def _create(store: Path, layout: CubeLayout) -> None:
     for name, values in _coordinates(layout).items():
         put_array(group, name, *values)
     if layout.grid.crs:
-        put_array(group, "spatial_ref", np.int32(0), [], _crs_attributes(layout.grid))
+        put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(layout.grid))
     zarr.consolidate_metadata(str(store), zarr_format=2)
 
 
@@ -240,7 +240,8 @@ def _spatial(grid: Grid) -> dict[str, Any]:
     return {"grid_mapping": "spatial_ref", "_CRS": {"wkt": CRS.from_user_input(grid.crs).to_wkt()}}
 
 
-def _crs_attributes(grid: Grid) -> dict[str, Any]:
+def crs_attributes(grid: Grid) -> dict[str, Any]:
+    """Attributes of the grid mapping of a grid that has a reference system."""
     wkt = _spatial(grid)["_CRS"]["wkt"]
     a, b, c, d, e, f = grid.transform
     numbers = " ".join(repr(float(value)) for value in (c, a, b, f, d, e))

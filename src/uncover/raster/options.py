@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from uncover.measurement.bands import canonical_band as canonical_band
 from uncover.raster.grid import Bounds
 from uncover.raster.quality import Quality
 from uncover.raster.resample import Resampling
@@ -53,16 +53,3 @@ class SceneOptions:
     scene_id: str | None = None
     granule: str | None = None
     cache_bytes: int = field(default=CACHE_BYTES)
-
-
-def canonical_band(name: str) -> str:
-    """One spelling of a band's name: B2, b02 and B02 are the same band.
-
-    >>> [canonical_band(name) for name in ("B2", "b8a", "B11", "nir")]
-    ['B02', 'B8A', 'B11', 'nir']
-    """
-    match = re.fullmatch(r"[Bb]0*(\d{1,2})([Aa]?)", name.strip())
-    if match is None:
-        return name.strip()
-    number, letter = match.groups()
-    return f"B{number}{letter.upper()}" if letter else f"B{int(number):02d}"

@@ -14,31 +14,31 @@ from uncover.raster.grid import Grid, Window
 
 
 def pixel_areas(grid: Grid, window: Window | None = None) -> NDArray[np.float64]:
-    """Areas in m² of the pixels of a window (all by default), in a shape that broadcasts to (row, col).
+    """Areas in m² of the pixels of a window (all by default), (row, col); 1 without a reference system.
 
-    In degrees each row of a north-up grid has its own area, exact on the ellipsoid of its reference system:
-    the shape is (row, 1). Elsewhere all pixels have that of the transform, (1, 1). A grid without a
-    reference system is taken to be in metres.
+    In projected systems it is the area in the projection. In degrees it is that on the ellipsoid: exact for
+    north-up grids, and for turned ones to the second order in the size of a pixel.
 
-    >>> pixel_areas(Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=4, height=4))
-    array([[100.]])
-    >>> pixel_areas(Grid("EPSG:4326", (0.5, 0, 0, 0, -0.5, 60), width=4, height=2)).round(-6) / 1e6
+    >>> pixel_areas(Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=2, height=1))
+    array([[100., 100.]])
+    >>> pixel_areas(Grid("EPSG:4326", (0.5, 0, 0, 0, -0.5, 60), width=1, height=2)).round(-6) / 1e6
     array([[1566.],
            [1589.]])
     """
     window = grid.window if window is None else window
-    a, b, _, d, e, f = grid.transform
+    a, b, _, d, e, _ = grid.transform
     units = _units(grid.crs)
+    if units is None:
+        return np.broadcast_to(1.0, window.shape)
     if isinstance(units, float):
-        return np.full((1, 1), abs(a * e - b * d) * units**2)
-    if b == 0 and d == 0:
-        edges = np.float64(f) + e * np.arange(window.row, window.row + window.height + 1, dtype=np.float64)
-        _check_latitudes(edges, grid)
-        south, north = np.minimum(edges[:-1], edges[1:]), np.maximum(edges[:-1], edges[1:])
-        return np.asarray(band_area(south, north, abs(a), units))[:, np.newaxis]
+        return np.broadcast_to(abs(a * e - b * d) * units**2, window.shape)
     _, latitude = grid.centres(window)
     _check_latitudes(latitude, grid)
-    return np.asarray(abs(a * e - b * d) * area_element(latitude, units))
+    if b != 0 or d != 0:
+        return np.asarray(abs(a * e - b * d) * area_element(latitude, units))
+    # Grids of global models may have half a pixel beyond the pole: nothing is there.
+    south, north = (np.clip(latitude[:, :1] + side * abs(e) / 2, -90, 90) for side in (-1, 1))
+    return np.broadcast_to(band_area(south, north, abs(a), units), window.shape)
 
 
 def _check_latitudes(latitude: NDArray[np.float64], grid: Grid) -> None:
@@ -50,10 +50,10 @@ def _check_latitudes(latitude: NDArray[np.float64], grid: Grid) -> None:
 
 
 @lru_cache(maxsize=64)
-def _units(crs: str | None) -> float | tuple[float, float]:
+def _units(crs: str | None) -> float | tuple[float, float] | None:
     """Metres per unit of a projected system; semi-major axis and inverse flattening of a geographic one."""
     if crs is None:
-        return 1.0
+        return None
     from rasterio.crs import CRS
 
     system = CRS.from_user_input(crs)

@@ -26,6 +26,15 @@ _KNOWN_BASELINE = re.compile(r"0[0-5]\.\d\d|99\.99")
 _FIRST_WITH_OFFSET = "04.00"
 
 
+def datatake_of(identifier: str | None) -> str | None:
+    """The datatake without the processing baseline: reprocessing does not change what errors were shared.
+
+    >>> datatake_of("GS2A_20230625T234621_041826_N05.09")
+    'GS2A_20230625T234621_041826'
+    """
+    return None if identifier is None else re.sub(r"_N\d\d\.\d\d$", "", identifier)
+
+
 @dataclass(frozen=True)
 class ProductMetadata:
     """The product's own file: MTD_MSIL1C.xml or MTD_MSIL2A.xml."""
@@ -86,7 +95,7 @@ def _product(root: ElementTree.Element, name: str) -> ProductMetadata:
     return ProductMetadata(
         level=level,
         baseline=_first(root, "PROCESSING_BASELINE") or "",
-        datatake=next((node.get("datatakeIdentifier") for node in _named(root, "Datatake")), None),
+        datatake=datatake_of(next((n.get("datatakeIdentifier") for n in _named(root, "Datatake")), None)),
         uri=_first(root, "PRODUCT_URI", "PRODUCT_URI_1C", "PRODUCT_URI_2A"),
         platform=_first(root, "SPACECRAFT_NAME"),
         start_time=_time(_first(root, "PRODUCT_START_TIME")),

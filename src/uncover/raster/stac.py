@@ -13,6 +13,7 @@ from uncover.raster.errors import ReadError, SceneError
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.safe import SCL_MEANING, TEN_BANDS
+from uncover.raster.safe_metadata import datatake_of
 from uncover.raster.scene import Level, Scene
 from uncover.raster.stack import calibration, finest_grid, warn_of_offset
 from uncover.raster.tiles import RasterInfo, TileCache, describe
@@ -97,7 +98,7 @@ def open_item(path: str | Path, options: SceneOptions) -> Scene:
     groups = tuple(_group(item, band, assets[band], options) for band in bands)
     masks = [_extra(item, "SCL")]
     scene = Scene(
-        identity=options.scene_id or str(item.properties.get("s2:datatake_id", item.identity)),
+        identity=options.scene_id or datatake_of(item.properties.get("s2:datatake_id")) or item.identity,
         bands=bands,
         grid=finest_grid([group.source.grid for group in groups]),
         groups=groups,

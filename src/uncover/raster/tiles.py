@@ -29,7 +29,8 @@ READ_SIZE = 512
 #: With several threads GDAL decodes several JPEG 2000 tiles at once, and returns zeros for those it cannot
 #: decode. One thread here, and one tile per call; several blocks may still be read by several threads.
 #: Tiles are kept here and not by GDAL, whose own cache would grow to a share of the machine's memory.
-GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64 * 1024 * 1024}
+GDAL_CACHE_BYTES = 64 * 1024 * 1024
+GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": GDAL_CACHE_BYTES}
 
 _opening = threading.Lock()
 

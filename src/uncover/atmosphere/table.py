@@ -1,0 +1,259 @@
+"""The look-up table of the 6SV radiative transfer code, and how to read it between its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from uncover.atmosphere.coefficients import Coefficients
+from uncover.atmosphere.spline import Spline
+from uncover.atmosphere.state import Geometry, State
+
+Array = npt.NDArray[Any]
+
+# Share of the molecules above the aerosol: scale heights of 8 km and 2 km, as in 6S. Compiled into the table.
+ABOVE_AEROSOL = 0.8
+# The offset under the logarithm of the optical depth that makes the table straightest in it.
+AOD_OFFSET = 0.3
+VIEW_LIMIT = 12.0
+OZONE_LIMIT, WATER_LIMIT = 600.0, 8.0
+# Py6S has no response of Sentinel-2C: that of 2A is used, and the table says so.
+RESPONSES = {"S2A": "S2A", "S2B": "S2B", "S2C": "S2A"}
+
+
+def pressure_ratio(altitude: npt.ArrayLike) -> Array:
+    """Pressure at an altitude in km over that at sea level (US Standard Atmosphere 1976, below 11 km).
+
+    >>> float(pressure_ratio(1.5).round(3))
+    0.835
+    """
+    return np.asarray((1 - 6.5 * np.asarray(altitude, dtype=float) / 288.15) ** 5.25588)
+
+
+@cache
+def _arrays() -> dict[str, Array]:
+    with resources.files("uncover.atmosphere").joinpath("data/continental.npz").open("rb") as file:
+        return dict(np.load(file))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table of one sensor, some of its bands: arrays on their nodes, and the interpolation between them.
+
+    >>> table = Table.load("S2A", ("B2", "B4"))
+    >>> table.aerosol_model, table.response
+    ('6S continental', 'S2A')
+    """
+
+    bands: tuple[str, ...]
+    response: str
+    aerosol_model: str
+    nodes: dict[str, Array]
+    values: dict[str, Array]  # band axis first
+    sun_spline: Spline
+    aod_spline: Spline
+    phase_spline: Spline
+    airmass_spline: Spline
+    water_spline: Spline
+    gas_spline: Spline
+
+    @classmethod
+    def load(cls, sensor: str, bands: tuple[str, ...]) -> Table:
+        """Read the table shipped with the package."""
+        arrays, response = _arrays(), RESPONSES[sensor]
+        row = arrays["sensors"].tolist().index(response)
+        rows = [arrays["bands"].tolist().index(band) for band in bands]
+        by_sensor = ("molecular_path", "aerosol_path", "transmittance", "albedo", "gas_depth", "ozone_depth")
+        by_band = ("molecular_depth", "aerosol_depth", "aerosol_albedo", "phase")
+        axes = ("sun_zenith", "aod", "altitude", "phase_angle", "gas_airmass", "gas_water", "gas_altitude")
+        nodes = {name: arrays[name].astype(float) for name in axes}
+        return cls(
+            bands=bands,
+            response=response,
+            aerosol_model=str(arrays["aerosol_model"]),
+            nodes=nodes,
+            values={name: arrays[name][row, rows].astype(float) for name in by_sensor}
+            | {name: arrays[name][rows].astype(float) for name in by_band}
+            | {"ozone_above": arrays["ozone_above"].astype(float)},
+            sun_spline=Spline(_sun_coordinate(nodes["sun_zenith"])),
+            aod_spline=Spline(np.log(AOD_OFFSET + nodes["aod"])),
+            phase_spline=Spline(nodes["phase_angle"]),
+            airmass_spline=Spline(np.log(nodes["gas_airmass"])),
+            water_spline=Spline(np.sqrt(nodes["gas_water"])),
+            gas_spline=Spline(nodes["gas_altitude"]),
+        )
+
+    def check(self, state: State, geometry: Geometry) -> None:
+        """Refuse what the table does not cover."""
+        _check_range("sun zenith angle", geometry.sun_zenith, self.nodes["sun_zenith"][-1], "degrees")
+        _check_range("view zenith angle", geometry.view_zenith, VIEW_LIMIT, "degrees")
+        _check_range("altitude", geometry.altitude, self.nodes["altitude"][-1], "km", lowest=-0.5)
+        _check_range("aerosol optical depth", state.aod, self.nodes["aod"][-1], "at 550 nm")
+        _check_range("water vapour", state.water_vapour, WATER_LIMIT, "cm")
+        _check_range("ozone", state.ozone, OZONE_LIMIT, "DU")
+
+    def coefficients(self, state: State, geometry: Geometry, dtype: npt.DTypeLike = float) -> Coefficients:
+        """Path, slope and albedo: arrays (realisation, band, pixel)."""
+        self.check(state, geometry)
+        reader = _Reader.at(self, state, geometry, np.dtype(dtype))
+        ozone = np.exp(-reader.ozone_depth())
+        water = np.atleast_1d(np.asarray(state.water_vapour))
+        behind_half, behind_none, behind_all = (
+            ozone * np.exp(-reader.gas_depth(amount)) for amount in (water / 2, 0 * water, water)
+        )
+        hazy = reader.aerosol_path() + reader.single_scattering()
+        return Coefficients(
+            path=behind_none * reader.molecular_path() + behind_half * hazy,
+            slope=behind_all * reader.transmittance(reader.sun) * reader.transmittance(reader.up),
+            albedo=reader.albedo(),
+        )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The table at one state and geometry: interpolation weights, one set for all bands."""
+
+    table: Table
+    aod: Array  # (realisation,)
+    ozone: Array  # (realisation,), cm-atm
+    aods: Array  # weights (realisation, node)
+    sun: Array  # weights (pixel, node)
+    up: Array  # weights (pixel, node) of the view zenith in the same nodes, by reciprocity
+    heights: Array  # weights (pixel, node) for scattering
+    gas_heights: Array  # weights (pixel, node) for absorption
+    view: Array  # polynomials (pixel, term)
+    airmass: Array  # (pixel,)
+    cosines: Array  # sum of the two cosines (pixel,)
+    angle: Array  # scattering angle (pixel,)
+    pressure: Array  # (pixel,)
+
+    @classmethod
+    def at(cls, table: Table, state: State, geometry: Geometry, dtype: np.dtype[Any]) -> _Reader:
+        """Interpolation weights at a state and a geometry of scalars or flat arrays."""
+        aod = np.atleast_1d(np.asarray(state.aod, dtype=float))
+        angles = (geometry.sun_zenith, geometry.view_zenith, geometry.relative_azimuth)
+        sun, view, azimuth = (np.radians(np.atleast_1d(np.asarray(a, dtype=float))) for a in angles)
+        altitude = np.atleast_1d(np.asarray(geometry.altitude, dtype=float))
+        pressure = pressure_ratio(altitude)
+        cosine = np.cos(sun) * np.cos(view) + np.sin(sun) * np.sin(view) * np.cos(azimuth)
+        parts = {
+            "aod": aod,
+            "ozone": np.atleast_1d(np.asarray(state.ozone, dtype=float)) / 1000,
+            "aods": table.aod_spline.weights(np.log(AOD_OFFSET + aod)),
+            "sun": table.sun_spline.weights(1 - np.cos(sun)),
+            "up": table.sun_spline.weights(1 - np.cos(view)),
+            "heights": _quadratic_weights(pressure_ratio(table.nodes["altitude"]), pressure),
+            "gas_heights": table.gas_spline.weights(altitude),
+            "view": _view_polynomials(view, azimuth),
+            "airmass": 1 / np.cos(sun) + 1 / np.cos(view),
+            "cosines": np.cos(sun) + np.cos(view),
+            "angle": 180 - np.degrees(np.arccos(np.clip(cosine, -1, 1))),
+            "pressure": pressure,
+        }
+        return cls(table, **{name: value.astype(dtype, copy=False) for name, value in parts.items()})
+
+    def molecular_path(self) -> Array:
+        """Path reflectance of the molecules: (1, band, pixel)."""
+        return self._over_pixels(self.table.values["molecular_path"][None], self.heights, self.sun, self.view)
+
+    def aerosol_path(self) -> Array:
+        """What the aerosol adds to the path beyond single scattering: (realisation, band, pixel)."""
+        return self._over_pixels(self._at_aod("aerosol_path"), self.heights, self.sun, self.view)
+
+    def transmittance(self, zenith: Array) -> Array:
+        """Scattering transmittance along a direction: (realisation, band, pixel)."""
+        return self._over_pixels(self._at_aod("transmittance"), self.heights, zenith)
+
+    def albedo(self) -> Array:
+        """Spherical albedo: (realisation, band, pixel)."""
+        return self._over_pixels(self._at_aod("albedo"), self.heights)
+
+    def gas_depth(self, water: Array) -> Array:
+        """-ln of the transmittance of water vapour and the fixed gases: (realisation, band, pixel)."""
+        weights = self.table.water_spline.weights(np.sqrt(water))
+        at_water = np.einsum("ru,bhum->rbhm", weights, self.table.values["gas_depth"])
+        airmasses = self.table.airmass_spline.weights(np.log(self.airmass))
+        return self._over_pixels(at_water, self.gas_heights, airmasses)
+
+    def ozone_depth(self) -> Array:
+        """-ln of the transmittance of ozone: (realisation, band, pixel)."""
+        above = self.gas_heights @ self.table.values["ozone_above"].astype(self.airmass.dtype)
+        slant = (self.ozone[:, None] * (above * self.airmass))[:, None]
+        linear, square = self.table.values["ozone_depth"].astype(slant.dtype).T[:, None, :, None]
+        return np.asarray(linear * slant + square * slant**2)
+
+    def single_scattering(self) -> Array:
+        """Light scattered once, by the aerosol: (realisation, band, pixel)."""
+        values, dtype = self.table.values, self.angle.dtype
+        optics = {
+            n: values[n][:, None].astype(dtype)
+            for n in ("aerosol_depth", "aerosol_albedo", "molecular_depth")
+        }
+        phase = values["phase"].astype(dtype) @ self.table.phase_spline.weights(self.angle).T.astype(dtype)
+        above = ABOVE_AEROSOL * optics["molecular_depth"] * self.pressure
+        bright = optics["aerosol_albedo"] * phase / (4 * self.cosines) * np.exp(-self.airmass * above)
+        lost = -np.expm1(-self.aod[:, None, None] * (self.airmass * optics["aerosol_depth"]))
+        return np.asarray(bright * lost)
+
+    def _at_aod(self, name: str) -> Array:
+        """Values at the optical depths: (realisation, band, ...)."""
+        return np.tensordot(self.aods, self.table.values[name].astype(self.aods.dtype), (1, 1))
+
+    def _over_pixels(self, values: Array, *weights: Array) -> Array:
+        """Contract the trailing axes of (realisation, band, ...) with weights (pixel, ...).
+
+        Weights that are the same for all pixels go first: they make the rest smaller.
+        """
+        dtype, axis, varying = self.airmass.dtype, 2, []
+        values = values.astype(dtype, copy=False)
+        for weight in (w.astype(dtype, copy=False) for w in weights):
+            if len(weight) == 1:
+                values = np.tensordot(values, weight[0], (axis, 0))
+            else:
+                varying.append(weight)
+                axis += 1
+        if not varying:
+            return values[..., None]
+        joint = varying[0]
+        for more in varying[1:]:
+            joint = (joint[:, :, None] * more[:, None, :]).reshape(len(joint), -1)
+        return (values.reshape(-1, joint.shape[1]) @ joint.T).reshape(*values.shape[:2], -1)
+
+
+def _sun_coordinate(zenith: Array) -> Array:
+    return 1 - np.cos(np.radians(zenith))
+
+
+def _view_polynomials(view: Array, azimuth: Array) -> Array:
+    """Polynomials over the disc of view directions, even across the principal plane: (pixel, term)."""
+    size = np.sin(view) / np.sin(np.radians(VIEW_LIMIT))
+    x, y2 = np.broadcast_arrays(size * np.cos(azimuth), (size * np.sin(azimuth)) ** 2)
+    return np.stack([np.ones_like(x), x, x * x, y2, x**3, x * y2], axis=-1)
+
+
+def _quadratic_weights(nodes: Array, x: Array) -> Array:
+    """Lagrange weights of three nodes: (pixel, 3)."""
+    a, b, c = nodes
+    return np.stack(
+        [
+            (x - b) * (x - c) / (a - b) / (a - c),
+            (x - a) * (x - c) / (b - a) / (b - c),
+            (x - a) * (x - b) / (c - a) / (c - b),
+        ],
+        axis=-1,
+    )
+
+
+def _check_range(name: str, values: npt.ArrayLike, highest: float, unit: str, lowest: float = 0.0) -> None:
+    worst_low, worst_high = float(np.min(values)), float(np.max(values))
+    if worst_low < lowest or worst_high > highest * (1 + 1e-9):
+        came = worst_low if worst_low < lowest else worst_high
+        raise ValueError(
+            f"{name} {came:g} is outside the look-up table, which covers {lowest:g} to {highest:g} {unit}; "
+            "use data inside it, or correct with Sen2Cor"
+        )

@@ -1,0 +1,293 @@
+"""Uncertainty of bands in text files: CSV tables and JSON."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uncover.measurement.band_uncertainty import BandUncertainty, BetweenPixels, check_between_pixels
+from uncover.measurement.bands import canonical_band, places_of
+
+Array = NDArray[np.float64]
+
+_ABSOLUTE = ("standard_uncertainty", "u", "u_abs", "u_k1", "u_k1_approx")
+_PERCENT = ("standard_uncertainty_pct", "u_pct", "u_rel_pct", "rel_pct")
+_REFERENCE = ("reflectance", "reference", "mean_rho")
+
+#: Absolute and relative uncertainty of one row may differ by this fraction: both are rounded.
+_AGREEMENT = 0.05
+
+_KEYS = {"standard_uncertainty", "units", "correlation", "between_pixels", "name"}
+
+
+def read_band_uncertainty(
+    path: str | Path,
+    bands: Sequence[str] | None = None,
+    *,
+    correlation: str | Path | ArrayLike | None = None,
+    between_pixels: BetweenPixels | None = None,
+    units: str | None = None,
+) -> BandUncertainty:
+    """Read a CSV table or a JSON file of per-band uncertainty.
+
+    Parameters
+    ----------
+    path : str or Path
+        A name that ends in .json is JSON, anything else is a CSV table.
+    bands : sequence of str, optional
+        The bands that are needed, in their order, found by name (B2 is B02); all of the file by default.
+    correlation : path or array, optional
+        A CSV file with the correlation between the errors of bands, or the matrix itself in the order of the
+        file's bands. Without it, and where the file has none, errors of bands are independent.
+    between_pixels : {"random", "systematic"}, optional
+        What errors of different pixels have in common, where the file does not say it.
+    units : {"1", "%"}, optional
+        Which column of a CSV table is used: absolute uncertainty ("1", the default where there are both) or
+        per cent.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/unc.csv"
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("band,u_pct\\nB2,5\\nB3,4\\n")
+    >>> noise = read_band_uncertainty(path, ["B03", "B02"], between_pixels="random")
+    >>> noise.bands, noise.effects[0].standard
+    (('B03', 'B02'), array([0.04, 0.05]))
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist; check the path.")
+    if file.suffix.lower() == ".json":
+        found = _read_json(file, between_pixels)
+        if units is not None:
+            raise ValueError(f"{file.name} states its units itself; leave units out.")
+        if correlation is not None:
+            raise ValueError(f"{file.name} is where its correlation belongs too; leave correlation out.")
+        return found if bands is None else found.select(bands, file.name)
+    table = _Table.read(file)
+    wanted = tuple(bands) if bands is not None else table.bands
+    places = places_of(wanted, table.bands, file.name)
+    numbers, chosen = table.standard(units)
+    reference = table.column(_REFERENCE)
+    return BandUncertainty.of(
+        wanted,
+        numbers[places],
+        _correlation(correlation, table.bands, wanted, places),
+        units=chosen,
+        between_pixels=table.between_pixels(between_pixels),
+        reference=None if reference is None else reference[places],
+        name=file.name,
+    )
+
+
+def read_correlation_table(path: str | Path, bands: Sequence[str] | None = None) -> Array:
+    """Read a correlation matrix from CSV: band names in the first row and in the first column.
+
+    Rows and columns are found by name; the matrix is checked where it is used.
+
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/corr.csv"
+    >>> with open(path, "w") as file:
+    ...     _ = file.write(",B2,B3\\nB2,1.0,0.9\\nB3,0.9,1.0\\n")
+    >>> read_correlation_table(path, ["B03", "B02"])
+    array([[1. , 0.9],
+           [0.9, 1. ]])
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist; check the path.")
+    rows = _rows(file)
+    names, sides = rows[0][1:], [row[0] for row in rows[1:]]
+    ragged = [row[0] for row in rows[1:] if len(row) != len(rows[0])]
+    if ragged or not names:
+        raise ValueError(
+            f"{file.name} is no correlation table: it needs the bands' names in the first row and column, "
+            "and "
+            f"a number for each pair{f' (row {ragged[0]} is too short or too long)' if ragged else ''}."
+        )
+    wanted = list(bands) if bands is not None else names
+    across, down = places_of(wanted, names, file.name), places_of(wanted, sides, file.name)
+    numbers = np.array([[_number(text, file, side) for text in row] for side, *row in rows[1:]])
+    return numbers[np.ix_(down, across)]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A CSV table with one row per band."""
+
+    file: Path
+    columns: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def read(cls, file: Path) -> "_Table":
+        header, *rows = _rows(file)
+        names = [name.strip().lower() for name in header]
+        if "band" not in names or not rows:
+            raise ValueError(
+                f"{file.name} has the columns {', '.join(header)} and {len(rows)} rows; it needs a column "
+                "`band` and a row for each band."
+            )
+        for row in rows:
+            if len(row) != len(header):
+                raise ValueError(f"{file.name}: the row of {row[0]} has {len(row)} of {len(header)} columns.")
+        return cls(file, dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        return self.columns["band"]
+
+    def column(self, names: Sequence[str]) -> Array | None:
+        """The first of these columns that is there, as numbers."""
+        for name in names:
+            if name in self.columns:
+                pairs = zip(self.columns[name], self.bands, strict=True)
+                return np.array([_number(text, self.file, band) for text, band in pairs])
+        return None
+
+    def standard(self, units: str | None) -> tuple[Array, str]:
+        """The uncertainty that is asked for, and its units."""
+        absolute, percent = self.column(_ABSOLUTE), self.column(_PERCENT)
+        self._check_agreement(absolute, percent)
+        offers = {"1": absolute, "%": percent}
+        for unit in [units] if units is not None else ["1", "%"]:
+            chosen = offers.get(unit)
+            if chosen is not None:
+                return chosen, unit
+        raise ValueError(
+            f"{self.file.name} has the columns {', '.join(self.columns)}; it needs `{_ABSOLUTE[0]}` (or "
+            f"{', '.join(_ABSOLUTE[1:])}) in reflectance, or `{_PERCENT[0]}` (or {', '.join(_PERCENT[1:])}) "
+            f"in "
+            f"per cent{'' if units is None else f'; units={units!r} was asked for'}."
+        )
+
+    def _check_agreement(self, absolute: Array | None, percent: Array | None) -> None:
+        reference = self.column(_REFERENCE)
+        if absolute is None or percent is None or reference is None:
+            return
+        expected = percent / 100 * np.abs(reference)
+        wrong = np.abs(absolute - expected) > _AGREEMENT * np.maximum(absolute, expected)
+        if np.any(wrong):
+            i = int(np.argmax(wrong))
+            raise ValueError(
+                f"{self.file.name}: band {self.bands[i]} has a standard uncertainty of {absolute[i]:.6g}, "
+                "and "
+                f"{percent[i]:.6g} % of {reference[i]:.6g} is {expected[i]:.6g}; make them agree."
+            )
+
+    def between_pixels(self, said: BetweenPixels | None) -> BetweenPixels:
+        stated = {word.strip() for word in self.columns.get("between_pixels", ())}
+        if len(stated) > 1:
+            raise ValueError(f"{self.file.name}: between_pixels differs between rows; use JSON with effects.")
+        return _between_pixels(stated.pop() if stated else None, said, self.file.name)
+
+
+def _read_json(file: Path, said: BetweenPixels | None) -> BandUncertainty:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file.name} is not JSON: {error}.") from error
+    if not isinstance(content, dict) or "bands" not in content:
+        raise ValueError(f'{file.name} needs an object with "bands" and "standard_uncertainty" or "effects".')
+    bands, reference = content.pop("bands"), content.pop("reference", None)
+    effects = content.pop("effects", None)
+    if effects is None:
+        effects = [content]
+    elif content:
+        raise ValueError(f'{file.name} has {", ".join(content)} beside "effects"; it belongs inside of each.')
+    if not isinstance(effects, list) or not effects:
+        raise ValueError(f'{file.name}: "effects" needs at least one effect.')
+    parts = [_effect(effect, bands, reference, said, file.name) for effect in effects]
+    return sum(parts[1:], start=parts[0])
+
+
+def _effect(
+    effect: Any, bands: list[str], reference: ArrayLike | None, said: BetweenPixels | None, file: str
+) -> BandUncertainty:
+    if not isinstance(effect, dict) or "standard_uncertainty" not in effect or "units" not in effect:
+        raise ValueError(
+            f'{file}: an effect needs "standard_uncertainty", one number per band, and "units", which is "1" '
+            'for reflectance or "%" for per cent of it.'
+        )
+    unknown = ", ".join(sorted(set(effect) - _KEYS))
+    if unknown:
+        raise ValueError(f"{file} has {unknown}, which is not known; known are {', '.join(sorted(_KEYS))}.")
+    return BandUncertainty.of(
+        bands,
+        effect["standard_uncertainty"],
+        band_correlation(effect.get("correlation", "random"), len(bands), file),
+        units=effect["units"],
+        between_pixels=_between_pixels(effect.get("between_pixels"), said, file),
+        reference=reference,
+        name=file,
+    )
+
+
+def band_correlation(correlation: Any, n_bands: int, name: str) -> ArrayLike:
+    """A matrix, or the word for one: "random" (no correlation), "systematic" (full correlation).
+
+    >>> band_correlation("systematic", 2, "unc.json").tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    if isinstance(correlation, str):
+        if correlation not in ("random", "systematic"):
+            raise ValueError(
+                f'{name}: correlation is {correlation!r}; give a matrix, "random" (none between bands) or '
+                '"systematic" (full).'
+            )
+        return np.eye(n_bands) if correlation == "random" else np.ones((n_bands, n_bands))
+    matrix: ArrayLike = correlation
+    return matrix
+
+
+def _between_pixels(stated: Any, said: BetweenPixels | None, name: str) -> BetweenPixels:
+    """What the file states, else what the caller says; nothing is guessed."""
+    if stated is None and said is None:
+        raise ValueError(
+            f"{name} does not say whether errors are independent between pixels; give "
+            'between_pixels="random", '
+            'or "systematic" where all pixels of a scene share one error.'
+        )
+    if stated is not None and said is not None and stated != said:
+        raise ValueError(f"{name} states between_pixels={stated!r}; {said!r} was asked for.")
+    return check_between_pixels(stated if stated is not None else said, name)
+
+
+def _correlation(
+    given: str | Path | ArrayLike | None, offered: Sequence[str], wanted: Sequence[str], places: list[int]
+) -> ArrayLike | None:
+    if given is None:
+        return None
+    if isinstance(given, str | Path):
+        return read_correlation_table(given, [canonical_band(band) for band in wanted])
+    matrix = np.asarray(given, dtype=np.float64)
+    if matrix.shape != (len(offered),) * 2:
+        raise ValueError(
+            f"a correlation matrix of shape {matrix.shape} came with {len(offered)} bands; it needs one row "
+            "and "
+            "one column per band of the file."
+        )
+    return matrix[np.ix_(places, places)]
+
+
+def _rows(file: Path) -> list[list[str]]:
+    with open(file, newline="", encoding="utf-8-sig") as stream:
+        try:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if any(row)]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(f"{file.name} is not a CSV table: {error}.") from error
+    if not rows:
+        raise ValueError(f"{file.name} is empty.")
+    return rows
+
+
+def _number(text: str, file: Path, band: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{file.name}: {text!r} in the row of {band} is not a number.") from None

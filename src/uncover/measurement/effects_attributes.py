@@ -1,0 +1,326 @@
+"""The attributes of digital effects tables: what is uncertain, and how errors are correlated."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.measurement.correlation import read_correlation
+
+Array = NDArray[np.float64]
+
+#: Other names of the forms "random", "systematic" and "err_corr_matrix"; older tables say "custom".
+_MATRIX_FORMS = ("err_corr_matrix", "custom")
+_DIMENSIONLESS = ("1", "", "-", "dimensionless", "unitless")
+_BAND_DIMS = ("band", "bands", "channel", "channels", "wavelength")
+
+
+@dataclass(frozen=True, eq=False)
+class TableEffect:
+    """One component of a table: its variable, and how its errors are correlated.
+
+    `between_pixels` is "structured" where it is neither random nor systematic along all pixel dimensions.
+
+    >>> TableEffect("u_noise", ("band",), False, np.eye(2), "random").name
+    'u_noise'
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    relative: bool  # in per cent of the measured variable
+    correlation: Array  # (band, band)
+    between_pixels: Literal["random", "systematic", "structured"]
+
+
+def find_observed(variables: Any, asked: str | None, name: str) -> str:
+    """The variable that has uncertainty components.
+
+    >>> import xarray
+    >>> find_observed({"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"})}, None, "table.nc")
+    'r'
+    """
+    offered = [str(key) for key, variable in variables.items() if words(variable.attrs.get("unc_comps"))]
+    if not offered:
+        raise ValueError(
+            f"{name} is no digital effects table: no variable has the attribute unc_comps, which names the "
+            "variables of its uncertainty components."
+        )
+    if asked is not None and asked not in offered:
+        raise ValueError(f"{name}: {asked} has no unc_comps; {', '.join(offered)} have. Choose among them.")
+    if asked is None and len(offered) > 1:
+        raise ValueError(f"{name} has uncertainties of {', '.join(offered)}; say of which by variable=.")
+    return asked or offered[0]
+
+
+def find_components(variables: Any, observed: str, name: str) -> list[str]:
+    """The uncertainty components of a variable.
+
+    >>> import xarray
+    >>> table = {"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"}), "u_r": xarray.Variable((), 0.01)}
+    >>> find_components(table, "r", "table.nc")
+    ['u_r']
+    """
+    found = words(variables[observed].attrs["unc_comps"])
+    missing = [component for component in found if component not in variables]
+    if missing:
+        raise ValueError(
+            f"{name}: unc_comps of {observed} names {', '.join(missing)}; there is no such variable."
+        )
+    return found
+
+
+def find_band_dim(variables: Any, observed: str, name: str) -> str:
+    """The dimension that counts the bands: the one with names as its coordinate, or with a usual name.
+
+    >>> import xarray
+    >>> find_band_dim({"r": xarray.Variable(("y", "band"), np.ones((3, 2)))}, "r", "table.nc")
+    'band'
+    """
+    dims = [str(dim) for dim in variables[observed].dims]
+    named = [dim for dim in dims if dim in variables and np.asarray(variables[dim]).dtype.kind in "USO"]
+    usual = [dim for dim in dims if dim.lower() in _BAND_DIMS]
+    for found in (named, usual):
+        if len(found) == 1:
+            return found[0]
+    raise ValueError(
+        f"{name}: {observed} has the dimensions {', '.join(dims) or 'none'}; one of them has to count the "
+        "bands, "
+        "with their names as its coordinate, or be called band."
+    )
+
+
+def find_band_names(
+    variables: Any, observed: str, band_dim: str, given: Sequence[str] | None, name: str
+) -> list[str]:
+    """Names of the bands: those that are given, else the coordinate's.
+
+    >>> import xarray
+    >>> table = {"r": xarray.Variable("band", [0.1, 0.2]), "band": xarray.Variable("band", ["B02", "B03"])}
+    >>> find_band_names(table, "r", "band", None, "table.nc")
+    ['B02', 'B03']
+    """
+    size = sizes_of(variables[observed])[band_dim]
+    if given is not None:
+        if len(given) != size:
+            raise ValueError(f"{name} has {size} bands; {len(given)} names were given.")
+        return list(given)
+    labels = np.asarray(variables[band_dim]) if band_dim in variables else np.empty(0)
+    if labels.dtype.kind not in "USO":
+        raise ValueError(
+            f"{name}: the {size} bands along {band_dim} have no names; give them in their "
+            "order with band_names=."
+        )
+    return [label.decode() if isinstance(label, bytes) else str(label) for label in labels]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One group of dimensions with one form of error correlation."""
+
+    dims: tuple[str, ...]
+    form: str
+    params: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class AttributeReader:
+    """Makes effects from the attributes of their variables.
+
+    >>> import xarray
+    >>> variables = {"r": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "1"}),
+    ...              "u": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "%"})}
+    >>> reader = AttributeReader(variables, "r", "band", (0, 1), None, "table.nc")
+    >>> reader.pixel_dims, reader.effect("u").relative, reader.effect("u").between_pixels
+    (('y',), True, 'random')
+    """
+
+    variables: Any
+    observed: str
+    band_dim: str
+    places: tuple[int, ...]
+    units: str | None
+    name: str
+
+    @property
+    def pixel_dims(self) -> tuple[str, ...]:
+        """All dimensions of the measured variable but that of the bands."""
+        return tuple(str(d) for d in self.variables[self.observed].dims if str(d) != self.band_dim)
+
+    def effect(self, component: str) -> TableEffect:
+        """What the attributes of one component say."""
+        variable = self.variables[component]
+        dims = tuple(str(dim) for dim in variable.dims)
+        allowed = (self.band_dim, *self.pixel_dims)
+        if set(dims) - set(allowed):
+            raise ValueError(
+                f"{self.name}: {component} has the dimensions {', '.join(dims)}; those of {self.observed} "
+                "are "
+                f"{', '.join(allowed)}, and it can have no others."
+            )
+        forms = self._forms(component, variable.attrs, dims)
+        return TableEffect(
+            name=component,
+            dims=dims,
+            relative=self._relative(component, variable.attrs),
+            correlation=self._correlation(component, forms[self.band_dim]),
+            between_pixels=self._between_pixels(forms),
+        )
+
+    def _forms(self, component: str, attrs: Mapping[str, Any], dims: tuple[str, ...]) -> dict[str, _Entry]:
+        """The entry of each dimension; a dimension of the variable that none names is random."""
+        forms: dict[str, _Entry] = {}
+        for entry in _entries(attrs, f"{self.name}: {component}"):
+            for dim in entry.dims:
+                if dim in forms:
+                    raise ValueError(f"{self.name}: {component} has two error correlations along {dim}.")
+                forms[dim] = entry
+        sizes = sizes_of(self.variables[self.observed])
+        for dim in (self.band_dim, *self.pixel_dims):
+            if dim in forms:
+                continue
+            if dim not in dims and sizes[dim] > 1:
+                raise ValueError(
+                    f"{self.name}: {component} is one number for all of {dim} and does not say how errors "
+                    "are "
+                    f'correlated along it; add err_corr_<i>_dim = "{dim}" and its form.'
+                )
+            forms[dim] = _Entry((dim,), "random", ())
+        return forms
+
+    def _relative(self, component: str, attrs: Mapping[str, Any]) -> bool:
+        of_value = self.variables[self.observed].attrs.get("units")
+        found = attrs.get("units", self.units)
+        where = f"{self.name}: {component}"
+        if found is None:
+            raise ValueError(
+                f'{where} has no units; give it those of {self.observed}, or "%" for per cent of it, '
+                "or say them by units=."
+            )
+        if str(found).strip() == "%":
+            if of_value is not None and str(of_value).strip() == "%":
+                raise ValueError(
+                    f'{where} and {self.observed} both have the units "%": per cent of the value, or of '
+                    'reflectance? Store both with units "1".'
+                )
+            return True
+        if _plain(found) != _plain("1" if of_value is None else of_value):
+            raise ValueError(
+                f"{where} has the units {found!r}, {self.observed} has {of_value!r}; they must be the same, "
+                "or "
+                '"%" for per cent of the value.'
+            )
+        return False
+
+    def _correlation(self, component: str, entry: _Entry) -> Array:
+        """The error correlation between the bands that are needed."""
+        p, where = len(self.places), f"{self.name}: {component}"
+        form = _simplified(entry)
+        if form == "random":
+            return np.eye(p)
+        if form == "systematic":
+            return np.ones((p, p))
+        sizes = sizes_of(self.variables[self.observed])
+        others = [dim for dim in entry.dims if dim != self.band_dim and sizes.get(dim, 1) > 1]
+        if others:
+            raise ValueError(
+                f"{where} has one correlation of form {entry.form!r} for {', '.join(entry.dims)} together; "
+                "the "
+                f"dimension {self.band_dim} needs one of its own, for a matrix over pixels and bands is "
+                "never "
+                "built."
+            )
+        if form not in _MATRIX_FORMS:
+            raise ValueError(
+                f"{where} has the error correlation {entry.form!r} along {self.band_dim}; known there are "
+                "random, "
+                "systematic and err_corr_matrix. Store it as a matrix."
+            )
+        return self._matrix(where, entry)
+
+    def _matrix(self, where: str, entry: _Entry) -> Array:
+        stored = str(entry.params[0]) if entry.params else ""
+        if stored not in self.variables:
+            raise ValueError(
+                f"{where}: err_corr_<i>_params has to name the variable of the matrix along {self.band_dim}; "
+                "it "
+                f"is {stored or 'empty'}, and there is no such variable."
+            )
+        matrix = np.asarray(self.variables[stored], dtype=np.float64)
+        size = sizes_of(self.variables[self.observed])[self.band_dim]
+        if matrix.shape != (size, size):
+            raise ValueError(f"{where}: {stored} has shape {matrix.shape}; it needs ({size}, {size}).")
+        return read_correlation(matrix[np.ix_(self.places, self.places)], f"{self.name}: {stored}")
+
+    def _between_pixels(self, forms: Mapping[str, _Entry]) -> Literal["random", "systematic", "structured"]:
+        sizes = sizes_of(self.variables[self.observed])
+        found = {_simplified(forms[dim]) for dim in self.pixel_dims if sizes[dim] > 1}
+        if found <= {"random"}:
+            return "random"
+        return "systematic" if found == {"systematic"} else "structured"
+
+
+def _entries(attrs: Mapping[str, Any], where: str) -> list[_Entry]:
+    numbers = sorted(
+        {m.group(1) for key in attrs if (m := re.fullmatch(r"err_corr_(\d+)_\w+", str(key)))}, key=int
+    )
+    entries = []
+    for i in numbers:
+        dims, form = words(attrs.get(f"err_corr_{i}_dim")), attrs.get(f"err_corr_{i}_form")
+        if not dims or not isinstance(form, str):
+            raise ValueError(f"{where}: error correlation {i} needs err_corr_{i}_dim and err_corr_{i}_form.")
+        params = np.atleast_1d(attrs.get(f"err_corr_{i}_params", ())).tolist()
+        entries.append(_Entry(tuple(dims), form.strip(), tuple(params)))
+    return entries
+
+
+def _simplified(entry: _Entry) -> str:
+    """The form; a rectangle without end is systematic (FIDUCEO writes systematic effects so)."""
+    if entry.form == "rectangle_absolute" and entry.params:
+        try:
+            endless = all(np.isinf(float(value)) for value in entry.params)
+        except (TypeError, ValueError):
+            endless = False
+        if endless:
+            return "systematic"
+    return entry.form
+
+
+def words(value: Any) -> list[str]:
+    """A list of names: a list, an array, or one string with commas or spaces.
+
+    >>> words("u_a u_b"), words(["u_a", "u_b"]), words(None)
+    (['u_a', 'u_b'], ['u_a', 'u_b'], [])
+    """
+    if value is None:
+        return []
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(value, str):
+        return [word for word in re.split(r"[,\s]+", value) if word]
+    return [str(word) for word in np.atleast_1d(np.asarray(value, dtype=object)).tolist()]
+
+
+def is_dimensionless(units: Any) -> bool:
+    """Whether units are one of the spellings of none.
+
+    >>> is_dimensionless("1"), is_dimensionless("%"), is_dimensionless("W m-2")
+    (True, False, False)
+    """
+    return str(units).strip().lower() in _DIMENSIONLESS
+
+
+def _plain(units: Any) -> str:
+    return "1" if is_dimensionless(units) else str(units).strip()
+
+
+def sizes_of(variable: Any) -> dict[str, int]:
+    """Length of each dimension of a variable.
+
+    >>> import xarray
+    >>> sizes_of(xarray.Variable(("y", "band"), np.ones((3, 2))))
+    {'y': 3, 'band': 2}
+    """
+    return {str(dim): int(size) for dim, size in zip(variable.dims, variable.shape, strict=True)}

@@ -1,0 +1,176 @@
+"""A quantity that a whole scene shares, with its standard uncertainty, and draws of it: one per world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from uncover.bayes.streams import stream
+
+Array = npt.NDArray[Any]
+Impossible = Literal["truncate", "clip", "gamma", "refuse"]
+Method = Literal["mc", "quantile", "quadrature"]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Values of a quantity, one per world, and the weight of each.
+
+    >>> draws = Draws(values=np.array([0.1, 0.3]), weights=np.array([0.5, 0.5]))
+    >>> float(draws.mean)
+    0.2
+    """
+
+    values: Array  # (realisation,)
+    weights: Array  # (realisation,), summing to one
+
+    @property
+    def mean(self) -> float:
+        """Weighted mean of the draws."""
+        return float(self.weights @ self.values)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Weighted standard deviation of the draws."""
+        return float(np.sqrt(self.weights @ (self.values - self.mean) ** 2))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An estimate with a Gaussian standard uncertainty, and bounds that it cannot pass.
+
+    A systematic effect: one draw is shared by all bands and pixels of a scene. Realisation r is one *world*,
+    whose draw depends on the seed, the scene, the name and r alone. ``impossible`` says what becomes of the
+    Gaussian beyond the bounds:
+
+    - ``"truncate"``: it is cut off and scaled up. This is the posterior for a flat prior within the bounds;
+      its mean moves away from the bound, and its standard deviation shrinks.
+    - ``"clip"``: draws beyond a bound are set to it, a lump of probability there. Moves the mean less.
+    - ``"gamma"``: a gamma distribution with the same mean and standard deviation. Nothing moves; it needs an
+      estimate above zero, takes no upper bound, and gives much weight to values near zero where u > mean.
+    - ``"refuse"``: an error if a draw is beyond the bounds.
+
+    >>> water = Quantity("water vapour", estimate=2.0, standard_uncertainty=0.4)
+    >>> water.draw(4, scene="GS2A_20210908T042701_032448_N03.01", seed=0, method="quantile").mean
+    2.0...
+    >>> Quantity("aod", 0.1, 0.1, impossible="refuse").draw(25, scene="s", seed=0, method="quantile")
+    Traceback (most recent call last):
+    ...
+    ValueError: 4 of 25 draws of aod are beyond 0 to inf; choose impossible="truncate", "clip" or "gamma"
+    """
+
+    name: str
+    estimate: float
+    standard_uncertainty: float
+    lowest: float = 0.0
+    highest: float = np.inf
+    impossible: Impossible = "truncate"
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.estimate):
+            raise ValueError(f"{self.name} is missing (got {self.estimate}); give its estimate")
+        if not self.lowest <= self.estimate <= self.highest:
+            raise ValueError(
+                f"{self.name} is {self.estimate:g}; it must be from {self.lowest:g} to {self.highest:g}"
+            )
+        if not (np.isfinite(self.standard_uncertainty) and self.standard_uncertainty >= 0):
+            raise ValueError(
+                f"the standard uncertainty of {self.name} is {self.standard_uncertainty:g}; give 0 or more"
+            )
+        if self.impossible not in _RULES:
+            raise ValueError(
+                f"impossible is {self.impossible!r}; choose one of {', '.join(map(repr, _RULES))}"
+            )
+
+    def draw(self, n: int, *, scene: str, seed: int, method: Method = "mc") -> Draws:
+        """Draw n worlds.
+
+        ``"mc"``: independent Gaussian draws. ``"quantile"``: the midpoints of n intervals of equal
+        probability, in a random order of the worlds. ``"quadrature"``: Gauss-Hermite nodes with their
+        (unequal) weights. Draws of more worlds by ``"mc"`` begin with those of fewer.
+        """
+        if n < 1:
+            raise ValueError(f"the number of draws is {n}; give 1 or more")
+        if method not in _SCORES:
+            raise ValueError(f"method is {method!r}; choose one of {', '.join(map(repr, _SCORES))}")
+        scores, weights = _SCORES[method](n, (seed, self.name, scene))
+        if self.standard_uncertainty == 0:
+            return Draws(np.full(n, float(self.estimate)), weights)
+        return Draws(_RULES[self.impossible](self, scores), weights)
+
+
+def _monte_carlo(n: int, names: tuple[int, str, str]) -> tuple[Array, Array]:
+    scores = [stream(*names, r).standard_normal() for r in range(n)]
+    return np.array(scores), np.full(n, 1 / n)
+
+
+def _quantiles(n: int, names: tuple[int, str, str]) -> tuple[Array, Array]:
+    """In a random order, so that the worlds of two quantities, or of two scenes, are not tied together."""
+    scores = special.ndtri((np.arange(n) + 0.5) / n)
+    return np.asarray(stream(*names, "order").permutation(scores)), np.full(n, 1 / n)
+
+
+def _quadrature(n: int, names: tuple[int, str, str]) -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
+    return nodes, weights / weights.sum()
+
+
+def _truncate(quantity: Quantity, scores: Array) -> Array:
+    """The quantile function of the truncated Gaussian, in the tail that keeps its digits."""
+    bounds = np.array([quantity.lowest, quantity.highest])
+    low, high = (bounds - quantity.estimate) / quantity.standard_uncertainty
+    below = special.ndtri(special.ndtr(low) + special.ndtr(scores) * (special.ndtr(high) - special.ndtr(low)))
+    above = -special.ndtri(
+        special.ndtr(-high) + special.ndtr(-scores) * (special.ndtr(-low) - special.ndtr(-high))
+    )
+    inside = quantity.estimate + quantity.standard_uncertainty * np.where(scores < 0, below, above)
+    return np.clip(inside, *bounds)
+
+
+def _clip(quantity: Quantity, scores: Array) -> Array:
+    return np.clip(
+        quantity.estimate + quantity.standard_uncertainty * scores, quantity.lowest, quantity.highest
+    )
+
+
+def _gamma(quantity: Quantity, scores: Array) -> Array:
+    """Gamma with the mean and standard deviation of the quantity (it starts at the lowest value)."""
+    mean = quantity.estimate - quantity.lowest
+    if mean <= 0 or np.isfinite(quantity.highest):
+        raise ValueError(
+            f'impossible="gamma" needs {quantity.name} above {quantity.lowest:g} and no upper bound, '
+            f'got {quantity.estimate:g} and {quantity.highest:g}; use "truncate" or "clip"'
+        )
+    scale = quantity.standard_uncertainty**2 / mean
+    below = special.gammaincinv(mean / scale, special.ndtr(scores))
+    above = special.gammainccinv(mean / scale, special.ndtr(-scores))
+    return np.asarray(quantity.lowest + scale * np.where(scores < 0, below, above))
+
+
+def _refuse(quantity: Quantity, scores: Array) -> Array:
+    values = quantity.estimate + quantity.standard_uncertainty * scores
+    beyond = int(((values < quantity.lowest) | (values > quantity.highest)).sum())
+    if beyond:
+        raise ValueError(
+            f"{beyond} of {len(values)} draws of {quantity.name} are beyond {quantity.lowest:g} to "
+            f'{quantity.highest:g}; choose impossible="truncate", "clip" or "gamma"'
+        )
+    return np.asarray(values)
+
+
+_RULES: dict[str, Callable[[Quantity, Array], Array]] = {
+    "truncate": _truncate,
+    "clip": _clip,
+    "gamma": _gamma,
+    "refuse": _refuse,
+}
+_SCORES: dict[str, Callable[[int, tuple[int, str, str]], tuple[Array, Array]]] = {
+    "mc": _monte_carlo,
+    "quantile": _quantiles,
+    "quadrature": _quadrature,
+}

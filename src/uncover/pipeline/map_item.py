@@ -1,0 +1,225 @@
+"""STAC items of a map and of the model that made it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from uncover import __version__
+from uncover.labels import Scheme
+from uncover.raster.grid import Grid
+from uncover.raster.product import Layer, Product
+from uncover.raster.quality import Quality
+
+_EXTENSIONS = "https://stac-extensions.github.io"
+_MAP_EXTENSIONS = [
+    f"{_EXTENSIONS}/classification/v1.1.0/schema.json",
+    f"{_EXTENSIONS}/raster/v2.0.0/schema.json",
+    f"{_EXTENSIONS}/processing/v1.2.0/schema.json",
+    f"{_EXTENSIONS}/projection/v2.0.0/schema.json",
+]
+_MODEL_EXTENSIONS = [f"{_EXTENSIONS}/mlm/v1.5.2/schema.json"]
+_COG = "image/tiff; application=geotiff; profile=cloud-optimized"
+#: Items need a time: where nobody knows it, this interval says so.
+_ANY_TIME = ("1900-01-01T00:00:00Z", "2999-12-31T23:59:59Z")
+
+Item = dict[str, Any]
+
+
+def map_item(
+    product: Product,
+    identity: str,
+    when: datetime | None,
+    record: Mapping[str, Any],
+    assets: Mapping[str, Item],
+) -> Item:
+    """The item of a map. `record` says what was assumed; it goes into the properties as it is."""
+    properties = {
+        **_time(when),
+        "title": f"Land cover of {identity}, with its uncertainty",
+        "processing:software": {"uncover": __version__},
+        "processing:lineage": _lineage(record),
+        **_projection(product.grid),
+        **{f"uncover:{key}": value for key, value in record.items()},
+    }
+    links = [
+        {"rel": "self", "href": "./item.json", "type": "application/geo+json"},
+        {"rel": "derived_from", "href": "./model.json", "type": "application/geo+json", "title": "model"},
+    ]
+    return _item(f"map-{_slug(identity)}", product.grid, properties, links, assets, _MAP_EXTENSIONS)
+
+
+def model_item(model: Any, scheme: Scheme, grid: Grid, when: datetime | None, bands: Sequence[str]) -> Item:
+    """The item of the model, with what it takes and what it gives."""
+    K, p = len(scheme.classes), len(bands)
+    task = {"name": "pixels", "bands": [{"name": band} for band in bands]}
+    properties = {
+        **_time(when),
+        "bands": [{"name": band} for band in bands],
+        "mlm:name": f"uncover {type(model).__name__}",
+        "mlm:architecture": f"{type(model).__name__}, Bayesian generative classifier",
+        "mlm:tasks": ["classification"],
+        "mlm:framework": "uncover",
+        "mlm:framework_version": __version__,
+        "mlm:input": [
+            {
+                **task,
+                "input": {
+                    "shape": [-1, -1, p],
+                    "dim_order": ["batch", "realisation", "bands"],
+                    "data_type": "float32",
+                },
+                "description": f"{p} bands, units: {getattr(model, 'units_', None) or 'unknown'}",
+            }
+        ],
+        "mlm:output": [
+            {
+                "name": "probability",
+                "tasks": ["classification"],
+                "result": {"shape": [-1, K], "dim_order": ["batch", "class"], "data_type": "float32"},
+                "classification:classes": _classes(scheme)[1:],
+            }
+        ],
+        "mlm:hyperparameters": {k: _plain(v) for k, v in sorted(model.get_params(deep=False).items())},
+    }
+    assets = {
+        "model": {
+            "href": "./model.uncover",
+            "type": "application/zip",
+            "roles": ["mlm:model"],
+            "mlm:artifact_type": "uncover.save",
+        }
+    }
+    links = [{"rel": "self", "href": "./model.json", "type": "application/geo+json"}]
+    return _item("model", grid, properties, links, assets, _MODEL_EXTENSIONS)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
+
+
+def _item(
+    name: str,
+    grid: Grid,
+    properties: Item,
+    links: list[Item],
+    assets: Mapping[str, Item],
+    extensions: list[str],
+) -> Item:
+    item: Item = {
+        "type": "Feature",
+        "stac_version": "1.1.0",
+        "stac_extensions": extensions,
+        "id": name,
+        "geometry": None,
+        "properties": properties,
+        "links": links,
+        "assets": dict(assets),
+    }
+    outline = footprint(grid)
+    if outline is not None:
+        xs, ys = [p[0] for p in outline], [p[1] for p in outline]
+        item["geometry"] = {"type": "Polygon", "coordinates": [outline]}
+        item["bbox"] = [min(xs), min(ys), max(xs), max(ys)]
+    return item
+
+
+def footprint(grid: Grid) -> list[list[float]] | None:
+    """Outline in longitude and latitude, counter-clockwise and closed; None without a reference system."""
+    if grid.crs is None:
+        return None
+    from rasterio.warp import transform
+
+    a, b, c, d, e, f = grid.transform
+    corners = [(0, 0), (0, grid.height), (grid.width, grid.height), (grid.width, 0)]
+    if a * e - b * d > 0:
+        corners.reverse()
+    xs = [a * col + b * row + c for col, row in corners]
+    ys = [d * col + e * row + f for col, row in corners]
+    lon, lat, *_ = transform(grid.crs, "EPSG:4326", xs, ys)
+    ring = [[round(float(x), 7), round(float(y), 7)] for x, y in zip(lon, lat, strict=True)]
+    return [*ring, ring[0]]
+
+
+def _time(when: datetime | None) -> Item:
+    if when is None:
+        return {"datetime": None, "start_datetime": _ANY_TIME[0], "end_datetime": _ANY_TIME[1]}
+    return {"datetime": when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+
+
+def _projection(grid: Grid) -> Item:
+    known = grid.crs is not None and re.fullmatch(r"[A-Za-z]+:\w+", grid.crs) is not None
+    found: Item = {"proj:code": grid.crs if known else None}
+    if grid.crs is not None and not known:
+        found["proj:wkt2"] = grid.crs
+    found |= {
+        "proj:shape": list(grid.shape),
+        "proj:transform": [float(value) for value in grid.transform],
+        "proj:bbox": [float(value) for value in grid.bounds],
+    }
+    return found
+
+
+def _lineage(record: Mapping[str, Any]) -> str:
+    source = record["measurement_uncertainty"]["source"]
+    same = "the scene that trained it" if record["paired"] else "another scene than the one that trained it"
+    return f"Model applied to {same}; measurement uncertainty: {source}."
+
+
+def layer_asset(layer: Layer, product: Product, statistics: Sequence[Mapping[str, float]]) -> Item:
+    """The asset of one layer, with its bands."""
+    bands = []
+    for name, numbers in zip(layer.bands, statistics, strict=True):
+        band: Item = {"name": name, "data_type": layer.dtype}
+        if layer.nodata is not None:
+            band["nodata"] = "nan" if layer.nodata != layer.nodata else int(layer.nodata)
+        if layer.scale != 1.0:
+            band |= {"raster:scale": layer.scale, "raster:offset": 0}
+        if numbers and layer.resampling == "average":
+            band["statistics"] = dict(numbers)
+        bands.append(band)
+    asset: Item = {
+        "href": f"./{layer.name}.tif",
+        "type": _COG,
+        "title": layer.title,
+        "roles": ["data"],
+        "raster:sampling": "area",
+        "bands": bands,
+    }
+    if layer.name == "class":
+        asset["classification:classes"] = _classes(product.scheme)
+    if layer.name == "quality":
+        asset["classification:bitfields"] = _bitfields()
+    return asset
+
+
+def _classes(scheme: Scheme) -> list[Item]:
+    nothing: Item = {"value": 0, "name": "nodata", "nodata": True}
+    return [
+        nothing,
+        *(
+            {"value": c.code, "name": _slug(c.name), "title": c.name, "color_hint": c.colour[1:]}
+            for c in scheme.classes
+        ),
+    ]
+
+
+def _bitfields() -> list[Item]:
+    return [
+        {
+            "name": str(bit.name).lower(),
+            "offset": int(bit).bit_length() - 1,
+            "length": 1,
+            "classes": [
+                {"value": 0, "name": "no"},
+                {"value": 1, "name": "yes"},
+            ],
+        }
+        for bit in Quality
+    ]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^0-9A-Za-z_-]+", "_", text).strip("_") or "unnamed"

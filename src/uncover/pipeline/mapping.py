@@ -1,0 +1,303 @@
+"""From a model and a scene to a map on disk: planned, computed unit by unit, finished in one step."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from uncover import __version__
+from uncover.estimators.persistence import load_model
+from uncover.pipeline.map_files import Finish
+from uncover.pipeline.map_sources import SourceOptions, open_evidence
+from uncover.raster.classify import make_mapper
+from uncover.raster.cube import unfinished, writing
+from uncover.raster.errors import SceneError, require
+from uncover.raster.evidence import Evidence
+from uncover.raster.executors import Cluster, Executor, Threads
+from uncover.raster.fingerprints import fingerprint_of
+from uncover.raster.journal import Journal, fingerprint
+from uncover.raster.mapper import Mapper, Missing, Reader
+from uncover.raster.matching import check_match, trained_on
+from uncover.raster.memory import MEGABYTE, Plan
+from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
+from uncover.raster.scratch import Scratch, open_scratch
+
+Progress = Callable[[int, int], None]  # pixels done, pixels in all
+Format = Literal["cog", "zarr", "netcdf"]
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """What a map is made of, and how. Only the second half has no influence on the product.
+
+    source
+        How the scene is read and where its uncertainty comes from.
+    paired
+        Whether the scene trained the model; None takes the model's word.
+    missing
+        Pixels that lack bands: "nodata", or "marginalise" to classify them by the bands that they have.
+    dtype, format
+        Numbers of the probability and uncertainty layers; the kind of files.
+    thresholds
+        When quality bits are set.
+    memory, threads, block, scheduler
+        Bytes to stay below, threads, side of the blocks in which units follow one another, address of a
+        dask scheduler.
+    resume
+        Go on with a run that was stopped.
+
+    >>> MapOptions().dtype
+    'uint16'
+    """
+
+    source: SourceOptions = field(default_factory=SourceOptions)
+    paired: bool | None = None
+    missing: Missing = "nodata"
+    dtype: DType = "uint16"
+    format: Format = "cog"
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    memory: int = 1 << 30
+    threads: int | None = None
+    block: int = 1024
+    scheduler: str | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A map that could be made: what it takes is known, nothing is written yet."""
+
+    mapper: Mapper
+    model_file: Path
+    plan: Plan
+    options: MapOptions
+
+    @classmethod
+    def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> Prepared:
+        """Open everything, and check that it fits together."""
+        require("rasterio")
+        if options.block < 1 or (options.threads or 1) < 1:
+            raise SceneError("block and threads are numbers of 1 or more")
+        model = load_model(model_file)
+        evidence = open_evidence(scene, model, options.source)
+        check_match(model, evidence)
+        reader = Reader(missing=options.missing)
+        mapper = make_mapper(model, evidence, options.paired, reader, options.thresholds, options.dtype)
+        plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
+        own = getattr(evidence, "scene", None)
+        if own is not None:
+            own.cache.capacity = plan.cache_bytes
+        return cls(mapper, Path(model_file), plan, options)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where the pixels come from."""
+        return self.mapper.evidence
+
+    def record(self) -> dict[str, Any]:
+        """What the product says of how it was made; no clock, no path."""
+        return {
+            "paired": self.mapper.reader.paired,
+            "trained_on": list(trained_on(self.mapper.model)),
+            "scene": self.evidence.identity,
+            "measurement_uncertainty": self.evidence.facts(),
+            "worlds": self.mapper.product.worlds,
+            "missing": self.options.missing,
+            "thresholds": asdict(self.options.thresholds),
+        }
+
+    def key(self) -> str:
+        """Hash of inputs, model and options: whether two runs make the same product."""
+        scene = getattr(self.evidence, "scene", None)
+        facts = {
+            "record": self.record(),
+            "scene": None if scene is None else scene.facts(),
+            "content": fingerprint_of(self.evidence),
+            "model": fingerprint_of(_File(self.model_file)),
+            "dtype": self.options.dtype,
+            "format": self.options.format,
+            "version": [__version__, UNIT, CHUNK],
+        }
+        return fingerprint(facts)
+
+    def executor(self) -> Executor:
+        """Who computes."""
+        if self.options.scheduler is not None:
+            return Cluster(self.options.scheduler)
+        return Threads(self.plan.threads, self.plan.ahead)
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+
+
+def map_scene(
+    model_file: str | Path,
+    scene: str | Path,
+    out: str | Path,
+    options: MapOptions | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Map a scene with a model; the folder `out` appears when everything in it is finished.
+
+    Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
+    inputs, model and options are the same; the product does not differ by a byte.
+
+    >>> map_scene("nowhere.uncover", "nowhere.tif", "map")
+    Traceback (most recent call last):
+    ...
+    uncover.estimators.persistence.ModelFileError: nowhere.uncover: there is no such model file.
+    """
+    began = time.time()
+    chosen = options or MapOptions()
+    goal = Path(out)
+    _check_goal(goal, chosen.resume)
+    prepared = Prepared.of(model_file, scene, chosen)
+    key = prepared.key()
+    if goal.exists():
+        return _already(goal, key)
+    with unfinished(goal, key, chosen.resume) as (store, journal), _alone(goal), _resumable(journal):
+        plain = store.parent / "scratch"
+        with writing(goal), open_scratch(plain, prepared.mapper.product, journal) as scratch:
+            _compute(prepared, scratch, progress)
+            finish = Finish(prepared.mapper, prepared.model_file, prepared.record(), key, chosen.format)
+            finish.write(store, scratch)
+            finish.run_file(store, _run_facts(prepared, scene, began))
+        shutil.rmtree(plain)
+    return goal
+
+
+def _compute(prepared: Prepared, scratch: Scratch, progress: Progress | None) -> None:
+    """Compute the units that are missing."""
+    product = prepared.mapper.product
+    numbers = scratch.missing(product.order(prepared.options.block))
+    total = product.grid.window.pixels
+    done = total - sum(scratch.units[number].pixels for number in numbers)
+    if progress is not None:
+        progress(done, total)
+    for unit in prepared.executor().run(prepared.mapper, numbers):
+        scratch.put(unit)
+        done += scratch.units[unit.number].pixels
+        if progress is not None:
+            progress(done, total)
+
+
+def _check_goal(goal: Path, resume: bool) -> None:
+    """Find out before the work whether its result can be written."""
+    if not goal.absolute().parent.is_dir():
+        raise SceneError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
+    if goal.exists() and not (resume and goal.is_dir()):
+        raise SceneError(f"{goal} exists already; remove it, or write somewhere else")
+
+
+def _already(goal: Path, key: str) -> Path:
+    """A run that goes on and is finished already, if it is the same."""
+    try:
+        known = json.loads((goal / "item.json").read_text("utf-8"))["properties"]["uncover:run"]
+    except (OSError, ValueError, KeyError):
+        known = None
+    if known != key:
+        raise SceneError(f"{goal} holds another map (other inputs, model or options); write somewhere else")
+    shutil.rmtree(f"{goal}.partial", ignore_errors=True)
+    return goal
+
+
+@contextmanager
+def _alone(goal: Path) -> Iterator[None]:
+    """Two runs never work on one product."""
+    with writing(goal), open(Path(f"{goal}.partial") / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SceneError(f"another run is writing {goal}; wait for it, or write elsewhere") from None
+        yield
+
+
+@contextmanager
+def _resumable(journal: Journal) -> Iterator[None]:
+    """Say that finished work is kept, where there is some."""
+    try:
+        yield
+    except SceneError as error:
+        if journal.done and "resume" not in str(error):
+            raise SceneError(f"{error}; finished work is kept, go on with --resume") from error
+        raise
+
+
+def _run_facts(prepared: Prepared, scene: str | Path, began: float) -> dict[str, Any]:
+    """What has no influence on the product: the machine, the clock, the paths."""
+    import platform
+    from importlib.metadata import version
+
+    return {
+        "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
+        "seconds": round(time.time() - began, 3),
+        "host": platform.node(),
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("uncover", "numpy", "scipy", "rasterio")},
+        "model": str(prepared.model_file),
+        "scene": str(scene),
+        "threads": prepared.plan.threads,
+        "block": prepared.options.block,
+        "scheduler": prepared.options.scheduler,
+        "memory": prepared.options.memory,
+    }
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a map would take.
+
+    >>> print(Forecast(4, 2, 300, 40, 9.0).text())
+    units of 256 x 256 pixels   4
+    threads                     2
+    memory                      300 MB
+    disk                        40 MB while it runs
+    time                        9 s
+    """
+
+    units: int
+    threads: int
+    megabytes: int
+    disk: int
+    seconds: float
+
+    def text(self) -> str:
+        """Lines for people."""
+        minutes = f"{self.seconds / 60:.0f} min" if self.seconds > 120 else f"{self.seconds:.0f} s"
+        lines = [
+            (f"units of {UNIT} x {UNIT} pixels", str(self.units)),
+            ("threads", str(self.threads)),
+            ("memory", f"{self.megabytes} MB"),
+            ("disk", f"{self.disk} MB while it runs"),
+            ("time", minutes),
+        ]
+        return "\n".join(f"{name:<28}{value}" for name, value in lines)
+
+
+def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
+    """What a map would take, from a look at its parts and from one unit that is computed."""
+    chosen = options or MapOptions()
+    prepared = Prepared.of(model_file, scene, chosen)
+    mapper = prepared.mapper
+    middle = len(mapper.units) // 2
+    mapper.compute(middle, mapper.read(middle))  # what is made once is made here
+    began = time.perf_counter()
+    mapper.compute(middle, mapper.read(middle))
+    each = (time.perf_counter() - began) / mapper.units[middle].pixels
+    pixels = mapper.product.grid.window.pixels
+    # Scratch, and about as much again while the files are made from it.
+    disk = 2 * pixels * mapper.product.bytes_per_pixel
+    files = pixels * mapper.product.bytes_per_pixel / (40 * MEGABYTE)
+    seconds = each * pixels / prepared.plan.threads + files
+    megabytes = prepared.plan.bytes_needed // MEGABYTE
+    return Forecast(len(mapper.units), prepared.plan.threads, megabytes, disk // MEGABYTE, seconds)

@@ -1,0 +1,159 @@
+"""A picture of a map for people: classes, total uncertainty, and what the colours mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.labels import Scheme
+from uncover.pipeline.lettering import lettering
+from uncover.pipeline.styles import RAMP
+from uncover.raster.product import Layer
+from uncover.raster.scratch import Scratch
+
+_SIDE = 720  # pixels of the longer side of each picture
+_MARGIN = 20
+_INK = (34, 34, 34)
+_NODATA = (225, 225, 225)
+
+Image = NDArray[np.uint8]  # (row, col, 3)
+
+
+def write_overview(path: Path, scratch: Scratch, title: str, shares: NDArray[np.float64]) -> None:
+    """Write the picture as PNG."""
+    import rasterio
+
+    image = overview(scratch, title, shares)
+    height, width, _ = image.shape
+    with rasterio.Env(GDAL_PAM_ENABLED="NO"):
+        profile = {"driver": "PNG", "width": width, "height": height, "count": 3, "dtype": "uint8"}
+        with _quietly(), rasterio.open(path, "w", **profile) as dataset:
+            dataset.write(np.moveaxis(image, 2, 0))
+
+
+def _quietly() -> Any:
+    """A picture has no place on Earth, and rasterio need not say so."""
+    import warnings
+    from contextlib import contextmanager
+
+    from rasterio.errors import NotGeoreferencedWarning
+
+    @contextmanager
+    def quiet() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            yield
+
+    return quiet()
+
+
+def overview(scratch: Scratch, title: str, shares: NDArray[np.float64]) -> Image:
+    """The picture: two maps side by side, the legend below."""
+    product = scratch.product
+    layers = {layer.name: layer for layer in product.layers}
+    classes = _sample(scratch, layers["class"], 0)
+    total, top = _uncertainty(scratch, layers["uncertainty"])
+    left, right = _class_picture(classes, product.scheme), _ramp_picture(total, top)
+    height, width, _ = left.shape
+    legend = _legend(product.scheme, shares, max(2 * width + _MARGIN, 640))
+    page_width = max(2 * width + 3 * _MARGIN, legend.shape[1] + 2 * _MARGIN)
+    head = 64
+    page = np.full((head + height + _MARGIN + legend.shape[0] + _MARGIN, page_width, 3), 255, np.uint8)
+    _write(page, title, 14, _MARGIN, page_width - 2 * _MARGIN)
+    _write(page, "most probable class", 40, _MARGIN, width)
+    _paste(page, left, head, _MARGIN)
+    column = 2 * _MARGIN + width
+    _write(page, "total uncertainty, nats", 40, column, page_width - column)
+    _paste(page, right, head, column)
+    _paste(page, legend, head + height + _MARGIN, _MARGIN)
+    _paste(page, _bar(top), head + height + _MARGIN, max(column, page_width - 220 - _MARGIN))
+    return page
+
+
+def _sample(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
+    """A layer's band at the picture's size, by nearest neighbour; small maps are magnified."""
+    height, width = scratch.product.grid.shape
+    longest = max(height, width)
+    shape = [max(1, round(side * _SIDE / longest)) for side in (height, width)]
+    if longest <= _SIDE // 2:
+        shape = [side * (_SIDE // longest) for side in (height, width)]
+    rows = (np.arange(shape[0]) + 0.5) * height / shape[0]
+    cols = ((np.arange(shape[1]) + 0.5) * width / shape[1]).astype(int)
+    found: dict[int, NDArray[Any]] = {}
+    for row in sorted(set(rows.astype(int))):
+        found[row] = scratch.rows(layer, row, row + 1)[band, 0, cols]
+    return np.stack([found[row] for row in rows.astype(int)])
+
+
+def _uncertainty(scratch: Scratch, layer: Layer) -> tuple[NDArray[np.float64], float]:
+    """Total entropy, NaN where there is none, and the top of its scale: what a certain guess of K lacks."""
+    numbers = _sample(scratch, layer, 0)
+    values = np.where(numbers == layer.nodata, np.nan, numbers * layer.scale)
+    return values, float(np.log(scratch.product.classes))
+
+
+def _class_picture(codes: NDArray[np.uint8], scheme: Scheme) -> Image:
+    table = np.full((256, 3), _NODATA, np.uint8)
+    for entry in scheme.classes:
+        table[entry.code] = entry.rgb
+    return table[codes]
+
+
+def _ramp_picture(values: NDArray[np.float64], top: float) -> Image:
+    out = _ramp(np.nan_to_num(values) / top)
+    out[np.isnan(values)] = _NODATA
+    return out
+
+
+def _ramp(share: NDArray[np.float64]) -> Image:
+    places = [place for place, _ in RAMP]
+    colours = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for _, colour in RAMP])
+    channels = [np.interp(share, places, colours[:, i]) for i in range(3)]
+    return np.rint(np.stack(channels, axis=-1)).astype(np.uint8)
+
+
+def _legend(scheme: Scheme, shares: NDArray[np.float64], width: int) -> Image:
+    """A swatch, the name and the share of each class, in columns."""
+    column, line = 340, 26
+    columns = max(1, (width - 240) // column)
+    rows = -(-len(scheme.classes) // columns)
+    image = np.full((max(rows * line, 60), max(width, column), 3), 255, np.uint8)
+    for i, (entry, share) in enumerate(zip(scheme.classes, shares, strict=True)):
+        top, left = i // columns * line, i % columns * column
+        image[top + 2 : top + 20, left : left + 28] = entry.rgb
+        number = f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else "<0.1 %"
+        space = column - 44 - 12 * (len(number) + 2)
+        _write(image, entry.name, top + 4, left + 38, space)
+        _write(image, number, top + 4, left + 38 + space, 12 * (len(number) + 1))
+    return image
+
+
+def _bar(top: float) -> Image:
+    """The scale of the uncertainty."""
+    image = np.full((48, 220, 3), 255, np.uint8)
+    image[2:20] = _ramp(np.linspace(0, 1, 220))
+    _write(image, "0", 28, 0, 100)
+    label = f"{top:.2f}"
+    _write(image, label, 28, 220 - 12 * len(label), 100)
+    return image
+
+
+def _paste(page: Image, part: Image, top: int, left: int) -> None:
+    height, width = min(part.shape[0], page.shape[0] - top), min(part.shape[1], page.shape[1] - left)
+    where = page[top : top + height, left : left + width]
+    mine = part[:height, :width]
+    white = (mine == 255).all(axis=-1)
+    where[~white] = mine[~white]
+
+
+def _write(page: Image, text: str, top: int, left: int, width: int) -> None:
+    """Letters 14 pixels high; what does not fit is cut, with dots to say so."""
+    letters = max(1, width // 12)
+    shown = text if len(text) <= letters else text[: max(letters - 2, 1)] + ".."
+    dots = lettering(shown, 2)
+    height = min(dots.shape[0], page.shape[0] - top)
+    across = min(dots.shape[1], page.shape[1] - left)
+    page[top : top + height, left : left + across][dots[:height, :across]] = _INK

@@ -1,0 +1,108 @@
+"""The map of a scene as a library call: in memory from a scene, lazily from an xarray array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from uncover.raster.errors import SceneError
+from uncover.raster.evidence import Evidence, Exact
+from uncover.raster.executors import Executor, Threads
+from uncover.raster.mapper import Mapper, Reader, count_worlds
+from uncover.raster.matching import check_match, is_paired, scheme_of
+from uncover.raster.product import DType, Product, Thresholds
+from uncover.raster.scene import Scene
+
+
+def classify(
+    scene: Scene | Evidence | Any,
+    model: Any,
+    *,
+    paired: bool | None = None,
+    reader: Reader | None = None,
+    thresholds: Thresholds = Thresholds(),  # noqa: B008 (frozen)
+    dtype: DType = "uint16",
+    block: int = 1024,
+    executor: Executor | None = None,
+) -> Any:
+    """Classify a scene with a fitted model.
+
+    Parameters
+    ----------
+    scene
+        A `Scene`, a scene with its uncertainty (`Evidence`), or an xarray data array with dimensions `band`,
+        two others for the place, and `realisation` where there are several.
+    model
+        A fitted estimator, or one that `load_model` has read.
+    paired
+        Whether the scene trained the model, so that a shared error cancels; by default what the
+        provenance of the model says.
+    reader, thresholds
+        How pixels are read, and when they are flagged.
+    dtype
+        Numbers of the layers: whole steps of 1e-4, as in files, or float32.
+    block, executor
+        Who computes what after what; the result does not depend on them.
+
+    Returns
+    -------
+    dict of arrays (band, row, col), or xarray.Dataset
+        Layers by name as they are stored in files; for an xarray array a dataset of the same kind, lazy
+        where the array is, with floating-point numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from uncover import BayesianQDA
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(200) % 2
+    >>> model = BayesianQDA().fit(rng.normal(0.1 + 0.1 * y[:, None], 0.02, (200, 3)), y)
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> values = np.full((3, 3, 4), 0.1, np.float32)
+    >>> values[:, :, 2:] = 0.2
+    >>> layers = classify(scene_from_array(values, grid, ("B02", "B03", "B04")), model)
+    >>> layers["class"][0]
+    array([[1, 1, 2, 2],
+           [1, 1, 2, 2],
+           [1, 1, 2, 2]], dtype=uint8)
+    """
+    if hasattr(scene, "dims"):
+        from uncover.raster.lazy import classify_array
+
+        return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
+    evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
+    check_match(model, evidence)
+    mapper = make_mapper(model, evidence, paired, reader, thresholds, dtype)
+    grid = mapper.product.grid
+    out = {layer.name: layer.empty(*grid.shape) for layer in mapper.product.layers}
+    for unit in (executor or Threads()).run(mapper, list(mapper.product.order(block))):
+        for name, planes in unit.layers.items():
+            out[name][:, *mapper.units[unit.number].slices] = planes
+    return out
+
+
+def make_mapper(
+    model: Any,
+    evidence: Evidence,
+    paired: bool | None = None,
+    reader: Reader | None = None,
+    thresholds: Thresholds = Thresholds(),  # noqa: B008 (frozen)
+    dtype: DType = "uint16",
+) -> Mapper:
+    """Everything that computing the units of a map takes."""
+    same = is_paired(model, evidence.identity) if paired is None else paired
+    given = reader or Reader()
+    how = Reader(same, given.missing, given.method, given.true_values)
+    _check_worlds(model, evidence, same)
+    worlds = count_worlds(model, evidence, how)
+    product = Product.of(evidence.grid, scheme_of(model), worlds, dtype)
+    return Mapper(model, evidence, product, how, thresholds)
+
+
+def _check_worlds(model: Any, evidence: Evidence, paired: bool) -> None:
+    worlds, here = model.statistics_.realisations, evidence.realisations
+    if model.realisations == "shared" and paired and 1 < worlds != here:
+        raise SceneError(
+            f"the model has {worlds} worlds and scene {evidence.identity}, which trained it, comes with "
+            f"{here} realisations; give --draws {worlds}, or --unpaired if its errors are others"
+        )

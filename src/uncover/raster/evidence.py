@@ -1,0 +1,373 @@
+"""What is known of a scene's pixels: values, realisations of them, or values with their noise; by windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.atmosphere import Correction, Geometry, State, recorrect
+from uncover.bayes.covariances import Covariances
+from uncover.raster.cube import Cube
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.layers import Flags
+from uncover.raster.quality import Quality
+from uncover.raster.scene import Block, Scene
+from uncover.raster.uncertainty import Uncertainty
+
+Values = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Some pixels: values (realisation, pixel, band), and the known noise of each where there is one."""
+
+    values: Values
+    noise: Covariances | None = None
+    known: NDArray[np.bool_] | None = None  # which of the pixels asked for these are; all where None
+
+
+class Reading(Protocol):
+    """A window that has been read; some of its pixels at a time become numbers to classify."""
+
+    @property
+    def quality(self) -> Flags:
+        """Quality bits, (row, col)."""
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which bands have a value, (band, row, col)."""
+
+    def pixels(self, where: NDArray[np.intp]) -> Pixels:
+        """Pixels by their place in the window, counted row by row."""
+
+
+class Evidence(Protocol):
+    """A scene with what is known of its errors."""
+
+    @property
+    def identity(self) -> str:
+        """The datatake, or the user's name for it: what shares an error."""
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names of the bands, in order."""
+
+    @property
+    def grid(self) -> Grid:
+        """Where the pixels lie."""
+
+    @property
+    def realisations(self) -> int:
+        """How many realisations each pixel has."""
+
+    @property
+    def systematic(self) -> NDArray[np.float64] | None:
+        """Covariance of an error that all pixels share, (band, band), where it is not in realisations."""
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """What a window that has been read takes in memory, at most."""
+
+    def read(self, window: Window) -> Reading:
+        """Read a window."""
+
+    def facts(self) -> dict[str, Any]:
+        """Where the uncertainty comes from, in plain words and numbers: recorded in the product."""
+
+
+@dataclass(frozen=True)
+class SceneReading:
+    """Values of a scene as they are."""
+
+    block: Block
+
+    @property
+    def quality(self) -> Flags:
+        """Quality bits, (row, col)."""
+        return self.block.quality
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which bands have a value, (band, row, col)."""
+        return np.isfinite(self.block.reflectance)
+
+    def pixels(self, where: NDArray[np.intp]) -> Pixels:
+        """The values, once."""
+        return Pixels(_take(self.block.reflectance, where).T[None])
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A scene without any uncertainty of its own; what noise it has is part of the classes' spread."""
+
+    scene: Scene
+    realisations: int = 1
+    systematic: NDArray[np.float64] | None = None
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene."""
+        return self.scene.identity
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Bands of the scene."""
+        return self.scene.bands
+
+    @property
+    def grid(self) -> Grid:
+        """Grid of the scene."""
+        return self.scene.grid
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Values, and what reading them takes."""
+        return 24 * len(self.bands) + 32
+
+    def read(self, window: Window) -> Reading:
+        """Read a window."""
+        return SceneReading(self.scene.read(window))
+
+    def facts(self) -> dict[str, Any]:
+        """Nothing to say but that there is none."""
+        return {"source": "none"}
+
+
+@dataclass(frozen=True)
+class NoisyReading(SceneReading):
+    """Values of a scene with the noise of each pixel, which is made when it is asked for."""
+
+    uncertainty: Uncertainty
+
+    def pixels(self, where: NDArray[np.intp]) -> Pixels:
+        """The values, and their covariances; pixels without a known uncertainty are left out."""
+        window, width = self.block.window, self.block.window.width
+        top, bottom = int(where[0]) // width, int(where[-1]) // width + 1
+        asked = np.zeros((bottom - top) * width, np.bool_)
+        asked[where - top * width] = True
+        rows = Window(window.row + top, window.col, bottom - top, width)
+        here = self.uncertainty.read(rows, self.block.reflectance[:, top:bottom], asked.reshape(-1, width))
+        known = here.valid.ravel()[where - top * width]
+        return Pixels(_take(self.block.reflectance, where[known]).T[None], here.covariances, known)
+
+
+@dataclass(frozen=True)
+class Noisy(Exact):
+    """A scene whose noise is known, as `open_uncertainty` gives it."""
+
+    uncertainty: Uncertainty | None = None
+
+    @classmethod
+    def of(cls, scene: Scene, uncertainty: Uncertainty) -> Noisy:
+        """With what the scene's pixels share, once for the whole scene."""
+        return cls(scene, 1, uncertainty.systematic, uncertainty)
+
+    def read(self, window: Window) -> Reading:
+        """Read a window."""
+        assert self.uncertainty is not None
+        return NoisyReading(self.scene.read(window), self.uncertainty)
+
+    def facts(self) -> dict[str, Any]:
+        """What the noise is."""
+        assert self.uncertainty is not None
+        shared = None if self.systematic is None else np.asarray(self.systematic).tolist()
+        return {"source": "known noise", **self.uncertainty.facts(), "systematic": shared}
+
+
+@dataclass(frozen=True)
+class CubeReading:
+    """All realisations of a window of a cube."""
+
+    values: NDArray[np.float32]  # (realisation, band, row, col)
+    quality: Flags
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Bands that have a value in every realisation, (band, row, col)."""
+        return np.asarray(np.isfinite(self.values).all(axis=0))
+
+    def pixels(self, where: NDArray[np.intp]) -> Pixels:
+        """All realisations."""
+        return Pixels(np.swapaxes(_take(self.values, where), 1, 2))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Realisations that were stored before, as a cube."""
+
+    cube: Cube
+    systematic: NDArray[np.float64] | None = None
+    choice: tuple[int, ...] | None = None  # places of the bands in the cube; all by default
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene that the cube was made of."""
+        return self.cube.identity
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Bands of the cube, or those chosen."""
+        return tuple(self.cube.bands[i] for i in self._choice)
+
+    @property
+    def _choice(self) -> tuple[int, ...]:
+        return tuple(range(len(self.cube.bands))) if self.choice is None else self.choice
+
+    @property
+    def grid(self) -> Grid:
+        """Grid of the cube."""
+        return self.cube.grid
+
+    @property
+    def realisations(self) -> int:
+        """Realisations of the cube."""
+        return self.cube.realisations
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """All realisations, twice while they are decoded."""
+        return 8 * self.realisations * len(self.cube.bands) + 16
+
+    def read(self, window: Window) -> Reading:
+        """Read a window."""
+        block = self.cube.read(window)
+        whole = self._choice == tuple(range(len(self.cube.bands)))
+        return CubeReading(block.values if whole else block.values[:, list(self._choice)], block.quality)
+
+    def facts(self) -> dict[str, Any]:
+        """The realisations and what the cube says of them."""
+        worlds = {name: np.asarray(v).tolist() for name, v in self.cube.coordinates.items()}
+        return {"source": "cube", "realisations": self.realisations, **worlds, **dict(self.cube.attributes)}
+
+
+@dataclass(frozen=True)
+class AerosolReading:
+    """A window whose realisations are made when they are asked for: a correction per optical depth."""
+
+    block: Block
+    worlds: Aerosol
+    geometry: Geometry
+
+    @property
+    def quality(self) -> Flags:
+        """Quality bits, (row, col)."""
+        return self.block.quality
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which bands have a value, (band, row, col)."""
+        return np.isfinite(self.block.reflectance)
+
+    def pixels(self, where: NDArray[np.intp]) -> Pixels:
+        """Surface reflectance in every world."""
+        values = _take(self.block.reflectance, where)
+        geometry, state = self.geometry, self.worlds.state
+        if self.worlds.product is None:
+            surface = self.worlds.correction.correct(values, state, geometry, band_axis=0)
+        else:
+            surface = recorrect(
+                self.worlds.correction, values, self.worlds.product, state, geometry, band_axis=0
+            )
+        return Pixels(np.swapaxes(surface, 1, 2))
+
+
+@dataclass(frozen=True)
+class Aerosol:
+    """A scene seen through an atmosphere whose optical depth is uncertain: one world per drawn depth.
+
+    `product` is the state that an L2A product was corrected with: its correction is undone first. None
+    for top-of-atmosphere reflectance. The angles are those of the middle of each window, or `angles`
+    (sun zenith, view zenith, relative azimuth) where the product carries none.
+    """
+
+    scene: Scene
+    correction: Correction
+    state: State
+    product: State | None = None
+    angles: tuple[float, float, float] | None = None
+    altitude: float = 0.0
+    description: Mapping[str, Any] = field(default_factory=dict)
+    systematic: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.angles is None and self.scene.angle_grids is None:
+            raise SceneError(
+                f"scene {self.scene.identity} carries no angles, and a correction needs them; give --angles "
+                "SUN_ZENITH VIEW_ZENITH RELATIVE_AZIMUTH"
+            )
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene."""
+        return self.scene.identity
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Bands of the scene."""
+        return self.scene.bands
+
+    @property
+    def grid(self) -> Grid:
+        """Grid of the scene."""
+        return self.scene.grid
+
+    @property
+    def realisations(self) -> int:
+        """Number of drawn optical depths."""
+        return self.state.realisations or 1
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Values as they were measured; the realisations exist for some pixels at a time."""
+        return 24 * len(self.bands) + 32
+
+    def read(self, window: Window) -> Reading:
+        """Read a window, and the angles in its middle."""
+        return AerosolReading(self.scene.read(window), self, self._geometry(window))
+
+    def _geometry(self, window: Window) -> Geometry:
+        if self.angles is not None:
+            return Geometry(*self.angles, self.altitude)
+        middle = Window(window.row + window.height // 2, window.col + window.width // 2, 1, 1)
+        here = self.scene.angles(middle)
+        assert here is not None
+        sun, view, between = here.sun_zenith, here.view_zenith, here.relative_azimuth
+        return Geometry(float(sun[0, 0]), float(view[0, 0]), float(between[0, 0]), self.altitude)
+
+    def facts(self) -> dict[str, Any]:
+        """The worlds, and the correction that makes them."""
+        return {
+            "source": "aerosol optical depth",
+            **dict(self.description),
+            "worlds": np.atleast_1d(np.asarray(self.state.aod)).tolist(),
+            "correction": repr(self.correction),
+            "from": "surface reflectance" if self.product is not None else "top-of-atmosphere reflectance",
+            "angles": None if self.angles is None else list(self.angles),
+            "altitude": self.altitude,
+        }
+
+
+def _take(planes: Values, where: NDArray[np.intp]) -> Values:
+    """Pixels of planes (..., row, col) by their place: (..., pixel)."""
+    return planes.reshape(*planes.shape[:-2], -1)[..., where]
+
+
+def probe(evidence: Evidence, windows: int = 3, size: int = 64) -> Values:
+    """A few complete pixels from all over the scene, (pixel, band); of the first realisation."""
+    grid = evidence.grid
+    rows = sorted({int(r) for r in np.linspace(0, max(grid.height - size, 0), windows)})
+    cols = sorted({int(c) for c in np.linspace(0, max(grid.width - size, 0), windows)})
+    found = []
+    for row in rows:
+        for col in cols:
+            reading = evidence.read(Window(row, col, size, size) & grid.window)
+            incomplete = np.uint16(Quality.NODATA | Quality.PARTIAL)
+            where = np.flatnonzero((reading.quality & incomplete).ravel() == 0)
+            if len(where):
+                found.append(reading.pixels(where).values[0])
+    return np.concatenate(found) if found else np.empty((0, len(evidence.bands)))

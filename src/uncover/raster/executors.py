@@ -1,0 +1,117 @@
+"""Who computes the units of a map: one thread, several, or a cluster. What they compute is the same."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from uncover.raster.errors import SceneError
+from uncover.raster.mapper import Mapper
+from uncover.raster.product import Unit
+
+
+class Executor(Protocol):
+    """Anything that computes units."""
+
+    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+        """The units of those numbers, in any order."""
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One unit after the other."""
+
+    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+        """The units, in order."""
+        with one_thread_per_product():
+            for number in numbers:
+                yield mapper.compute(number, mapper.read(number))
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Several units at a time; the next ones are read meanwhile, and the last ones written by the caller.
+
+    `ahead` is how many units may be read or computed beyond those that are being computed.
+    """
+
+    threads: int = 2
+    ahead: int = 2
+
+    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+        """The units, in order; never more than threads + ahead of them in memory."""
+        waiting: deque[Future[Unit]] = deque()
+        with one_thread_per_product(), ExitStack() as stack:
+            readers = stack.enter_context(ThreadPoolExecutor(1, "read"))
+            workers = stack.enter_context(ThreadPoolExecutor(self.threads, "compute"))
+            stack.callback(_cancel, waiting)
+            for number in numbers:
+                if len(waiting) >= self.threads + self.ahead:
+                    yield waiting.popleft().result()
+                reading = readers.submit(mapper.read, number)
+                waiting.append(workers.submit(_compute, mapper, number, reading))
+            while waiting:
+                yield waiting.popleft().result()
+
+
+def _compute(mapper: Mapper, number: int, reading: Future[Any]) -> Unit:
+    return mapper.compute(number, reading.result())
+
+
+def _cancel(waiting: deque[Future[Unit]]) -> None:
+    for future in waiting:
+        future.cancel()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers of a dask.distributed scheduler; they must see the scene under the same path."""
+
+    address: str
+    ahead: int = 2
+
+    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+        """The units, as they are finished."""
+        client = _connect(self.address)
+        with client:
+            workers = max(1, sum(client.nthreads().values()))
+            shared = client.scatter(mapper, broadcast=True, hash=False)
+            waiting: deque[Any] = deque()
+            for number in numbers:
+                if len(waiting) >= workers + self.ahead:
+                    yield waiting.popleft().result()
+                waiting.append(client.submit(_on_worker, shared, number, pure=False))
+            while waiting:
+                yield waiting.popleft().result()
+
+
+def _connect(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise SceneError('distributed is not installed; it comes with pip install "uncover[dask]"') from error
+    try:
+        return Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise SceneError(f"no dask scheduler answers at {address} ({error}); check the address") from error
+
+
+def _on_worker(mapper: Mapper, number: int) -> Unit:
+    """Read and compute a unit in a worker's process, whose libraries stay with one thread each."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    return mapper.compute(number, mapper.read(number))
+
+
+@contextmanager
+def one_thread_per_product() -> Iterator[None]:
+    """Keep matrix products to one thread: several would split them, and give other last bits."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield

@@ -1,0 +1,78 @@
+"""Fingerprints of inputs: whether a run that goes on has the same files before it as when it began."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.tiles import split_vsizip
+
+#: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.
+READ_BYTES = 4 << 30
+_PIECE = 1 << 20
+
+
+def fingerprint_of(thing: Any) -> str:
+    """Hash of the content of all files and arrays behind a scene, cube or other evidence."""
+    digest = hashlib.sha256()
+    files = sorted({file for path in _paths(thing) for file in _files(path)})
+    whole = sum(file.stat().st_size for file in files) <= READ_BYTES
+    for file in files:
+        digest.update(file.name.encode())
+        _update(digest, file, whole)
+    for array in _arrays(thing):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _update(digest: Any, file: Path, whole: bool) -> None:
+    if not whole:
+        status = file.stat()
+        digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+        return
+    with open(file, "rb") as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+
+
+def _files(path: str) -> Iterator[Path]:
+    """Files of this machine behind a path: the file, all files of a folder, the archive of a member."""
+    if path.startswith("/vsizip/"):
+        path = split_vsizip(path)[0]
+    found = Path(path)
+    if found.is_dir():
+        yield from (file for file in found.rglob("*") if file.is_file())
+    elif found.is_file():
+        yield found
+
+
+def _paths(thing: Any) -> Iterator[str]:
+    for part in _parts(thing):
+        path = getattr(part, "path", None)
+        if isinstance(path, str | Path):
+            yield str(path)
+
+
+def _arrays(thing: Any) -> Iterator[NDArray[Any]]:
+    for part in _parts(thing):
+        if isinstance(part, np.ndarray):
+            yield part
+
+
+def _parts(thing: Any) -> Iterator[Any]:
+    """A value and all values in it, in the order of their fields."""
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        yield thing
+        for field in dataclasses.fields(thing):
+            yield from _parts(getattr(thing, field.name))
+    elif isinstance(thing, np.ndarray):
+        yield thing
+    elif isinstance(thing, list | tuple):
+        for each in thing:
+            yield from _parts(each)

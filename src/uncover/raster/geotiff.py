@@ -1,0 +1,192 @@
+"""Cloud-Optimised GeoTIFFs from the scratch of a map: made in one go, read back, compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.labels import Scheme
+from uncover.raster.grid import Grid
+from uncover.raster.product import Layer
+from uncover.raster.scratch import Scratch
+from uncover.raster.tiles import GDAL_OPTIONS, open_raster
+
+_GDAL_TYPES = {"uint8": "Byte", "uint16": "UInt16", "float32": "Float32"}
+_ROWS = 512
+SCHEME_TAG = "UNCOVER_SCHEME"
+
+
+def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> None:
+    """Write one layer with overviews, statistics, names and georeferencing, and compare what was written."""
+    import rasterio
+    import rasterio.shutil
+    from rasterio.errors import RasterioError
+
+    description = scratch.folder / f"{layer.name}.vrt"
+    description.write_text(_vrt(scratch, layer, tags), "utf-8")
+    options = {
+        "compress": "DEFLATE",
+        "predictor": {"uint8": "NO", "uint16": "STANDARD", "float32": "FLOATING_POINT"}[layer.dtype],
+        "blocksize": 512,
+        "overview_resampling": layer.resampling.upper(),
+        "overview_predictor": "NO",
+        "bigtiff": "IF_SAFER",
+        "num_threads": 1,
+    }
+    path.unlink(missing_ok=True)
+    try:
+        with rasterio.Env(**GDAL_OPTIONS, GDAL_PAM_ENABLED="NO"):
+            rasterio.shutil.copy(description, path, driver="COG", **options)
+        _compare(path, scratch, layer)
+    except (RasterioError, OSError) as error:
+        why = str(error.__cause__ or error).splitlines()[0]
+        raise OSError(f"{path.name} was not written whole ({why})") from error
+
+
+def _compare(path: Path, scratch: Scratch, layer: Layer) -> None:
+    """Read a file back: GDAL does not report every write that a full disk refuses."""
+    with open_raster(str(path)) as dataset:
+        height = dataset.height
+        for start in range(0, height, _ROWS):
+            stop = min(start + _ROWS, height)
+            found = dataset.read(window=((start, stop), (0, dataset.width)))
+            wanted = scratch.rows(layer, start, stop)
+            if found.tobytes() != wanted.tobytes():
+                raise OSError(f"rows {start} to {stop} differ from what was computed; is the disk full?")
+        levels = len(dataset.overviews(1))
+    for level in range(levels):
+        _read_overview(path, level)
+
+
+def _read_overview(path: Path, level: int) -> None:
+    import rasterio
+
+    with rasterio.open(path, overview_level=level) as dataset:
+        for start in range(0, dataset.height, _ROWS):
+            stop = min(start + _ROWS, dataset.height)
+            dataset.read(window=((start, stop), (0, dataset.width)))
+
+
+def _vrt(scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> str:
+    """The plain file of a layer, described for GDAL."""
+    grid = scratch.product.grid
+    numbers = band_statistics(scratch, layer)
+    bands = "".join(_band(scratch, layer, i, numbers[i]) for i in range(len(layer.bands)))
+    items = "".join(f"<MDI key={quoteattr(key)}>{escape(value)}</MDI>" for key, value in sorted(tags.items()))
+    return (
+        f'<VRTDataset rasterXSize="{grid.width}" rasterYSize="{grid.height}">'
+        f"{_georeference(grid)}<Metadata>{items}</Metadata>{bands}</VRTDataset>"
+    )
+
+
+def _georeference(grid: Grid) -> str:
+    a, b, c, d, e, f = (repr(float(value)) for value in grid.transform)
+    place = f"<GeoTransform>{c}, {a}, {b}, {f}, {d}, {e}</GeoTransform>"
+    if grid.crs is None:
+        return place
+    from rasterio.crs import CRS
+
+    wkt = CRS.from_user_input(grid.crs).to_wkt()
+    return f'<SRS dataAxisToSRSAxisMapping="{_axes(grid.crs)}">{escape(wkt)}</SRS>{place}'
+
+
+def _axes(crs: str) -> str:
+    """GDAL's word for "x first": geographic systems of EPSG put latitude first by themselves."""
+    from rasterio.crs import CRS
+
+    found = CRS.from_user_input(crs)
+    return "2,1" if found.is_geographic and found.to_epsg() else "1,2"
+
+
+def _band(scratch: Scratch, layer: Layer, i: int, numbers: Mapping[str, float]) -> str:
+    grid, size = scratch.product.grid, layer.itemsize
+    items = "".join(
+        f'<MDI key="STATISTICS_{name.upper()}">{value:.10g}</MDI>' for name, value in numbers.items()
+    )
+    parts = [f"<Metadata>{items}</Metadata><Description>{escape(layer.bands[i])}</Description>"]
+    if layer.nodata is not None:
+        parts.append(f"<NoDataValue>{'nan' if np.isnan(layer.nodata) else int(layer.nodata)}</NoDataValue>")
+    if layer.scale != 1.0:
+        parts.append(f"<Offset>0</Offset><Scale>{layer.scale!r}</Scale>")
+    if layer.name == "class":
+        parts.append(_colours(scratch.product.scheme))
+    return (
+        f'<VRTRasterBand dataType="{_GDAL_TYPES[layer.dtype]}" band="{i + 1}" subClass="VRTRawRasterBand">'
+        f"{''.join(parts)}"
+        f'<SourceFilename relativeToVRT="1">{scratch.path(layer.name).name}</SourceFilename>'
+        f"<ImageOffset>{i * grid.window.pixels * size}</ImageOffset><PixelOffset>{size}</PixelOffset>"
+        f"<LineOffset>{grid.width * size}</LineOffset><ByteOrder>LSB</ByteOrder></VRTRasterBand>"
+    )
+
+
+def _colours(scheme: Scheme) -> str:
+    table = scheme.colour_table()
+    entries = "".join(_entry(table.get(code, (0, 0, 0, 0))) for code in range(256))
+    return f"<ColorInterp>Palette</ColorInterp><ColorTable>{entries}</ColorTable>"
+
+
+def _entry(colour: tuple[int, ...]) -> str:
+    red, green, blue, *alpha = colour
+    return f'<Entry c1="{red}" c2="{green}" c3="{blue}" c4="{alpha[0] if alpha else 255}"/>'
+
+
+def class_tags(scheme: Scheme) -> dict[str, str]:
+    """Tags that carry the class scheme."""
+    return {SCHEME_TAG: json.dumps(scheme.as_dict(), ensure_ascii=True)}
+
+
+def category_names(scheme: Scheme) -> str:
+    """GDAL's own side file with the name of each code; TIFF itself has no place for them."""
+    names = "".join(f"      <Category>{escape(name)}</Category>\n" for name in scheme.category_names())
+    return (
+        '<PAMDataset>\n  <PAMRasterBand band="1">\n    <CategoryNames>\n'
+        f"{names}    </CategoryNames>\n  </PAMRasterBand>\n</PAMDataset>\n"
+    )
+
+
+def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
+    """Minimum, maximum, mean and standard deviation of each band's stored numbers; empty where it has none.
+
+    Not left to GDAL: its COG driver writes zeros when it computes statistics of plain files.
+    """
+    n = np.zeros(len(layer.bands))
+    lowest, highest = np.full(len(n), np.inf), np.full(len(n), -np.inf)
+    mean, spread = np.zeros(len(n)), np.zeros(len(n))
+    for start in range(0, scratch.product.grid.height, _ROWS):
+        rows = scratch.rows(layer, start, min(start + _ROWS, scratch.product.grid.height))
+        for i, plane in enumerate(rows):
+            values = _known(plane, layer).astype(np.float64)
+            if not len(values):
+                continue
+            lowest[i], highest[i] = min(lowest[i], values.min()), max(highest[i], values.max())
+            together, here = n[i] + len(values), values.mean()
+            spread[i] += ((values - here) ** 2).sum() + (here - mean[i]) ** 2 * n[i] * len(values) / together
+            mean[i] += (here - mean[i]) * len(values) / together
+            n[i] = together
+    names = ("minimum", "maximum", "mean", "stddev")
+    deviation = np.sqrt(spread / np.maximum(n, 1))
+    numbers = zip(lowest, highest, mean, deviation, strict=True)
+    found = [{name: float(v) for name, v in zip(names, each, strict=True)} for each in numbers]
+    return [each if n[i] else {} for i, each in enumerate(found)]
+
+
+def _known(plane: NDArray[Any], layer: Layer) -> NDArray[Any]:
+    if layer.nodata is None:
+        return plane.ravel()
+    known: NDArray[Any] = plane[~np.isnan(plane)] if np.isnan(layer.nodata) else plane[plane != layer.nodata]
+    return known
+
+
+def statistics(path: Path) -> list[dict[str, float]]:
+    """Statistics of each band, as a file has them."""
+    names = ("minimum", "maximum", "mean", "stddev")
+    with open_raster(str(path)) as dataset:
+        tags = [dataset.tags(i) for i in range(1, dataset.count + 1)]
+    keys = {name: f"STATISTICS_{name.upper()}" for name in names}
+    return [{name: float(band[key]) for name, key in keys.items() if key in band} for band in tags]

@@ -1,0 +1,129 @@
+"""Maps of xarray arrays, chunk by chunk where they are lazy."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.estimators.summary import Summariser
+from uncover.raster.errors import SceneError
+from uncover.raster.mapper import Reader
+from uncover.raster.matching import model_bands, scheme_of
+from uncover.raster.options import canonical_band
+from uncover.raster.product import CHUNK, UNCERTAINTY, Thresholds
+from uncover.raster.quality import Quality, flag_attributes
+
+
+def classify_array(
+    array: Any, model: Any, *, paired: bool, reader: Reader | None, thresholds: Thresholds
+) -> Any:
+    """A dataset with the layers of a map, on the array's own coordinates; lazy where the array is."""
+    import xarray
+
+    given = reader or Reader()
+    ordered = _ordered(array, model)
+    scheme = scheme_of(model)
+    place = ordered.dims[:2]
+    codes = np.array(scheme.codes, np.uint8)
+    n = len(codes) + len(UNCERTAINTY) + 2
+    summariser = Summariser(model, paired=paired, method=given.method, n_true_values=given.true_values)
+    planes = xarray.apply_ufunc(
+        _classify_block,
+        ordered,
+        kwargs={"summariser": summariser, "codes": codes, "limits": thresholds},
+        input_core_dims=[list(ordered.dims[2:])],
+        output_core_dims=[["layer"]],
+        dask="parallelized",
+        output_dtypes=[np.float32],
+        dask_gufunc_kwargs={"output_sizes": {"layer": n}},
+    )
+    return _dataset(planes, scheme, place, xarray)
+
+
+def _ordered(array: Any, model: Any) -> Any:
+    """The array as (row, col, realisation, band), with the model's bands checked by name."""
+    if "band" not in array.dims:
+        raise SceneError(f"the array has the dimensions {', '.join(map(str, array.dims))}; 'band' is needed")
+    place = [dim for dim in array.dims if dim not in ("band", "realisation")]
+    if len(place) != 2:
+        raise SceneError(f"the array has {len(place)} dimensions beside band and realisation; 2 are needed")
+    wanted = model_bands(model)
+    if "band" in array.coords and wanted is not None:
+        names = [canonical_band(str(name)) for name in array["band"].values]
+        if names != list(wanted):
+            raise SceneError(
+                f"the array has the bands {', '.join(names)}, the model was trained on {', '.join(wanted)}; "
+                "select them by array.sel(band=[...])"
+            )
+    if array.sizes["band"] != model.n_features_in_:
+        raise SceneError(
+            f"the array has {array.sizes['band']} bands, the model was trained on {model.n_features_in_}"
+        )
+    if "realisation" not in array.dims:
+        array = array.expand_dims("realisation")
+    return (
+        array.transpose(*place, "realisation", "band").chunk({})
+        if _lazy(array)
+        else array.transpose(*place, "realisation", "band")
+    )
+
+
+def _lazy(array: Any) -> bool:
+    return array.chunks is not None
+
+
+def _classify_block(
+    block: NDArray[Any], summariser: Summariser, codes: NDArray[np.uint8], limits: Thresholds
+) -> NDArray[np.float32]:
+    """Layers of a block (row, col, realisation, band): (row, col, layer); NaN where a band is missing."""
+    *place, worlds, p = block.shape
+    pixels = block.reshape(-1, worlds, p)
+    out = np.full((len(pixels), len(codes) + len(UNCERTAINTY) + 2), np.nan, np.float32)
+    missing = ~np.isfinite(pixels).all(axis=1)
+    nothing = missing.all(axis=1)
+    out[:, -1] = nothing * int(Quality.NODATA) + (missing.any(axis=1) & ~nothing) * int(Quality.PARTIAL)
+    out[:, 0] = 0
+    complete = np.flatnonzero(~missing.any(axis=1))
+    for start in range(0, len(complete), CHUNK):
+        where = complete[start : start + CHUNK]
+        values = np.concatenate([pixels[where], np.repeat(pixels[where[:1]], CHUNK - len(where), axis=0)])
+        summary = summariser.summarise(
+            partial(_realisation, values), n_realisations=worlds, first_pixel=int(where[0])
+        )
+        n = len(where)
+        out[where, 0] = codes[summary.probability[:n].argmax(axis=1)]
+        out[where, 1 : 1 + len(codes)] = summary.probability[:n]
+        parts = np.stack([getattr(summary, name)[:n] for name in UNCERTAINTY], axis=1)
+        out[where, 1 + len(codes) : -1] = parts
+        out[where, -1] = (
+            (summary.typicality[:n] < limits.typicality) * int(Quality.OUTSIDE_DOMAIN)
+            + (summary.disagreement[:n] > limits.disagreement) * int(Quality.DISAGREE)
+            + (summary.margin[:n] < limits.margin) * int(Quality.LOW_MARGIN)
+        )
+    return out.reshape(*place, -1)
+
+
+def _realisation(values: NDArray[Any], r: int) -> NDArray[Any]:
+    realisation: NDArray[Any] = values[:, r]
+    return realisation
+
+
+def _dataset(planes: Any, scheme: Any, place: Any, xarray: Any) -> Any:
+    K = len(scheme.classes)
+    names = np.array(scheme.names)
+    probability = planes.isel(layer=slice(1, 1 + K)).rename(layer="class_name")
+    layers = {
+        "class": planes.isel(layer=0)
+        .astype(np.uint8)
+        .assign_attrs(
+            flag_values=list(scheme.codes), flag_meanings=" ".join(n.replace(" ", "_") for n in scheme.names)
+        ),
+        "probability": probability.assign_coords(class_name=names).transpose("class_name", *place),
+        "quality": planes.isel(layer=-1).astype(np.uint16).assign_attrs(flag_attributes()),
+    }
+    for i, name in enumerate(UNCERTAINTY):
+        layers[name] = planes.isel(layer=1 + K + i)
+    return xarray.Dataset(layers)

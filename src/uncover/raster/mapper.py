@@ -1,0 +1,184 @@
+"""From a window of pixels to all layers of a map, in units and chunks whose shapes never change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.covariances import Covariances
+from uncover.estimators.summary import PixelSummary, Summariser
+from uncover.raster.evidence import Evidence, Pixels, Reading
+from uncover.raster.grid import Window
+from uncover.raster.pixel_area import pixel_areas
+from uncover.raster.product import CHUNK, UNCERTAINTY, UNIT, Product, Thresholds, Unit
+from uncover.raster.quality import Quality, without
+
+Missing = Literal["nodata", "marginalise"]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a model reads pixels.
+
+    paired
+        Whether the pixels are of the scene that trained the model, whose errors then cancel.
+    missing
+        What becomes of pixels that lack some bands: no class, or one from the bands that they have.
+    """
+
+    paired: bool = False
+    missing: Missing = "nodata"
+    method: Literal["exact", "fast"] = "exact"
+    true_values: int = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Mapper:
+    """Computes units of a product; may be sent to other processes."""
+
+    model: Any
+    evidence: Evidence
+    product: Product
+    reader: Reader = Reader()
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    units: list[Window] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", self.product.units())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "summariser"}
+
+    @cached_property
+    def summariser(self) -> Summariser:
+        """The model, ready to read."""
+        return Summariser(
+            self.model,
+            paired=self.reader.paired,
+            method=self.reader.method,
+            n_true_values=self.reader.true_values,
+        )
+
+    def read(self, number: int) -> Reading:
+        """Read the pixels of a unit."""
+        return self.evidence.read(self.units[number])
+
+    def compute(self, number: int, reading: Reading) -> Unit:
+        """All layers of a unit."""
+        window, layers = self.units[number], {x.name: x for x in self.product.layers}
+        flat = {name: layer.empty(window.pixels) for name, layer in layers.items()}
+        quality = reading.quality.ravel().astype(np.uint16)
+        areas = np.zeros((2 + self.product.worlds, self.product.classes))
+        weight = pixel_areas(self.product.grid, window).ravel()
+        codes = np.array(self.product.scheme.codes, np.uint8)
+        for asked, features in self._chunks(reading):
+            pixels = reading.pixels(asked)
+            where = asked if pixels.known is None else asked[pixels.known]
+            if len(where) < len(asked):  # without a known uncertainty a measurement is not complete
+                quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.PARTIAL)
+            if not len(where):
+                continue
+            summary = self._summarise(number, pixels, where, features)
+            best = summary.probability.argmax(axis=1)
+            flat["class"][0, where] = codes[best]
+            flat["probability"][:, where] = layers["probability"].encode(summary.probability.T)
+            parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
+            flat["uncertainty"][:, where] = layers["uncertainty"].encode(parts)
+            quality[where] |= self._bits(summary)
+            _add_areas(areas, best, summary.world_classes, weight[where])
+        flat["quality"][0] = quality
+        shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
+        return Unit(number, shaped, areas)
+
+    def _chunks(self, reading: Reading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
+        """Places of pixels that are computed together, and the bands that they have (None for all)."""
+        flags = reading.quality.ravel()
+        complete = np.flatnonzero(without(flags, Quality.NODATA | Quality.PARTIAL))
+        for start in range(0, len(complete), CHUNK):
+            yield complete[start : start + CHUNK], None
+        if self.reader.missing == "nodata":
+            return
+        partial = np.flatnonzero(flags & np.uint16(Quality.PARTIAL))
+        if not len(partial):
+            return
+        present = reading.present.reshape(len(self.evidence.bands), -1)[:, partial].T
+        patterns, which = np.unique(present, axis=0, return_inverse=True)
+        for i, pattern in enumerate(patterns):
+            mine = partial[which.ravel() == i]
+            if pattern.any():
+                yield from ((mine[s : s + CHUNK], pattern) for s in range(0, len(mine), CHUNK))
+
+    def _summarise(
+        self,
+        number: int,
+        pixels: Pixels,
+        where: NDArray[np.intp],
+        features: NDArray[np.bool_] | None,
+    ) -> PixelSummary:
+        """Summary of some pixels, computed as a full chunk."""
+        values = _padded(pixels, len(where))
+        summary = self.summariser.summarise(
+            lambda r: values[r],
+            n_realisations=len(values),
+            noise=_padded_noise(pixels.noise, len(where)),
+            systematic=self.evidence.systematic,
+            first_pixel=number * UNIT * UNIT + int(where[0]),
+            features=features,
+        )
+        return _first(summary, len(where))
+
+    def _bits(self, summary: PixelSummary) -> NDArray[np.uint16]:
+        limits = self.thresholds
+        bits = np.zeros(len(summary.total), np.uint16)
+        bits[~(summary.typicality >= limits.typicality)] |= np.uint16(Quality.OUTSIDE_DOMAIN)
+        bits[summary.disagreement > limits.disagreement] |= np.uint16(Quality.DISAGREE)
+        bits[summary.margin < limits.margin] |= np.uint16(Quality.LOW_MARGIN)
+        return bits
+
+
+def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
+    """How many worlds a map has: found out with one pixel in the middle of the training data."""
+    middle = np.asarray(model.means_).reshape(-1, model.n_features_in_)
+    middle = np.nanmean(middle, axis=0)[None]
+    summariser = Summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
+    summary = summariser.summarise(
+        lambda r: middle, n_realisations=evidence.realisations, systematic=evidence.systematic
+    )
+    return len(summary.world_classes)
+
+
+def _padded(pixels: Pixels, n: int) -> NDArray[Any]:
+    """Values with as many pixels as a full chunk: the first is repeated."""
+    values = pixels.values
+    if n == CHUNK:
+        return values
+    return np.concatenate([values, np.repeat(values[:, :1], CHUNK - n, axis=1)], axis=1)
+
+
+def _padded_noise(noise: Covariances | None, n: int) -> Covariances | None:
+    if noise is None or n == CHUNK:
+        return noise
+    return noise[np.concatenate([np.arange(n), np.zeros(CHUNK - n, np.intp)])]
+
+
+def _first(summary: PixelSummary, n: int) -> PixelSummary:
+    """The first n pixels."""
+    fields = {name: value[:n] for name, value in vars(summary).items() if name != "world_classes"}
+    return PixelSummary(**fields, world_classes=summary.world_classes[:, :n])
+
+
+def _add_areas(
+    areas: NDArray[np.float64],
+    best: NDArray[np.intp],
+    worlds: NDArray[np.integer[Any]],
+    weight: NDArray[np.float64],
+) -> None:
+    K = areas.shape[1]
+    areas[0] += np.bincount(best, minlength=K)
+    for row, classes in enumerate([best, *worlds], start=1):
+        areas[row] += np.bincount(classes, weights=weight, minlength=K)

@@ -1,0 +1,148 @@
+"""What a map consists of: its layers, their numbers on disk, and the fixed units that it is computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.labels import Scheme
+from uncover.raster.grid import Grid, Window
+
+DType = Literal["uint16", "float32"]
+
+#: Rows and columns of a unit. Part of the product's definition: other units give other last bits.
+UNIT = 256
+#: Pixels that are computed in one call, padded up to it: the shape of every matrix product is the same.
+CHUNK = 4096
+#: One step of a layer stored in whole numbers, and the number that means "none".
+QUANTUM = 1e-4
+NOTHING = 65535
+
+UNCERTAINTY = ("total", "measurement", "model", "overlap", "margin", "typicality")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When a pixel gets one of the quality bits that a map adds.
+
+    >>> Thresholds().margin
+    0.1
+    """
+
+    typicality: float = 0.001  #: below it: outside the training domain
+    disagreement: float = 0.1  #: above this share of worlds with another class: they disagree
+    margin: float = 0.1  #: below it: low margin
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One file of the product: named bands of one type.
+
+    >>> layer = Layer("probability", ("forest", "water"), "uint16", nodata=65535, scale=1e-4)
+    >>> layer.encode(np.array([0.25, np.nan])).tolist()
+    [2500, 65535]
+    """
+
+    name: str
+    bands: tuple[str, ...]
+    dtype: str
+    nodata: float | None
+    scale: float = 1.0
+    resampling: Literal["nearest", "average"] = "average"
+    title: str = ""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return np.dtype(self.dtype).itemsize
+
+    def encode(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        """Numbers as they are stored; NaN becomes nodata."""
+        if self.dtype == "float32":
+            return values.astype(np.float32)
+        numbers = np.rint(values / self.scale)
+        numbers[np.isnan(numbers)] = self.nodata
+        return numbers.astype(self.dtype)
+
+    def empty(self, *shape: int) -> NDArray[Any]:
+        """All bands without a value."""
+        fill = 0 if self.nodata is None else self.nodata
+        return np.full((len(self.bands), *shape), fill, self.dtype)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A map on a grid: classes with their codes, and the layers.
+
+    `scheme` has the classes of the model, in the order of its `classes_`; `worlds` is their number.
+
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=300, height=10)
+    >>> product = Product.of(grid, Scheme.of_names(["forest", "water"]), worlds=1)
+    >>> [layer.name for layer in product.layers], len(product.units())
+    (['class', 'probability', 'uncertainty', 'quality'], 2)
+    """
+
+    grid: Grid
+    scheme: Scheme
+    worlds: int
+    layers: tuple[Layer, ...]
+
+    @classmethod
+    def of(cls, grid: Grid, scheme: Scheme, worlds: int, dtype: DType = "uint16") -> Product:
+        """The usual layers."""
+        number = {"dtype": dtype, "nodata": NOTHING, "scale": QUANTUM}
+        if dtype == "float32":
+            number = {"dtype": dtype, "nodata": float("nan"), "scale": 1.0}
+        layers = (
+            Layer("class", ("class",), "uint8", 0, resampling="nearest", title="most probable class"),
+            Layer("probability", scheme.names, **number, title="probability of each class"),  # type: ignore[arg-type]
+            Layer("uncertainty", UNCERTAINTY, **number, title="entropies in nats, margin, typicality"),  # type: ignore[arg-type]
+            Layer("quality", ("quality",), "uint16", None, resampling="nearest", title="quality bits"),
+        )
+        return cls(grid, scheme, worlds, layers)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.scheme.classes)
+
+    def units(self) -> list[Window]:
+        """The units, numbered row by row."""
+        return list(self.grid.blocks(UNIT))
+
+    def order(self, block: int) -> Iterator[int]:
+        """Numbers of the units, block by block: which come after one another, not what is in them.
+
+        >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=700, height=600)
+        >>> list(Product.of(grid, Scheme.of_names(["a", "b"]), 1).order(512))
+        [0, 1, 3, 4, 2, 5, 6, 7, 8]
+        """
+        across, down = -(-self.grid.width // UNIT), -(-self.grid.height // UNIT)
+        step = max(1, block // UNIT)
+        for top in range(0, down, step):
+            for left in range(0, across, step):
+                for row in range(top, min(top + step, down)):
+                    for col in range(left, min(left + step, across)):
+                        yield row * across + col
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Bytes of all layers before compression."""
+        return sum(layer.itemsize * len(layer.bands) for layer in self.layers)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One computed unit: its layers as they are stored, and the areas of its classes.
+
+    `areas` has the pixels of each class, the area of each class, and the area of each class in each world:
+    (2 + world, class).
+    """
+
+    number: int
+    layers: dict[str, NDArray[Any]]  # (band, row, col)
+    areas: NDArray[np.float64]

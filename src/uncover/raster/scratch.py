@@ -1,0 +1,111 @@
+"""Scratch of an unfinished map: every unit has its fixed place in plain files, and a line in a journal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.grid import Window
+from uncover.raster.journal import Journal
+from uncover.raster.product import Layer, Product, Unit
+
+
+class Scratch:
+    """Layers of a product as plain files, band after band, row after row; and the areas of each unit.
+
+    Where a unit's numbers lie depends on the product alone. They are on disk before the journal says so: a
+    run that is stopped at any moment loses the unit that it was writing, and nothing else.
+    """
+
+    def __init__(self, folder: Path, product: Product, journal: Journal) -> None:
+        self.folder, self.product, self.journal = folder, product, journal
+        self.units = product.units()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._files = {layer.name: self._open(layer.name, self._size(layer)) for layer in product.layers}
+        self._areas = self._open("areas", len(self.units) * self._areas_bytes)
+
+    def _open(self, name: str, size: int) -> int:
+        file = os.open(self.path(name), os.O_RDWR | os.O_CREAT, 0o666)
+        if os.fstat(file).st_size != size:
+            os.ftruncate(file, size)
+        return file
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in (*self._files.values(), self._areas):
+            os.close(file)
+
+    def path(self, name: str) -> Path:
+        """The plain file of a layer."""
+        return self.folder / f"{name}.raw"
+
+    def _size(self, layer: Layer) -> int:
+        return self.product.grid.window.pixels * layer.itemsize * len(layer.bands)
+
+    @property
+    def _areas_bytes(self) -> int:
+        return 8 * (2 + self.product.worlds) * self.product.classes
+
+    def missing(self, order: Iterator[int]) -> list[int]:
+        """Units that are not there yet, in that order."""
+        return [number for number in order if str(number) not in self.journal.done]
+
+    def put(self, unit: Unit) -> None:
+        """Write a unit to its place, and then into the journal."""
+        window = self.units[unit.number]
+        for layer in self.product.layers:
+            self._put_layer(layer, window, unit.layers[layer.name])
+        write_at(self._areas, unit.areas.astype("<f8").tobytes(), unit.number * self._areas_bytes)
+        for file in (*self._files.values(), self._areas):
+            os.fdatasync(file)
+        self.journal.add(str(unit.number))
+
+    def _put_layer(self, layer: Layer, window: Window, planes: NDArray[Any]) -> None:
+        file, width = self._files[layer.name], self.product.grid.width
+        little = np.ascontiguousarray(planes, np.dtype(layer.dtype).newbyteorder("<"))
+        for band, plane in enumerate(little):
+            first = band * self.product.grid.window.pixels
+            for row, line in enumerate(plane, start=window.row):
+                write_at(file, line.tobytes(), (first + row * width + window.col) * layer.itemsize)
+
+    def rows(self, layer: Layer, start: int, stop: int) -> NDArray[Any]:
+        """Some rows of all bands of a layer, (band, row, col)."""
+        grid = self.product.grid
+        out = np.empty((len(layer.bands), stop - start, grid.width), layer.dtype)
+        for band, plane in enumerate(out):
+            offset = (band * grid.window.pixels + start * grid.width) * layer.itemsize
+            content = os.pread(self._files[layer.name], plane.nbytes, offset)
+            plane[...] = np.frombuffer(content, np.dtype(layer.dtype).newbyteorder("<")).reshape(plane.shape)
+        return out
+
+    def areas(self) -> NDArray[np.float64]:
+        """Areas of the whole map, (2 + world, class), added up unit by unit."""
+        shape = (2 + self.product.worlds, self.product.classes)
+        total = np.zeros(shape)
+        for number in range(len(self.units)):
+            content = os.pread(self._areas, self._areas_bytes, number * self._areas_bytes)
+            total += np.frombuffer(content, "<f8").reshape(shape)
+        return total
+
+
+def write_at(file: int, content: bytes, offset: int) -> None:
+    """Write all of it, or raise OSError."""
+    while content:
+        written = os.pwrite(file, content, offset)
+        content, offset = content[written:], offset + written
+
+
+@contextmanager
+def open_scratch(folder: Path, product: Product, journal: Journal) -> Iterator[Scratch]:
+    """Scratch that lets go of its files."""
+    scratch = Scratch(folder, product, journal)
+    try:
+        yield scratch
+    finally:
+        scratch.close()

@@ -1,0 +1,226 @@
+"""Uncertainty that is stored pixel by pixel, brought onto a scene's grid window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.covariances import Covariances
+from uncover.measurement.band_uncertainty import BetweenPixels, block_covariances
+from uncover.measurement.effects_table import sum_of_covariances
+from uncover.raster.align import Pick
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.layers import Calibration
+from uncover.raster.tiles import Source, TileCache
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+#: Side of the blocks whose covariances are averaged into the systematic matrix.
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class UncertaintyBlock:
+    """What is known of the errors in one window.
+
+    valid
+        Pixels with a value and an uncertainty, (row, col).
+    covariances
+        Of the errors of each valid pixel alone, row by row, as `Block.samples(valid)` has its values; None
+        where there are no such errors.
+
+    >>> UncertaintyBlock(Window(0, 0, 1, 2), np.array([[True, False]]), None).valid.sum()
+    np.int64(1)
+    """
+
+    window: Window
+    valid: Mask
+    covariances: Covariances | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Planes of a source with their calibration; NaN where there is no value, never 0.
+
+    >>> from uncover.raster.tiles import ArrayPlanes
+    >>> small = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=1, height=1)
+    >>> large = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
+    >>> layer = Layer(ArrayPlanes(np.array([[[50]]]), small), (Calibration(1e-4),))
+    >>> layer.read(large, large.window, TileCache(1000))
+    array([[[0.005,   nan]]])
+    """
+
+    source: Source
+    calibrations: tuple[Calibration, ...]
+
+    def read(self, grid: Grid, window: Window, cache: TileCache) -> Array:
+        """Values at the pixel centres of a window of a grid, nearest neighbour, (plane, row, col)."""
+        pick = Pick.of(grid, window, self.source.grid)
+        numbers = pick.take(self.source, cache)
+        out = np.empty(numbers.shape, np.float64)
+        for plane, number, calibration in zip(out, numbers, self.calibrations, strict=True):
+            plane[...] = calibration.apply(number)[0]
+        out[:, ~pick.inside] = np.nan
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class LayerEffect:
+    """One source of error: standard uncertainties in a layer, or one for all pixels.
+
+    standard
+        One plane per band, one plane for all bands, or the numbers themselves, (band,).
+    relative_to
+        None where absolute; "scene" where a fraction of the scene's values; a layer of values otherwise.
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
+    >>> effect = LayerEffect("gain", np.array([5.0]), np.eye(1), "random", relative_to="scene", factor=0.01)
+    >>> effect.read(grid, grid.window, np.array([[[0.1, 0.2]]]), TileCache(1000)).round(6)
+    array([[[0.005, 0.01 ]]])
+    """
+
+    name: str
+    standard: Layer | Array
+    correlation: Array  # (band, band)
+    between_pixels: BetweenPixels
+    relative_to: Layer | str | None = None
+    factor: float = 1.0  # 0.01 for per cent
+
+    def read(self, grid: Grid, window: Window, values: Array | None, cache: TileCache) -> Array:
+        """Standard uncertainty (band, row, col), or (1, row, col) where it is one for all bands."""
+        u = self.standard.read(grid, window, cache) if isinstance(self.standard, Layer) else None
+        if u is None:
+            assert isinstance(self.standard, np.ndarray)
+            u = np.broadcast_to(self.standard[:, None, None], (len(self.standard), *window.shape))
+        if self.relative_to is not None:
+            of = values if isinstance(self.relative_to, str) else self.relative_to.read(grid, window, cache)
+            if of is None:
+                raise SceneError(
+                    f"{self.name} is in per cent and shared by the scene: it needs values to be taken at; "
+                    "give "
+                    "reference=, the mean reflectance of each band"
+                )
+            u = u * np.abs(of)
+        if np.any(u < 0):
+            raise SceneError(
+                f"{self.name} has a standard uncertainty of {np.nanmin(u):.6g}; it must be 0 or more"
+            )
+        return u * self.factor
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredUncertainty:
+    """Uncertainty from layers, one or several effects; made by `open_uncertainty`.
+
+    A pixel is valid where the scene has a value and every random effect an uncertainty in each band (a band
+    without a value needs none).
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
+    >>> effect = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
+    >>> block = LayeredUncertainty(("B02",), grid, (effect,)).read(grid.window, np.array([[[0.1, np.nan]]]))
+    >>> block.valid.tolist(), block.covariances.matrices().tolist()
+    ([[True, False]], [[[0.0001]]])
+    """
+
+    bands: tuple[str, ...]
+    grid: Grid
+    effects: tuple[LayerEffect, ...]
+    flags: tuple[tuple[Layer, int], ...] = ()  # bits that make a pixel invalid
+    reference: Array | None = None  # (band,)
+    about: dict[str, Any] = field(default_factory=dict)
+    cache: TileCache = field(default_factory=lambda: TileCache(64 * 1024 * 1024), repr=False)
+
+    def read(
+        self, window: Window, reflectance: NDArray[np.floating[Any]], where: Mask | None = None
+    ) -> UncertaintyBlock:
+        """Covariances in a window of the scene's grid, for its reflectance (band, row, col)."""
+        check_reflectance(reflectance, self.bands, window)
+        known = np.isfinite(reflectance)
+        valid = known.all(axis=0) if where is None else where.copy()
+        values = np.where(known, reflectance, 0.0).astype(np.float64)
+        found = []
+        for effect in self._of("random"):
+            u = effect.read(self.grid, window, values, self.cache)
+            valid &= (np.isfinite(u) | ~known).all(axis=0)
+            found.append((u, effect.correlation))
+        for layer, bits in self.flags:
+            flags = layer.read(self.grid, window, self.cache)
+            valid &= ~(np.nan_to_num(flags).astype(np.int64) & bits != 0).any(axis=0)
+        if not found:
+            return UncertaintyBlock(window, valid, None)
+        # A band without a value needs no uncertainty: it is marginalised, whatever stands here.
+        parts = [(np.nan_to_num(_rows(u, valid, len(self.bands))), R) for u, R in found]
+        return UncertaintyBlock(window, valid, block_covariances(parts, int(valid.sum())))
+
+    @cached_property
+    def systematic(self) -> Array | None:
+        """Covariance of the error that the scene shares: the mean over its pixels, by blocks, or None."""
+        effects = self._of("systematic")
+        if not effects:
+            return None
+        total, count = np.zeros((len(self.bands),) * 2), 0
+        for window in self.grid.blocks(BLOCK):
+            every = np.ones(window.shape, np.bool_)
+            values = None
+            if self.reference is not None:
+                values = np.broadcast_to(self.reference[:, None, None], (len(self.bands), *window.shape))
+            parts = [
+                (_rows(e.read(self.grid, window, values, self.cache), every, len(self.bands)), e.correlation)
+                for e in effects
+            ]
+            added, number = sum_of_covariances(parts)
+            total, count = total + added, count + number
+        if count == 0:
+            names = ", ".join(effect.name for effect in effects)
+            raise SceneError(f"no pixel of the scene has an uncertainty in {names}")
+        return total / count
+
+    def _of(self, kind: BetweenPixels) -> tuple[LayerEffect, ...]:
+        return tuple(effect for effect in self.effects if effect.between_pixels == kind)
+
+    def facts(self) -> dict[str, Any]:
+        """What was assumed, in plain words: for people, and for the fingerprint of a run."""
+        return {**self.about, "bands": list(self.bands), "effects": effect_facts(self.effects)}
+
+
+def effect_facts(effects: Iterable[Any]) -> list[dict[str, Any]]:
+    """What each effect is: its name, whether it is relative, what its errors have in common.
+
+    >>> effect_facts([LayerEffect("noise", np.array([0.01]), np.eye(1), "random")])
+    [{'name': 'noise', 'relative': False, 'between_pixels': 'random', 'between_bands': [[1.0]]}]
+    """
+    return [
+        {
+            "name": getattr(effect, "name", f"effect {i}"),
+            "relative": bool(getattr(effect, "relative", getattr(effect, "relative_to", None) is not None)),
+            "between_pixels": effect.between_pixels,
+            "between_bands": np.asarray(effect.correlation).tolist(),
+        }
+        for i, effect in enumerate(effects, start=1)
+    ]
+
+
+def check_reflectance(reflectance: NDArray[np.floating[Any]], bands: tuple[str, ...], window: Window) -> None:
+    """Refuse an array that is not that of the window.
+
+    >>> check_reflectance(np.ones((1, 2, 2)), ("B02",), Window(0, 0, 2, 2))
+    """
+    if reflectance.shape != (len(bands), *window.shape):
+        raise SceneError(
+            f"reflectance of shape {reflectance.shape} came; {(len(bands), *window.shape)} is needed: the "
+            f"bands "
+            f"{', '.join(bands)} of {window}"
+        )
+
+
+def _rows(u: Array, valid: Mask, n_bands: int) -> Array:
+    """(pixel, band) of some pixels, row by row."""
+    rows = u[:, valid].T
+    return np.broadcast_to(rows, (len(rows), n_bands))

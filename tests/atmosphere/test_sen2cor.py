@@ -1,0 +1,223 @@
+"""The Sen2Cor driver against an executable that speaks the same command line."""
+
+import struct
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from uncover.atmosphere import ConstantVisibility, PerturbedCams, Sen2Cor, Sen2CorError
+from uncover.atmosphere.grib import aod_fields, decode_ibm, encode_ibm, shift_aod
+from uncover.atmosphere.sen2cor import optical_depth, visibility
+
+NAME = "S2A_MSIL1C_20210908T042701_N0301_R133_T46RER_20210908T070248.SAFE"
+GIPP = """<?xml version="1.0" encoding="UTF-8"?>
+<Level-2A_Ground_Image_Processing_Parameter>
+  <!-- a comment of the user -->
+  <Atmospheric_Correction>
+    <Flags><VIS_Update_Mode>1</VIS_Update_Mode><WV_Correction>1</WV_Correction></Flags>
+    <Calibration><Visibility>40.0</Visibility><Altitude>0.100</Altitude></Calibration>
+  </Atmospheric_Correction>
+</Level-2A_Ground_Image_Processing_Parameter>
+"""
+AC_GIPP = """<?xml version="1.0" encoding="UTF-8"?>
+<Level-2A_CAL_AC_Ground_Image_Processing_Parameter>
+  <ACL_Prio_1><AC_Min_Ddv_Area>0.02</AC_Min_Ddv_Area></ACL_Prio_1>
+</Level-2A_CAL_AC_Ground_Image_Processing_Parameter>
+"""
+
+
+def grib_1(values, decimal_scale=3):
+    """A GRIB edition 1 message of ECMWF's aerosol optical depth, eight bits a value, simple packing."""
+    scaled = np.array(values) * 10**decimal_scale
+    reference = scaled.min()
+    packed = np.round(scaled - reference).astype(np.uint8).tobytes()
+    product = bytearray(28)
+    product[0:3], product[3], product[8], product[26:28] = b"\x00\x00\x1c", 210, 207, b"\x00\x03"
+    data = (11 + len(packed)).to_bytes(3, "big") + b"\x00\x00\x00" + encode_ibm(reference) + b"\x08" + packed
+    total = 8 + len(product) + len(data) + 4
+    return b"GRIB" + total.to_bytes(3, "big") + b"\x01" + bytes(product) + data + b"7777"
+
+
+def grib_2(reference, category=210, number=207, discipline=192):
+    """A GRIB edition 2 message with the sections that matter."""
+    definition = (34).to_bytes(4, "big") + b"\x04\x00\x00\x00\x00" + bytes([category, number]) + bytes(23)
+    packing = (21).to_bytes(4, "big") + b"\x05" + bytes(6) + struct.pack(">f", reference) + bytes(6)
+    total = 16 + len(definition) + len(packing) + 4
+    head = b"GRIB\x00\x00" + bytes([discipline, 2]) + total.to_bytes(8, "big")
+    return head + definition + packing + b"7777"
+
+
+@pytest.fixture
+def setup(tmp_path):
+    """An L1C product, the parameter files and the executable."""
+    l1c = tmp_path / NAME
+    aux = l1c / "GRANULE" / "L1C_T46RER_A032448_20210908T043714" / "AUX_DATA"
+    aux.mkdir(parents=True)
+    (l1c / "MTD_MSIL1C.xml").write_text("<Level-1C_User_Product/>")
+    (aux / "AUX_CAMSFO").write_bytes(grib_1([0.05, 0.1, 0.2]))
+    (tmp_path / "L2A_GIPP.xml").write_text(GIPP)
+    (tmp_path / "L2A_CAL_AC_GIPP.xml").write_text(AC_GIPP)
+    executable = tmp_path / "L2A_Process"
+    script = Path(__file__).with_name("fake_l2a_process.py")
+    executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+    executable.chmod(0o755)
+    return tmp_path, l1c
+
+
+def driver(folder, mode=None, **settings):
+    return Sen2Cor(
+        mode or ConstantVisibility(folder / "L2A_GIPP.xml"),
+        executable=str(folder / "L2A_Process"),
+        **settings,
+    )
+
+
+def told(product):
+    root = ElementTree.parse(product / "MTD_MSIL2A.xml").getroot()
+    return {element.tag: element.text for element in root}
+
+
+@pytest.mark.parametrize("altitude", [0.0, 0.35, 0.7, 1.6, 2.5])
+@pytest.mark.parametrize("aod", [0.09, 0.2, 0.8])
+def test_visibility_and_optical_depth_are_inverse(aod, altitude):
+    assert optical_depth(visibility(aod, altitude), altitude) == pytest.approx(aod)
+
+
+def test_the_smallest_optical_depth_at_sea_level_is_about_008():
+    assert optical_depth(120.0) == pytest.approx(0.08, abs=0.002)
+    assert optical_depth(120.0, altitude=2.5) < optical_depth(120.0)
+
+
+def test_one_run_per_optical_depth_with_its_own_parameter_file(setup):
+    folder, l1c = setup
+    aods = (0.1, 0.2, 0.4)
+    result = driver(folder, processes=2).realise(l1c, aods, folder / "out")
+    assert [p.name for p in result.products] == [NAME.replace("MSIL1C", "MSIL2A")] * 3
+    for product, aod in zip(result.products, aods, strict=True):
+        assert told(product)["mode"] == "0"
+        assert float(told(product)["visibility"]) == pytest.approx(visibility(aod), abs=1e-3)
+        assert len(list(product.glob("GRANULE/*/IMG_DATA/R20m/*_B02_20m.jp2"))) == 1
+    np.testing.assert_allclose(result.reached, aods, atol=1e-4)
+    assert result.clamped == 0
+    assert "a comment of the user" in (folder / "out/realisation-000/L2A_GIPP.xml").read_text()
+    assert (folder / "L2A_GIPP.xml").read_text() == GIPP  # the user's own is untouched
+
+
+def test_what_cannot_be_reached_is_clamped_and_counted(setup):
+    folder, l1c = setup
+    with pytest.warns(UserWarning, match="2 of 3 optical depths could not be reached by Sen2Cor"):
+        result = driver(folder).realise(l1c, (0.0, 0.03, 0.2), folder / "out")
+    assert result.clamped == 2
+    assert result.reached[0] == pytest.approx(optical_depth(120.0))
+
+
+def test_a_failed_run_stops_with_the_last_lines_and_resumes(setup, monkeypatch):
+    folder, l1c = setup
+    aods, out = (0.1, 0.2, 0.4), folder / "out"
+    monkeypatch.setenv("FAKE_FAIL_AT", f"{visibility(0.2):.4f}")
+    with pytest.raises(Sen2CorError, match="no space left for the image database") as error:
+        driver(folder).realise(l1c, aods, out)
+    assert "\n" not in str(error.value)
+    assert not (out / "realisation-001" / "done.json").exists()
+    monkeypatch.delenv("FAKE_FAIL_AT")
+    result = driver(folder).realise(l1c, aods, out)
+    assert len(result.products) == 3
+    runs = [(out / f"realisation-{r:03d}/work/runs.txt").read_text() for r in range(3)]
+    assert runs == ["run\n"] * 3  # the first was not run again
+
+
+def test_a_finished_run_is_not_repeated_but_another_setting_is_refused(setup):
+    folder, l1c = setup
+    first = driver(folder).realise(l1c, (0.2,), folder / "out")
+    assert driver(folder).realise(l1c, (0.2,), folder / "out") == first
+    with pytest.raises(Sen2CorError, match="holds a run with other settings"):
+        driver(folder).realise(l1c, (0.3,), folder / "out")
+
+
+def test_a_run_without_a_product_is_a_failure(setup, monkeypatch):
+    folder, l1c = setup
+    monkeypatch.setenv("FAKE_SILENT", "1")
+    with pytest.raises(Sen2CorError, match="exit code 0, 0 products"):
+        driver(folder).realise(l1c, (0.2,), folder / "out")
+
+
+def test_the_cams_branch_is_forced_and_its_field_shifted(setup):
+    folder, l1c = setup
+    mode = PerturbedCams(folder / "L2A_GIPP.xml", folder / "L2A_CAL_AC_GIPP.xml", estimate=0.1)
+    with pytest.warns(UserWarning, match="1 of 2"):
+        result = driver(folder, mode).realise(l1c, (0.16, 0.01), folder / "out")
+    assert told(result.products[0])["mode"] == "1"
+    assert told(result.products[0])["share"] == "1.0"
+    (shifted,) = (folder / "out/realisation-000/input").glob("*/GRANULE/*/AUX_DATA/AUX_CAMSFO")
+    assert aod_fields(shifted.read_bytes())[0].smallest == pytest.approx(0.05 + 0.06, abs=1e-6)
+    assert result.reached == pytest.approx((0.16, 0.05))  # the least value, 0.05, can only go down to 0
+    (original,) = l1c.glob("GRANULE/*/AUX_DATA/AUX_CAMSFO")
+    assert aod_fields(original.read_bytes())[0].smallest == pytest.approx(0.05)
+
+
+def test_the_cams_branch_needs_a_cams_file(setup):
+    folder, l1c = setup
+    next(l1c.glob("GRANULE/*/AUX_DATA/AUX_CAMSFO")).unlink()
+    mode = PerturbedCams(folder / "L2A_GIPP.xml", folder / "L2A_CAL_AC_GIPP.xml", estimate=0.1)
+    with pytest.raises(Sen2CorError, match="has 0 CAMS files"):
+        driver(folder, mode).realise(l1c, (0.16,), folder / "out")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -118.625, 50.0, 0.1, 1e-9, 3.2e7, 0.9999999999])
+def test_ibm_floats_come_back(value):
+    assert decode_ibm(encode_ibm(value)) == pytest.approx(value, rel=1e-6)
+
+
+def test_only_the_reference_value_of_the_aod_field_changes():
+    other = grib_2(3.0, category=2, number=3, discipline=0)
+    content = other + grib_2(0.25) + grib_1([0.05, 0.1])
+    changed = shift_aod(content, 0.1)
+    assert len(changed) == len(content)
+    assert changed[: len(other)] == other
+    assert [f.smallest for f in aod_fields(changed)] == pytest.approx([0.35, 0.15])
+    assert sum(a != b for a, b in zip(changed, content, strict=True)) <= 8
+
+
+def missing_gipp(folder, l1c):
+    Sen2Cor(ConstantVisibility(folder / "none.xml"), executable=str(folder / "L2A_Process")).realise(
+        l1c, (0.2,), folder / "out"
+    )
+
+
+def old_gipp(folder, l1c):
+    (folder / "L2A_GIPP.xml").write_text("<Level-2A/>")
+    driver(folder).realise(l1c, (0.2,), folder / "out")
+
+
+def given_l2a(folder, l1c):
+    (l1c / "MTD_MSIL1C.xml").rename(l1c / "MTD_MSIL2A.xml")
+    driver(folder).realise(l1c, (0.2,), folder / "out")
+
+
+def given_nothing(folder, l1c):
+    driver(folder).realise(folder / "empty.SAFE", (0.2,), folder / "out")
+
+
+def not_installed(folder, l1c):
+    Sen2Cor(ConstantVisibility(folder / "L2A_GIPP.xml"), executable="L2A_Process_of_nowhere").realise(
+        l1c, (0.2,), folder / "out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (missing_gipp, "there is no parameter file"),
+        (old_gipp, "has no Atmospheric_Correction/Flags/VIS_Update_Mode"),
+        (given_l2a, "is an L2A product; Sen2Cor corrects L1C"),
+        (given_nothing, "is not an L1C SAFE folder"),
+        (not_installed, "was not found; install Sen2Cor"),
+    ],
+)
+def test_bad_input_is_one_clear_line(setup, act, message):
+    with pytest.raises((Sen2CorError, ValueError), match=message) as error:
+        act(*setup)
+    assert "\n" not in str(error.value)
