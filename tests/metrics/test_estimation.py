@@ -265,3 +265,4 @@ def test_strata_without_samples_are_refused():
     with pytest.warns(UserWarning, match="stratum 1 has one sample"):
         sample = stratified_by_map([[20, 1], [0, 1]], [100, 900])
     assert np.isnan(sample.overall_accuracy().error)
+    assert np.isnan(sample.overall_accuracy().share_interval()).all()

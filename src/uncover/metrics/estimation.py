@@ -46,7 +46,7 @@ class Estimate:
         """
         spread = self.value * (1 - self.value)
         with np.errstate(divide="ignore", invalid="ignore"):
-            n = np.where(self.error > 0, spread / self.error**2, self.count)
+            n = np.where(self.error == 0, self.count, spread / self.error**2)
         return wilson_interval(self.value, n, level)
 
     def scaled(self, factor: float) -> Estimate:

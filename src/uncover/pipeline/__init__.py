@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from uncover.pipeline.areas import grid_of as grid_of
     from uncover.pipeline.describing import Description as Description
     from uncover.pipeline.describing import describe_file as describe_file
-    from uncover.pipeline.evaluating import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluating import evaluate_map as evaluate_map
+    from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
     from uncover.pipeline.evaluation_files import check_folder as check_folder
     from uncover.pipeline.files import check_goal as check_goal
@@ -55,7 +55,7 @@ _HOME = {
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.describing",
     "Draw": "uncover.labels",
-    "EvaluateOptions": "uncover.pipeline.evaluating",
+    "EvaluateOptions": "uncover.pipeline.evaluation",
     "Evaluation": "uncover.pipeline.evaluation",
     "FitOptions": "uncover.pipeline.training_sources",
     "HoldOut": "uncover.pipeline.labelling",

@@ -15,10 +15,11 @@ from uncover.metrics.bootstrap import MOST_GROUPS
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.estimation import SampleCells
 from uncover.metrics.scores import ScoreSums
-from uncover.pipeline.evaluation import Evaluation, Tally, conclude
+from uncover.pipeline.concluding import conclude
+from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats, Tally
 from uncover.pipeline.map_product import MapProduct
-from uncover.pipeline.references import Found, Index, Reference, open_reference
-from uncover.pipeline.sampling_design import Design, DesignName
+from uncover.pipeline.references import Index, Matches, Reference, open_reference
+from uncover.pipeline.sampling_design import Design
 from uncover.raster.grid import Window
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.tiles import TileCache
@@ -27,47 +28,6 @@ Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
 _BLOCK = 512
 _CACHE_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class EvaluateOptions:
-    """What the reference is, and how the evaluation is made.
-
-    class_field, stratum_field, scheme
-        For vector files: the fields with the class and the stratum. `scheme` translates the classes.
-    design
-        How the sample was drawn: "random", "stratified" (strata are the map's classes, or those of the
-        stratum field), or "poststratified" (drawn at random, estimated by the map's classes). None: nothing
-        is assumed, and no areas are estimated.
-    stratum_areas
-        A CSV table with the columns stratum and area_ha (or area_m2, area_km2, pixels).
-    level, bins, draws, seed
-        Confidence level; bins of the reliability curves; bootstrap draws and their seed.
-    block
-        Side in metres of the blocks of a reference raster that are resampled as a whole.
-
-    >>> EvaluateOptions(design="random").level
-    0.95
-    """
-
-    class_field: str | None = None
-    stratum_field: str | None = None
-    scheme: str | None = None
-    design: DesignName | None = None
-    stratum_areas: str | Path | None = None
-    level: float = 0.95
-    bins: int = 10
-    draws: int = 1000
-    seed: int = 0
-    block: float = 1000.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise ValueError(f"the confidence level is {self.level}; it lies between 0 and 1")
-        if self.bins < 2 or self.draws < 20:
-            raise ValueError(f"{self.bins} bins and {self.draws} draws are too few; use 2 and 20 at least")
-        if self.block <= 0:
-            raise ValueError(f"blocks of {self.block} m are empty; give a positive length")
 
 
 def evaluate_map(
@@ -173,7 +133,12 @@ class _Comparison:
         return self._with_samples(so_far, found, mapped, p, weights)
 
     def _with_samples(
-        self, so_far: Tally, found: Found, mapped: Index, p: NDArray[np.float64], weights: NDArray[np.float64]
+        self,
+        so_far: Tally,
+        found: Matches,
+        mapped: Index,
+        p: Floats,
+        weights: Floats,
     ) -> Tally:
         y, k = found.classes, p.shape[1]
         strata = self._strata(found, mapped)
@@ -186,7 +151,7 @@ class _Comparison:
             SampleCells.of(mapped, y, strata, classes=k, n_strata=self.strata, weights=weights),
         )
 
-    def _strata(self, found: Found, mapped: Index) -> Index:
+    def _strata(self, found: Matches, mapped: Index) -> Index:
         if self.design.strata == "map":
             return mapped
         if self.design.strata == "field":
@@ -194,7 +159,7 @@ class _Comparison:
             return found.strata
         return np.zeros(mapped.size, np.intp)
 
-    def _slots(self, found: Found, strata: Index, taken: NDArray[np.float64]) -> Index:
+    def _slots(self, found: Matches, strata: Index, taken: Floats) -> Index:
         """Slot of each sample: that of its natural group, or the next one of its stratum in turn."""
         if self.places is not None:
             assert found.groups is not None
@@ -206,11 +171,11 @@ class _Comparison:
         return slots
 
 
-def _chosen(found: Found, where: NDArray[np.bool_]) -> Found:
+def _chosen(found: Matches, where: NDArray[np.bool_]) -> Matches:
     parts = (found.rows, found.cols, found.classes, found.groups, found.strata)
     rows, cols, classes, groups, strata = (None if part is None else part[where] for part in parts)
     assert rows is not None and cols is not None and classes is not None
-    return Found(rows, cols, classes, groups, strata)
+    return Matches(rows, cols, classes, groups, strata)
 
 
 def _all_blocks(comparison: _Comparison, progress: Progress | None) -> Tally:

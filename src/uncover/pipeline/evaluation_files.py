@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from uncover.pipeline.evaluation import Evaluation, Found
+from uncover.pipeline.evaluation import Evaluation, Result
 from uncover.pipeline.files import whole_or_nothing
 
 FILES = ("confusion.csv", "accuracy.csv", "areas.csv", "reliability.csv", "evaluation.json")
@@ -113,7 +113,7 @@ def as_dict(found: Evaluation) -> dict[str, Any]:
     }
 
 
-def _entry(found: Found) -> dict[str, Any]:
+def _entry(found: Result) -> dict[str, Any]:
     return {
         "value": found.value,
         "standard error": found.error,
@@ -146,7 +146,7 @@ def _areas(found: Evaluation) -> Rows:
     unit, size = _unit(found)
     columns = ("mapped", "estimated", "standard_error", "lower", "upper")
     yield ["class", "pixels", *(f"{column}_{unit}" for column in columns)]
-    nothing = Found(*[float("nan")] * 4)
+    nothing = Result(*[float("nan")] * 4)
     for name, pixels, mapped in zip(found.classes, found.pixels, found.mapped, strict=True):
         v = found.areas.get(name, nothing)
         yield [name, int(pixels), *(float(x) / size for x in (mapped, v.value, v.error, v.lower, v.upper))]
@@ -221,7 +221,7 @@ def _zeros_line(found: Evaluation) -> str:
     return line + ("; the cross-entropy is infinite" if found.zeros else "")
 
 
-def _text(found: Found) -> str:
+def _text(found: Result) -> str:
     if math.isnan(found.value):
         return "-"
     return f"{found.value:.3f} ({found.lower:.3f}-{found.upper:.3f})"

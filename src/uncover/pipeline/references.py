@@ -27,7 +27,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Found:
+class Matches:
     """Reference samples in a window: place in the window, class, what belongs together, stratum."""
 
     rows: Index
@@ -64,7 +64,7 @@ class Reference(Protocol):
     def group_count(self) -> int:
         """How many groups of samples that belong together there may be; 0 where each stands for itself."""
 
-    def samples(self, window: Window, cache: TileCache) -> Found:
+    def samples(self, window: Window, cache: TileCache) -> Matches:
         """Samples in a window."""
 
 
@@ -153,13 +153,13 @@ class RasterReference:
         """Blocks of the grid."""
         return self._blocks[0] * self._blocks[1]
 
-    def samples(self, window: Window, cache: TileCache) -> Found:
+    def samples(self, window: Window, cache: TileCache) -> Matches:
         """Labelled pixels."""
         labels = self.labels.labels(window, cache)
         rows, cols = np.nonzero(labels)
         _, across = self._blocks
         groups = (rows + window.row) // self.block[0] * across + (cols + window.col) // self.block[1]
-        return Found(rows, cols, self.numbers[labels[rows, cols]], groups)
+        return Matches(rows, cols, self.numbers[labels[rows, cols]], groups)
 
 
 @dataclass(frozen=True)
@@ -209,12 +209,12 @@ class PointReference:
         """None: points stand for themselves."""
         return 0
 
-    def samples(self, window: Window, cache: TileCache) -> Found:
+    def samples(self, window: Window, cache: TileCache) -> Matches:
         """Points in the window."""
         row, col = self.rows - window.row, self.cols - window.col
         here = np.flatnonzero((row >= 0) & (row < window.height) & (col >= 0) & (col < window.width))
         strata = None if self.stratum is None else self.stratum[here]
-        return Found(row[here], col[here], self.classes[here], None, strata)
+        return Matches(row[here], col[here], self.classes[here], None, strata)
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class PolygonReference:
         """Polygons."""
         return len(self.shapes)
 
-    def samples(self, window: Window, cache: TileCache) -> Found:
+    def samples(self, window: Window, cache: TileCache) -> Matches:
         """Pixels of the polygons in a window; where they overlap, the later one counts."""
         import shapely
         from affine import Affine
@@ -258,7 +258,7 @@ class PolygonReference:
         near = np.sort(self.tree.query(shapely.box(*part.bounds)))
         if near.size == 0:
             empty = np.empty(0, np.intp)
-            return Found(empty, empty, empty, empty)
+            return Matches(empty, empty, empty, empty)
         burnt = rasterize(
             [(self.shapes[i], int(i) + 1) for i in near],
             out_shape=part.shape,
@@ -267,7 +267,7 @@ class PolygonReference:
         )
         rows, cols = np.nonzero(burnt)
         owner = burnt[rows, cols].astype(np.intp) - 1
-        return Found(rows, cols, self.classes[owner], owner)
+        return Matches(rows, cols, self.classes[owner], owner)
 
 
 def open_reference(
