@@ -520,6 +520,58 @@ def _map_options(given: dict[str, Any]) -> Any:
 @main.command(
     epilog="""
     \b
+    Example: points drawn at random in each class of the map
+      uncover evaluate map/ --reference points.gpkg --class-field class --design stratified --out evaluation
+    \b
+    Example: labels that were kept for testing
+      uncover evaluate map/ --reference test.tif --out evaluation
+    """
+)
+@click.argument("folder", metavar="DIR")
+@click.option(
+    "--reference", required=True, metavar="FILE[:BAND]", help="Raster, points or polygons with true classes."
+)
+@click.option("--out", required=True, type=click.Path(), help="Folder for the results.")
+@click.option("--class-field", metavar="NAME", help="Field with the class, for vector files.")
+@click.option("--scheme", metavar="NAME|FILE", help="Translate the classes of the reference.")
+@click.option(
+    "--design",
+    type=click.Choice(["random", "stratified", "poststratified"]),
+    help="How the sample was drawn; without it no areas are estimated.",
+)
+@click.option("--stratum-field", metavar="NAME", help="Field with the stratum [the map's classes].")
+@click.option(
+    "--stratum-areas", type=click.Path(), help="CSV with the columns stratum and area_ha (or pixels)."
+)
+@click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
+@click.option("--bins", default=10, show_default=True, help="Bins of the reliability curves.")
+@click.option("--draws", default=1000, show_default=True, help="Bootstrap draws.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option(
+    "--block",
+    default=1000.0,
+    show_default=True,
+    metavar="METRES",
+    help="Side of the blocks of a reference raster that are resampled together.",
+)
+@plainly
+def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
+    """Compare a map with reference data: accuracy, areas, scores and calibration, with intervals.
+
+    Writes evaluation.json, confusion.csv, accuracy.csv, areas.csv and reliability.csv.
+    """
+    from uncover import pipeline
+
+    pipeline.check_folder(out, folder)
+    with _progress("evaluate") as progress:
+        found = pipeline.evaluate_map(folder, reference, pipeline.EvaluateOptions(**given), progress)
+    found.write(out)
+    click.echo(found.summary())
+
+
+@main.command(
+    epilog="""
+    \b
     Examples:
       uncover info model.uncover
       uncover info S2A_MSIL2A_….SAFE

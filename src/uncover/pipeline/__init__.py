@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from uncover.pipeline.areas import grid_of as grid_of
     from uncover.pipeline.describing import Description as Description
     from uncover.pipeline.describing import describe_file as describe_file
+    from uncover.pipeline.evaluating import evaluate_map as evaluate_map
+    from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
+    from uncover.pipeline.evaluation import Evaluation as Evaluation
+    from uncover.pipeline.evaluation_files import check_folder as check_folder
     from uncover.pipeline.files import check_goal as check_goal
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
     from uncover.pipeline.fitting import Training as Training
@@ -54,6 +58,8 @@ _HOME = {
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.describing",
     "Draw": "uncover.labels",
+    "EvaluateOptions": "uncover.pipeline.evaluation",
+    "Evaluation": "uncover.pipeline.evaluation",
     "FitOptions": "uncover.pipeline.training_sources",
     "HoldOut": "uncover.pipeline.labelling",
     "LabelOptions": "uncover.pipeline.labelling",
@@ -63,9 +69,11 @@ _HOME = {
     "SampleTable": "uncover.pipeline.tables",
     "SceneOptions": "uncover.raster.options",
     "Training": "uncover.pipeline.fitting",
+    "check_folder": "uncover.pipeline.evaluation_files",
     "check_goal": "uncover.pipeline.files",
     "collect_labels": "uncover.pipeline.labelling",
     "describe_file": "uncover.pipeline.describing",
+    "evaluate_map": "uncover.pipeline.evaluating",
     "fit_model": "uncover.pipeline.fitting",
     "grid_of": "uncover.pipeline.areas",
     "hold_out": "uncover.pipeline.labelling",

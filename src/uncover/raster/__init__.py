@@ -16,6 +16,7 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.mapper import Reader
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import Thresholds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
 from uncover.raster.realised import RealisedScene
@@ -72,6 +73,7 @@ __all__ = [
     "open_samples",
     "open_scene",
     "open_uncertainty",
+    "pixel_areas",
     "scene_from_array",
     "split_band",
     "window_of",

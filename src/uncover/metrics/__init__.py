@@ -1,0 +1,40 @@
+"""How good a classification is: scores, calibration, accuracy and area with their uncertainty. Arrays."""
+
+from uncover.metrics.bootstrap import Bootstrap, bootstrap_scores, joined_groups, percentile_interval
+from uncover.metrics.calibration import Reliability
+from uncover.metrics.confusion import Outcomes, confusion_matrix, f_beta, overall_accuracy
+from uncover.metrics.ellipsoid import WGS84, area_element, band_area
+from uncover.metrics.estimation import (
+    Estimate,
+    SampleCells,
+    StratifiedSample,
+    simple_random_sample,
+    stratified_by_map,
+    wilson_interval,
+)
+from uncover.metrics.scores import SCORE_NAMES, Scores, ScoreSums, score
+
+__all__ = [
+    "SCORE_NAMES",
+    "WGS84",
+    "Bootstrap",
+    "Estimate",
+    "Outcomes",
+    "Reliability",
+    "SampleCells",
+    "ScoreSums",
+    "Scores",
+    "StratifiedSample",
+    "area_element",
+    "band_area",
+    "bootstrap_scores",
+    "confusion_matrix",
+    "f_beta",
+    "joined_groups",
+    "overall_accuracy",
+    "percentile_interval",
+    "score",
+    "simple_random_sample",
+    "stratified_by_map",
+    "wilson_interval",
+]

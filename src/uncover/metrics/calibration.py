@@ -1,0 +1,137 @@
+"""Calibration: does what is given a probability of 70 % come true in 70 % of the cases? Curves and errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uncover.metrics.confusion import Floats, codes_of, ratio
+from uncover.metrics.estimation import wilson_interval
+from uncover.metrics.scores import check_probabilities
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Sums by bin of the probability; arrays (..., curve, bin). A monoid under `+`.
+
+    Curve 0 is that of the top label: the probability of the class decided for, and whether it was right.
+    Curve k+1 is that of class k: its probability, and whether the reference is of that class.
+
+    >>> r = Reliability.of([0, 0, 1, 0], [[0.9, 0.1]] * 4, bins=5)
+    >>> r.mean_probability[0, -1].round(3), r.observed_frequency[0, -1].round(3)
+    (np.float64(0.9), np.float64(0.75))
+    >>> round(float(r.top_label_error), 6)
+    0.15
+    """
+
+    count: Floats  # samples
+    weight: Floats  # Σ w
+    squares: Floats  # Σ w²
+    probability: Floats  # Σ w p
+    observed: Floats  # Σ w (it came true)
+
+    @classmethod
+    def of(
+        cls,
+        reference: ArrayLike,
+        probabilities: ArrayLike,
+        *,
+        bins: int = 10,
+        mapped: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        n_groups: int | None = None,
+    ) -> Reliability:
+        """Sums of samples in bins of equal width; `groups` put a leading axis in front."""
+        p = check_probabilities(probabilities)
+        n, k = p.shape
+        y = codes_of(reference, k, "reference")
+        decided = p.argmax(axis=1) if mapped is None else codes_of(mapped, k, "map")
+        w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
+        g = np.zeros(n, np.intp) if groups is None else np.asarray(groups).astype(np.intp)
+        size = (int(g.max(initial=-1)) + 1 if n_groups is None else n_groups) if groups is not None else 1
+        sums = np.zeros((5, size, k + 1, bins))
+        for curve in range(k + 1):
+            value = p[np.arange(n), decided] if curve == 0 else p[:, curve - 1]
+            true = y == (decided if curve == 0 else curve - 1)
+            at = g * bins + bin_of(value, bins)
+            for total, v in zip(sums, (np.ones(n), w, w**2, w * value, w * true), strict=True):
+                total[:, curve] = np.bincount(at, v, minlength=size * bins).reshape(size, bins)
+        return cls(*(s[0] if groups is None else s for s in sums))
+
+    def __add__(self, other: Reliability) -> Reliability:
+        return self._each(lambda values, name: values + getattr(other, name))
+
+    def total(self) -> Reliability:
+        """The sum over the leading axis."""
+        return self._each(lambda values, name: values.sum(axis=0))
+
+    def chosen(self, where: NDArray[np.bool_]) -> Reliability:
+        """Some of the groups."""
+        return self._each(lambda values, name: values[where])
+
+    def scaled(self, factors: Floats) -> Reliability:
+        """The groups, each with its weights times its factor (group,)."""
+        powers = {"count": 0, "squares": 2}
+        return self._each(lambda v, name: v * (factors ** powers.get(name, 1))[:, np.newaxis, np.newaxis])
+
+    def combined(self, factors: Floats) -> Reliability:
+        """Sums over groups, each times its factor: `factors` (..., group), for resampling."""
+        return self._each(lambda values, name: np.tensordot(factors, values, axes=1))
+
+    def _each(self, change: Any) -> Reliability:
+        return Reliability(*(change(getattr(self, f.name), f.name) for f in fields(self)))
+
+    @property
+    def mean_probability(self) -> Floats:
+        """What was promised in each bin; NaN where it is empty."""
+        return np.asarray(ratio(self.probability, self.weight))
+
+    @property
+    def observed_frequency(self) -> Floats:
+        """What came true in each bin; NaN where it is empty."""
+        return np.asarray(ratio(self.observed, self.weight))
+
+    @property
+    def calibration_error(self) -> Floats:
+        """Expected calibration error of each curve, Σ_b (w_b/w)·|observed − promised|: (..., curve)."""
+        gap = np.abs(self.observed - self.probability).sum(axis=-1)
+        return np.asarray(ratio(gap, self.weight.sum(axis=-1)))
+
+    @property
+    def top_label_error(self) -> Any:
+        """Expected calibration error of the class decided for (Guo et al. 2017)."""
+        return self.calibration_error[..., 0]
+
+    @property
+    def class_wise_error(self) -> Any:
+        """Expected calibration error averaged over the classes (Kull et al. 2019)."""
+        return self.calibration_error[..., 1:].mean(axis=-1)
+
+    def effective_count(self) -> Floats:
+        """Kish's number of equally weighted samples in each bin, (Σw)²/Σw²."""
+        return np.asarray(np.nan_to_num(ratio(self.weight**2, self.squares)))
+
+    def interval(self, level: float = 0.95, effective: Floats | None = None) -> tuple[Floats, Floats]:
+        """Wilson's interval of the observed frequency; `effective` counts where samples are not independent.
+
+        >>> low, high = Reliability.of([0, 0, 1, 0], [[0.9, 0.1]] * 4, bins=5).interval()
+        >>> low[0, -1].round(2), high[0, -1].round(2)
+        (np.float64(0.3), np.float64(0.95))
+        """
+        n = self.effective_count() if effective is None else effective
+        return wilson_interval(self.observed_frequency, n, level)
+
+
+def bin_of(probabilities: Floats, bins: int) -> Any:
+    """Number of the bin of each probability; bins are closed on the left, the last one on both sides.
+
+    >>> bin_of(np.array([0.0, 0.1, 0.99, 1.0]), bins=10).tolist()
+    [0, 1, 9, 9]
+    """
+    # Rounding must not decide about 0.7, which is 7000 steps of 1e-4, too.
+    edges = np.linspace(0, 1, bins + 1)[1:-1] - 1e-9
+    return np.searchsorted(edges, probabilities, side="right")

@@ -1,0 +1,160 @@
+"""Confusion matrices, map class by reference class, and the rates that follow from them. No probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def confusion_matrix(
+    mapped: ArrayLike, reference: ArrayLike, classes: int, weights: ArrayLike | None = None
+) -> Floats:
+    """How much of each map class (row) is of each reference class (column); classes are 0 … K−1.
+
+    >>> confusion_matrix([0, 0, 1, 1], [0, 1, 1, 1], classes=2)
+    array([[1., 1.],
+           [0., 2.]])
+    """
+    row, column = codes_of(mapped, classes, "map"), codes_of(reference, classes, "reference")
+    if row.shape != column.shape:
+        raise ValueError(f"{row.size} map classes and {column.size} reference classes; give one of each")
+    cells = np.bincount(row * classes + column, _weights(weights, row.size), minlength=classes**2)
+    return cells.astype(np.float64).reshape(classes, classes)
+
+
+def codes_of(values: ArrayLike, classes: int, what: str) -> NDArray[np.intp]:
+    """Class codes as an index, refused where one is not among 0 … K−1."""
+    codes = np.asarray(values)
+    if codes.dtype.kind not in "iu" or codes.ndim != 1:
+        raise ValueError(
+            f"{what} classes come as {codes.dtype} of shape {codes.shape}; "
+            f"whole numbers from 0 to {classes - 1} in one dimension are needed"
+        )
+    if codes.size and (codes.min() < 0 or codes.max() >= classes):
+        raise ValueError(
+            f"{what} classes go from {codes.min()} to {codes.max()}; with {classes} classes they go from 0 "
+            f"to {classes - 1}"
+        )
+    return codes.astype(np.intp)
+
+
+def _weights(weights: ArrayLike | None, n: int) -> Floats | None:
+    if weights is None:
+        return None
+    values = np.asarray(weights, np.float64)
+    if values.shape != (n,) or not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"weights must be {n} finite numbers that are not negative, one for each sample")
+    return values
+
+
+def ratio(part: Any, whole: Any) -> Any:
+    """part / whole, NaN where there is no whole: what was not seen has no rate.
+
+    >>> ratio([1.0, 0.0], [2.0, 0.0])
+    array([0.5, nan])
+    """
+    part, whole = np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64))
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Each class against all others: counts or weights, and rates; arrays (..., class).
+
+    >>> seen = Outcomes.of([[8.0, 1.0], [2.0, 9.0]])
+    >>> seen.true_positive, seen.false_positive
+    (array([8., 9.]), array([1., 2.]))
+    >>> seen.true_positive_rate
+    array([0.8, 0.9])
+    """
+
+    true_positive: Floats
+    false_positive: Floats  # mapped as the class, and it is another
+    false_negative: Floats  # it is the class, and mapped as another
+    true_negative: Floats
+
+    @classmethod
+    def of(cls, confusion: ArrayLike) -> Outcomes:
+        """From confusion matrices (..., map, reference)."""
+        cells = np.asarray(confusion, np.float64)
+        right = np.diagonal(cells, axis1=-2, axis2=-1)
+        wrong_in_map = cells.sum(axis=-1) - right
+        missed = cells.sum(axis=-2) - right
+        rest = cells.sum(axis=(-2, -1))[..., np.newaxis] - right - wrong_in_map - missed
+        return cls(right.copy(), wrong_in_map, missed, rest)
+
+    @property
+    def true_positive_rate(self) -> Floats:
+        """Share of the class that is mapped as it: recall, producer's accuracy."""
+        return np.asarray(ratio(self.true_positive, self.true_positive + self.false_negative))
+
+    @property
+    def false_negative_rate(self) -> Floats:
+        """Share of the class that is mapped as another: omission."""
+        return np.asarray(ratio(self.false_negative, self.true_positive + self.false_negative))
+
+    @property
+    def false_positive_rate(self) -> Floats:
+        """Share of the other classes that is mapped as this one."""
+        return np.asarray(ratio(self.false_positive, self.false_positive + self.true_negative))
+
+    @property
+    def true_negative_rate(self) -> Floats:
+        """Share of the other classes that is mapped as others."""
+        return np.asarray(ratio(self.true_negative, self.false_positive + self.true_negative))
+
+    @property
+    def precision(self) -> Floats:
+        """Share of what is mapped as the class that is of it: user's accuracy."""
+        return np.asarray(ratio(self.true_positive, self.true_positive + self.false_positive))
+
+    def f_beta(self, beta: float) -> Floats:
+        """(β²+1)TP / ((β²+1)TP + β²FN + FP); NaN for a class that is neither mapped nor there."""
+        hits = (beta**2 + 1) * self.true_positive
+        return np.asarray(ratio(hits, hits + beta**2 * self.false_negative + self.false_positive))
+
+
+def overall_accuracy(confusion: ArrayLike) -> Any:
+    """Share of all that is mapped as what it is.
+
+    >>> float(overall_accuracy([[8.0, 1.0], [2.0, 9.0]]))
+    0.85
+    """
+    cells = np.asarray(confusion, np.float64)
+    return ratio(np.trace(cells, axis1=-2, axis2=-1), cells.sum(axis=(-2, -1)))[()]
+
+
+def f_beta(confusion: ArrayLike, beta: float, shares: ArrayLike) -> Any:
+    """F_β averaged over the classes with their prior shares: Σ_k q_k F_β,k.
+
+    A class that is neither mapped nor in the reference has no F_β; the shares of the others are then scaled
+    to one. A class that is in one of them only has F_β = 0.
+
+    >>> float(f_beta([[8.0, 1.0], [2.0, 9.0]], beta=1, shares=[0.5, 0.5]).round(4))
+    0.8496
+    """
+    values = Outcomes.of(confusion).f_beta(beta)
+    q = shares_of(shares, values.shape[-1])
+    seen = ~np.isnan(values)
+    total = np.where(seen, q * np.nan_to_num(values), 0).sum(axis=-1)
+    return ratio(total, np.where(seen, q, 0).sum(axis=-1))[()]
+
+
+def shares_of(shares: ArrayLike, classes: int) -> Floats:
+    """Prior class shares: not negative, one per class, scaled to one.
+
+    >>> shares_of([30, 10], classes=2)
+    array([0.75, 0.25])
+    """
+    q = np.asarray(shares, np.float64)
+    if q.shape != (classes,) or not np.isfinite(q).all() or (q < 0).any() or q.sum() == 0:
+        raise ValueError(
+            f"prior class shares {q.tolist()} are given for {classes} classes; each needs one, not negative "
+            f"and not all of them zero"
+        )
+    return np.asarray(q / q.sum())

@@ -1,0 +1,283 @@
+"""Accuracy and area from a probability sample: simple random or stratified, by the map's classes or others.
+
+One linearised variance serves all: Stehman (2014), Int. J. Remote Sensing 35, 4923-4939, of which Olofsson et
+al. (2014), Remote Sensing of Environment 148, 42-57, is the case where the strata are the map's classes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from uncover.metrics.confusion import Floats, codes_of, ratio
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Values with standard errors, and the number of samples that each rests on.
+
+    >>> low, high = Estimate(np.array(0.9), np.array(0.02), np.array(225)).interval()
+    >>> float(low.round(3)), float(high.round(3))
+    (0.861, 0.939)
+    """
+
+    value: Floats
+    error: Floats  # standard error, NaN where it cannot be estimated
+    count: Floats  # samples
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Value ± z·error, as the published examples have it."""
+        half = _z(level) * self.error
+        return self.value - half, self.value + half
+
+    def share_interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """For shares: Wilson's interval with the number of samples that would give this standard error.
+
+        It stays inside 0 … 1 and does not shrink to a point where all samples of a class are right.
+
+        >>> low, high = Estimate(np.array(1.0), np.array(0.0), np.array(20.0)).share_interval()
+        >>> float(low.round(2)), float(high)
+        (0.84, 1.0)
+        """
+        spread = self.value * (1 - self.value)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            n = np.where(self.error == 0, self.count, spread / self.error**2)
+        return wilson_interval(self.value, n, level)
+
+    def scaled(self, factor: float) -> Estimate:
+        """The same in another unit: shares times the total area are areas."""
+        return replace(self, value=self.value * factor, error=self.error * factor)
+
+
+def _z(level: float) -> float:
+    if not 0 < level < 1:
+        raise ValueError(f"the confidence level is {level}; it lies between 0 and 1, for instance 0.95")
+    return float(ndtri((1 + level) / 2))
+
+
+def wilson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
+    """Wilson's score interval of a share seen in n samples; NaN without samples.
+
+    >>> low, high = wilson_interval(0.5, 100)
+    >>> float(low.round(4)), float(high.round(4))
+    (0.4038, 0.5962)
+    """
+    p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    z2 = _z(level) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        middle = (p + z2 / (2 * n)) / (1 + z2 / n)
+        half = np.sqrt(z2) * np.sqrt(p * (1 - p) / n + z2 / (4 * n**2)) / (1 + z2 / n)
+    low, high = np.maximum(middle - half, 0), np.minimum(middle + half, 1)
+    return np.where(p == 0, 0 * low, low)[()], np.where(p == 1, 1 + 0 * high, high)[()]
+
+
+@dataclass(frozen=True)
+class SampleCells:
+    """A sample by stratum, map class and reference class: numbers, weights and squared weights.
+
+    The weight of a sample is the area it stands for, up to a factor: 1 where all pixels have the same area.
+    Arrays (stratum, map, reference); a monoid under `+`.
+
+    >>> cells = SampleCells.of(mapped=[0, 0, 1], reference=[0, 1, 1], strata=[0, 0, 1], classes=2, n_strata=2)
+    >>> cells.count[0]
+    array([[1., 1.],
+           [0., 0.]])
+    """
+
+    count: Floats
+    weight: Floats
+    squares: Floats
+
+    @classmethod
+    def of(
+        cls,
+        mapped: ArrayLike,
+        reference: ArrayLike,
+        strata: ArrayLike,
+        *,
+        classes: int,
+        n_strata: int,
+        weights: ArrayLike | None = None,
+    ) -> SampleCells:
+        """Cells of samples: classes 0 … K−1, strata 0 … H−1."""
+        i, j = codes_of(mapped, classes, "map"), codes_of(reference, classes, "reference")
+        h = codes_of(strata, n_strata, "stratum")
+        w = np.ones(h.size) if weights is None else np.asarray(weights, np.float64)
+        at = (h * classes + i) * classes + j
+        shape = n_strata, classes, classes
+        sums = [np.bincount(at, w**power, minlength=n_strata * classes**2) for power in (0, 1, 2)]
+        return cls(*(s.astype(np.float64).reshape(shape) for s in sums))
+
+    def __add__(self, other: SampleCells) -> SampleCells:
+        return SampleCells(self.count + other.count, self.weight + other.weight, self.squares + other.squares)
+
+    @classmethod
+    def of_counts(cls, counts: ArrayLike) -> SampleCells:
+        """Cells from numbers of samples (stratum, map, reference), all of the same weight."""
+        n = np.asarray(counts, np.float64)
+        return cls(n, n, n)
+
+
+@dataclass(frozen=True)
+class StratifiedSample:
+    """A stratified random sample of a map; with a single stratum, a simple random one.
+
+    `sizes` are the areas of the strata, in any unit. `units` are their numbers of pixels; where they are
+    given, the finite population correction 1 − n_h/N_h is applied, as in Stehman (2014).
+
+    For a quantity c of each cell (map class, reference class), with c̄_h its weighted mean in stratum h,
+
+        Ŷ = Σ_h W_h c̄_h,   V(Ŷ) = Σ_h W_h² (1−f_h) n_h/(n_h−1) · Σ_{u∈h} w_u² (c_u − c̄_h)² / (Σ_{u∈h} w_u)²,
+
+    and a ratio R = Y/X has the variance of the quantity (y − R x)/X. The published estimators follow.
+
+    >>> counts = [[[66, 0, 5, 4]], [[0, 55, 8, 12]], [[1, 0, 153, 11]], [[2, 1, 9, 313]]]
+    >>> counts = np.eye(4)[:, :, None] * np.array(counts)  # strata are the map's classes
+    >>> sample = StratifiedSample(SampleCells.of_counts(counts), [200_000, 150_000, 3_200_000, 6_450_000])
+    >>> area = sample.areas()
+    >>> area.value[0].round(), (1.96 * area.error[0]).round()  # deforestation: 235,086 ± 68,418 pixels
+    (np.float64(235086.0), np.float64(68418.0))
+    """
+
+    cells: SampleCells
+    sizes: ArrayLike  # (stratum,)
+    units: ArrayLike | None = None  # (stratum,)
+
+    def __post_init__(self) -> None:
+        sizes = np.asarray(self.sizes, np.float64)
+        if sizes.shape != self.cells.count.shape[:1] or not (sizes > 0).all():
+            raise ValueError(
+                f"{self.cells.count.shape[0]} strata have the sizes {sizes.tolist()}; each needs one above 0"
+            )
+        n = self.cells.count.sum(axis=(1, 2))
+        if (n == 0).any():
+            raise ValueError(
+                f"stratum {int(np.flatnonzero(n == 0)[0])} has no sample: nothing is known about it; join it "
+                f"with another stratum"
+            )
+        if (n == 1).any():
+            warnings.warn(
+                f"stratum {int(np.flatnonzero(n == 1)[0])} has one sample: standard errors are unknown",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self.cells.count.shape[-1])
+
+    @property
+    def total(self) -> float:
+        """Size of all strata together."""
+        return float(np.sum(np.asarray(self.sizes, np.float64)))
+
+    @property
+    def _shares(self) -> Floats:
+        """W_h times the weighted share of each cell in its stratum, (stratum, map, reference)."""
+        w = self.cells.weight
+        stratum = np.asarray(self.sizes, np.float64) / self.total
+        return np.asarray(stratum[:, None, None] * w / w.sum(axis=(1, 2), keepdims=True))
+
+    def _variance(self, quantity: Floats) -> Floats:
+        """V(Ŷ) of quantities (..., map, reference)."""
+        n, w = (values.sum(axis=(1, 2)) for values in (self.cells.count, self.cells.weight))
+        stratum = np.asarray(self.sizes, np.float64) / self.total
+        c = quantity[..., np.newaxis, :, :]  # (..., stratum, map, reference)
+        mean = (c * self.cells.weight).sum(axis=(-2, -1)) / w
+        spread = (self.cells.squares * (c - mean[..., np.newaxis, np.newaxis]) ** 2).sum(axis=(-2, -1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(n > 1, n / (n - 1), np.nan) * (stratum / w) ** 2
+        if self.units is not None:
+            factor = factor * np.clip(1 - n / np.asarray(self.units, np.float64), 0, None)
+        return np.asarray((factor * spread).sum(axis=-1))
+
+    def mean(self, quantity: ArrayLike) -> Estimate:
+        """Mean over the map of quantities of each cell, (..., map, reference)."""
+        c = np.asarray(quantity, np.float64)
+        value = (c * self._shares.sum(axis=0)).sum(axis=(-2, -1))
+        count = np.broadcast_to(self.cells.count.sum(), value.shape)
+        return Estimate(value, np.sqrt(self._variance(c)), count)
+
+    def ratio(self, part: ArrayLike, whole: ArrayLike) -> Estimate:
+        """Ratio of two means; NaN where the whole was not met."""
+        y, x = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+        cells = self._shares.sum(axis=0)
+        below = (x * cells).sum(axis=(-2, -1))
+        value = np.asarray(ratio((y * cells).sum(axis=(-2, -1)), below))
+        residual = (y - np.nan_to_num(value)[..., None, None] * x) * np.nan_to_num(ratio(1, below))[
+            ..., None, None
+        ]
+        error = np.where(below > 0, np.sqrt(self._variance(residual)), np.nan)
+        return Estimate(value, error, (x * self.cells.count.sum(axis=0)).sum(axis=(-2, -1)))
+
+    def overall_accuracy(self) -> Estimate:
+        """Share of the area that is mapped as what it is."""
+        return self.mean(np.eye(self.classes))
+
+    def users_accuracy(self) -> Estimate:
+        """For each map class, the share of its area that is of that class in the reference."""
+        rows, _, both = self._indicators()
+        return self.ratio(both, rows)
+
+    def producers_accuracy(self) -> Estimate:
+        """For each reference class, the share of its area that is mapped as it."""
+        _, columns, both = self._indicators()
+        return self.ratio(both, columns)
+
+    def false_positive_rate(self) -> Estimate:
+        """For each class, the share of the area of all others that is mapped as it."""
+        rows, columns, both = self._indicators()
+        return self.ratio(rows - both, 1 - columns)
+
+    def shares(self) -> Estimate:
+        """Share of the area that is of each class in the reference: the error-adjusted estimate."""
+        return self.mean(self._indicators()[1])
+
+    def areas(self) -> Estimate:
+        """Area of each reference class, in the unit of `sizes`."""
+        return self.shares().scaled(self.total)
+
+    def matrix(self) -> Estimate:
+        """Error matrix in shares of the area, (map, reference)."""
+        k = self.classes
+        return self.mean(np.eye(k * k).reshape(k, k, k, k))
+
+    def _indicators(self) -> tuple[Floats, Floats, Floats]:
+        """Of each class: its row, its column, its cell on the diagonal; all (class, map, reference)."""
+        eye = np.eye(self.classes)
+        k = self.classes
+        rows = np.broadcast_to(eye[:, :, None], (k, k, k))
+        columns = np.broadcast_to(eye[:, None, :], (k, k, k))
+        return rows, columns, rows * columns
+
+
+def simple_random_sample(counts: ArrayLike, size: float = 1.0) -> StratifiedSample:
+    """A simple random sample of a map from its confusion matrix (map, reference) of numbers.
+
+    >>> sample = simple_random_sample([[45, 5], [10, 40]])
+    >>> accuracy = sample.overall_accuracy()
+    >>> float(accuracy.value.round(4)), float(accuracy.error.round(4))
+    (0.85, 0.0359)
+    """
+    n = np.asarray(counts, np.float64)[np.newaxis]
+    return StratifiedSample(SampleCells.of_counts(n), [size])
+
+
+def stratified_by_map(counts: ArrayLike, sizes: ArrayLike) -> StratifiedSample:
+    """A sample whose strata are the map's classes, from its confusion matrix and the mapped areas.
+
+    For a simple random or systematic sample this is the poststratified estimator.
+
+    >>> sample = stratified_by_map([[97, 0, 3], [3, 279, 18], [2, 1, 97]], [22353, 1122543, 610228])
+    >>> sample.producers_accuracy().value.round(2)  # Olofsson et al. (2013), Table 4
+    array([0.48, 0.99, 0.9 ])
+    """
+    n = np.asarray(counts, np.float64)
+    strata: NDArray[np.float64] = np.eye(n.shape[0])[:, :, np.newaxis] * n
+    return StratifiedSample(SampleCells.of_counts(strata), sizes)

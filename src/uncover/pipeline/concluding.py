@@ -1,0 +1,266 @@
+"""From sums over samples to scores, accuracy, areas and curves, each with its interval."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from uncover.metrics.bootstrap import Bootstrap, percentile_interval
+from uncover.metrics.calibration import Reliability
+from uncover.metrics.confusion import Outcomes, overall_accuracy
+from uncover.metrics.estimation import Estimate, SampleCells, StratifiedSample
+from uncover.metrics.scores import SCORE_NAMES, ScoreSums
+from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats, Result, Tally
+from uncover.pipeline.map_product import MapProduct
+from uncover.pipeline.references import Reference
+from uncover.pipeline.sampling_design import Design, check_strata
+
+_FEW = 10  # groups, below which resampling says little
+
+
+def conclude(
+    product: MapProduct, reference: Reference, design: Design, tally: Tally, options: EvaluateOptions
+) -> Evaluation:
+    """From sums to results."""
+    legend = reference.legend
+    sample, factors, said = _weighting(reference, design, tally)
+    strata = np.repeat(np.arange(tally.taken.size), tally.scores.weight.size // tally.taken.size)
+    used = tally.scores.weight > 0
+    scores = tally.scores.chosen(used).scaled(factors[strata[used]])
+    curves = tally.reliability.chosen(used).scaled(factors[strata[used]])
+    bootstrap = Bootstrap(strata[used], options.draws, options.seed)
+    drawn = bootstrap.factors()
+    total = scores.total()
+    shares = total.reference_shares
+    measures = (
+        _grouped_accuracy(legend.names, scores, tally, drawn, options.level)
+        if sample is None
+        else _design_accuracy(legend.names, sample, options.level)
+    )
+    whole = curves.total()
+    return Evaluation(
+        classes=legend.names,
+        facts=_facts(product, reference, design, tally, int(used.sum()), options),
+        scores=_scores(scores, shares, drawn, options.level),
+        shares=shares,
+        zeros=int(total.zeros),
+        floor=total.floor,
+        calibration=_calibration(legend.names, curves, drawn, options.level),
+        measures=measures,
+        pixels=tally.pixels,
+        mapped=tally.areas,
+        areas={} if sample is None else _areas(legend.names, sample, options.level),
+        curves=whole,
+        curve_interval=whole.interval(options.level, _effective(curves, drawn)),
+        counts=tally.cells.count.sum(axis=0),
+        area_shares=None if sample is None else sample.matrix().value,
+        warnings=tuple(_warnings(reference, design, tally, int(used.sum())) + said),
+    )
+
+
+def _weighting(
+    reference: Reference, design: Design, tally: Tally
+) -> tuple[StratifiedSample | None, Floats, list[str]]:
+    """The sample as its design has it, what a weight of each stratum stands for, and what is to be said."""
+    if design.name is None:
+        return None, np.ones(1), []
+    names = design.names(reference.legend, reference)
+    sizes, message = design.sizes(reference.legend, reference, tally.areas, tally.pixels)
+    keep = check_strata(names, sizes, tally.taken)
+    cells = tally.cells
+    kept = SampleCells(cells.count[keep], cells.weight[keep], cells.squares[keep])
+    said = [] if message is None else [message]
+    few = [name for name, n in zip(names, tally.taken, strict=True) if n == 1]
+    if few:
+        said.append(f"the stratum {few[0]!r} has one sample: standard errors cannot be estimated")
+    weights = cells.weight.sum(axis=(1, 2))
+    factors = np.divide(sizes, weights, out=np.zeros_like(weights), where=weights > 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it would not know the stratum's name
+        sample = StratifiedSample(kept, sizes[keep])
+    return sample, factors / sizes.sum(), said
+
+
+def _found(estimate: Estimate, ends: tuple[Any, Any], at: Any = ()) -> Result:
+    low, high = (np.asarray(end) for end in ends)
+    return Result(*(float(v[at]) for v in (estimate.value, low, high, estimate.error)))
+
+
+def _design_accuracy(
+    names: tuple[str, ...], sample: StratifiedSample, level: float
+) -> dict[tuple[str, str], tuple[Result, int]]:
+    overall = sample.overall_accuracy()
+    rows = {("overall accuracy", ""): (_found(overall, overall.share_interval(level)), int(overall.count))}
+    producers, false = sample.producers_accuracy(), sample.false_positive_rate()
+    for measure, estimate in (
+        ("user's accuracy", sample.users_accuracy()),
+        ("producer's accuracy", producers),
+        ("true positive rate", producers),
+        ("false negative rate", _complement(producers)),
+        ("false positive rate", false),
+        ("true negative rate", _complement(false)),
+    ):
+        ends = estimate.share_interval(level)
+        for k, name in enumerate(names):
+            rows[measure, name] = _found(estimate, ends, k), int(estimate.count[k])
+    return rows
+
+
+def _complement(estimate: Estimate) -> Estimate:
+    return replace(estimate, value=1 - estimate.value)
+
+
+def _grouped_accuracy(
+    names: tuple[str, ...], sums: ScoreSums, tally: Tally, drawn: Floats, level: float
+) -> dict[tuple[str, str], tuple[Result, int]]:
+    """Accuracy of the samples as they are; errors by resampling what belongs together."""
+    total = sums.total().confusion
+    replicates = sums.combined(drawn).confusion
+    n = tally.cells.count.sum(axis=0)
+    rows_met = (sums.confusion.sum(axis=2) > 0).sum(axis=0)  # groups in which a class is mapped
+    columns_met = (sums.confusion.sum(axis=1) > 0).sum(axis=0)
+    others_met = (sums.confusion.sum(axis=(1, 2))[:, None] > sums.confusion.sum(axis=1)).sum(axis=0)
+    mapped, there, elsewhere = n.sum(axis=1), n.sum(axis=0), n.sum() - n.sum(axis=0)
+    overall = _resampled(overall_accuracy(total), overall_accuracy(replicates), np.array(len(sums.weight)))
+    found = {("overall accuracy", ""): (_found(overall, overall.share_interval(level)), int(n.sum()))}
+    seen, again = Outcomes.of(total), Outcomes.of(replicates)
+    for measure, name, groups, counts in (
+        ("user's accuracy", "precision", rows_met, mapped),
+        ("producer's accuracy", "true_positive_rate", columns_met, there),
+        ("true positive rate", "true_positive_rate", columns_met, there),
+        ("false negative rate", "false_negative_rate", columns_met, there),
+        ("false positive rate", "false_positive_rate", others_met, elsewhere),
+        ("true negative rate", "true_negative_rate", others_met, elsewhere),
+    ):
+        estimate = _resampled(getattr(seen, name), getattr(again, name), groups)
+        ends = estimate.share_interval(level)
+        for k, label in enumerate(names):
+            found[measure, label] = _found(estimate, ends, k), int(counts[k])
+    return found
+
+
+def _resampled(value: Any, replicates: Floats, groups: Any) -> Estimate:
+    return Estimate(np.asarray(value), _spread(replicates), np.asarray(groups, np.float64))
+
+
+def _spread(replicates: Floats) -> Floats:
+    """Standard deviation over the first axis, of the draws in which there is a value."""
+    there = np.isfinite(replicates)
+    n = there.sum(axis=0)
+    values = np.where(there, replicates, 0)
+    mean = values.sum(axis=0) / np.maximum(n, 1)
+    squares = (np.where(there, values - mean, 0) ** 2).sum(axis=0)
+    return np.where(n > 1, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
+
+
+def _scores(sums: ScoreSums, shares: Floats, drawn: Floats, level: float) -> dict[str, Result]:
+    value, again = sums.total().scores(shares), sums.combined(drawn).scores(shares)
+    return {name: _percentiles(getattr(value, name), getattr(again, name), level) for name in SCORE_NAMES}
+
+
+def _percentiles(value: Any, replicates: Floats, level: float) -> Result:
+    low, high = percentile_interval(replicates, level)
+    error = float(np.std(replicates, ddof=1)) if np.isfinite(replicates).all() else float("nan")
+    return Result(float(value), float(low), float(high), error)
+
+
+def _calibration(
+    names: tuple[str, ...], curves: Reliability, drawn: Floats, level: float
+) -> dict[str, Result]:
+    whole, again = curves.total(), curves.combined(drawn)
+    found = {
+        "top label": _percentiles(whole.top_label_error, again.top_label_error, level),
+        "class-wise": _percentiles(whole.class_wise_error, again.class_wise_error, level),
+    }
+    for k, name in enumerate(names, start=1):
+        errors = again.calibration_error[:, k]
+        found[f"class {name}"] = _percentiles(whole.calibration_error[k], errors, level)
+    return found
+
+
+def _effective(curves: Reliability, drawn: Floats) -> Floats:
+    """Independent samples that would spread as the groups do, in each bin of each curve.
+
+    Where all samples of a bin agree nothing spreads: there the groups are counted.
+    """
+    whole = curves.total()
+    frequency = whole.observed_frequency
+    spread = _spread(curves.combined(drawn).observed_frequency)
+    groups = (curves.count > 0).sum(axis=0).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n = np.where(spread > 1e-12, frequency * (1 - frequency) / spread**2, groups)
+    return np.minimum(n, whole.count)
+
+
+def _areas(names: tuple[str, ...], sample: StratifiedSample, level: float) -> dict[str, Result]:
+    areas = sample.areas()
+    low, high = areas.interval(level)
+    ends = np.maximum(low, 0), high
+    return {name: _found(areas, ends, k) for k, name in enumerate(names)}
+
+
+def _facts(
+    product: MapProduct,
+    reference: Reference,
+    design: Design,
+    tally: Tally,
+    groups: int,
+    options: EvaluateOptions,
+) -> dict[str, Any]:
+    units = {"points": "point", "polygons": "polygon", "raster": f"block of {options.block:g} m"}
+    unit = "sample" if design.name is not None else units[reference.kind]
+    return {
+        "map": product.name,
+        "unit of areas": "pixels" if product.grid.crs is None else "m2",
+        "reference": {
+            "name": reference.name,
+            "kind": reference.kind,
+            "samples": tally.samples,
+            "outside the map": reference.outside,
+            "on nodata": tally.nodata,
+        },
+        "design": {
+            "name": design.name,
+            "probability sample": design.name is not None,
+            "strata": {"none": None, "map": "classes of the map", "field": "field of the reference"}[
+                design.strata
+            ],
+            "samples by stratum": {
+                name: int(n)
+                for name, n in zip(design.names(reference.legend, reference), tally.taken, strict=True)
+            },
+        },
+        "level": options.level,
+        "bootstrap": {"draws": options.draws, "seed": options.seed, "unit": unit, "groups": groups},
+    }
+
+
+def _warnings(reference: Reference, design: Design, tally: Tally, groups: int) -> list[str]:
+    said = []
+    if design.name is None and reference.kind == "points":
+        said.append(
+            f"nothing says how the points of {reference.name} were drawn: the accuracy is that of these "
+            f"points, and no areas are estimated; say with --design where they are a probability sample"
+        )
+    elif design.name is None:
+        said.append(
+            f"{reference.name} ({reference.kind}) is not a probability sample: the accuracy is that of its "
+            f"pixels, not of the map, and no areas are estimated"
+        )
+    if reference.legend.strangers:
+        said.append(
+            f"the map has no class {', '.join(map(repr, reference.legend.strangers))}: all its samples count "
+            f"as wrong, with probability 0"
+        )
+    if groups < _FEW:
+        said.append(f"errors rest on {groups} independent parts of the reference; they are rough at best")
+    lost = reference.outside + tally.nodata
+    if lost and (reference.kind == "points" or design.name is not None):
+        said.append(
+            f"{lost} samples are left out: {reference.outside} outside the map, {tally.nodata} where it has "
+            f"no class; estimates are for the area that has one"
+        )
+    return said

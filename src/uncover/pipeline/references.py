@@ -1,0 +1,346 @@
+"""Reference data for a map: a class raster, points or polygons, as samples in windows of the map's grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.labels import Translation, load_translation
+from uncover.pipeline.distances import pixel_metres
+from uncover.pipeline.label_sources import NUMBERED, VECTOR_SUFFIXES, RasterLabels, RasterOnGrid, open_labels
+from uncover.pipeline.map_product import MapProduct
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.tiles import TileCache
+from uncover.raster.vectors import Feature, read_features
+
+Kind = Literal["raster", "points", "polygons"]
+Index = NDArray[np.intp]
+
+_BLOCK = 512
+_CACHE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Reference samples in a window: place in the window, class, what belongs together, stratum."""
+
+    rows: Index
+    cols: Index
+    classes: Index  # numbers in the legend
+    groups: Index | None = None  # None: each sample stands for itself
+    strata: Index | None = None  # numbers in `strata` of the reference
+
+
+class Reference(Protocol):
+    """Reference samples on the grid of a map."""
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the file holds."""
+
+    @property
+    def legend(self) -> Legend:
+        """The classes of map and reference."""
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """Names of the strata that the file itself states."""
+
+    @property
+    def outside(self) -> int:
+        """How many samples lie outside the grid."""
+
+    @property
+    def group_count(self) -> int:
+        """How many groups of samples that belong together there may be; 0 where each stands for itself."""
+
+    def samples(self, window: Window, cache: TileCache) -> Matches:
+        """Samples in a window."""
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Classes of a map, followed by those that only its reference has.
+
+    >>> Legend(("forest", "water"), (1, 2)).with_values(["Water", "1", "ice"]).names
+    ('forest', 'water', 'ice')
+    """
+
+    names: tuple[str, ...]
+    codes: tuple[int, ...]  # of the map's classes
+    mapped: int = field(default=-1)  # how many are the map's
+
+    def __post_init__(self) -> None:
+        if self.mapped < 0:
+            object.__setattr__(self, "mapped", len(self.names))
+
+    def number(self, value: str) -> int | None:
+        """Number of the class that a value means: by name whatever the case, else by code."""
+        wanted = value.strip().casefold()
+        for number, name in enumerate(self.names):
+            if name.casefold() == wanted:
+                return number
+        return self.codes.index(int(wanted)) if wanted.isdigit() and int(wanted) in self.codes else None
+
+    def numbers(self, values: Iterable[str]) -> Index:
+        """Numbers of values that are in the legend."""
+        return np.array([self.number(value) for value in values], np.intp)
+
+    def with_values(self, values: Iterable[str]) -> Legend:
+        """The legend with classes that it did not know."""
+        new = [value.strip() for value in values if self.number(value) is None]
+        return Legend(self.names + tuple(dict.fromkeys(new)), self.codes, self.mapped)
+
+    @property
+    def strangers(self) -> tuple[str, ...]:
+        """Classes that the map does not have."""
+        return self.names[self.mapped :]
+
+
+@dataclass(frozen=True)
+class RasterReference:
+    """A class raster, by nearest neighbour; blocks of pixels belong together."""
+
+    name: str
+    labels: RasterOnGrid
+    grid: Grid
+    legend: Legend
+    numbers: Index  # (256,) number in the legend of each label
+    block: tuple[int, int]  # rows and columns that belong together
+    kind: Kind = "raster"
+    strata: tuple[str, ...] = ()
+    outside: int = 0
+
+    @classmethod
+    def open(cls, path: str, product: MapProduct, scheme: str | None, block_metres: float) -> RasterReference:
+        """Classes of the raster are found by a first pass: its scheme may name many that it does not hold."""
+        source = open_labels(path, scheme)
+        assert isinstance(source, RasterLabels)
+        labels = source.on(product.grid)
+        cache = TileCache(_CACHE_BYTES)
+        seen = np.zeros(256, bool)
+        for window in product.grid.blocks(_BLOCK):
+            seen[labels.labels(window, cache)] = True
+        present = [int(code) for code in np.flatnonzero(seen) if code]
+        if not present:
+            raise SceneError(f"{path} has no label on the map; check that they show the same place")
+        plain = source.scheme.name == NUMBERED
+        names = {code: str(code) if plain else source.scheme[code].name for code in present}
+        legend = Legend(product.names, product.codes).with_values(names.values())
+        numbers = np.full(256, -1, np.intp)
+        for code, name in names.items():
+            numbers[code] = legend.numbers([name])[0]
+        height, width = pixel_metres(product.grid)
+        block = max(1, round(block_metres / height)), max(1, round(block_metres / width))
+        return cls(Path(source.layer.info.path).name, labels, product.grid, legend, numbers, block)
+
+    @property
+    def _blocks(self) -> tuple[int, int]:
+        return -(-self.grid.height // self.block[0]), -(-self.grid.width // self.block[1])
+
+    @property
+    def group_count(self) -> int:
+        """Blocks of the grid."""
+        return self._blocks[0] * self._blocks[1]
+
+    def samples(self, window: Window, cache: TileCache) -> Matches:
+        """Labelled pixels."""
+        labels = self.labels.labels(window, cache)
+        rows, cols = np.nonzero(labels)
+        _, across = self._blocks
+        groups = (rows + window.row) // self.block[0] * across + (cols + window.col) // self.block[1]
+        return Matches(rows, cols, self.numbers[labels[rows, cols]], groups)
+
+
+@dataclass(frozen=True)
+class PointReference:
+    """Points, each the pixel that it lies in."""
+
+    name: str
+    legend: Legend
+    rows: Index
+    cols: Index
+    classes: Index
+    outside: int
+    strata: tuple[str, ...] = ()
+    stratum: Index | None = None
+    kind: Kind = "points"
+
+    @classmethod
+    def of(
+        cls, path: str, features: list[Feature], values: list[str], product: MapProduct, stratified: bool
+    ) -> PointReference:
+        """Points of features; parts of a multipoint count one by one."""
+        import shapely
+
+        shapes = np.array([feature.shape for feature in features], dtype=object)
+        xy, owner = shapely.get_coordinates(shapes, return_index=True)
+        rows, cols, inside = _pixels(product.grid, xy)
+        if not inside.any():
+            raise SceneError(
+                f"no point of {path} lies on the map, whose bounds are {product.grid.bounds} "
+                f"({product.grid.crs}); check that they show the same place"
+            )
+        legend = Legend(product.names, product.codes).with_values(values[i] for i in owner[inside])
+        classes = legend.numbers(values[i] for i in owner[inside])
+        found = cls(
+            Path(path).name, legend, rows[inside], cols[inside], classes, outside=int((~inside).sum())
+        )
+        if not stratified:
+            return found
+        texts = np.array([_text(features[i].values[1]) for i in owner[inside]])
+        names, numbers = np.unique(texts, return_inverse=True)
+        return replace(
+            found, strata=tuple(str(n) for n in names), stratum=numbers.reshape(-1).astype(np.intp)
+        )
+
+    @property
+    def group_count(self) -> int:
+        """None: points stand for themselves."""
+        return 0
+
+    def samples(self, window: Window, cache: TileCache) -> Matches:
+        """Points in the window."""
+        row, col = self.rows - window.row, self.cols - window.col
+        here = np.flatnonzero((row >= 0) & (row < window.height) & (col >= 0) & (col < window.width))
+        strata = None if self.stratum is None else self.stratum[here]
+        return Matches(row[here], col[here], self.classes[here], None, strata)
+
+
+@dataclass(frozen=True)
+class PolygonReference:
+    """Polygons: the pixels whose centres they hold; those of one polygon belong together."""
+
+    name: str
+    legend: Legend
+    grid: Grid
+    shapes: tuple[Any, ...]
+    classes: Index  # (polygon,)
+    tree: Any = field(repr=False)
+    kind: Kind = "polygons"
+    strata: tuple[str, ...] = ()
+    outside: int = 0
+
+    @classmethod
+    def of(
+        cls, path: str, features: list[Feature], values: list[str], product: MapProduct
+    ) -> PolygonReference:
+        """Polygons of features."""
+        import shapely
+
+        legend = Legend(product.names, product.codes).with_values(values)
+        classes = legend.numbers(values)
+        shapes = tuple(feature.shape for feature in features)
+        return cls(Path(path).name, legend, product.grid, shapes, classes, shapely.STRtree(shapes))
+
+    @property
+    def group_count(self) -> int:
+        """Polygons."""
+        return len(self.shapes)
+
+    def samples(self, window: Window, cache: TileCache) -> Matches:
+        """Pixels of the polygons in a window; where they overlap, the later one counts."""
+        import shapely
+        from affine import Affine
+        from rasterio.features import rasterize
+
+        part = self.grid.crop(window)
+        near = np.sort(self.tree.query(shapely.box(*part.bounds)))
+        if near.size == 0:
+            empty = np.empty(0, np.intp)
+            return Matches(empty, empty, empty, empty)
+        burnt = rasterize(
+            [(self.shapes[i], int(i) + 1) for i in near],
+            out_shape=part.shape,
+            transform=Affine(*part.transform),
+            dtype="int32",
+        )
+        rows, cols = np.nonzero(burnt)
+        owner = burnt[rows, cols].astype(np.intp) - 1
+        return Matches(rows, cols, self.classes[owner], owner)
+
+
+def open_reference(
+    path: str | Path,
+    product: MapProduct,
+    *,
+    class_field: str | None = None,
+    stratum_field: str | None = None,
+    scheme: str | None = None,
+    block_metres: float = 1000.0,
+) -> Reference:
+    """Reference data of a file, on the grid of a map.
+
+    >>> open_reference("points.gpkg", product=None)
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: points.gpkg is a vector file: say with --class-field which of its ...
+    """
+    name = str(path)
+    if not name.lower().endswith(VECTOR_SUFFIXES):
+        if stratum_field is not None:
+            raise SceneError(f"{name} is a raster and has no fields; strata by a field need a file of points")
+        return RasterReference.open(name, product, scheme, block_metres)
+    if class_field is None:
+        raise SceneError(
+            f"{name} is a vector file: say with --class-field which of its fields holds the class"
+        )
+    fields = (class_field,) if stratum_field is None else (class_field, stratum_field)
+    features = read_features(name, product.grid.crs, fields)
+    for position, used in enumerate(fields):
+        if any(_missing(feature.values[position]) for feature in features):
+            raise SceneError(
+                f"{name}: some features have no value in field {used!r}; fill it in or remove them"
+            )
+    values = _translated([_text(feature.values[0]) for feature in features], scheme)
+    kinds = {feature.shape.geom_type.removeprefix("Multi") for feature in features}
+    if kinds == {"Point"}:
+        return PointReference.of(name, features, values, product, stratum_field is not None)
+    if kinds != {"Polygon"}:
+        raise SceneError(f"{name} holds {', '.join(sorted(kinds))}; a reference is points, or polygons")
+    if stratum_field is not None:
+        raise SceneError(f"{name} holds polygons; strata by a field need points that were drawn in them")
+    return PolygonReference.of(name, features, values, product)
+
+
+def _translated(values: list[str], scheme: str | None) -> list[str]:
+    if scheme is None:
+        return values
+    translation: Translation = load_translation(scheme)
+    codes = {value: translation.of_name(value) for value in set(values)}
+    lost = sorted(value for value, code in codes.items() if code == 0)
+    if lost:
+        raise SceneError(f"{scheme} gives the class {lost[0]!r} no label; remove its features")
+    return [translation.target[codes[value]].name for value in values]
+
+
+def _pixels(grid: Grid, xy: NDArray[np.float64]) -> tuple[Index, Index, NDArray[np.bool_]]:
+    """Row and column that points lie in, and whether they lie on the grid."""
+    a, b, c, d, e, f = grid.transform
+    inverse = np.linalg.inv(np.array([[a, b], [d, e]], dtype=np.float64))
+    with np.errstate(invalid="ignore"):
+        place = (xy - (c, f)) @ inverse.T
+        inside = (place >= 0).all(axis=1) & (place[:, 0] < grid.width) & (place[:, 1] < grid.height)
+    cols, rows = np.where(inside[:, None], place, 0).astype(np.intp).T
+    return rows, cols, inside
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _text(value: Any) -> str:
+    """A field's value as text; whole numbers without a decimal point."""
+    if isinstance(value, float | np.floating) and value == int(value):
+        return str(int(value))
+    return str(value)

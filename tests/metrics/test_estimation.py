@@ -1,0 +1,268 @@
+"""Accuracy and area from samples: published examples, formulas written out unit by unit, coverage."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from uncover.metrics import (
+    SampleCells,
+    StratifiedSample,
+    band_area,
+    simple_random_sample,
+    stratified_by_map,
+)
+
+# Olofsson et al. (2014), Table 8: deforestation, forest gain, stable forest, stable non-forest.
+COUNTS = np.array([[66, 0, 5, 4], [0, 55, 8, 12], [1, 0, 153, 11], [2, 1, 9, 313]])
+PIXELS = np.array([200_000, 150_000, 3_200_000, 6_450_000])
+HECTARE = 0.09  # of a pixel of 30 m
+
+
+@pytest.fixture
+def olofsson():
+    return stratified_by_map(COUNTS, PIXELS)
+
+
+def test_areas_of_olofsson_2014(olofsson):
+    area = olofsson.areas()
+    assert np.round(area.value * HECTARE).tolist() == [21158, 11686, 285770, 581386]
+    assert np.round(1.96 * area.error * HECTARE).tolist() == [6158, 3756, 15510, 16282]
+    assert np.round(area.value[0]) == 235086 and np.round(1.96 * area.error[0]) == 68418
+
+
+def test_accuracies_of_olofsson_2014(olofsson):
+    overall, user, producer = (
+        olofsson.overall_accuracy(),
+        olofsson.users_accuracy(),
+        olofsson.producers_accuracy(),
+    )
+    assert (overall.value.round(2), (1.96 * overall.error).round(2)) == (0.95, 0.02)
+    assert user.value.round(2).tolist() == [0.88, 0.73, 0.93, 0.96]
+    assert (1.96 * user.error).round(2).tolist() == [0.07, 0.10, 0.04, 0.02]
+    assert producer.value.round(2).tolist() == [0.75, 0.85, 0.93, 0.96]
+    # The paper prints 0.21, 0.23, 0.03, 0.01; its equation 7 gives 0.25 and 0.02 for the second and fourth.
+    assert (1.96 * producer.error).round(2).tolist() == [0.21, 0.25, 0.03, 0.02]
+
+
+def test_error_matrix_of_olofsson_2014(olofsson):
+    """Table 9 of the paper, in shares of the area."""
+    expected = [
+        [0.0176, 0, 0.0013, 0.0011],
+        [0, 0.0110, 0.0016, 0.0024],
+        [0.0019, 0, 0.2967, 0.0213],
+        [0.0040, 0.0020, 0.0179, 0.6212],
+    ]
+    assert_allclose(olofsson.matrix().value, expected, atol=5.1e-5)
+
+
+def test_equations_of_olofsson_2014_written_out(olofsson):
+    """Equations 5, 6, 7 and 10 of the paper, class by class."""
+    weights, n = PIXELS / PIXELS.sum(), COUNTS.sum(axis=1)
+    shares = weights[:, None] * COUNTS / n[:, None]
+    user = np.diag(COUNTS) / n
+    assert_allclose(olofsson.users_accuracy().error, np.sqrt(user * (1 - user) / (n - 1)))
+    overall = np.sqrt(np.sum(weights**2 * user * (1 - user) / (n - 1)))
+    assert_allclose(olofsson.overall_accuracy().error, overall)
+    spread = (weights[:, None] * shares - shares**2) / (n - 1)[:, None]
+    assert_allclose(olofsson.shares().error, np.sqrt(spread.sum(axis=0)))
+    for j in range(4):
+        column = PIXELS * COUNTS[:, j] / n
+        p = column[j] / column.sum()
+        others = [
+            PIXELS[i] ** 2 * COUNTS[i, j] / n[i] * (1 - COUNTS[i, j] / n[i]) / (n[i] - 1)
+            for i in range(4)
+            if i != j
+        ]
+        first = PIXELS[j] ** 2 * (1 - p) ** 2 * user[j] * (1 - user[j]) / (n[j] - 1)
+        expected = np.sqrt((first + p**2 * sum(others)) / column.sum() ** 2)
+        assert_allclose(olofsson.producers_accuracy().error[j], expected)
+
+
+# Stehman (2014), Table 2: ten pixels in each of four strata that are not the map's classes.
+STRATA = np.repeat([0, 1, 2, 3], 10)
+MAPPED = np.array(["ABCD".index(c) for c in "AAAAAAABBBABBBBBBBBBBBCCCCCCBBDDDDDDDDDD"])
+TRUE = np.array(["ABCD".index(c) for c in "AAAAACBABCABBBBBAABBCCCCCDDBBADDDDDDDCCB"])
+SIZES = np.array([40_000, 30_000, 20_000, 10_000])
+
+
+@pytest.fixture
+def stehman():
+    cells = SampleCells.of(MAPPED, TRUE, STRATA, classes=4, n_strata=4)
+    return StratifiedSample(cells, SIZES, units=SIZES)
+
+
+def test_example_of_stehman_2014(stehman):
+    shares, overall = stehman.shares(), stehman.overall_accuracy()
+    user, producer = stehman.users_accuracy(), stehman.producers_accuracy()
+    assert_allclose(shares.value[[0, 2]], [0.35, 0.20])
+    assert shares.error[[0, 2]].round(3).tolist() == [0.082, 0.064]
+    assert (overall.value.round(2), overall.error.round(3)) == (0.63, 0.085)
+    assert (user.value[1].round(3), user.error[1].round(3)) == (0.574, 0.125)
+    assert producer.value[1].round(3) == 0.794
+    # Printed as 0.114 in the paper; equation 28 with the data of its Table 2 gives 0.117 (see the next test).
+    assert producer.error[1].round(3) == 0.117
+    assert_allclose(stehman.matrix().value[1, 2], 0.08)
+
+
+def unit_by_unit(y, x, strata, sizes, correct):
+    """Ratio of two means and its standard error from single units: equations 24 to 28 of Stehman (2014)."""
+    totals = {"y": 0.0, "x": 0.0}
+    for h, size in enumerate(sizes):
+        totals["y"] += size * y[strata == h].mean()
+        totals["x"] += size * x[strata == h].mean()
+    ratio, variance = totals["y"] / totals["x"], 0.0
+    for h, size in enumerate(sizes):
+        a, b = y[strata == h], x[strata == h]
+        n = a.size
+        spread = a.var(ddof=1) + ratio**2 * b.var(ddof=1) - 2 * ratio * np.cov(a, b)[0, 1]
+        variance += size**2 * (1 - correct * n / size) * spread / n
+    return ratio, np.sqrt(variance) / totals["x"]
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_estimators_against_units(stehman, correct):
+    sample = StratifiedSample(stehman.cells, SIZES, SIZES if correct else None)
+    one = np.ones(40)
+    for k in range(4):
+        mapped, true = (np.equal(v, k).astype(float) for v in (MAPPED, TRUE))
+        both, wrong = mapped * true, mapped * (1 - true)
+        for estimate, y, x in (
+            (sample.users_accuracy(), both, mapped),
+            (sample.producers_accuracy(), both, true),
+            (sample.false_positive_rate(), wrong, 1 - true),
+            (sample.shares(), true, one),
+        ):
+            expected = unit_by_unit(y, x, STRATA, SIZES, correct)
+            assert_allclose((estimate.value[k], estimate.error[k]), expected)
+            assert estimate.count[k] == x.sum()
+
+
+def test_strata_of_the_map_are_the_special_case(olofsson):
+    i, j = np.nonzero(COUNTS)
+    i, j = (np.repeat(v, COUNTS[COUNTS > 0]) for v in (i, j))
+    general = StratifiedSample(SampleCells.of(i, j, i, classes=4, n_strata=4), PIXELS)
+    for name in ("overall_accuracy", "users_accuracy", "producers_accuracy", "areas", "matrix"):
+        assert_allclose(getattr(general, name)().value, getattr(olofsson, name)().value)
+        assert_allclose(getattr(general, name)().error, getattr(olofsson, name)().error)
+
+
+def test_simple_random_sampling_is_binomial():
+    counts = np.array([[45, 5, 1], [10, 40, 2], [0, 3, 14]])
+    sample = simple_random_sample(counts, size=1000.0)
+    n, share = counts.sum(), counts.sum(axis=0) / counts.sum()
+    right = np.trace(counts) / n
+    assert_allclose(sample.overall_accuracy().error, np.sqrt(right * (1 - right) / (n - 1)))
+    assert_allclose(sample.areas().value, 1000 * share)
+    assert_allclose(sample.areas().error, 1000 * np.sqrt(share * (1 - share) / (n - 1)))
+    user = np.diag(counts) / counts.sum(axis=1)
+    # A ratio of two random counts: binomial in the number that was met, up to n/(n−1).
+    binomial = np.sqrt(user * (1 - user) / counts.sum(axis=1) * n / (n - 1))
+    assert_allclose(sample.users_accuracy().error, binomial)
+
+
+def test_weights_that_are_equal_do_not_matter(stehman):
+    heavy = SampleCells.of(MAPPED, TRUE, STRATA, classes=4, n_strata=4, weights=np.full(40, 7.5))
+    assert_allclose(
+        StratifiedSample(heavy, SIZES).producers_accuracy().error,
+        StratifiedSample(stehman.cells, SIZES).producers_accuracy().error,
+    )
+
+
+def test_cells_of_parts_add_up(stehman):
+    parts = [
+        SampleCells.of(MAPPED[s], TRUE[s], STRATA[s], classes=4, n_strata=4)
+        for s in (slice(13), slice(13, 40))
+    ]
+    assert_allclose((parts[0] + parts[1]).count, stehman.cells.count)
+
+
+def population(rng, rows=300, columns=300):
+    """A map of three classes with errors that depend on the class, and strata that are neither."""
+    truth = rng.choice(3, size=(rows, columns), p=[0.1, 0.3, 0.6])
+    wrong = rng.random(truth.shape) < np.array([0.3, 0.2, 0.1])[truth]
+    mapped = np.where(wrong, rng.integers(3, size=truth.shape), truth)
+    strata = np.where(rng.random(truth.shape) < 0.7, mapped, rng.integers(3, size=truth.shape))
+    return truth.ravel(), mapped.ravel(), strata.ravel()
+
+
+def draw(rng, strata, per_stratum):
+    return np.concatenate([rng.choice(np.flatnonzero(strata == h), per_stratum, False) for h in range(3)])
+
+
+@pytest.mark.parametrize("design", ["random", "by map", "by other strata"])
+def test_intervals_cover(design):
+    """Nominal 95 % intervals of areas and accuracies hold the truth of a known map in about 95 % of draws."""
+    rng = np.random.default_rng(7)
+    truth, mapped, other = population(rng)
+    strata = {"random": np.zeros_like(truth), "by map": mapped, "by other strata": other}[design]
+    sizes = np.bincount(strata).astype(float)
+    area = np.bincount(truth) / truth.size
+    producer = np.array([np.mean(mapped[truth == k] == k) for k in range(3)])
+    user = np.array([np.mean(truth[mapped == k] == k) for k in range(3)])
+    hits, repeats, values = np.zeros((3, 3)), 600, []
+    for _ in range(repeats):
+        u = rng.choice(truth.size, 450, False) if design == "random" else draw(rng, strata, 150)
+        cells = SampleCells.of(mapped[u], truth[u], strata[u], classes=3, n_strata=sizes.size)
+        sample = StratifiedSample(cells, sizes)
+        values.append(sample.shares().value)
+        for row, (estimate, goal, interval) in enumerate(
+            (
+                (sample.shares(), area, "interval"),
+                (sample.producers_accuracy(), producer, "share_interval"),
+                (sample.users_accuracy(), user, "share_interval"),
+            )
+        ):
+            low, high = getattr(estimate, interval)(0.95)
+            hits[row] += (low <= goal) & (goal <= high)
+    assert (np.abs(hits / repeats - 0.95) < 0.035).all(), hits / repeats
+    bias = (np.mean(values, axis=0) - area) / (np.std(values, axis=0) / np.sqrt(repeats))
+    assert (np.abs(bias) < 4).all()
+
+
+def test_pixels_of_different_area():
+    """Pixels drawn with equal chance in degrees, classes by latitude: areas are those on the ground."""
+    rng = np.random.default_rng(3)
+    north = np.linspace(70, 50, 201)
+    row_area = band_area(north[1:], north[:-1], 0.1)
+    area = np.repeat(row_area, 200)
+    truth = (rng.random(area.size) < np.repeat(np.linspace(0.9, 0.1, 200), 200)).astype(int)
+    mapped = np.where(rng.random(area.size) < 0.15, 1 - truth, truth)
+    goal = area[truth == 1].sum()
+    hits, naive, repeats = 0, 0, 400
+    sizes = np.bincount(mapped, area)
+    for _ in range(repeats):
+        u = np.concatenate([rng.choice(np.flatnonzero(mapped == k), 200, False) for k in (0, 1)])
+        for weights in (area[u], None):
+            cells = SampleCells.of(mapped[u], truth[u], mapped[u], classes=2, n_strata=2, weights=weights)
+            low, high = StratifiedSample(cells, sizes).areas().interval()
+            inside = low[1] <= goal <= high[1]
+            hits, naive = (hits + inside, naive) if weights is not None else (hits, naive + inside)
+    assert abs(hits / repeats - 0.95) < 0.035, hits / repeats
+    assert naive / repeats < 0.9  # what equal weights would give
+
+
+def test_intervals_do_not_shrink_to_a_point():
+    sample = stratified_by_map([[20, 0], [0, 30]], [100, 900])
+    low, high = sample.users_accuracy().share_interval()
+    assert (low < 0.9).all() and (high == 1).all()
+    assert sample.users_accuracy().error.tolist() == [0, 0]
+
+
+def test_classes_that_were_not_met_have_no_accuracy():
+    counts = np.array([[20, 3, 0], [2, 30, 0], [0, 0, 0]])
+    sample = simple_random_sample(counts)
+    for estimate in (sample.users_accuracy(), sample.producers_accuracy()):
+        assert np.isnan(estimate.value[2]) and np.isnan(estimate.error[2])
+        assert np.isfinite(estimate.value[:2]).all()
+    assert sample.shares().value[2] == 0
+
+
+def test_strata_without_samples_are_refused():
+    with pytest.raises(ValueError, match="stratum 1 has no sample"):
+        stratified_by_map([[20, 1], [0, 0]], [100, 900])
+    with pytest.raises(ValueError, match="above 0"):
+        stratified_by_map([[20, 1], [1, 5]], [100, 0])
+    with pytest.warns(UserWarning, match="stratum 1 has one sample"):
+        sample = stratified_by_map([[20, 1], [0, 1]], [100, 900])
+    assert np.isnan(sample.overall_accuracy().error)
+    assert np.isnan(sample.overall_accuracy().share_interval()).all()
