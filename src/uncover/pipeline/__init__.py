@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from uncover.pipeline.labelling import Labels as Labels
     from uncover.pipeline.labelling import collect_labels as collect_labels
     from uncover.pipeline.labelling import hold_out as hold_out
-    from uncover.pipeline.realising import RealiseOptions as RealiseOptions
-    from uncover.pipeline.realising import realise_scene as realise_scene
-    from uncover.pipeline.realising import write_realisations as write_realisations
     from uncover.pipeline.map_sources import AerosolOptions as AerosolOptions
     from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
     from uncover.pipeline.mapping import map_scene as map_scene
+    from uncover.pipeline.realising import RealiseOptions as RealiseOptions
+    from uncover.pipeline.realising import realise_scene as realise_scene
+    from uncover.pipeline.realising import write_realisations as write_realisations
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
