@@ -40,6 +40,7 @@ docs: $(STAMP) ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -W -b html docs docs/_build
 
 bench: $(STAMP) ## measure: statistics by simulation, speed against peers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt --no-build-isolation --editable ".[bench]"
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what the targets have made

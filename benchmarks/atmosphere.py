@@ -4,6 +4,8 @@ import time
 
 import numpy as np
 
+from benchmarks.registry import Table, benchmark
+from benchmarks.sixs_runs import percentiles
 from uncover.atmosphere import Geometry, LookupTable, State
 
 BANDS = ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B11", "B12")
@@ -49,6 +51,18 @@ def _seconds(work):
     return time.perf_counter() - start
 
 
-if __name__ == "__main__":
-    print(correction_against_memory())
-    print(angles_per_pixel())
+@benchmark("atmosphere")
+def run(quick=False):
+    """Speed of the correction, and its errors against direct runs of 6S."""
+    pixels = 50_000 if quick else 1_000_000
+    speed = correction_against_memory(pixels)
+    rows = [[name, speed[f"{key}_s"], speed[f"{key}_ratio"]] for name, key in (("bands first", "band_first"),
+            ("samples first", "sample_first"))]  # fmt: skip
+    caption = f"Correction of {pixels} pixels, 25 realisations, 10 bands, over the time of filling the result"
+    against_6s = [list(row) for row in percentiles()]
+    formats = {"domain": "", "quantity": "", "runs": "d"}
+    formats |= dict.fromkeys(("50 %", "95 %", "99 %", "largest"), ".1e")
+    return [
+        Table("correction", caption, {"layout": "", "s": ".2f", "times the fill": ".1f"}, rows),
+        Table("6S", "Absolute errors of reflectance against direct runs of 6S", formats, against_6s),
+    ]

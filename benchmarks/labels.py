@@ -1,10 +1,6 @@
-"""Time and memory of `uncover labels`: 20 km × 20 km at 10 m, three years with probabilities.
-
-Run it with `python -m benchmarks.labels`; it fails where the limits (20 s, 500 MB) are not kept.
-"""
+"""Time and memory of `uncover labels`: 20 km × 20 km at 10 m, three years with probabilities."""
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -14,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import rasterio
 from rasterio.transform import Affine
+
+from benchmarks.registry import Table, benchmark
 
 SECONDS, MEGABYTES = 20.0, 500.0
 YEARS = (2018, 2019, 2020)
@@ -53,49 +51,33 @@ def measure(command: list[str]) -> tuple[float, float, float]:
     return time.perf_counter() - start, used.ru_utime + used.ru_stime, megabytes
 
 
-def run(size: int = 2000) -> bool:
-    """Print the measured numbers; whether all limits were kept."""
-    kept = True
+def cases(folder: Path, size: int) -> dict[str, list[str]]:
+    """Commands to measure, by what they do."""
+    files, like = make_maps(folder, size), folder / "utm.tif"
+    with rasterio.open(
+        like, "w", driver="GTiff", width=size, height=size, count=1, dtype="uint8", crs="EPSG:32630",
+        sparse_ok=True, transform=Affine(10, 0, 568_000, 0, -10, 5_828_000),
+    ):  # fmt: skip
+        pass
+    base = [sys.executable, "-m", "uncover.cli", "labels", *map(str, files), "--scheme", "ukceh-lulucf"]
+    base += [a for file in files for a in ("--probability", f"{file}:2")]
+    base += ["--out", str(folder / "labels.tif")]
+    more = ["--purity", "0.8", "--erosion", "1", "--spacing", "30"]
+    return {
+        "stability and quality": base,
+        "and purity, erosion, spacing": [*base, *more],
+        "the same on a UTM grid": [*base, *more, "--like", str(like)],
+    }
+
+
+@benchmark("labels")
+def run(quick=False):
+    """Time and memory of each case, beside the limits."""
+    size = 400 if quick else 2000
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        files = make_maps(folder, size)
-        like = folder / "utm.tif"
-        with rasterio.open(
-            like, "w", driver="GTiff", width=size, height=size, count=1, dtype="uint8", crs="EPSG:32630",
-            sparse_ok=True, transform=Affine(10, 0, 568_000, 0, -10, 5_828_000),
-        ):  # fmt: skip
-            pass
-        base = [sys.executable, "-m", "uncover.cli", "labels", *map(str, files), "--scheme", "ukceh-lulucf"]
-        base += [a for file in files for a in ("--probability", f"{file}:2")] + [
-            "--out",
-            str(folder / "labels.tif"),
-        ]
-        cases = {
-            "stability and quality": [],
-            "and purity, erosion, spacing": ["--purity", "0.8", "--erosion", "1", "--spacing", "30"],
-            "the same on a UTM grid": [
-                "--purity",
-                "0.8",
-                "--erosion",
-                "1",
-                "--spacing",
-                "30",
-                "--like",
-                str(like),
-            ],
-        }
-        for what, more in cases.items():
-            seconds, computing, megabytes = measure(base + more)
-            good = seconds < SECONDS and megabytes < MEGABYTES
-            kept &= good
-            print(
-                f"labels {size} x {size}, 3 years, {what}: {seconds:.1f} s ({computing:.1f} s of computing), "
-                f"{megabytes:.0f} MB (limits {SECONDS:.0f} s, {MEGABYTES:.0f} MB)"
-                f"{'' if good else '  NOT KEPT'}"
-            )
-    return kept
-
-
-if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    raise SystemExit(0 if run() else 1)
+        rows = [[what, *measure(command)] for what, command in cases(Path(name), size).items()]
+    caption = (
+        f"uncover labels on {size} × {size} pixels, three years with probabilities "
+        f"(limits: {SECONDS:.0f} s, {MEGABYTES:.0f} MB)"
+    )
+    return [Table("labels", caption, {"criteria": "", "s": ".1f", "CPU s": ".1f", "MB": ".0f"}, rows)]

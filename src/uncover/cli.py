@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -129,6 +130,48 @@ scene_options = _stacked(
     click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
     click.option("--scene-id", help="Identity of the scene where the product has none."),
 )
+
+
+realise_options = _stacked(
+    click.option("--aod", type=float, help="Aerosol optical depth at 550 nm [that of the product]."),
+    click.option("--aod-uncertainty", type=float, help="Standard uncertainty of it [by its retrieval]."),
+    click.option("--draws", default=25, show_default=True, help="Realisations: optical depths drawn."),
+    click.option(
+        "--draw-method",
+        type=click.Choice(["mc", "quantile", "quadrature"]),
+        default="mc",
+        show_default=True,
+        help="Random, quantile midpoints, or nodes with weights.",
+    ),
+    click.option(
+        "--impossible",
+        type=click.Choice(["truncate", "clip", "gamma", "refuse"]),
+        default="truncate",
+        show_default=True,
+        help="What becomes of negative draws.",
+    ),
+    click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, 0 to 3."),
+    click.option("--dem", metavar="FILE", help="Heights in metres, any raster, in place of --altitude."),
+    click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
+    click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
+)
+
+
+def _realise_options(given: dict[str, Any]) -> Any:
+    from uncover import pipeline
+
+    return pipeline.RealiseOptions(
+        aod=given["aod"],
+        uncertainty=given["aod_uncertainty"],
+        draws=given["draws"],
+        method=given["draw_method"],
+        impossible=given["impossible"],
+        seed=given["seed"],
+        altitude=given["altitude"],
+        dem=given["dem"],
+        water_vapour=given["water_vapour"],
+        ozone=given["ozone"],
+    )
 
 
 def _scene_options(given: dict[str, Any]) -> Any:
@@ -254,6 +297,37 @@ def labels(
 @main.command(
     epilog="""
     \b
+    Example: 25 worlds of a scene whose optical depth is 0.12
+      uncover realise S2A_MSIL1C_….SAFE --aod 0.12 --draws 25 --seed 0 --out cube.zarr
+    """
+)
+@click.argument("source", metavar="SCENE")
+@click.option("--out", required=True, type=click.Path(), help="Cube to write (Zarr).")
+@realise_options
+@click.option("--seed", default=0, show_default=True, help="Decides the draws.")
+@click.option("--resume", is_flag=True, help="Go on with a cube that was not finished.")
+@scene_options
+@plainly
+def realise(source: str, out: str, resume: bool, **given: Any) -> None:
+    """Correct a scene for the atmosphere once per drawn optical depth, and store the realisations.
+
+    L1C and L2A products of Sentinel-2. `uncover fit --aod` makes the same numbers without storing them.
+    """
+    from uncover import pipeline
+
+    options = _realise_options(given)
+    with _progress("realise") as progress:
+        cube = pipeline.write_realisations(
+            source, out, options, _scene_options(given), resume=resume, progress=progress
+        )
+    click.echo(
+        f"{options.draws} realisations of {len(cube.bands)} bands, {cube.grid.height} x {cube.grid.width}"
+    )
+
+
+@main.command(
+    epilog="""
+    \b
     Example: one scene, a tenth of its labels
       uncover fit S2A_MSIL2A_….SAFE --labels labels.tif --fraction 0.1 --out model.uncover
     \b
@@ -291,6 +365,7 @@ def labels(
 @click.option(
     "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
 )
+@realise_options
 @scene_options
 @plainly
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
@@ -310,6 +385,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         class_prior=given["class_prior"],
         realisations=given["realisations"],
         seed=given["seed"],
+        realise=None if given["aod"] is None else _realise_options(given),
     )
     with _progress("fit") as progress:
         training = pipeline.fit_model(sources, options, progress)
@@ -334,10 +410,8 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
 @click.argument("model", metavar="MODEL")
 @click.argument("scene", metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
-@click.option("--aod", type=float, help="Aerosol optical depth at 550 nm; its uncertainty makes the worlds.")
-@click.option("--aod-uncertainty", type=float, help="Its standard uncertainty [from how it was retrieved].")
-@click.option("--product-aod", is_flag=True, help="Like --aod, with the value in the product's metadata.")
-@click.option("--draws", default=25, show_default=True, help="Worlds that are drawn.")
+@realise_options
+@click.option("--product-aod", is_flag=True, help="Draw worlds around the product's own optical depth.")
 @click.option("--seed", default=0, show_default=True, help="Decides the worlds, with the scene's identity.")
 @click.option(
     "--angles",
@@ -346,7 +420,6 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     metavar="SUN VIEW RELATIVE",
     help="Zeniths and relative azimuth in degrees, where the product has none.",
 )
-@click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground.")
 @click.option("--uncertainty", type=click.Path(), help="CSV, JSON, raster or effects table with the noise.")
 @click.option(
     "--between-pixels",
@@ -407,19 +480,11 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
 def _map_options(given: dict[str, Any]) -> Any:
     from uncover import pipeline
 
-    aerosol = None
-    if given["aod"] is not None or given["product_aod"]:
-        aerosol = pipeline.AerosolOptions(
-            aod=given["aod"],
-            uncertainty=given["aod_uncertainty"],
-            draws=given["draws"],
-            seed=given["seed"],
-            angles=given["angles"],
-            altitude=given["altitude"],
-        )
+    worlds = given["aod"] is not None or given["product_aod"]
     source = pipeline.SourceOptions(
         scene=_scene_options(given),
-        aerosol=aerosol,
+        realise=_realise_options(given) if worlds else None,
+        angles=given["angles"],
         uncertainty=given["uncertainty"],
         uncertainty_options=pipeline.UncertaintyOptions(
             between_pixels=given["between_pixels"],
@@ -468,3 +533,40 @@ def info(name: str, as_json: bool, **given: Any) -> None:
 
 if __name__ == "__main__":
     main(prog_name="uncover")
+
+
+@main.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    default=Path("demo-output"),
+    show_default=True,
+    help="Folder for the results; made where there is none.",
+)
+def demo(out: Path) -> None:
+    """Run a small example from measurement to answer, on simulated data.
+
+    Simulates noisy spectra, fits a classifier, predicts new samples, compares with a classifier that
+    ignores the noise, flags samples of a class never trained, saves the model and loads it again.
+
+    \b
+    Example:
+      uncover demo --out demo-output
+    """
+    from uncover.studies.demo import run_demo  # scikit-learn is slow to import: --help need not wait for it
+
+    try:
+        result = run_demo(out, progress=_say)
+    except OSError as problem:
+        raise click.ClickException(f"cannot write to {out}: {problem.strerror or problem}") from None
+    click.echo(result.summary())
+    click.echo("The model was saved, loaded again, and predicts the same to the last bit. Files:")
+    for file in result.files:
+        click.echo(f"  {file}")
+
+
+def _say(step: str) -> None:
+    """Say what goes on, to a person at a terminal and to nobody else."""
+    if sys.stderr.isatty():
+        click.echo(click.style(f"… {step}", dim=True), err=True)

@@ -43,6 +43,10 @@ NAMES = ("B2", "B3", "B4", "B8", "B12")
 class TestAmazon:
     """A real file that still has the offset of baseline 04.00 in it."""
 
+    def test_scaling_what_is_reflectance_already_is_noticed(self):
+        with pytest.warns(OffsetWarning, match="leave out scale"):
+            open_scene(shared("sen2_amazon") / "sen2.tif", SceneOptions(scale=1e-4, offset=-0.1))
+
     def test_without_the_offset_a_warning_names_it(self):
         with pytest.warns(OffsetWarning, match=r"BOA_ADD_OFFSET.*-1000.*offset=-0\.1"):
             scene = open_scene(shared("sen2_amazon") / "sen2.tif")
@@ -148,9 +152,8 @@ def test_a_list_of_files_of_different_resolutions(tmp_path, planes):
 def test_files_in_different_crs_are_refused(tmp_path, planes):
     write_raster(tmp_path / "B02.tif", planes[:1], (300000, 5000000), 10, "EPSG:32633", 64)
     write_raster(tmp_path / "B03.tif", planes[:1], (300000, 5000000), 20, "EPSG:32632", 64)
-    scene = open_scene([tmp_path / "B02.tif", tmp_path / "B03.tif"], SceneOptions(scale=1, offset=0))
     with pytest.raises(SceneError, match="another grid"):
-        scene.read()
+        open_scene([tmp_path / "B02.tif", tmp_path / "B03.tif"], SceneOptions(scale=1, offset=0)).read()
 
 
 @pytest.mark.parametrize("crs", ["EPSG:32633", "EPSG:4326", "EPSG:3035"])

@@ -18,7 +18,11 @@ AOD_EDITION_2 = ((192, 210, 207), (0, 20, 102))
 
 @dataclass(frozen=True)
 class Field:
-    """Where a field keeps its reference value: ``smallest`` is the least value of the field."""
+    """Where a field keeps its reference value: ``smallest`` is the least value of the field.
+
+    >>> Field(offset=0, edition=2, reference=50.0, decimal_scale=3).smallest
+    0.05
+    """
 
     offset: int
     edition: int
@@ -37,7 +41,11 @@ class Field:
 
 
 def aod_fields(content: bytes) -> list[Field]:
-    """The fields of aerosol optical depth at 550 nm in a GRIB file."""
+    """The fields of aerosol optical depth at 550 nm in a GRIB file.
+
+    >>> aod_fields(b"no grib here")
+    []
+    """
     return [field for field in _fields(content) if field is not None]
 
 

@@ -139,7 +139,11 @@ class PerturbedCams:
 
 @dataclass(frozen=True)
 class Realisations:
-    """The products of the runs: paths, and the optical depths that they were made with."""
+    """The products of the runs: paths, and the optical depths that they were made with.
+
+    >>> Realisations((Path("a.SAFE"), Path("b.SAFE")), requested=(0.03, 0.2), reached=(0.079, 0.2)).clamped
+    1
+    """
 
     products: tuple[Path, ...]
     requested: tuple[float, ...]

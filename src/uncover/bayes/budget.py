@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr, logsumexp
+from scipy.special import entr, softmax
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,8 @@ def entropy(probability: ArrayLike) -> Array:
     >>> float(entropy([0.5, 0.5])), float(entropy([1.0, 0.0]))
     (0.6931471805599453, 0.0)
     """
-    return np.asarray(entr(probability).sum(-1))
+    # Probabilities that add up to 1 but for rounding may have an entropy of −1e-16.
+    return np.asarray(np.maximum(entr(probability).sum(-1), 0.0))
 
 
 def joint_table(log_weight: Array, probability: Array) -> Array:
@@ -80,7 +81,7 @@ def joint_table(log_weight: Array, probability: Array) -> Array:
     array([0.7, 0.3])
     """
     finite = np.where(probability[..., None, :] > 0, log_weight, 0.0)
-    return np.asarray(probability[..., None, :] * np.exp(finite - logsumexp(finite, axis=-2, keepdims=True)))
+    return np.asarray(probability[..., None, :] * softmax(finite, axis=-2))
 
 
 def split_by_draw(table: Array) -> tuple[Array, Array]:

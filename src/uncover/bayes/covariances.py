@@ -10,6 +10,9 @@ Array = NDArray[np.float64]
 
 # Covariances that agree with multiples of one matrix to this relative tolerance are treated as such.
 _PROPORTIONAL = 1e-12
+# Differences from the transposed matrix that count as rounding, relative to the spread of the features.
+_SYMMETRIC = 1e-8
+_BLOCK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Covariances:
         """Take what users give: (p,) or (n, p) variances, (p, p) or (n, p, p) covariances.
 
         Where n = p, a symmetric array of shape (p, p) is one covariance for all samples, any other has
-        the variances of each sample.
+        the variances of each sample. An array of equal numbers could be either and is refused.
         """
         array = np.asarray(covariance, dtype=np.float64)
         n, p = n_samples, n_features
@@ -45,7 +48,7 @@ class Covariances:
         if array.shape == (p,):
             _check_variances(array)
             return cls(np.diag(array), None, None)
-        if array.shape == (p, p) and (n != p or np.array_equal(array, array.T)):
+        if array.shape == (p, p) and (n != p or _is_one_matrix(array)):
             return cls(_checked_matrix(array[None])[0], None, None)
         if array.shape == (n, p):
             _check_variances(array)
@@ -66,9 +69,11 @@ class Covariances:
             return cls(np.zeros((own.shape[-1],) * 2), None, None)
         factor = size / size[largest]
         shape = (-1,) + (1,) * (own.ndim - 1)
-        difference = np.abs(own - factor.reshape(shape) * own[largest])
-        if np.any(difference > _PROPORTIONAL * np.abs(own).max()):
-            return cls(None, None, own)
+        tolerance = _PROPORTIONAL * max(float(own.max()), -float(own.min()))
+        for rows in _blocks(own):
+            difference = own[rows] - factor[rows].reshape(shape) * own[largest]
+            if np.abs(difference).max() > tolerance:
+                return cls(None, None, own)
         first = own[largest] if own.ndim == 3 else np.diag(own[largest])
         scale = factor[0] if factor[0] > 0 else 1.0
         return cls(first * scale, factor / scale, None)
@@ -105,6 +110,12 @@ class Covariances:
             return self.own if self.own.ndim == 2 else np.diagonal(self.own, axis1=1, axis2=2)
         diagonal = np.diagonal(_base(self))
         return diagonal[None] if self.factor is None else self.factor[:, None] * diagonal
+
+    def plus(self, covariance: Array) -> Self:
+        """Covariances of the sum with an independent error that has one covariance for all samples."""
+        if self.own is None and self.factor is None:
+            return type(self)(_base(self) + covariance, None, None)
+        return type(self)(None, None, self.matrices() + covariance)
 
     def of_each(self, n_samples: int) -> Array:
         """One matrix for every sample: (sample, feature, feature)."""
@@ -143,7 +154,10 @@ def _base(covariances: Covariances) -> Array:
 
 
 def _check_values(array: Array) -> None:
-    if not np.all(np.isfinite(array)):
+    # A sum is finite where all numbers are, but for overflow: then they are looked at one by one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(array.sum())
+    if not finite and not np.all(np.isfinite(array)):
         raise ValueError("the covariance has NaN or infinity; every number must be finite.")
 
 
@@ -155,29 +169,52 @@ def _check_variances(array: Array) -> None:
         )
 
 
-def _checked_matrix(matrices: Array) -> Array:
+def _is_one_matrix(array: Array) -> bool:
+    """Whether an array of shape (p, p), for p samples, is a covariance and not p rows of variances."""
+    p = len(array)
+    if p > 1 and array[0, 0] != 0 and np.all(array == array[0, 0]):
+        raise ValueError(
+            f"X_cov of shape ({p}, {p}) with the one value {array[0, 0]:.6g} could be the variances of {p} "
+            f"samples or a covariance of {p} features. Give variances as shape ({p},), a covariance for "
+            f"each sample as ({p}, {p}, {p}), or use Measured, which remembers what it was given."
+        )
+    return bool(_asymmetry(array) <= _SYMMETRIC)
+
+
+def _asymmetry(matrices: Array) -> Array:
+    """Largest difference from the transposed matrix, relative to the spread of the features: (...)."""
     spread = np.sqrt(np.abs(np.diagonal(matrices, axis1=-2, axis2=-1)))
     size = np.maximum(spread[..., :, None] * spread[..., None, :], np.finfo(np.float64).tiny)
-    asymmetry = np.abs(matrices - np.swapaxes(matrices, -1, -2)) / size
-    if np.any(asymmetry > 1e-8):
-        i = int(np.argmax(asymmetry.reshape(len(matrices), -1).max(1)))
+    return np.asarray((np.abs(matrices - np.swapaxes(matrices, -1, -2)) / size).max((-2, -1)))
+
+
+def _checked_matrix(matrices: Array) -> Array:
+    asymmetry = np.concatenate([_asymmetry(matrices[rows]) for rows in _blocks(matrices)])
+    if np.any(asymmetry > _SYMMETRIC):
+        i = int(np.argmax(asymmetry))
         raise ValueError(f"covariance {i} is not symmetric; use (C + C.T) / 2 if it is meant to be.")
     _check_not_indefinite(matrices)
     return matrices
 
 
+def _blocks(array: Array) -> list[slice]:
+    """Slices of rows that hold a fixed quantity of numbers, so that checks need little memory."""
+    rows = max(1, _BLOCK_NUMBERS // max(1, array[:1].size))
+    return [slice(start, start + rows) for start in range(0, len(array), rows)]
+
+
 def _check_not_indefinite(matrices: Array) -> None:
     """Eigenvalues may be zero, and negative by rounding only."""
-    for start in range(0, len(matrices), 4096):
-        block = matrices[start : start + 4096]
+    for rows in _blocks(matrices):
+        block = matrices[rows]
         spread = np.sqrt(np.maximum(np.diagonal(block, axis1=-2, axis2=-1), 0.0))
         safe = np.where(spread > 0, spread, 1.0)
         smallest = np.linalg.eigvalsh(block / (safe[:, :, None] * safe[:, None, :]))[:, 0]
         if np.any(smallest < -1e-6):
             i = int(np.argmin(smallest))
             raise ValueError(
-                f"covariance {start + i} is indefinite: scaled to unit diagonal its smallest eigenvalue is "
-                f"{smallest[i]:.3g}. A covariance has no negative ones."
+                f"covariance {rows.start + i} is indefinite: scaled to unit diagonal its smallest eigenvalue "
+                f"is {smallest[i]:.3g}. A covariance has no negative ones."
             )
 
 

@@ -184,6 +184,10 @@ class NIW:
         """One member along the leading batch axis, which all parameters have."""
         return self._map(lambda value, _: value[index])
 
+    def mean_over_leading_axis(self) -> Self:
+        """Average of the parameters along the leading batch axis: one world in place of many."""
+        return self._map(lambda value, _: value.mean(0))
+
     def _map(self, function: Callable[[Array, int], Array]) -> Self:
         """Apply a function to each parameter and the number of its feature axes."""
         return type(self)(
@@ -344,7 +348,8 @@ class NIW:
         ((500, 2), (500, 2, 2), 5.0)
         """
         drawn = self.draw(n, rng)
-        return drawn.mean, drawn.covariance
+        shape = (*drawn.mean.shape, self.n_features)
+        return drawn.mean, np.broadcast_to(drawn.covariance, shape)
 
 
 @dataclass(frozen=True)

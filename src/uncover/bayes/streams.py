@@ -1,11 +1,12 @@
 """Random numbers by name: one independent, reproducible generator for each purpose."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
 
 
-def stream(seed: int | None, *names: object) -> np.random.Generator:
+def stream(seed: int | np.integer[Any] | None, *names: object) -> np.random.Generator:
     """Return the generator that belongs to a seed and a name.
 
     The numbers depend on the seed and the names alone, never on which other streams were used
@@ -28,6 +29,8 @@ def stream(seed: int | None, *names: object) -> np.random.Generator:
     """
     if seed is None:
         return np.random.default_rng()
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"a seed must be a non-negative integer or None, got {seed!r}.")
     digest = hashlib.sha256(repr(tuple(str(name) for name in names)).encode()).digest()
     words = tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=words))
+    return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=words))

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, chdtrc
+from scipy.special import betainc, betaincc, chdtrc
 
 from uncover.bayes.linalg import cholesky, invert_triangle, log_det_of_root
 from uncover.bayes.special import log_gamma_ratio
@@ -99,7 +99,7 @@ class StudentT:
         array([1. , 0.5])
         """
         q = self.squared_distance(points)
-        return np.asarray(betaincc(0.5 * self.n_features, 0.5 * self.dof, q / (self.dof + q)))
+        return _f_tail(q, self.n_features, self.dof)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n points from each member of the batch: shape (n, *batch, feature)."""
@@ -184,8 +184,7 @@ class IndependentT:
         Under this distribution the two-sided p-values u_j of the features are independent and uniform, so
         −2 Σ log u_j ~ χ²(2p) exactly.
         """
-        q = self.squared_deviations(points)
-        u = betaincc(0.5, 0.5 * self.dof, q / (self.dof + q))
+        u = _f_tail(self.squared_deviations(points), 1, self.dof)
         with np.errstate(divide="ignore"):
             statistic = -2.0 * np.log(u).sum(-1)
         return np.asarray(chdtrc(2 * self.location.shape[-1], statistic))
@@ -201,6 +200,22 @@ class IndependentT:
         x = x.reshape(x.shape[:-1] + (1,) * len(self.batch_shape) + x.shape[-1:])
         with np.errstate(over="ignore"):
             return _bounded(((x - self.location) / self.scale) ** 2)
+
+
+def _f_tail(square: Array, p: int, dof: Array) -> Array:
+    """P(p·F > square) for F ~ F(p, dof).
+
+    dof/(dof+square) is 1 but for rounding where dof is large: there the complement, which takes ten times
+    as long, keeps the digits.
+    """
+    square, dof = np.broadcast_arrays(square, dof)
+    plain = (dof < 1e4) | (square > dof)
+    out = np.empty(square.shape)
+    q, v = square[plain], dof[plain]
+    out[plain] = betainc(0.5 * v, 0.5 * p, v / (v + q))
+    q, v = square[~plain], dof[~plain]
+    out[~plain] = betaincc(0.5 * p, 0.5 * v, q / (v + q))
+    return out
 
 
 def _bounded(square: Array) -> Array:

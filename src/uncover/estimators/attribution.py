@@ -44,7 +44,7 @@ def split_sight(sight, models, n_true_values, rng):
     P = softmax(sight.log_joint(), axis=1)
     if sight.points.shape[1] == 0:
         return Parts(P, np.zeros(len(P)), np.zeros(len(P)), entropy(P))
-    if sight.full_noise is None:
+    if not sight.noisy:
         return Parts(P, np.zeros(len(P)), *models.split(sight.points, P))
     chi = _draw_true_values(sight, P, n_true_values, rng)
     return _split_at_true_values(sight, P, chi, models)
@@ -52,9 +52,10 @@ def split_sight(sight, models, n_true_values, rng):
 
 def _draw_true_values(sight, P, n, rng):
     """Draw true values given the measured points: (sample, draw, feature), from Σ_k P_k p(χ | x, k)."""
-    truth = sight.models.truth.predictive()
-    noise = sight.full_noise
-    drawn = np.stack([sample_true_value(truth[k], sight.points, noise, n, rng) for k in range(P.shape[1])])
+    truth = sight.truth.predictive()
+    drawn = np.stack(
+        [sample_true_value(truth[k], sight.points, sight.full_noise(k), n, rng) for k in range(P.shape[1])]
+    )
     cumulated = P.cumsum(axis=1)
     level = rng.random((len(P), n)) * cumulated[:, -1:]
     k = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), P.shape[1] - 1)
@@ -65,7 +66,7 @@ def _split_at_true_values(sight, P, chi, models):
     """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ."""
     n_samples, n, _ = chi.shape
     flat = chi.reshape(n_samples * n, -1)
-    at_truth = sight.log_prior + sight.models.truth.predictive().log_prob(flat)
+    at_truth = sight.log_prior + sight.truth.predictive().log_prob(flat)
     at_truth -= logsumexp(at_truth, axis=1, keepdims=True)
     table = joint_table(at_truth.reshape(n_samples, n, -1), P)
     measurement, rest = split_by_draw(table)

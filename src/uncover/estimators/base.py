@@ -21,10 +21,9 @@ from uncover.estimators.sources import SourcesMixin
 class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of the Bayesian generative classifiers.
 
-    A subclass says what its class model is by three methods: ``_weak_prior(moments, variance)``, the default
-    prior; ``_update(prior, moments)``, the posterior: an object with ``predictive()`` and
-    ``draw(n, rng)``; and ``_update_through_noise(prior, points, noise, membership)``, the same for
-    samples of known noise.
+    A subclass says what its class model is by two methods: ``_weak_prior(moments, variance)``, the default
+    prior, and ``_update(prior, moments)``, the posterior: a :class:`~uncover.NIW` or a subclass of it. If it
+    can learn through known noise, ``_update_through_noise(prior, points, noise, membership)`` says how.
     """
 
     def __init__(
@@ -56,9 +55,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _update(self, prior, moments):
         """Return the posterior: the prior updated with the moments of the classes."""
 
-    @abstractmethod
     def _update_through_noise(self, prior, points, noise, membership):
         """Return the posterior of true values, from points whose noise is known."""
+        raise ValueError(f"{type(self).__name__} cannot learn through known noise; fit it without X_cov.")
 
     def _check_noise(self, noise):
         """Refuse known noise that the class model cannot take."""
@@ -76,8 +75,10 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
                 f'prior must be "weak", a NIW, or one NIW for each class (a list in the order of classes_, '
                 f"or a dictionary); got {prior!r}."
             )
-        if len(each) != len(classes) or not all(isinstance(one, NIW) for one in each):
-            raise ValueError(f"prior needs one NIW for each of the {len(classes)} classes, got {len(each)}.")
+        strange = [type(one).__name__ for one in each if not isinstance(one, NIW)]
+        if len(each) != len(classes) or strange:
+            what = f"{len(each)} entries" + (f", among them {strange[0]}" if strange else "")
+            raise ValueError(f"prior needs one NIW for each of the {len(classes)} classes, got {what}.")
         if any(one.n_features != self.n_features_in_ for one in each):
             sizes = sorted({one.n_features for one in each})
             raise ValueError(f"prior is for {sizes} features, X has {self.n_features_in_}.")
@@ -113,6 +114,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         kind = self._kind()
         check_choice("missing", self.missing, ("error", "marginalise"))
         self.systematic_ = inputs.systematic
+        self.known_noise_ = None if inputs.noise is None else inputs.noise.matrices().mean(0)
         if inputs.noise is not None:
             self._check_noise(inputs.noise)
             warn_of_units(inputs.noise, inputs.X.std(0), self._feature_names())
@@ -160,8 +162,20 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         if not first:
             self._check_same_realisations(kind, new)
             new = self.statistics_ + new
-        self.classes_, self.statistics_, self.systematic_ = known, new, None
+        self.classes_, self.statistics_ = known, new
+        self.systematic_ = self.known_noise_ = None
+        if isinstance(self.prior, str) and _constant_features(Spread.of(new.classes)).all():
+            warnings.warn(
+                "every feature has been constant so far: nothing can be predicted until samples that "
+                "differ have come.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return self
         return self._conclude(None, membership)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "posterior_")
 
     def _check_same_realisations(self, kind, new):
         before = self.statistics_.realisations
@@ -176,6 +190,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _conclude(self, measured, membership, *, keep_prior=False):
         """Work out prior and posterior from the statistics, or from points of known noise."""
         moments, K = self.statistics_.classes, len(self.classes_)
+        if not np.isfinite(moments.scatter).all():
+            raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
         self.class_prior_ = _concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
         if not keep_prior:
@@ -206,11 +222,20 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         if not isinstance(self.prior, str):
             return
         check_choice("prior", self.prior, ("weak",), "a NIW, or one NIW for each class")
+        total = moments.count.reshape(-1, len(self.classes_))[0].sum()
+        if total <= 1:
+            raise ValueError(
+                f"the samples have a weight of {total:g} in all; weights count samples, and a spread needs "
+                "more than 1. Scale the weights up."
+            )
         spread = Spread.of(moments)
-        ignored = np.any(spread.constant.reshape(-1, self.n_features_in_), axis=0)
-        if np.all(ignored):
-            raise ValueError("every feature of X is constant: there is nothing to tell classes apart by.")
-        self.ignored_features_ = np.asarray(ignored)
+        ignored = _constant_features(spread)
+        if ignored.all():
+            raise ValueError(
+                "every feature of X is constant, or varies by rounding only: there is nothing to tell "
+                "classes apart by."
+            )
+        self.ignored_features_ = ignored
         seen = moments.count > 0
         self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored)
 
@@ -253,6 +278,11 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         return KINDS[self.realisations]
 
 
+def _constant_features(spread):
+    """Return which features are constant, in any world."""
+    return np.any(spread.constant.reshape(-1, spread.constant.shape[-1]), axis=0)
+
+
 def _in_order_of_classes(prior, classes):
     missing = [name for name in classes.tolist() if name not in prior]
     if missing:
@@ -262,7 +292,12 @@ def _in_order_of_classes(prior, classes):
 
 def _concentration(class_prior, n_classes):
     """Dirichlet parameters α of the class proportions."""
-    alpha = np.asarray(class_prior, dtype=np.float64)
+    try:
+        alpha = np.asarray(class_prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"class_prior must be a number or one number for each class, got {class_prior!r}."
+        ) from None
     if alpha.shape not in ((), (n_classes,)):
         raise ValueError(
             f"class_prior must be a number or one number for each of the {n_classes} classes, "

@@ -1,5 +1,7 @@
 """A fitted model as a page of text that can go into a report."""
 
+import textwrap
+
 import numpy as np
 
 _REALISATIONS = {
@@ -13,13 +15,22 @@ _REALISATIONS = {
 def describe(model):
     """Return the page: the data, the five sources of uncertainty, and what was assumed."""
     parts = [_title(model), *(f"{i}. {text}" for i, text in enumerate(_sources(model), start=1))]
-    return "\n\n".join(parts) + "\n"
+    lines = "\n\n".join(parts).splitlines()
+    return "\n".join(_wrapped(line) for line in lines) + "\n"
+
+
+def _wrapped(line, width=100):
+    """A line of the page, broken where it would be too long for one."""
+    if len(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 3)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _title(model):
     features = f"{model.n_features_in_} features"
     if hasattr(model, "feature_names_in_"):
-        features += ": " + _listed(model.feature_names_in_)
+        features += ": " + _listed([_printable(name) for name in model.feature_names_in_])
     lines = [
         f"{type(model).__name__}: {len(model.classes_)} classes, {features}",
         f"Probability model: {_class_model(model)}",
@@ -54,17 +65,32 @@ def _model_prior(model):
 
 def _measurement(model):
     measurement = model.measurement_
+    lines = [_kind_of_measurement(measurement)]
+    if measurement.covariance is not None:
+        what = {"shared": "of the common error", "known": "given with X_cov, root mean square"}
+        name = what.get(measurement.realisations, "of one realisation")
+        lines.append(f"Standard uncertainty {name}, by feature: {_deviations(measurement.covariance)}")
+        if np.isfinite(measurement.dof):
+            lines.append(f"(estimated with {measurement.dof:g} degrees of freedom)")
+    if measurement.systematic is not None:
+        lines.append(f"Systematic, common to all samples: {_deviations(measurement.systematic)}")
+    if hasattr(model, "label_confusion_"):
+        right = ", ".join(f"{share:.3g}" for share in np.diagonal(model.label_confusion_))
+        lines.append(f"Labels are taken to be right with probability (by class): {right}")
+    return "\n   ".join(lines)
+
+
+def _kind_of_measurement(measurement):
+    if measurement.realisations == "known":
+        return "Known noise of each sample: taken out of the spread of the classes."
     if measurement.number == 1:
         return "One value for each sample: its noise is part of the spread of the classes."
-    number = measurement.number or "a varying number of"
-    text = f"{number} realisations of each sample, {measurement.realisations}: "
-    text += _REALISATIONS[measurement.realisations] + "."
-    if measurement.covariance is not None:
-        what = "of the common error" if measurement.realisations == "shared" else "of one realisation"
-        deviation = np.sqrt(np.diagonal(measurement.covariance))
-        text += f"\n   Standard uncertainty {what}, by feature: {_listed([f'{d:.4g}' for d in deviation])}"
-        text += f"\n   (estimated with {measurement.dof:g} degrees of freedom)"
-    return text
+    number = measurement.number or "A varying number of"
+    return f"{number} realisations of each sample: {_REALISATIONS[measurement.realisations]}."
+
+
+def _deviations(covariance):
+    return _listed([f"{d:.4g}" for d in np.sqrt(np.diagonal(covariance))])
 
 
 def _model_posterior(model):
@@ -75,13 +101,13 @@ def _model_posterior(model):
     posterior = model.posterior_
     dof = np.broadcast_to(posterior.dof, posterior.batch_shape).reshape(-1, len(model.classes_))[0]
     freedom = dof - posterior.n_features + 1
-    names = [str(name) for name in model.classes_]
+    names = [_printable(name) for name in model.classes_]
     width = max(len(name) for name in [*names, "class"])
     rows = [
         f"   {'class':<{width}}  {'count N':>12}  {'dof of t':>12}  mean ± standard deviation of features"
     ]
     for k, name in enumerate(names):
-        features = [f"{m:.4g} ± {s:.2g}" for m, s in zip(model.means_[k], spread[k], strict=True)]
+        features = [f"{m:.4g}\u00a0±\u00a0{s:.2g}" for m, s in zip(model.means_[k], spread[k], strict=True)]
         rows.append(
             f"   {name:<{width}}  {model.class_count_[k]:>12g}  {freedom[k]:>12g}  {_listed(features, 6)}"
         )
@@ -90,7 +116,8 @@ def _model_posterior(model):
 
 def _class_posterior(model):
     share = model.class_posterior_ / model.class_posterior_.sum()
-    shares = [f"{name} {100 * s:.4g} %" for name, s in zip(model.classes_, share, strict=True)]
+    names = [_printable(name) for name in model.classes_]
+    shares = [f"{name} {100 * s:.4g}\u00a0%" for name, s in zip(names, share, strict=True)]
     return (
         "Proportions after fitting, Dirichlet with N_k + α_k: "
         + _listed(shares)
@@ -102,6 +129,12 @@ def _class_posterior(model):
 def _listed(items, most=12):
     items = [str(item) for item in items]
     return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "")
+
+
+def _printable(name):
+    """Return a name as it is, or in quotes where it is blank or would break the line."""
+    text = str(name)
+    return text if text.isprintable() and text.strip() else repr(text)
 
 
 def _range(values):

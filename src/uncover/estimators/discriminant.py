@@ -13,6 +13,7 @@ class BayesianQDA(GenerativeClassifier):
     out, so that the class densities are Student t and a class of few samples is known to be uncertain:
 
         P(y=k | x, D) ∝ (N_k+α_k) · T(x | μ_k, (λ_k+1)/(λ_k(ν_k−p+1)) Ψ_k, ν_k−p+1)
+
     Parameters
     ----------
     prior : "weak", NIW, or one NIW for each class

@@ -1,4 +1,4 @@
-"""Model files: a zip of one JSON document and plain arrays with a checksum. Reading one executes nothing."""
+"""Model files: a zip of one JSON document and plain arrays, sealed. Reading one executes nothing."""
 
 import hashlib
 import io
@@ -20,7 +20,8 @@ FORMAT = "uncover-model"
 FORMAT_VERSION = 1
 _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
 _DISTRIBUTIONS = {cls.__name__: cls for cls in (NIW, DiagonalNIW, DeconvolvedNIW, DeconvolvedDiagonal)}
-_OPTIONAL = ("systematic_", "label_confusion_")
+_OPTIONAL = ("systematic_", "known_noise_", "label_confusion_")
+_SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
 
 
@@ -32,6 +33,10 @@ def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None
     """Write a fitted model. The file appears under its name only when it is complete."""
     from uncover import __version__
 
+    if _ESTIMATORS.get(type(model).__name__) is not type(model):
+        raise TypeError(
+            f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
+        )
     arrays: dict[str, np.ndarray] = {}
     document = {
         "format": FORMAT,
@@ -99,13 +104,31 @@ def _unpack(document, arrays):
         moments, arrays["within_scatter"], float(document["within_dof"]), int(document["realisations"])
     )
     model.class_prior_ = arrays["class_prior"]
-    model.systematic_ = arrays.get("systematic_")
+    model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
     if "label_confusion_" in arrays:
         model.label_confusion_ = arrays["label_confusion_"]
     model.class_count_ = moments.count.reshape(-1, len(model.classes_))[0]
     model.prior_ = _unpack_distribution(document["prior"], "prior", arrays)
     model.posterior_ = _unpack_distribution(document["posterior"], "posterior", arrays)
+    _check_shapes(model)
     return model
+
+
+def _check_shapes(model):
+    K, p, used = len(model.classes_), model.n_features_in_, int((~model.ignored_features_).sum())
+    moments = model.statistics_.classes
+    fits = (
+        model.ignored_features_.shape == (p,)
+        and model.class_prior_.shape == (K,)
+        and moments.count.shape[-1:] == (K,)
+        and moments.mean.shape == moments.residual.shape == (*moments.count.shape, p)
+        and moments.scatter.shape == (*moments.count.shape, p, p)
+        and model.statistics_.within_scatter.shape == (p, p)
+        and all(d.n_features == used and d.batch_shape[-1:] == (K,) for d in (model.prior_, model.posterior_))
+        and len(getattr(model, "feature_names_in_", range(p))) == p
+    )
+    if not fits:
+        raise ValueError("the sizes of its arrays do not fit together")
 
 
 def _pack_parameters(model, arrays):
@@ -118,6 +141,8 @@ def _pack_parameters(model, arrays):
     for name in ("class_prior", "label_noise"):
         if not isinstance(parameters[name], str | None):
             parameters[name] = np.asarray(parameters[name], float).tolist()
+    if isinstance(parameters["random_state"], np.integer):
+        parameters["random_state"] = int(parameters["random_state"])
     return parameters
 
 
@@ -165,7 +190,10 @@ def _to_json(document):
     try:
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as problem:
-        raise TypeError(f"units and provenance must be made of what JSON can hold: {problem}") from None
+        raise TypeError(
+            "a model file holds text and numbers; labels, names, random_state, units or provenance have "
+            f"something else: {problem}"
+        ) from None
 
 
 def _write(path: Path, document: bytes, arrays) -> None:
@@ -174,49 +202,64 @@ def _write(path: Path, document: bytes, arrays) -> None:
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, np.ascontiguousarray(array, "<f8").reshape(array.shape))
         members[f"arrays/{name}.npy"] = buffer.getvalue()
-    members["checksum"] = _checksum(members).encode()
+    sealed = _seal(members)
     partial = path.with_name(path.name + ".partial")
     try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as file:
-            for name, content in members.items():
-                file.writestr(zipfile.ZipInfo(name, _DATE), content)
+        partial.write_bytes(sealed)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
+def _seal(members) -> bytes:
+    """Return a zip whose comment, its last 64 bytes, is the SHA-256 of all bytes before it."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for name, content in members.items():
+            file.writestr(zipfile.ZipInfo(name, _DATE), content)
+        file.comment = b"0" * _SEAL
+    content = buffer.getvalue()[:-_SEAL]
+    return content + hashlib.sha256(content).hexdigest().encode()
+
+
 def _read(path: Path):
     try:
-        with zipfile.ZipFile(path) as file:
-            members = {name: file.read(name) for name in file.namelist()}
+        content = path.read_bytes()
     except FileNotFoundError:
         raise ModelFileError(f"{path}: there is no such model file.") from None
     except OSError as problem:
         raise ModelFileError(f"{path}: cannot be read ({problem.strerror}).") from None
-    except Exception as problem:  # zipfile raises many kinds for broken files
-        raise ModelFileError(
-            f"{path}: not a model file of uncover, or cut off or damaged ({_one_line(problem)})."
-        ) from None
-    if "model.json" not in members or "checksum" not in members:
+    if not (content.startswith(b"PK\x03\x04") and b"model.json" in content[:64]):
         raise ModelFileError(f"{path}: not a model file of uncover.")
-    if members.pop("checksum").decode(errors="replace") != _checksum(members):
-        raise ModelFileError(f"{path}: the checksum does not fit; the file was changed after it was written.")
-    return _parse(path, members)
+    if hashlib.sha256(content[:-_SEAL]).hexdigest().encode() != content[-_SEAL:]:
+        raise ModelFileError(
+            f"{path}: the checksum does not fit; the file is cut off, or was changed after it was written."
+        )
+    try:
+        return _parse(path, _members(content))
+    except (ValueError, MemoryError, RecursionError, zipfile.BadZipFile, NotImplementedError) as problem:
+        if isinstance(problem, ModelFileError):
+            raise
+        raise ModelFileError(f"{path}: the model file is damaged ({_one_line(problem)}).") from None
+
+
+def _members(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in file.infolist()):
+            raise ValueError("it is compressed, which a model file never is")
+        return {name: file.read(name) for name in file.namelist()}
 
 
 def _parse(path, members):
-    try:
-        document = json.loads(members["model.json"])
-        arrays = {
-            name.removeprefix("arrays/").removesuffix(".npy"): np.lib.format.read_array(
-                io.BytesIO(content), allow_pickle=False
-            )
-            for name, content in members.items()
-            if name.startswith("arrays/")
-        }
-    except ValueError as problem:
-        raise ModelFileError(f"{path}: the model file is damaged ({_one_line(problem)}).") from None
-    if document.get("format") != FORMAT:
+    document = json.loads(members["model.json"])
+    arrays = {
+        name.removeprefix("arrays/").removesuffix(".npy"): np.lib.format.read_array(
+            io.BytesIO(content), allow_pickle=False
+        )
+        for name, content in members.items()
+        if name.startswith("arrays/")
+    }
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of uncover.")
     version = document.get("format_version")
     if version != FORMAT_VERSION:
@@ -225,14 +268,6 @@ def _parse(path, members):
             "Use the version of uncover that wrote it, or fit the model again."
         )
     return document, arrays
-
-
-def _checksum(members) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(members):
-        digest.update(f"{name}:{len(members[name])}:".encode())
-        digest.update(members[name])
-    return digest.hexdigest()
 
 
 def _one_line(problem) -> str:

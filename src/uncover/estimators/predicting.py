@@ -13,6 +13,7 @@ from uncover.bayes.streams import stream
 from uncover.estimators.attribution import ModelDraws, average_budgets, split_sight
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.reading import Reader
+from uncover.estimators.realisations import MEAN_WORLD
 
 
 class PosteriorDraws(NamedTuple):
@@ -37,7 +38,7 @@ class PredictionMixin:
         paired : bool
             Whether X comes from the scene that trained the model. An error common to a scene then cancels:
             with ``realisations="shared"`` realisation r belongs to world r, and a systematic covariance
-            counts for nothing. With False, errors of the two scenes are independent.
+            counts for nothing. With False the errors of the two scenes are independent, and both count.
         method : "exact" or "fast"
             With known noise: the integral over the class models, or the Student t of the same covariance.
         """
@@ -122,11 +123,16 @@ class PredictionMixin:
             ``"draws"`` and ``"repeats"`` it follows from the noise; for one value without covariance it is 0,
             and the noise is in overlap.
         """
+        if min(n_draws, n_true_values) < 1:
+            raise ValueError(
+                f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
+            )
         inputs, reader = self._open(X, X_cov, paired, "exact")
+        self._warn_of_empty_samples(inputs.X)
         models: dict = {}
         parts = np.empty((4, len(inputs.X)))
         for rows, sights in reader.blocks(
-            inputs, extra=n_draws * self._true_values_needed(inputs, n_true_values)
+            inputs, extra=n_draws * self._true_values_needed(inputs, paired, n_true_values)
         ):
             views = []
             for i, sight in enumerate(sights):
@@ -142,9 +148,8 @@ class PredictionMixin:
     def _draw_models(self, sight, n):
         if sight.points.shape[1] == 0:
             return None
-        posterior = sight.models.posterior if sight.models.truth is None else sight.models.truth
         rng = stream(self.random_state, "models", sight.world)
-        return ModelDraws.of(posterior, self.class_posterior_, self._known_classes(), n, rng)
+        return ModelDraws.of(sight.truth, self.class_posterior_, self._known_classes(), n, rng)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draw class proportions, means and covariances from the posterior.
@@ -226,8 +231,8 @@ class PredictionMixin:
             out[rows] = self._spread_classes(P, 0.0)
         return out
 
-    def _true_values_needed(self, inputs, n):
-        noisy = self.realisations == "repeats" or self._kind().measured(inputs) is not None
+    def _true_values_needed(self, inputs, paired, n):
+        noisy = inputs.noise is not None or self.realisations in ("repeats", "draws") or not paired
         return n if noisy else 1
 
     def _training_spread(self):
@@ -247,7 +252,11 @@ class PredictionMixin:
 
     def _posterior_of_world(self, world):
         """Return the posterior of the known classes, in one world."""
-        posterior = self.posterior_ if world is None else self.posterior_.member(world)
+        posterior = self.posterior_
+        if world == MEAN_WORLD:
+            posterior = posterior.mean_over_leading_axis()
+        elif world is not None:
+            posterior = posterior.member(world)
         return posterior.take(self._known_classes())
 
     def _known_classes(self):

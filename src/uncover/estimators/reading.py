@@ -1,24 +1,19 @@
 """How a fitted model reads new inputs: views of them, and the class models that apply to each view."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
-from uncover.bayes.streams import stream
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.realisations import Pairing, View
 
-# Worlds that stand for a common error given by its covariance.
-SYSTEMATIC_WORLDS = 64
 # Numbers (float64) that one block of samples may need.
 _BLOCK_NUMBERS = 1 << 20
 
@@ -37,12 +32,15 @@ class ClassModels:
         Class models of true values, where they can be told from measured ones.
     full_noise : array of shape (feature, feature) or None
         What the points carry beyond the true values, for every sample the same.
+    class_noise : array of shape (class, feature, feature) or None
+        What the points carry against the models of each class: how these differ between worlds.
     """
 
     posterior: NIW
     noise: np.ndarray | None = None
     truth: NIW | None = None
     full_noise: np.ndarray | None = None
+    class_noise: np.ndarray | None = None
 
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
@@ -57,32 +55,48 @@ class Sight:
     points: np.ndarray  # (sample, feature), of the features in use
     models: ClassModels
     sample_noise: Covariances | None
+    systematic: np.ndarray | None  # (feature, feature), of an error common to all samples
     log_prior: np.ndarray  # (class,), of the known classes
     world: int | None
     method: str
 
     @property
-    def noise(self) -> Covariances | None:
-        """Known noise of the points beyond the posterior's own."""
-        common = self.models.noise
-        return self.sample_noise if common is None else Covariances(common, None, None)
+    def noisy(self) -> bool:
+        """Whether the noise of the points is known, and true values can be drawn."""
+        return self.full_noise(0) is not None
 
     @property
-    def full_noise(self) -> Covariances | None:
-        """Known noise of the points beyond the true values."""
-        common = self.models.full_noise
-        return self.sample_noise if common is None else Covariances(common, None, None)
+    def truth(self) -> NIW:
+        """Class models that the noise comes on top of."""
+        return self.models.posterior if self.models.truth is None else self.models.truth
+
+    def noise(self, k: int) -> Covariances | None:
+        """Known noise of the points beyond the posterior of class k."""
+        return self._sum(self.models.noise, k)
+
+    def full_noise(self, k: int) -> Covariances | None:
+        """Known noise of the points beyond the true values of class k."""
+        return self._sum(self.models.full_noise, k)
+
+    def _sum(self, common: np.ndarray | None, k: int) -> Covariances | None:
+        of_class = None if self.models.class_noise is None else self.models.class_noise[k]
+        parts = [part for part in (common, of_class, self.systematic) if part is not None]
+        if not parts:
+            return self.sample_noise
+        total = np.sum(parts, axis=0)
+        return Covariances(total, None, None) if self.sample_noise is None else self.sample_noise.plus(total)
 
     def log_joint(self) -> np.ndarray:
         """log P(class) + log p(x | class) of the known classes: (sample, class)."""
         if self.points.shape[1] == 0:
             return np.broadcast_to(self.log_prior, (len(self.points), len(self.log_prior))).copy()
-        predictive, noise = self.models.predictive, self.noise
-        if noise is None:
+        predictive = self.models.predictive
+        noises = [noise for k in range(len(self.log_prior)) if (noise := self.noise(k)) is not None]
+        if not noises:
             return self.log_prior + predictive.log_prob(self.points)
         densities = [
             log_prob_with_noise(predictive[k], self.points, noise, self.method)
-            for k in range(len(self.log_prior))
+            for k, noise in enumerate(noises)
         ]
         return self.log_prior + np.stack(densities, axis=-1)
 
@@ -90,10 +104,11 @@ class Sight:
         """p-value of each point for each known class: (sample, class)."""
         if self.points.shape[1] == 0:
             return np.full((len(self.points), len(self.log_prior)), np.nan)
-        predictive, noise = self.models.predictive, self.noise
-        if noise is None:
+        predictive = self.models.predictive
+        noises = [noise for k in range(len(self.log_prior)) if (noise := self.noise(k)) is not None]
+        if not noises:
             return predictive.typicality(self.points)
-        each = [typicality_with_noise(predictive[k], self.points, noise) for k in range(len(self.log_prior))]
+        each = [typicality_with_noise(predictive[k], self.points, noise) for k, noise in enumerate(noises)]
         return np.stack(each, axis=-1)
 
 
@@ -115,35 +130,21 @@ class Reader:
         n_views = len(self.views(_rows_of(inputs, slice(0, 1))))
         per_row = n_views * extra * (len(self.model.classes_) + self.model.n_features_in_)
         size = max(1, _BLOCK_NUMBERS // per_row)
+        systematic = self.systematic(inputs)
         for rows, used in self._patterns(inputs.X):
             for start in range(0, len(rows), size):
                 block = rows[start : start + size]
                 views = self.views(_rows_of(inputs, block))
-                yield block, [self.sight(view, used) for view in views]
+                yield block, [self.sight(view, used, systematic) for view in views]
 
-    def views(self, inputs: Inputs, world: int | None = None) -> list[View]:
-        """Views of the samples, shifted by the worlds of a systematic error where there is one.
+    def views(self, inputs: Inputs) -> list[View]:
+        """Views of the samples."""
+        return self.kind.views(inputs, self.pairing)
 
-        With a world given, X is the realisation that belongs to it.
-        """
-        views = self.kind.views(inputs, self.pairing) if world is None else [View(inputs.X, world)]
-        shifts = self._systematic_shifts(inputs)
-        if shifts is None:
-            return views
-        return [replace(view, points=view.points - shift) for view in views for shift in shifts]
-
-    def _systematic_shifts(self, inputs: Inputs) -> np.ndarray | None:
-        """Draws of the difference of two scenes' common errors; None where they cancel or there are none."""
+    def systematic(self, inputs: Inputs) -> np.ndarray | None:
+        """Covariance of the difference of two scenes' common errors; None where they cancel."""
         known = [c for c in (self.model.systematic_, inputs.systematic) if c is not None]
-        if self.pairing.paired or not known:
-            return None
-        p = self.model.n_features_in_
-        rng = stream(self.model.random_state, "systematic")
-        uniform = qmc.Sobol(p, rng=rng).random(SYSTEMATIC_WORLDS)
-        value, axes = np.linalg.eigh(sum(known))
-        normal = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
-        normal -= normal.mean(0)
-        return normal @ (axes * np.sqrt(np.maximum(value, 0.0))).T
+        return None if self.pairing.paired or not known else np.sum(known, axis=0)
 
     def _patterns(self, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Samples that lack the same features, and the features that they have."""
@@ -157,33 +158,47 @@ class Reader:
         for i, pattern in enumerate(patterns):
             yield np.flatnonzero(which.ravel() == i), used & ~pattern
 
-    def sight(self, view: View, used: np.ndarray) -> Sight:
+    def sight(self, view: View, used: np.ndarray, systematic: np.ndarray | None = None) -> Sight:
         """A view with the class models of the features in use."""
         points = view.points if used.all() else view.points[:, used]
         noise = view.noise if view.noise is None or used.all() else view.noise.select_features(used)
-        key = (view.world, view.repeats, noise is None, used.tobytes())
+        common = None if systematic is None else systematic[used][:, used]
+        key = (view.world, view.other_scene, view.repeats, noise is None, used.tobytes())
         if key not in self._models:
             self._models[key] = self._class_models(view, used)
         log_prior = self.model._log_class_prior()
-        return Sight(points, self._models[key], noise, log_prior, view.world, self.method)
+        return Sight(points, self._models[key], noise, common, log_prior, view.world, self.method)
 
     def _class_models(self, view: View, used: np.ndarray) -> ClassModels:
         fitted = self.model._posterior_of_world(view.world)
         kept = used[~self.model.ignored_features_]
         posterior = fitted if kept.all() or not kept.any() else fitted.select_features(kept)
+        if view.other_scene:
+            return ClassModels(posterior, class_noise=self._spread_over_worlds(kept))
         repeat_noise = self.model.statistics_.noise if view.repeats is not None else None
         if repeat_noise is None or isinstance(posterior, DeconvolvedNIW):
-            return ClassModels(posterior, truth=None if view.noise is None else posterior)
-        noise = repeat_noise[used][:, used]
+            return ClassModels(posterior)
+        return self._models_of_repeats(posterior, repeat_noise[used][:, used], view)
+
+    def _models_of_repeats(self, posterior: NIW, noise: np.ndarray, view: View) -> ClassModels:
+        """Class models for means of another number of repeats than in the training data."""
         before, now = 1.0 / self.model.statistics_.realisations, 1.0 / (view.repeats or 1)
         truth = posterior.exchange_noise(noise, present=before, wanted=0.0)
         if view.noise is not None:
-            return ClassModels(truth, truth=truth)
+            return ClassModels(truth)
         if now > before:
             return ClassModels(posterior, (now - before) * noise, truth, now * noise)
         if now < before:
             posterior = posterior.exchange_noise(noise, present=before, wanted=now)
         return ClassModels(posterior, None, truth, now * noise)
+
+    def _spread_over_worlds(self, kept: np.ndarray) -> np.ndarray | None:
+        """Covariance over the worlds of the mean of each known class: (class, feature, feature)."""
+        means = self.model.posterior_.mean[:, self.model._known_classes()][..., kept]
+        if len(means) < 2:
+            return None
+        deviation = means - means.mean(0)
+        return np.einsum("rki,rkj->kij", deviation, deviation) / (len(means) - 1)
 
 
 def _rows_of(inputs: Inputs, rows) -> Inputs:

@@ -8,6 +8,7 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
 
+MEAN_WORLD = -1
 # Numbers of one block of samples while means over realisations are taken.
 _BLOCK_NUMBERS = 1 << 18
 
@@ -55,7 +56,10 @@ class View:
     ----------
     points : array of shape (sample, feature)
     world : int or None
-        Index into the leading batch axis of the posterior, where it has one.
+        Index into the leading batch axis of the posterior, where it has one; MEAN_WORLD for the average.
+    other_scene : bool
+        Whether the points' common error is independent of that of the training data: the spread of the
+        class models over the worlds then counts as noise.
     repeats : int or None
         Of how many repeats the points are means; None where that has no meaning.
     noise : Covariances or None
@@ -64,6 +68,7 @@ class View:
 
     points: np.ndarray
     world: int | None = None
+    other_scene: bool = False
     repeats: int | None = None
     noise: Covariances | None = None
 
@@ -161,7 +166,13 @@ class Draws(Independent):
 
 
 class Shared:
-    """One error common to all samples of a scene: realisation r of every sample is world r."""
+    """One error common to all samples of a scene: realisation r of every sample is world r.
+
+    Within the scene that trained the model, world r predicts realisation r, and the probabilities are
+    averaged. In another scene the two errors are independent, and densities are what has to be averaged over
+    them: an input says something about the errors too. The average world is then seen through noise, the
+    covariance of the class over the worlds plus that of the input over its realisations.
+    """
 
     name = "shared"
     same_number = True
@@ -171,7 +182,9 @@ class Shared:
         """Statistics of labelled samples, for each world."""
         worlds = np.moveaxis(X if X.ndim == 3 else X[:, None, :], 1, 0)
         p = X.shape[-1]
-        return Statistics(membership.moments(worlds), np.zeros((p, p)), 0.0, len(worlds))
+        with np.errstate(over="ignore", invalid="ignore"):  # checked when the fit is concluded
+            moments = membership.moments(worlds)
+        return Statistics(moments, np.zeros((p, p)), 0.0, len(worlds))
 
     def measured(self, inputs):
         """Points with known noise to learn through: none, an error that is shared is in no spread."""
@@ -181,13 +194,15 @@ class Shared:
             )
 
     def views(self, inputs, pairing):
-        """One view for each pair of a realisation and a world."""
-        X, R = inputs.X, pairing.worlds
+        """One view for each pair of a realisation and a world; of another scene, one of the means."""
+        X, other = inputs.X, not pairing.paired
         if X.ndim == 2 or X.shape[1] == 1:
             points = X if X.ndim == 2 else X[:, 0]
-            return [View(points, world, noise=inputs.noise) for world in range(R)]
-        new = X.shape[1]
-        return [View(X[:, r], world) for r, world in self.pairs(new, pairing)]
+            return [View(points, MEAN_WORLD, other, noise=inputs.noise)]
+        if other:
+            means = X.mean(axis=1, dtype=np.float64)
+            return [View(means, MEAN_WORLD, other, noise=_covariances_of_draws(X))]
+        return [View(X[:, r], world) for r, world in self.pairs(X.shape[1], pairing)]
 
     def pairs(self, n_realisations, pairing):
         """Realisations with the world that each belongs to."""
@@ -216,6 +231,7 @@ class _Nested:
         return Statistics(self.classes, self.within_by_class.sum(0), self.within_dof, self.realisations)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # checked when the fit is concluded
 def _nested(X, membership):
     """Moments of the samples' means for each class, and the scatter within the samples, in blocks."""
     n, p = len(X), X.shape[-1]

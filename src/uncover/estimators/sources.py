@@ -11,10 +11,11 @@ from uncover.estimators.describe import describe
 class Measurement(NamedTuple):
     """What a fitted model knows of the measurement uncertainty of its training data."""
 
-    realisations: str  # what several realisations of one sample were taken to mean
+    realisations: str  # what several realisations of one sample were taken to mean; "known" for X_cov
     number: int  # R, of each sample; 0 where it varied
     covariance: np.ndarray | None  # (feature, feature) of one realisation; of the common error if "shared"
-    dof: float  # degrees of freedom of that estimate
+    dof: float  # degrees of freedom of that estimate; infinite where it was given
+    systematic: np.ndarray | None  # (feature, feature), given for an error that all samples share
 
 
 class SourcesMixin:
@@ -54,15 +55,15 @@ class SourcesMixin:
     @property
     def measurement_(self):
         """What is known of the measurement uncertainty of the training data."""
-        worlds = self._n_worlds()
+        worlds, statistics = self._n_worlds(), self.statistics_
+        if self.known_noise_ is not None:
+            return Measurement("known", 1, self.known_noise_, np.inf, self.systematic_)
         if worlds is None:
-            statistics = self.statistics_
-            return Measurement(
-                self.realisations, statistics.realisations, statistics.noise, statistics.within_dof
-            )
-        centre = self.statistics_.classes.sum(-1).mean
+            noise, dof = statistics.noise, statistics.within_dof
+            return Measurement(self.realisations, statistics.realisations, noise, dof, self.systematic_)
+        centre = statistics.classes.sum(-1).mean
         covariance = np.atleast_2d(np.cov(centre.T)) if worlds > 1 else None
-        return Measurement(self.realisations, worlds, covariance, worlds - 1.0)
+        return Measurement(self.realisations, worlds, covariance, worlds - 1.0, self.systematic_)
 
     @property
     def sources_(self):

@@ -1,7 +1,7 @@
 """All layers of a map from one pass over the realisations of its pixels, none of which is kept."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import softmax
@@ -15,6 +15,7 @@ from uncover.bayes.streams import stream
 from uncover.bayes.student_t import StudentT
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader, Sight
+from uncover.estimators.realisations import View
 
 
 @dataclass(frozen=True)
@@ -106,24 +107,50 @@ class Summariser:
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
         total = _Running()
-        for sight in self._sights(realise, n_realisations, noise, systematic, features):
-            total.add(*self._read(sight, first_pixel))
-        return total.summary()
-
-    def _sights(self, realise, n_realisations, noise, systematic, features):
-        """Sights of the pixels, one by one."""
-        kind = self.reader.kind
         used = ~self.model.ignored_features_
         if features is not None:
             used = used & features
-        if n_realisations == 1 or not kind.by_realisation:
-            X = realise(0) if n_realisations == 1 else _collect(realise, n_realisations)
-            for view in self.reader.views(Inputs(X, noise, systematic)):
-                yield self.reader.sight(view, used)
+        inputs = self._inputs(realise, n_realisations, noise, systematic)
+        for sight in self._sights(realise, n_realisations, inputs, used):
+            total.add(*self._read(sight, first_pixel))
+        summary = total.summary()
+        if self._between_scenes and n_realisations > 1:
+            return replace(summary, **self._worlds_of_other_scene(realise, n_realisations, summary, used))
+        return summary
+
+    @property
+    def _between_scenes(self) -> bool:
+        """Whether the pixels' worlds are independent of the model's: all are then read in one view."""
+        return self.reader.kind.name == "shared" and not self.reader.pairing.paired
+
+    def _inputs(self, realise, n_realisations, noise, systematic) -> Inputs | None:
+        """The pixels for kinds that need all realisations at once; None where one is read at a time."""
+        if n_realisations == 1:
+            return Inputs(realise(0), noise, systematic)
+        if self.reader.kind.by_realisation and not self._between_scenes:
+            return None
+        return Inputs(_collect(realise, n_realisations), noise, systematic)
+
+    def _sights(self, realise, n_realisations, inputs, used):
+        """Sights of the pixels, one by one."""
+        if inputs is not None:
+            systematic = self.reader.systematic(inputs)
+            for view in self.reader.views(inputs):
+                yield self.reader.sight(view, used, systematic)
             return
-        for realisation, world in kind.pairs(n_realisations, self.reader.pairing):
-            for view in self.reader.views(Inputs(realise(realisation), None, systematic), world=world):
-                yield self.reader.sight(view, used)
+        for realisation, world in self.reader.kind.pairs(n_realisations, self.reader.pairing):
+            yield self.reader.sight(View(realise(realisation), world), used)
+
+    def _worlds_of_other_scene(self, realise, n_realisations, summary, used) -> dict:
+        """The most probable class in pairs of worlds of the two scenes, and how often it is another."""
+        known = self.model._known_classes()
+        worlds = []
+        for realisation, world in self.reader.kind.pairs(n_realisations, self.reader.pairing):
+            sight = self.reader.sight(View(realise(realisation), world), used)
+            worlds.append(known[self._log_joint(sight).argmax(axis=1)])
+        classes = np.stack(worlds)
+        best = summary.probability.argmax(axis=1)
+        return {"world_classes": classes, "disagreement": (classes != best).mean(axis=0)}
 
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
@@ -136,7 +163,7 @@ class Summariser:
             depth = lens.depth(distance)
             known, p_value = _softmax(sight.log_prior + lens.log_prob(depth)), lens.typicality(depth)
         measurement = np.zeros(len(known))
-        if sight.full_noise is not None:
+        if sight.noisy:
             measurement = self._measurement(sight, known, first_pixel)
         variance = self._variance(sight).at(distance)
         inner = entropy(known)
@@ -144,9 +171,15 @@ class Summariser:
         spread = self.model._spread_classes
         return spread(known, 0.0), spread(p_value, 0.0), measurement, model, inner
 
+    def _log_joint(self, sight: Sight) -> np.ndarray:
+        lens = self._lens(sight)
+        if lens is None:
+            return sight.log_joint()
+        return sight.log_prior + lens.log_prob(lens.depth(lens.squared_distance(sight.points)))
+
     def _lens(self, sight: Sight) -> Lens | None:
         """The class models arranged for speed; None where the noise of each pixel changes them."""
-        if sight.noise is not None or not isinstance(sight.models.predictive, StudentT):
+        if sight.noise(0) is not None or not isinstance(sight.models.predictive, StudentT):
             return None
         key = id(sight.models)
         if key not in self._lenses:
@@ -165,9 +198,7 @@ class Summariser:
 
     def _measurement(self, sight: Sight, P: np.ndarray, first_pixel: int) -> np.ndarray:
         """Information that the true value would give, from draws of it."""
-        assert sight.models.truth is not None
-        assert sight.full_noise is not None
-        truth, noise = sight.models.truth.predictive(), sight.full_noise
+        truth = sight.truth.predictive()
         rng = stream(self.model.random_state, "true values of pixels", first_pixel, sight.world)
         n = self.n_true_values
         cumulated = P.cumsum(axis=1)
@@ -176,8 +207,9 @@ class Summariser:
         chi = np.empty((len(P), n, sight.points.shape[1]))
         for k in range(P.shape[1]):
             mine = chosen == k
-            drawn = sample_true_value(truth[k], sight.points, noise, n, rng)
-            chi[mine] = drawn[mine]
+            noise = sight.full_noise(k)
+            assert noise is not None
+            chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
         at_truth = sight.log_prior + truth.log_prob(chi)
         information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
         return information

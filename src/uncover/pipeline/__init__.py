@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from uncover.pipeline.labelling import Labels as Labels
     from uncover.pipeline.labelling import collect_labels as collect_labels
     from uncover.pipeline.labelling import hold_out as hold_out
-    from uncover.pipeline.map_sources import AerosolOptions as AerosolOptions
     from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
     from uncover.pipeline.mapping import map_scene as map_scene
+    from uncover.pipeline.realising import RealiseOptions as RealiseOptions
+    from uncover.pipeline.realising import realise_scene as realise_scene
+    from uncover.pipeline.realising import write_realisations as write_realisations
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
@@ -46,7 +48,6 @@ _HOME = {
     "Forecast": "uncover.pipeline.mapping",
     "MapOptions": "uncover.pipeline.mapping",
     "SourceOptions": "uncover.pipeline.map_sources",
-    "AerosolOptions": "uncover.pipeline.map_sources",
     "Area": "uncover.pipeline.areas",
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.describing",
@@ -56,6 +57,7 @@ _HOME = {
     "LabelOptions": "uncover.pipeline.labelling",
     "LabelSource": "uncover.pipeline.label_sources",
     "Labels": "uncover.pipeline.labelling",
+    "RealiseOptions": "uncover.pipeline.realising",
     "SampleTable": "uncover.pipeline.tables",
     "SceneOptions": "uncover.raster.options",
     "Training": "uncover.pipeline.fitting",
@@ -67,8 +69,10 @@ _HOME = {
     "hold_out": "uncover.pipeline.labelling",
     "open_labels": "uncover.pipeline.label_sources",
     "read_table": "uncover.pipeline.tables",
+    "realise_scene": "uncover.pipeline.realising",
     "whole_or_nothing": "uncover.pipeline.files",
     "write_labels": "uncover.pipeline.label_file",
+    "write_realisations": "uncover.pipeline.realising",
 }
 
 __all__ = [*_HOME]

@@ -15,6 +15,7 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.pipeline.areas import Area
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import SampleTable, is_table, read_table
 from uncover.raster.cube import Cube, CubeBlock, open_cube
@@ -22,6 +23,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block
 from uncover.raster.tiles import TileCache
@@ -49,6 +51,8 @@ class FitOptions:
         As in `BayesianQDA`.
     seed
         Decides the draw.
+    realise
+        Make realisations of the scenes at drawn optical depths; None: one measurement of each pixel.
 
     >>> FitOptions(draw=Draw(fraction=0.1)).realisations
     'pooled'
@@ -63,6 +67,7 @@ class FitOptions:
     class_prior: float = 1.0
     realisations: str = "pooled"
     seed: int = 0
+    realise: RealiseOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -131,9 +136,22 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
             return SampleCubeRows.of(open_samples(name), options)
         if kind == "cube":
             cube = open_cube(name)
+            _check_weights(name, cube.coordinates.get("weight"))
             return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
     scene = open_scene(name, options.scene)
-    return Pixels.of(scene, scene.identity, _labels(name, options), options)
+    raster = scene if options.realise is None else realise_scene(scene, options.realise)
+    if isinstance(raster, RealisedScene):
+        _check_weights(name, raster.draws.weights)
+    return Pixels.of(raster, scene.identity, _labels(name, options), options)
+
+
+def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:
+    """A model counts its worlds equally: nodes of a quadrature are not for fitting."""
+    if weights is not None and np.ptp(weights) > 1e-9 * np.max(weights):
+        raise ValueError(
+            f"the realisations of {name} have unequal weights, and fitting counts them equally; "
+            "draw them with --draw-method mc or quantile"
+        )
 
 
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:

@@ -10,7 +10,7 @@ from uncover.raster.area import window_of
 from uncover.raster.classify import classify
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, open_cube, write_cube
 from uncover.raster.errors import OffsetWarning, ReadError, SceneError
-from uncover.raster.evidence import Aerosol, Evidence, Exact, Noisy, Stored
+from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
 from uncover.raster.executors import Cluster, Serial, Threads
 from uncover.raster.grid import Grid, Window
 from uncover.raster.mapper import Reader
@@ -18,6 +18,7 @@ from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.product import Thresholds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
+from uncover.raster.realised import RealisedScene
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
 from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
@@ -29,7 +30,6 @@ __all__ = [
     "INCOMPLETE",
     "TEN_BANDS",
     "UNUSABLE",
-    "Aerosol",
     "Aligned",
     "Angles",
     "Atmosphere",
@@ -48,6 +48,8 @@ __all__ = [
     "Quality",
     "ReadError",
     "Reader",
+    "Realised",
+    "RealisedScene",
     "SampleBlock",
     "Samples",
     "Scene",

@@ -66,7 +66,7 @@ def damaged(name: str) -> Iterator[None]:
 
 
 class OffsetWarning(UserWarning):
-    """The numbers look as if the radiometric offset of the product had been left in.
+    """The numbers look as if the radiometric offset had been left in, or the scale were another one.
 
     >>> issubclass(OffsetWarning, UserWarning)
     True

@@ -48,6 +48,8 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
     )
     if options.offset is None and all(c.offset == 0 for group in groups for c in group.calibrations):
         warn_of_offset(scene)
+    if options.scale is not None:
+        warn_of_scale(scene)
     return scene
 
 
@@ -113,13 +115,17 @@ def finest_grid(grids: Sequence[Grid]) -> Grid:
     return min(grids, key=lambda grid: grid.resolution[0] * grid.resolution[1])
 
 
+#: A scene whose reflectances differ by less than this in every band is in other units.
+LEAST_RANGE = 0.002
+
+
 def warn_of_offset(scene: Scene) -> None:
     """Warn where the numbers look as if the product's offset had been left in, or taken off twice.
 
     Left in: the darkest pixels of most bands sit near +0.1, and none is darker (water, shadow and, in some
     band or other, vegetation are). Taken off twice: half of all pixels are negative in many bands.
     """
-    dark, typical = _probe(scene)
+    dark, typical, _ = _probe(scene)
     if dark.size < 4:
         return
     unit = 10_000.0 if np.median(typical) > 2 else 1.0
@@ -135,6 +141,18 @@ def warn_of_offset(scene: Scene) -> None:
         _warn(scene, seen, "had been taken off twice", 0.0)
 
 
+def warn_of_scale(scene: Scene) -> None:
+    """Warn where reflectances hardly differ, as they do when what was reflectance already is scaled again."""
+    dark, _, bright = _probe(scene)
+    if dark.size and 0 < float((bright - dark).max()) < LEAST_RANGE:
+        warnings.warn(
+            f"scene {scene.identity}: in no band do reflectances differ by more than "
+            f"{float((bright - dark).max()):.2g}; if the numbers are reflectance already, leave out scale",
+            OffsetWarning,
+            stacklevel=3,
+        )
+
+
 def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
     warnings.warn(
         f"scene {scene.identity}: {seen}, as if the offset BOA_ADD_OFFSET/RADIO_ADD_OFFSET = -1000 (-0.1 in "
@@ -145,14 +163,13 @@ def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
     )
 
 
-def _probe(scene: Scene) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Per band, the dark end and the middle of the values in nine small windows."""
+def _probe(scene: Scene) -> tuple[NDArray[np.float32], ...]:
+    """Per band, the dark end, the middle and the bright end of the values in nine small windows."""
     size = 256
     rows = sorted({int(r) for r in np.linspace(0, max(scene.grid.height - size, 0), 3)})
     cols = sorted({int(c) for c in np.linspace(0, max(scene.grid.width - size, 0), 3)})
     windows = [Window(r, c, size, size) & scene.grid.window for r in rows for c in cols]
     samples = np.concatenate([scene.read(window).samples() for window in windows])
     if len(samples) == 0:
-        return np.empty(0, np.float32), np.empty(0, np.float32)
-    dark, typical = np.percentile(samples, [0.5, 50], axis=0)
-    return dark.astype(np.float32), typical.astype(np.float32)
+        return (np.empty(0, np.float32),) * 3
+    return tuple(np.percentile(samples, [0.5, 50, 99.5], axis=0).astype(np.float32))

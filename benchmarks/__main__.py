@@ -1,0 +1,64 @@
+"""Run benchmarks: ``python -m benchmarks [NAME …] [--quick] [--out DIR]``; all of them without a name."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import atmosphere, known_noise, labels, realisations  # noqa: F401 (registered when imported)
+from benchmarks.machine import describe_machine
+from benchmarks.registry import BENCHMARKS
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments=None):
+    """Run the named benchmarks, print their tables, write their results."""
+    options = _parse(arguments)
+    folder = options.out or (None if options.quick else RESULTS)
+    for name in options.names or list(BENCHMARKS):
+        print(f"# {name}\n", flush=True)
+        start = time.perf_counter()
+        tables = BENCHMARKS[name](options.quick)
+        seconds = time.perf_counter() - start
+        print("\n\n".join(table.as_text() for table in tables))
+        print(f"\n{seconds:.0f} s", flush=True)
+        if folder is not None:
+            print(f"written: {_write(folder, name, tables, seconds, options.quick)}\n")
+    return 0
+
+
+def _parse(arguments):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run benchmarks.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(BENCHMARKS)}")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes; writes nothing unless --out is given"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where results go (default: benchmarks/results)"
+    )
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
+    return options
+
+
+def _write(folder, name, tables, seconds, quick):
+    """Write one benchmark's JSON file and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.json"
+    document = {
+        "benchmark": name,
+        "command": f"python -m benchmarks {name}" + (" --quick" if quick else ""),
+        "seconds": round(seconds, 1),
+        "machine": describe_machine(),
+        "tables": [table.as_dict() for table in tables],
+    }
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return file
+
+
+if __name__ == "__main__":
+    sys.exit(main())

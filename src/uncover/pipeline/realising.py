@@ -1,0 +1,118 @@
+"""From a scene and an uncertain optical depth to realisations, on the fly or stored in a cube."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from uncover.atmosphere import LookupTable
+from uncover.measurement import Quantity, aerosol_optical_depth
+from uncover.measurement.quantity import Impossible, Method
+from uncover.raster.cube import Cube, write_cube
+from uncover.raster.opening import open_scene
+from uncover.raster.options import SceneOptions
+from uncover.raster.realised import RealisedScene
+from uncover.raster.scene import Scene
+
+Progress = Callable[[int, int], None]
+
+#: The last optical depth of the look-up table: draws stay below it.
+HIGHEST_AOD = 2.0
+#: Columns where neither the user nor the product says: a mid-latitude summer day.
+WATER_VAPOUR, OZONE = 2.0, 330.0
+
+
+@dataclass(frozen=True)
+class RealiseOptions:
+    """How realisations of a scene are drawn and corrected.
+
+    aod, uncertainty
+        Optical depth at 550 nm and its standard uncertainty; the product's own value, and the uncertainty
+        that follows from how it was retrieved, where they are None.
+    draws, method, impossible, seed
+        How many worlds, and how they are drawn; see `uncover.measurement.Quantity`.
+    altitude, dem, water_vapour, ozone
+        Of the scene: km (or a raster of heights in metres), cm and Dobson units; the columns are the
+        product's where they are None.
+
+    >>> RealiseOptions(aod=0.12).draws
+    25
+    """
+
+    aod: float | None = None
+    uncertainty: float | None = None
+    draws: int = 25
+    method: Method = "mc"
+    impossible: Impossible = "truncate"
+    seed: int = 0
+    altitude: float = 0.0
+    dem: str | None = None
+    water_vapour: float | None = None
+    ozone: float | None = None
+
+
+def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
+    """The optical depth of a scene with its uncertainty.
+
+    >>> import numpy as np
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
+    >>> round(optical_depth(scene, RealiseOptions(aod=0.12)).standard_uncertainty, 4)
+    0.0768
+    """
+    known = scene.atmosphere
+    return aerosol_optical_depth(
+        known.aot if options.aod is None else options.aod,
+        retrieval=known.aot_method or "CAMS",
+        standard_uncertainty=options.uncertainty,
+        highest=HIGHEST_AOD,
+        impossible=options.impossible,
+    )
+
+
+def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
+    """The realisations of a scene, made when they are read.
+
+    >>> import numpy as np
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
+    >>> realise_scene(scene, RealiseOptions(aod=0.12))
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: scene ... does not say whether it is L1C ... or L2A ...
+    """
+    aod, known = optical_depth(scene, options), scene.atmosphere
+    draws = aod.draw(options.draws, scene=scene.identity, seed=options.seed, method=options.method)
+    return RealisedScene(
+        scene=scene,
+        table=LookupTable(scene.platform or "S2A", scene.bands),
+        draws=draws,
+        # An L2A product is undone at the optical depth that it was made with, whatever the draws are around.
+        aod=known.aot if scene.level == "L2A" and known.aot is not None else aod.estimate,
+        water_vapour=_first(options.water_vapour, known.water_vapour, WATER_VAPOUR),
+        ozone=_first(options.ozone, known.ozone, OZONE),
+        altitude=options.altitude,
+        dem=options.dem,
+    )
+
+
+def write_realisations(
+    source: str | Path,
+    out: str | Path,
+    options: RealiseOptions,
+    scene_options: SceneOptions | None = None,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Cube:
+    """Write the realisations of a scene to a cube, with the optical depth of each and where it came from."""
+    realised = realise_scene(open_scene(source, scene_options), options)
+    inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
+    return write_cube(out, realised.layout, realised.read, inputs=inputs, resume=resume, progress=progress)
+
+
+def _first(*values: float | None) -> float:
+    return next(float(value) for value in values if value is not None)

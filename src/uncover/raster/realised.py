@@ -1,0 +1,186 @@
+"""A scene in many worlds: corrected at every drawn optical depth, window by window, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.atmosphere import Geometry, LookupTable, State, recorrect
+from uncover.measurement import Draws
+from uncover.raster.align import align_raster
+from uncover.raster.cube import CubeBlock, CubeLayout
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
+from uncover.raster.scene import Block, Scene
+
+#: Pixels of the product's own grid, along and across, that share one set of angles: 1.28 km at 10 m, in which
+#: sun and view change by less than 0.1 degrees.
+CELL = 128
+
+
+@dataclass(frozen=True)
+class RealisedScene:
+    """What `Scene` is for one measurement, this is for many realisations of it.
+
+    L1C scenes are corrected at the drawn optical depths; L2A scenes are taken back to the top of the
+    atmosphere at their own optical depth first (pixel by pixel, where the product has an AOT band). The
+    numbers of a pixel do not depend on the window that it is read with.
+
+    >>> from dataclasses import replace
+    >>> from uncover.raster.angles import AngleField, AngleGrids
+    >>> from uncover.raster.scene import scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> def towards(zenith, azimuth):
+    ...     nodes = np.ones((2, 2))
+    ...     return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (300000, 5000000), (5000, 5000))
+    >>> scene = replace(
+    ...     scene_from_array(np.full((2, 3, 4), 0.1, np.float32), grid, ("B02", "B03")),
+    ...     level="L1C", angle_grids=AngleGrids(sun=towards(40, 150), view=towards(5, 290)),
+    ... )
+    >>> worlds = Draws(values=np.array([0.05, 0.15]), weights=np.array([0.5, 0.5]))
+    >>> realised = RealisedScene(scene, LookupTable("S2A", scene.bands), worlds, 0.1, 2.0, 330.0)
+    >>> realised.read().values.shape  # (realisation, band, row, col)
+    (2, 2, 3, 4)
+    """
+
+    scene: Scene
+    table: LookupTable
+    draws: Draws
+    aod: float  # the estimate that the draws are of
+    water_vapour: float
+    ozone: float
+    altitude: float = 0.0  # km, where there is no elevation model
+    dem: str | None = None  # raster of heights in metres; each cell takes its mean
+
+    def __post_init__(self) -> None:
+        if self.scene.level is None:
+            raise SceneError(
+                f"scene {self.identity} does not say whether it is L1C (top of atmosphere) or L2A (surface); "
+                "realisations need the SAFE product"
+            )
+        if self.scene.angle_grids is None:
+            raise SceneError(
+                f"scene {self.identity} has no sun and view angles; realisations need the SAFE product"
+            )
+
+    @property
+    def identity(self) -> str:
+        """What decides which scenes share an error."""
+        return self.scene.identity
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names of the bands."""
+        return self.scene.bands
+
+    @property
+    def grid(self) -> Grid:
+        """Where the pixels lie."""
+        return self.scene.grid
+
+    @property
+    def layout(self) -> CubeLayout:
+        """The cube that holds the same numbers."""
+        return CubeLayout(
+            self.grid,
+            self.bands,
+            realisations=len(self.draws.values),
+            identity=self.identity,
+            coordinates={"aod": self.draws.values, "weight": self.draws.weights},
+            attributes={
+                "correction": "look-up table of 6SV 1.1",
+                "aerosol_model": self.table.aerosol_model,
+                "spectral_response": self.table.response,
+                "aod_estimate": self.aod,
+                "water_vapour_cm": self.water_vapour,
+                "ozone_du": self.ozone,
+                "altitude_km": "elevation model" if self.dem else self.altitude,
+                "level": self.scene.level,
+            },
+        )
+
+    def blocks(self) -> Iterator[Window]:
+        """The windows of the cube's chunks: what is read on the fly is read in the same order as from it."""
+        return iter(self.layout.blocks())
+
+    def read(self, window: Window | None = None) -> CubeBlock:
+        """All realisations of a window."""
+        window = self.grid.window if window is None else window
+        block = self.scene.read(window)
+        values = np.empty((len(self.draws.values), *block.reflectance.shape), np.float32)
+        depths = self._depths(window)
+        for cell in self._cells(window):
+            inside = cell.shifted(-window.row, -window.col).slices
+            here = None if depths is None else depths[inside]
+            values[(slice(None), slice(None), *inside)] = self._realise(block, cell, inside, here)
+        return CubeBlock(window, values, block.quality)
+
+    def _realise(
+        self, block: Block, cell: Window, inside: tuple[slice, slice], depths: NDArray[np.float64] | None
+    ) -> NDArray[np.float32]:
+        reflectance = np.ascontiguousarray(block.reflectance[(slice(None), *inside)])
+        drawn, geometry = self._state(self.draws.values), self._geometry(cell)
+        if self.scene.level == "L1C":
+            return self.table.correct(reflectance, drawn, geometry, band_axis=0)
+        product = self._state(self.aod)
+        return recorrect(
+            self.table, reflectance, product, drawn, geometry, aod_map=depths, band_axis=0
+        ).astype(np.float32, copy=False)
+
+    def _state(self, aod: NDArray[np.float64] | float) -> State:
+        return State(aod, self.water_vapour, self.ozone)
+
+    def _geometry(self, cell: Window) -> Geometry:
+        """Angles in the middle of a cell of the product's grid, or as near to it as the scene reaches."""
+        row = cell.row - (cell.row + self._offset[0]) % CELL + CELL // 2
+        col = cell.col - (cell.col + self._offset[1]) % CELL + CELL // 2
+        middle = Window(min(max(row, 0), self.grid.height - 1), min(max(col, 0), self.grid.width - 1), 1, 1)
+        angles = self.scene.angles(middle)
+        assert angles is not None
+        return Geometry(
+            angles.sun_zenith.item(),
+            angles.view_zenith.item(),
+            angles.relative_azimuth.item(),
+            self.altitude if self.dem is None else self._height(cell),
+        )
+
+    def _height(self, cell: Window) -> float:
+        """Mean height of a cell in km, below the sea 0: of the whole cell of the product, however cut."""
+        product = self.scene.groups[0].source.grid
+        row, col = cell.row + self._offset[0], cell.col + self._offset[1]
+        whole = Window(row - row % CELL, col - col % CELL, CELL, CELL) & product.window
+        found = align_raster(str(self.dem), product, whole)
+        if not found.valid.any():
+            raise SceneError(
+                f"{self.dem} has no height at rows {whole.row}-{whole.row + whole.height}, columns "
+                f"{whole.col}-{whole.col + whole.width} of scene {self.identity}; "
+                "give a raster in metres that covers it"
+            )
+        return max(float(found.values[found.valid].mean(dtype=np.float64)) / 1000.0, 0.0)
+
+    def _depths(self, window: Window) -> NDArray[np.float64] | None:
+        """The AOT band of an L2A product, the estimate where it has no value."""
+        depths = self.scene.aot(window) if self.scene.level == "L2A" else None
+        return None if depths is None else np.where(np.isfinite(depths), depths, self.aod)
+
+    @property
+    def _offset(self) -> tuple[int, int]:
+        """Row and column of the scene in its product, so that a crop has the cells of the whole."""
+        return self.grid.offset_in(self.scene.groups[0].source.grid)
+
+    def _cells(self, window: Window) -> Iterator[Window]:
+        rows = _cuts(window.row, window.height, self._offset[0])
+        cols = _cuts(window.col, window.width, self._offset[1])
+        for top, bottom in pairwise(rows):
+            for left, right in pairwise(cols):
+                yield Window(top, left, bottom - top, right - left)
+
+
+def _cuts(start: int, length: int, offset: int) -> list[int]:
+    """Where cells begin and end within start … start+length, if they begin at multiples of CELL - offset."""
+    first = start + (-(start + offset)) % CELL
+    return sorted({start, *range(first, start + length, CELL), start + length})

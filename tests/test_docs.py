@@ -1,0 +1,77 @@
+"""What the documentation says can be looked up: names in the code, numbers in the benchmarks' results."""
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from benchmarks.__main__ import main as run_benchmarks
+from benchmarks.registry import BENCHMARKS, Table
+
+import uncover
+
+ROOT = Path(__file__).parents[1]
+
+
+def _resolve(dotted):
+    """Return the object of a dotted name below uncover; the longest importable part is the module."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(["uncover", *parts[:cut]]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            found = getattr(found, name)
+        return found
+    raise AttributeError(dotted)
+
+
+def _names_in(page):
+    return sorted(set(re.findall(r"`((?:bayes|estimators|measurement|studies)\.[\w.]+)`", page)))
+
+
+@pytest.mark.parametrize("name", _names_in((ROOT / "docs/maths.md").read_text(encoding="utf-8")))
+def test_formulas_live_where_the_documentation_says(name):
+    _resolve(name)
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    missing = [
+        name for name in uncover.__all__ if name != "__version__" and f"uncover.{name}" not in reference
+    ]
+    assert not missing
+
+
+def test_tables_of_realisations_are_the_measured_ones():
+    page = (ROOT / "docs/realisations.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / "benchmarks/results/realisations.json").read_text(encoding="utf-8"))
+    assert results["command"] == "python -m benchmarks realisations"
+    for table in results["tables"]:
+        assert Table(**table).as_markdown() in page, table["name"]
+
+
+def test_pages_do_not_name_machines():
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.json")]:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"/(tmp|home|work|root)/", text), page.name
+
+
+def test_benchmarks_run_by_name_and_write_results(tmp_path, monkeypatch, capsys):
+    table = Table("t", "A caption", {"kind": "", "score": ".2f"}, [["a", 0.125], ["b", 1.0]])
+    monkeypatch.setitem(BENCHMARKS, "tiny", lambda quick: [table])
+    assert run_benchmarks(["tiny", "--quick", "--out", str(tmp_path)]) == 0
+    assert "A caption" in capsys.readouterr().out
+    written = json.loads((tmp_path / "tiny.json").read_text(encoding="utf-8"))
+    assert Table(**written["tables"][0]) == table
+    assert {"processor", "cores", "python", "numpy"} <= set(written["machine"])
+    assert table.as_markdown().splitlines()[-1] == "| b    | 1.00  |"
+
+
+def test_an_unknown_benchmark_is_one_clear_line(capsys):
+    with pytest.raises(SystemExit) as stop:
+        run_benchmarks(["nonsense"])
+    assert stop.value.code == 2
+    assert "no benchmark is called nonsense" in capsys.readouterr().err
