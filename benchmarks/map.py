@@ -69,7 +69,7 @@ def make_model(folder: Path) -> Path:
     model = BayesianQDA(realisations="shared").fit(worlds, y)
     model.feature_names_in_ = np.array(BANDS, dtype=object)
     path = folder / "model.uncover"
-    model.save(path, units="reflectance", provenance={"sources": [{"name": "another"}]})
+    model.save(path, units="reflectance", provenance={"sources": [{"name": "bench"}]})
     return path
 
 

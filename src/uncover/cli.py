@@ -410,10 +410,8 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
 @click.argument("model", metavar="MODEL")
 @click.argument("scene", metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
-@click.option("--aod", type=float, help="Aerosol optical depth at 550 nm; its uncertainty makes the worlds.")
-@click.option("--aod-uncertainty", type=float, help="Its standard uncertainty [from how it was retrieved].")
-@click.option("--product-aod", is_flag=True, help="Like --aod, with the value in the product's metadata.")
-@click.option("--draws", default=25, show_default=True, help="Worlds that are drawn.")
+@realise_options
+@click.option("--product-aod", is_flag=True, help="Draw worlds around the product's own optical depth.")
 @click.option("--seed", default=0, show_default=True, help="Decides the worlds, with the scene's identity.")
 @click.option(
     "--angles",
@@ -422,7 +420,6 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     metavar="SUN VIEW RELATIVE",
     help="Zeniths and relative azimuth in degrees, where the product has none.",
 )
-@click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground.")
 @click.option("--uncertainty", type=click.Path(), help="CSV, JSON, raster or effects table with the noise.")
 @click.option(
     "--between-pixels",
@@ -483,19 +480,11 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
 def _map_options(given: dict[str, Any]) -> Any:
     from uncover import pipeline
 
-    aerosol = None
-    if given["aod"] is not None or given["product_aod"]:
-        aerosol = pipeline.AerosolOptions(
-            aod=given["aod"],
-            uncertainty=given["aod_uncertainty"],
-            draws=given["draws"],
-            seed=given["seed"],
-            angles=given["angles"],
-            altitude=given["altitude"],
-        )
+    worlds = given["aod"] is not None or given["product_aod"]
     source = pipeline.SourceOptions(
         scene=_scene_options(given),
-        aerosol=aerosol,
+        realise=_realise_options(given) if worlds else None,
+        angles=given["angles"],
         uncertainty=given["uncertainty"],
         uncertainty_options=pipeline.UncertaintyOptions(
             between_pixels=given["between_pixels"],

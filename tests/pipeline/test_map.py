@@ -248,7 +248,7 @@ def test_noise_of_bands_from_a_table(run, model, scene):
     assert said["file"] == "noise.csv"
 
 
-def test_a_systematic_error_counts_in_another_scene_only(run, model, scene):
+def test_a_systematic_error_counts_for_another_scene_only(run, model, scene):
     Path("noise.csv").write_text("band,u\n" + "".join(f"{band},0.01\n" for band in BANDS))
     noise = ("--uncertainty", "noise.csv", "--between-pixels", "systematic")
     run("map", model, scene, "--out", "other", *noise)

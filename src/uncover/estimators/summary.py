@@ -107,24 +107,21 @@ class Summariser:
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
         total = _Running()
+        used = ~self.model.ignored_features_
+        if features is not None:
+            used = used & features
         inputs = self._inputs(realise, n_realisations, noise, systematic)
-        for sight in self._sights(realise, n_realisations, inputs, self._used(features)):
+        for sight in self._sights(realise, n_realisations, inputs, used):
             total.add(*self._read(sight, first_pixel))
         summary = total.summary()
         if self._between_scenes and n_realisations > 1:
-            worlds = self._worlds_of_other_scene(realise, n_realisations, summary, self._used(features))
-            return replace(summary, **worlds)
+            return replace(summary, **self._worlds_of_other_scene(realise, n_realisations, summary, used))
         return summary
 
     @property
     def _between_scenes(self) -> bool:
         """Whether the pixels' worlds are independent of the model's: all are then read in one view."""
         return self.reader.kind.name == "shared" and not self.reader.pairing.paired
-
-    def _used(self, features) -> np.ndarray:
-        """The features that the model uses and the pixels have."""
-        used = ~self.model.ignored_features_
-        return used if features is None else used & features
 
     def _inputs(self, realise, n_realisations, noise, systematic) -> Inputs | None:
         """The pixels for kinds that need all realisations at once; None where one is read at a time."""
@@ -150,7 +147,7 @@ class Summariser:
         worlds = []
         for realisation, world in self.reader.kind.pairs(n_realisations, self.reader.pairing):
             sight = self.reader.sight(View(realise(realisation), world), used)
-            worlds.append(known[sight.log_joint().argmax(axis=1)].astype(np.uint8))
+            worlds.append(known[self._log_joint(sight).argmax(axis=1)])
         classes = np.stack(worlds)
         best = summary.probability.argmax(axis=1)
         return {"world_classes": classes, "disagreement": (classes != best).mean(axis=0)}
@@ -173,6 +170,12 @@ class Summariser:
         model = model_information(known, variance, inner - measurement)
         spread = self.model._spread_classes
         return spread(known, 0.0), spread(p_value, 0.0), measurement, model, inner
+
+    def _log_joint(self, sight: Sight) -> np.ndarray:
+        lens = self._lens(sight)
+        if lens is None:
+            return sight.log_joint()
+        return sight.log_prior + lens.log_prob(lens.depth(lens.squared_distance(sight.points)))
 
     def _lens(self, sight: Sight) -> Lens | None:
         """The class models arranged for speed; None where the noise of each pixel changes them."""

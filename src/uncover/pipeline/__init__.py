@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from uncover.pipeline.labelling import Labels as Labels
     from uncover.pipeline.labelling import collect_labels as collect_labels
     from uncover.pipeline.labelling import hold_out as hold_out
-    from uncover.pipeline.map_sources import AerosolOptions as AerosolOptions
     from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
@@ -53,7 +52,6 @@ _HOME = {
     "Forecast": "uncover.pipeline.mapping",
     "MapOptions": "uncover.pipeline.mapping",
     "SourceOptions": "uncover.pipeline.map_sources",
-    "AerosolOptions": "uncover.pipeline.map_sources",
     "Area": "uncover.pipeline.areas",
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.describing",

@@ -77,9 +77,8 @@ class Finish:
 
     def _styles(self, store: Path, scratch: Scratch, quality: Layer) -> None:
         seen: set[int] = set()
-        for start in range(0, self.product.grid.height, 512):
-            rows = scratch.rows(quality, start, min(start + 512, self.product.grid.height))
-            seen |= {int(value) for value in np.unique(rows)}
+        for window in scratch.strips(64):
+            seen |= {int(value) for value in np.unique(scratch.read(quality, window))}
         entropy = float(np.log(self.product.classes))
         largest = dict.fromkeys(("total", "measurement", "model", "overlap"), entropy)
         (store / "styles").mkdir(exist_ok=True)

@@ -7,66 +7,41 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from uncover.atmosphere import LookupTable, State
-from uncover.measurement import aerosol_optical_depth
+import numpy as np
+
+from uncover.pipeline.realising import RealiseOptions, optical_depth, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
+from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Aerosol, Evidence, Exact, Noisy, Stored
+from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
 from uncover.raster.matching import model_bands
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.scene import Scene
 from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
-#: The largest optical depth of the embedded table.
-_HIGHEST_AOD = 2.0
-
-
-@dataclass(frozen=True)
-class AerosolOptions:
-    """An uncertain aerosol optical depth.
-
-    aod
-        The estimate at 550 nm; None takes that of the product.
-    uncertainty
-        Its standard uncertainty; by default what is known of the way in which it was retrieved.
-    draws, seed
-        How many worlds; the seed and the scene's identity decide them.
-    angles
-        Sun zenith, view zenith and relative azimuth in degrees, where the product has none.
-    altitude
-        Of the ground, in km.
-
-    >>> AerosolOptions(aod=0.12).draws
-    25
-    """
-
-    aod: float | None = None
-    uncertainty: float | None = None
-    draws: int = 25
-    seed: int = 0
-    angles: tuple[float, float, float] | None = None
-    altitude: float = 0.0
-
 
 @dataclass(frozen=True)
 class SourceOptions:
     """How a scene is read, and where its uncertainty comes from; at most one source of it.
 
-    >>> SourceOptions().aerosol is None
+    `angles` are sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
+
+    >>> SourceOptions().realise is None
     True
     """
 
     scene: SceneOptions = field(default_factory=SceneOptions)
-    aerosol: AerosolOptions | None = None
+    realise: RealiseOptions | None = None
+    angles: tuple[float, float, float] | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
 
 
 def open_evidence(source: str | Path, model: Any, options: SourceOptions) -> Evidence:
     """Open a scene or a cube with the bands of a model, and its uncertainty."""
-    if options.aerosol is not None and options.uncertainty is not None:
+    if options.realise is not None and options.uncertainty is not None:
         raise SceneError("an AOD and an uncertainty file came; a map takes one source of uncertainty")
     if is_zarr(source) and zarr_kind(source) == "cube":
         return _cube(source, model, options)
@@ -74,8 +49,8 @@ def open_evidence(source: str | Path, model: Any, options: SourceOptions) -> Evi
     if options.uncertainty is not None:
         found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options)
         return Noisy.of(scene, found)
-    if options.aerosol is not None:
-        return _aerosol(scene, options.aerosol)
+    if options.realise is not None:
+        return _realised(scene, options.realise, options.angles)
     return Exact(scene)
 
 
@@ -94,7 +69,7 @@ def _scene(source: str | Path, model: Any, options: SceneOptions) -> Scene:
 
 
 def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
-    if options.aerosol is not None or options.uncertainty is not None:
+    if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
     cube = open_cube(source)
     if options.scene.bbox is not None or options.scene.aoi is not None:
@@ -106,44 +81,23 @@ def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
     return Stored(cube, choice=tuple(cube.bands.index(band) for band in wanted))
 
 
-def _aerosol(scene: Scene, options: AerosolOptions) -> Aerosol:
+def _realised(scene: Scene, options: RealiseOptions, angles: tuple[float, float, float] | None) -> Realised:
     """Worlds of a scene whose optical depth is uncertain."""
-    if scene.level is None:
-        raise SceneError(
-            f"scene {scene.identity} does not say whether it is L1C or L2A, and an AOD needs to know; "
-            "give a SAFE product or a STAC item"
-        )
-    if scene.platform is None:
-        raise SceneError(f"scene {scene.identity} does not say which satellite measured it")
-    own = scene.atmosphere
-    aod = own.aot if options.aod is None else options.aod
-    retrieval = own.aot_method or "CAMS"
-    quantity = aerosol_optical_depth(
-        aod, retrieval=retrieval, standard_uncertainty=options.uncertainty, highest=_HIGHEST_AOD
-    )
-    draws = quantity.draw(options.draws, scene=scene.identity, seed=options.seed)
-    columns = {
-        name: value
-        for name, value in (("water_vapour", own.water_vapour), ("ozone", own.ozone))
-        if value is not None
+    if angles is not None:
+        sun, view, between = angles
+        scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
+    quantity = optical_depth(scene, options)
+    description = {
+        "estimate": quantity.estimate,
+        "standard uncertainty": quantity.standard_uncertainty,
+        "seed": options.seed,
+        "method": options.method,
+        "angles": None if angles is None else list(angles),
     }
-    product = None
-    if scene.level == "L2A":
-        if own.aot is None and options.aod is None:
-            raise SceneError(f"scene {scene.identity} has no AOT in its metadata; give --aod")
-        product = State(aod=own.aot if own.aot is not None else options.aod or 0.0, **columns)
-    return Aerosol(
-        scene=scene,
-        correction=LookupTable(scene.platform, scene.bands),
-        state=State(aod=draws.values, **columns),
-        product=product,
-        angles=options.angles,
-        altitude=options.altitude,
-        description={
-            "estimate": quantity.estimate,
-            "standard uncertainty": quantity.standard_uncertainty,
-            "retrieval": retrieval,
-            "seed": options.seed,
-            **columns,
-        },
-    )
+    return Realised(realise_scene(scene, options), description)
+
+
+def _everywhere(zenith: float, azimuth: float) -> AngleField:
+    """One direction for all pixels."""
+    nodes = np.ones((2, 2))
+    return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))

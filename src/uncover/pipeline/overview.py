@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from uncover.labels import Scheme
 from uncover.pipeline.lettering import lettering
 from uncover.pipeline.styles import RAMP
+from uncover.raster.grid import Window
 from uncover.raster.product import Layer
 from uncover.raster.scratch import Scratch
 
@@ -84,7 +85,7 @@ def _sample(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
     cols = ((np.arange(shape[1]) + 0.5) * width / shape[1]).astype(int)
     found: dict[int, NDArray[Any]] = {}
     for row in sorted(set(rows.astype(int))):
-        found[row] = scratch.rows(layer, row, row + 1)[band, 0, cols]
+        found[row] = scratch.read(layer, Window(row, 0, 1, width), [band])[0, 0, cols]
     return np.stack([found[row] for row in rows.astype(int)])
 
 

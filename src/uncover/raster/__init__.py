@@ -10,7 +10,7 @@ from uncover.raster.area import window_of
 from uncover.raster.classify import classify
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, open_cube, write_cube
 from uncover.raster.errors import OffsetWarning, ReadError, SceneError
-from uncover.raster.evidence import Aerosol, Evidence, Exact, Noisy, Stored
+from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
 from uncover.raster.executors import Cluster, Serial, Threads
 from uncover.raster.grid import Grid, Window
 from uncover.raster.mapper import Reader
@@ -31,7 +31,6 @@ __all__ = [
     "INCOMPLETE",
     "TEN_BANDS",
     "UNUSABLE",
-    "Aerosol",
     "Aligned",
     "Angles",
     "Atmosphere",
@@ -50,6 +49,7 @@ __all__ = [
     "Quality",
     "ReadError",
     "Reader",
+    "Realised",
     "RealisedScene",
     "SampleBlock",
     "Samples",

@@ -19,7 +19,6 @@ from uncover.raster.quality import flag_attributes
 from uncover.raster.scratch import Scratch
 
 Format = Literal["zarr", "netcdf"]
-_ROWS = 512
 _CHUNK = 512
 
 
@@ -32,14 +31,11 @@ def write_dataset(path: Path, scratch: Scratch, kind: Format, attributes: Mappin
     opener = _open_zarr if kind == "zarr" else _open_netcdf
     with opener(path, product, {"Conventions": "CF-1.11", **attributes}) as arrays:
         for layer in product.layers:
-            for start in range(0, product.grid.height, _ROWS):
-                stop = min(start + _ROWS, product.grid.height)
-                planes = scratch.rows(layer, start, stop)
-                for name, band in _variables(layer):
-                    where = (slice(start, stop), slice(None))
-                    arrays[name][where if band is not None else (slice(None), *where)] = (
-                        planes[band] if band is not None else planes
-                    )
+            for name, band in _variables(layer):
+                for i in range(len(layer.bands)) if band is None else (band,):
+                    for window in scratch.strips(_CHUNK):
+                        where = window.slices if band is not None else (i, *window.slices)
+                        arrays[name][where] = scratch.read(layer, window, [i])[0]
 
 
 def _variables(layer: Layer) -> list[tuple[str, int | None]]:

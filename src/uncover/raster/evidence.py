@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.atmosphere import Correction, Geometry, State, recorrect
 from uncover.bayes.covariances import Covariances
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Quality
+from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import Block, Scene
 from uncover.raster.uncertainty import Uncertainty
 
@@ -204,6 +204,9 @@ class Stored:
     systematic: NDArray[np.float64] | None = None
     choice: tuple[int, ...] | None = None  # places of the bands in the cube; all by default
 
+    def __post_init__(self) -> None:
+        _check_weights(self.identity, self.cube.coordinates.get("weight"))
+
     @property
     def identity(self) -> str:
         """Identity of the scene that the cube was made of."""
@@ -246,110 +249,71 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class AerosolReading:
-    """A window whose realisations are made when they are asked for: a correction per optical depth."""
+class Realised:
+    """A scene seen through an uncertain atmosphere: its worlds are made as a window is read, and not kept.
 
-    block: Block
-    worlds: Aerosol
-    geometry: Geometry
-
-    @property
-    def quality(self) -> Flags:
-        """Quality bits, (row, col)."""
-        return self.block.quality
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Which bands have a value, (band, row, col)."""
-        return np.isfinite(self.block.reflectance)
-
-    def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """Surface reflectance in every world."""
-        values = _take(self.block.reflectance, where)
-        geometry, state = self.geometry, self.worlds.state
-        if self.worlds.product is None:
-            surface = self.worlds.correction.correct(values, state, geometry, band_axis=0)
-        else:
-            surface = recorrect(
-                self.worlds.correction, values, self.worlds.product, state, geometry, band_axis=0
-            )
-        return Pixels(np.swapaxes(surface, 1, 2))
-
-
-@dataclass(frozen=True)
-class Aerosol:
-    """A scene seen through an atmosphere whose optical depth is uncertain: one world per drawn depth.
-
-    `product` is the state that an L2A product was corrected with: its correction is undone first. None
-    for top-of-atmosphere reflectance. The angles are those of the middle of each window, or `angles`
-    (sun zenith, view zenith, relative azimuth) where the product carries none.
+    The numbers are those that `uncover fit` trains on, and that a cube of the scene holds.
     """
 
-    scene: Scene
-    correction: Correction
-    state: State
-    product: State | None = None
-    angles: tuple[float, float, float] | None = None
-    altitude: float = 0.0
+    source: RealisedScene
     description: Mapping[str, Any] = field(default_factory=dict)
     systematic: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        if self.angles is None and self.scene.angle_grids is None:
-            raise SceneError(
-                f"scene {self.scene.identity} carries no angles, and a correction needs them; give --angles "
-                "SUN_ZENITH VIEW_ZENITH RELATIVE_AZIMUTH"
-            )
+        _check_weights(self.identity, self.source.draws.weights)
+
+    @property
+    def scene(self) -> Scene:
+        """The scene itself."""
+        return self.source.scene
 
     @property
     def identity(self) -> str:
         """Identity of the scene."""
-        return self.scene.identity
+        return self.source.identity
 
     @property
     def bands(self) -> tuple[str, ...]:
         """Bands of the scene."""
-        return self.scene.bands
+        return self.source.bands
 
     @property
     def grid(self) -> Grid:
         """Grid of the scene."""
-        return self.scene.grid
+        return self.source.grid
 
     @property
     def realisations(self) -> int:
         """Number of drawn optical depths."""
-        return self.state.realisations or 1
+        return len(self.source.draws.values)
 
     @property
     def bytes_per_pixel(self) -> int:
-        """Values as they were measured; the realisations exist for some pixels at a time."""
-        return 24 * len(self.bands) + 32
+        """Values in all worlds, and those that were measured."""
+        return (4 * self.realisations + 24) * len(self.bands) + 32
 
     def read(self, window: Window) -> Reading:
-        """Read a window, and the angles in its middle."""
-        return AerosolReading(self.scene.read(window), self, self._geometry(window))
-
-    def _geometry(self, window: Window) -> Geometry:
-        if self.angles is not None:
-            return Geometry(*self.angles, self.altitude)
-        middle = Window(window.row + window.height // 2, window.col + window.width // 2, 1, 1)
-        here = self.scene.angles(middle)
-        assert here is not None
-        sun, view, between = here.sun_zenith, here.view_zenith, here.relative_azimuth
-        return Geometry(float(sun[0, 0]), float(view[0, 0]), float(between[0, 0]), self.altitude)
+        """Read a window, and correct it in every world."""
+        block = self.source.read(window)
+        return CubeReading(block.values, block.quality)
 
     def facts(self) -> dict[str, Any]:
         """The worlds, and the correction that makes them."""
+        layout = self.source.layout
         return {
             "source": "aerosol optical depth",
             **dict(self.description),
-            "worlds": np.atleast_1d(np.asarray(self.state.aod)).tolist(),
-            "correction": repr(self.correction),
-            "from": "surface reflectance" if self.product is not None else "top-of-atmosphere reflectance",
-            "angles": None if self.angles is None else list(self.angles),
-            "altitude": self.altitude,
+            **dict(layout.attributes),
+            "worlds": self.source.draws.values.tolist(),
         }
+
+
+def _check_weights(identity: str, weights: NDArray[Any] | None) -> None:
+    if weights is not None and np.ptp(weights) > 1e-9 * np.max(weights):
+        raise SceneError(
+            f"the realisations of {identity} have unequal weights, and a map counts them equally; "
+            "draw them by mc or quantile"
+        )
 
 
 def _take(planes: Values, where: NDArray[np.intp]) -> Values:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Scheme
-from uncover.raster.grid import Grid
+from uncover.raster.grid import Grid, Window
 from uncover.raster.product import Layer
 from uncover.raster.scratch import Scratch
 from uncover.raster.tiles import GDAL_OPTIONS, open_raster
 
 _GDAL_TYPES = {"uint8": "Byte", "uint16": "UInt16", "float32": "Float32"}
-_ROWS = 512
+_SIDE = 1024  # of the windows that are read back
+_ROWS = 64  # of the strips that statistics are made of
 SCHEME_TAG = "UNCOVER_SCHEME"
 
 
@@ -51,26 +52,29 @@ def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str
 
 def _compare(path: Path, scratch: Scratch, layer: Layer) -> None:
     """Read a file back: GDAL does not report every write that a full disk refuses."""
+    bits = f"u{layer.itemsize}"  # numbers that are not numbers are equal, too
     with open_raster(str(path)) as dataset:
-        height = dataset.height
-        for start in range(0, height, _ROWS):
-            stop = min(start + _ROWS, height)
-            found = dataset.read(window=((start, stop), (0, dataset.width)))
-            wanted = scratch.rows(layer, start, stop)
-            if found.tobytes() != wanted.tobytes():
-                raise OSError(f"rows {start} to {stop} differ from what was computed; is the disk full?")
+        for window in Grid.of(dataset).blocks(_SIDE):
+            found, wanted = _window(dataset, window), scratch.read(layer, window)
+            if not np.array_equal(found.view(bits), wanted.view(bits)):
+                raise OSError(f"{window} differs from what was computed; is the disk full?")
         levels = len(dataset.overviews(1))
     for level in range(levels):
         _read_overview(path, level)
+
+
+def _window(dataset: Any, window: Window) -> NDArray[Any]:
+    rows, cols = window.slices
+    found: NDArray[Any] = dataset.read(window=((rows.start, rows.stop), (cols.start, cols.stop)))
+    return found
 
 
 def _read_overview(path: Path, level: int) -> None:
     import rasterio
 
     with rasterio.open(path, overview_level=level) as dataset:
-        for start in range(0, dataset.height, _ROWS):
-            stop = min(start + _ROWS, dataset.height)
-            dataset.read(window=((start, stop), (0, dataset.width)))
+        for window in Grid.of(dataset).blocks(_SIDE):
+            _window(dataset, window)
 
 
 def _vrt(scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> str:
@@ -158,9 +162,8 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
     n = np.zeros(len(layer.bands))
     lowest, highest = np.full(len(n), np.inf), np.full(len(n), -np.inf)
     mean, spread = np.zeros(len(n)), np.zeros(len(n))
-    for start in range(0, scratch.product.grid.height, _ROWS):
-        rows = scratch.rows(layer, start, min(start + _ROWS, scratch.product.grid.height))
-        for i, plane in enumerate(rows):
+    for window in scratch.strips(_ROWS):
+        for i, plane in enumerate(scratch.read(layer, window)):
             values = _known(plane, layer).astype(np.float64)
             if not len(values):
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -89,15 +89,24 @@ class Scratch:
             for row, line in enumerate(plane, start=window.row):
                 write_at(file, line.tobytes(), (first + row * width + window.col) * layer.itemsize)
 
-    def rows(self, layer: Layer, start: int, stop: int) -> NDArray[Any]:
-        """Some rows of all bands of a layer, (band, row, col)."""
-        grid = self.product.grid
-        out = np.empty((len(layer.bands), stop - start, grid.width), layer.dtype)
-        for band, plane in enumerate(out):
-            offset = (band * grid.window.pixels + start * grid.width) * layer.itemsize
-            content = os.pread(self._files[layer.name], plane.nbytes, offset)
-            plane[...] = np.frombuffer(content, np.dtype(layer.dtype).newbyteorder("<")).reshape(plane.shape)
+    def read(self, layer: Layer, window: Window, bands: Sequence[int] | None = None) -> NDArray[Any]:
+        """A window of a layer, all bands or those counted from 0: (band, row, col)."""
+        grid, kind = self.product.grid, np.dtype(layer.dtype).newbyteorder("<")
+        chosen = range(len(layer.bands)) if bands is None else bands
+        out = np.empty((len(chosen), *window.shape), layer.dtype)
+        whole = window.width == grid.width
+        for plane, band in zip(out, chosen, strict=True):
+            lines = plane.reshape(1, -1) if whole else plane
+            for row, line in enumerate(lines, start=window.row):
+                place = (band * grid.height + row) * grid.width + window.col
+                content = os.pread(self._files[layer.name], line.nbytes, place * layer.itemsize)
+                line[...] = np.frombuffer(content, kind)
         return out
+
+    def strips(self, rows: int) -> Iterator[Window]:
+        """Windows of the whole width, from top to bottom."""
+        height, width = self.product.grid.shape
+        return (Window(top, 0, min(rows, height - top), width) for top in range(0, height, rows))
 
     def areas(self) -> NDArray[np.float64]:
         """Areas of the whole map, (2 + world, class), added up unit by unit."""
