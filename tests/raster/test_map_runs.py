@@ -80,7 +80,7 @@ def test_bytes_do_not_depend_on_a_cluster(tmp_path):
     map_scene(model, scene, tmp_path / "here")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
         ) as cluster,
     ):
         map_scene(model, scene, tmp_path / "there", MapOptions(scheduler=cluster.scheduler_address))
