@@ -1,12 +1,10 @@
 """Time and peak memory of `uncover map`: an L1C scene with an uncertain AOD, 25 worlds made on the fly.
 
-Run it with `python -m benchmarks.map`, or with sizes: `python -m benchmarks.map 2000 12000`. It fails where a
-run takes more than `--memory` plus 300 MB, or where time does not grow linearly with the pixels.
+Run it with `python -m benchmarks map`: scenes of 2,000 and 12,000 pixels a side; `--quick` takes small ones.
 """
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,12 +16,12 @@ import rasterio
 from rasterio.transform import Affine
 from rasterio.windows import Window
 
+from benchmarks.registry import Table, benchmark
 from uncover import BayesianQDA
 
 BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
 QUICK, FULL = (512, 1024), (2000, 12_000)
 DRAWS, MEMORY, BEYOND = 25, 1024, 300  # worlds, megabytes of --memory, and what libraries may take
-LINEAR = 1.3  # seconds per pixel of the largest against the smallest size
 
 
 def make_scene(folder: Path, size: int) -> Path:
@@ -84,31 +82,22 @@ def measure(command: list[str]) -> tuple[float, float, float]:
     return time.perf_counter() - start, used.ru_utime + used.ru_stime, megabytes
 
 
-def run(sizes: tuple[int, ...] = QUICK) -> bool:
-    """Print the measured numbers; whether all limits were kept."""
-    kept, each = True, []
-    for size in sizes:
+@benchmark("map")
+def run(quick=False, sizes=None):
+    """Time and peak memory for each size, beside the limits."""
+    rows = []
+    for size in sizes or (QUICK if quick else FULL):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             scene, model = make_scene(folder, size), make_model(folder)
             command = [sys.executable, "-m", "uncover.cli", "map", str(model), str(scene), "--aod", "0.12"]
             command += ["--draws", str(DRAWS), "--angles", "35", "4", "120", "--memory", f"{MEMORY}MB"]
             seconds, computing, megabytes = measure([*command, "--out", str(folder / "map")])
-        good = megabytes < MEMORY + BEYOND
-        kept &= good
-        each.append(computing / size**2)
-        print(
-            f"map {size} x {size}, {len(BANDS)} bands, {DRAWS} worlds: {seconds:.1f} s, {computing:.1f} s of "
-            f"computing, {size**2 / seconds:,.0f} pixels/s, {megabytes:.0f} MB "
-            f"(limit {MEMORY + BEYOND} MB){'' if good else '  NOT KEPT'}",
-            flush=True,
-        )
-    linear = each[-1] < LINEAR * each[0]
-    print(f"computing per pixel, largest against smallest: {each[-1] / each[0]:.2f} (limit {LINEAR})")
-    return kept and linear
-
-
-if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    chosen = tuple(int(size) for size in sys.argv[1:]) or QUICK
-    raise SystemExit(0 if run(chosen) else 1)
+        kept = "yes" if megabytes < MEMORY + BEYOND else "NO"
+        rows.append([f"{size} x {size}", seconds, computing, 1e6 * computing / size**2, megabytes, kept])
+    caption = (
+        f"uncover map of an L1C scene, {len(BANDS)} bands, {DRAWS} worlds made on the fly, "
+        f"--memory {MEMORY}MB (limit: {MEMORY + BEYOND} MB; linear if the CPU time per pixel is the same)"
+    )
+    columns = {"pixels": "", "s": ".1f", "CPU s": ".1f", "CPU us/pixel": ".1f", "MB": ".0f", "kept": ""}
+    return [Table("map", caption, columns, rows)]

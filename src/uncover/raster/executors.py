@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -76,17 +78,31 @@ class Cluster:
 
     def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
         """The units, as they are finished."""
-        client = _connect(self.address)
-        with client:
+        parcel = pickle.dumps(mapper)
+        name = hashlib.sha256(parcel).hexdigest()
+        with _connect(self.address) as client:
             workers = max(1, sum(client.nthreads().values()))
-            shared = client.scatter(mapper, broadcast=True, hash=False)
             waiting: deque[Any] = deque()
             for number in numbers:
                 if len(waiting) >= workers + self.ahead:
-                    yield waiting.popleft().result()
-                waiting.append(client.submit(_on_worker, shared, number, pure=False))
+                    yield _result(waiting.popleft())
+                waiting.append(client.submit(_on_worker, name, parcel, number, pure=False, retries=2))
             while waiting:
-                yield waiting.popleft().result()
+                yield _result(waiting.popleft())
+
+
+def _result(future: Any) -> Unit:
+    """The unit; a cluster that lost it is one clear line."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+
+    try:
+        unit: Unit = future.result()
+    except (KilledWorker, CancelledError, TimeoutError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise SceneError(f"the cluster lost a unit of the map ({why}); look at its workers") from error
+    return unit
 
 
 def _connect(address: str) -> Any:
@@ -100,11 +116,20 @@ def _connect(address: str) -> Any:
         raise SceneError(f"no dask scheduler answers at {address} ({error}); check the address") from error
 
 
-def _on_worker(mapper: Mapper, number: int) -> Unit:
+#: The mapper that a worker's process has unpacked; it travels with every unit, so that any worker may die.
+_unpacked: dict[str, Mapper] = {}
+
+
+def _on_worker(name: str, parcel: bytes, number: int) -> Unit:
     """Read and compute a unit in a worker's process, whose libraries stay with one thread each."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
+    mapper = _unpacked.get(name)
+    if mapper is None:
+        mapper = pickle.loads(parcel)
+        _unpacked.clear()
+        _unpacked[name] = mapper
     return mapper.compute(number, mapper.read(number))
 
 

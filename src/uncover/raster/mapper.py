@@ -52,7 +52,11 @@ class Mapper:
         object.__setattr__(self, "units", self.product.units())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "summariser"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("summariser", "units")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @cached_property
     def summariser(self) -> Summariser:
