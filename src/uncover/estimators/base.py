@@ -7,9 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
-from uncover.estimators.deconvolution import variances_without_noise
+from uncover.estimators.deconvolution import variances_without_noise, without_noise
+from uncover.estimators.evidence import EvidenceMixin
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
@@ -17,8 +19,11 @@ from uncover.estimators.predicting import PredictionMixin
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.sources import SourcesMixin
 
+PRIORS = ("weak", "evidence", "jeffreys")
+_PRIOR_NAMES = ", ".join(f'"{name}"' for name in PRIORS)
 
-class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseEstimator, ABC):
+
+class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of the Bayesian generative classifiers.
 
     A subclass says what its class model is by two methods: ``_weak_prior(moments, variance)``, the default
@@ -55,6 +60,10 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _update(self, prior, moments):
         """Return the posterior: the prior updated with the moments of the classes."""
 
+    def _evidence_prior(self, moments, rows_per_sample):
+        """Return the prior of the highest evidence; ``rows_per_sample`` rows are one sample."""
+        raise ValueError(f'{type(self).__name__} has no prior="evidence"; use "weak" or a NIW.')
+
     def _update_through_noise(self, prior, points, noise, membership):
         """Return the posterior of true values, from points whose noise is known."""
         raise ValueError(f"{type(self).__name__} cannot learn through known noise; fit it without X_cov.")
@@ -72,8 +81,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             each = list(prior)
         else:
             raise ValueError(
-                f'prior must be "weak", a NIW, or one NIW for each class (a list in the order of classes_, '
-                f"or a dictionary); got {prior!r}."
+                f"prior must be {_PRIOR_NAMES}, a NIW, or one NIW for each class (a list in the order of "
+                f"classes_, or a dictionary); got {prior!r}."
             )
         strange = [type(one).__name__ for one in each if not isinstance(one, NIW)]
         if len(each) != len(classes) or strange:
@@ -213,15 +222,41 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _make_prior(self, moments, measured):
         if not isinstance(self.prior, str):
             return self._given_prior(self.prior, self.classes_)
+        if self.prior == "evidence":
+            prior = self._evidence_prior(moments, self.statistics_.rows_per_sample(self._kind()))
+            return prior if measured is None else without_noise(prior, *measured)
+        if self.prior == "jeffreys":
+            return self._jeffreys_prior(moments, measured)
         variance = None if measured is None else variances_without_noise(*measured)
         return self._weak_prior(moments, variance)
+
+    def _jeffreys_prior(self, moments, measured):
+        """Return the improper prior, where there are samples enough to make a posterior of it."""
+        if measured is not None:
+            raise ValueError(
+                'prior="jeffreys" has no spread to expect, and known noise leaves none for certain; use '
+                'prior="weak" or "evidence" with X_cov and draws.'
+            )
+        short = moments.count <= self._fewest_for_jeffreys(moments)
+        if short.any():
+            k = int(np.argmax(short.reshape(-1, len(self.classes_)).any(0)))
+            n, least = moments.count.reshape(-1, len(self.classes_))[0, k], self._fewest_for_jeffreys(moments)
+            raise ValueError(
+                f'class {self.classes_[k]!r} has {n:g} samples; prior="jeffreys" needs more than {least:g} '
+                f'for {moments.n_features} features. Use prior="weak" or "evidence".'
+            )
+        return JeffreysPrior.of(moments)
+
+    def _fewest_for_jeffreys(self, moments):
+        """Return the number of samples of a class that is just too small for an improper prior."""
+        return moments.n_features
 
     def _set_ignored_features(self, moments):
         """Find the features that the default prior cannot use, and say what it borrows."""
         self.ignored_features_ = np.zeros(self.n_features_in_, dtype=bool)
         if not isinstance(self.prior, str):
             return
-        check_choice("prior", self.prior, ("weak",), "a NIW, or one NIW for each class")
+        check_choice("prior", self.prior, PRIORS, "a NIW, or one NIW for each class")
         total = moments.count.reshape(-1, len(self.classes_))[0].sum()
         if total <= 1:
             raise ValueError(
@@ -237,7 +272,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             )
         self.ignored_features_ = ignored
         seen = moments.count > 0
-        self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored)
+        borrows = self.prior == "weak"
+        self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored & borrows)
 
     def _warn_of_convergence(self):
         if not np.all(self.posterior_.converged):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
+from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.estimators.base import GenerativeClassifier
@@ -19,7 +20,9 @@ from uncover.estimators.realisations import Statistics
 FORMAT = "uncover-model"
 FORMAT_VERSION = 1
 _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
-_DISTRIBUTIONS = {cls.__name__: cls for cls in (NIW, DiagonalNIW, DeconvolvedNIW, DeconvolvedDiagonal)}
+_DISTRIBUTIONS = {
+    cls.__name__: cls for cls in (NIW, DiagonalNIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal)
+}
 _OPTIONAL = ("systematic_", "known_noise_", "label_confusion_")
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes

@@ -1,0 +1,45 @@
+"""The classifiers whose probabilities are compared, each made for the training samples at hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import uncover
+
+PEERS: dict[str, Callable[[], Any]] = {
+    "QDA": lambda: make_pipeline(
+        StandardScaler(), QuadraticDiscriminantAnalysis(solver="eigen", shrinkage="auto")
+    ),
+    "LDA": lambda: LinearDiscriminantAnalysis(),
+    "random forest": lambda: RandomForestClassifier(100, random_state=0),
+    "neural network": lambda: make_pipeline(StandardScaler(), MLPClassifier(max_iter=1000, random_state=0)),
+    "gradient boosting": lambda: HistGradientBoostingClassifier(min_samples_leaf=5, random_state=0),
+    "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
+}
+OWN: dict[str, Callable[[], Any]] = {
+    "BayesianQDA (the paper's)": lambda: uncover.BayesianQDA(),
+}
+CALIBRATED = " + calibration"
+
+
+def model_names():
+    """Names of all models: peers, peers with scikit-learn's calibration, and our own."""
+    return [*PEERS, *(name + CALIBRATED for name in PEERS), *OWN]
+
+
+def make_model(name, y):
+    """Return an unfitted model; calibration has as many folds, up to 5, as the rarest class has samples."""
+    if name in OWN:
+        return OWN[name]()
+    if name in PEERS:
+        return PEERS[name]()
+    folds = min(5, int(np.unique(y, return_counts=True)[1].min()))
+    return CalibratedClassifierCV(PEERS[name.removesuffix(CALIBRATED)](), cv=folds)
