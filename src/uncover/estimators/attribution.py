@@ -26,22 +26,23 @@ class ModelDraws:
 
     log_phi: np.ndarray  # (draw, class)
     gaussians: Gaussians
+    temperature: float = 1.0
 
     @classmethod
-    def of(cls, posterior, concentration, known, n, rng):
+    def of(cls, posterior, concentration, known, n, rng, temperature=1.0):
         """Draw n models of the known classes, and proportions of all classes."""
         log_phi = np.log(np.maximum(rng.dirichlet(concentration, n), np.finfo(float).tiny))
-        return cls(log_phi[:, known], posterior.draw(n, rng))
+        return cls(log_phi[:, known], posterior.draw(n, rng), temperature)
 
     def split(self, points, probability):
         """Model and overlap part at points whose class probabilities are given."""
         log_weight = self.log_phi + self.gaussians.log_prob(points)
-        return split_by_draw(joint_table(log_weight, probability))
+        return split_by_draw(joint_table(log_weight / self.temperature, probability))
 
 
 def split_sight(sight, models, n_true_values, rng):
     """Parts of one sight: true values are drawn where the noise is known."""
-    P = softmax(sight.log_joint(), axis=1)
+    P = softmax(sight.log_odds(), axis=1)
     if sight.points.shape[1] == 0:
         return Parts(P, np.zeros(len(P)), np.zeros(len(P)), entropy(P))
     if not sight.noisy:
@@ -66,7 +67,7 @@ def _split_at_true_values(sight, P, chi, models):
     """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ."""
     n_samples, n, _ = chi.shape
     flat = chi.reshape(n_samples * n, -1)
-    at_truth = sight.log_prior + sight.truth.predictive().log_prob(flat)
+    at_truth = (sight.log_prior + sight.truth.predictive().log_prob(flat)) / sight.temperature
     at_truth -= logsumexp(at_truth, axis=1, keepdims=True)
     table = joint_table(at_truth.reshape(n_samples, n, -1), P)
     measurement, rest = split_by_draw(table)

@@ -10,6 +10,7 @@ from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
+from uncover.estimators.calibration import fit_temperature, held_out_log_joint, read_groups
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
 from uncover.estimators.evidence import EvidenceMixin
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
@@ -36,6 +37,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         prior="weak",
         class_prior=1.0,
         realisations="pooled",
+        calibration=None,
         label_noise=None,
         missing="error",
         random_state=0,
@@ -43,6 +45,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         self.prior = prior
         self.class_prior = class_prior
         self.realisations = realisations
+        self.calibration = calibration
         self.label_noise = label_noise
         self.missing = missing
         self.random_state = random_state
@@ -95,7 +98,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None, *, X_cov=None, label_proba=None, classes=None):
+    def fit(self, X, y=None, sample_weight=None, *, X_cov=None, label_proba=None, classes=None, groups=None):
         """Fit the class models.
 
         Parameters
@@ -113,6 +116,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             Probability of each class for each sample, in place of y.
         classes : array, optional
             Names of the columns of ``label_proba``; with y, all classes that there are.
+        groups : array of shape (sample,), optional
+            Samples that belong together (a polygon, a field): with ``calibration="loo"`` they are left out
+            together, because one tells much about the others.
 
         Returns
         -------
@@ -122,6 +128,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
         check_choice("missing", self.missing, ("error", "marginalise"))
+        groups = self._check_calibration(groups, len(inputs.X))
         self.systematic_ = inputs.systematic
         self.known_noise_ = None if inputs.noise is None else inputs.noise.matrices().mean(0)
         if inputs.noise is not None:
@@ -131,7 +138,24 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         self._conclude(kind.measured(inputs), membership)
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
+        if self.calibration is not None:
+            held_out = held_out_log_joint(self, inputs, membership, groups)
+            self.temperature_ = fit_temperature(held_out, membership.targets(), membership.weight)
         return self
+
+    def _check_calibration(self, groups, n_samples):
+        """Refuse what cannot be calibrated, and return the numbers of the groups."""
+        check_choice("calibration", self.calibration, (None, "loo"))
+        if self.calibration is None:
+            if groups is not None:
+                raise ValueError('groups are left out together by calibration="loo"; without it, drop them.')
+            return None
+        if self.label_noise is not None:
+            raise ValueError(
+                'calibration="loo" compares predictions with labels, and label_noise says that these are '
+                "wrong; use one of the two."
+            )
+        return read_groups(groups, n_samples)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add samples to the fit. Any split of the data gives the model of ``fit``, to rounding.
@@ -155,6 +179,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             raise ValueError("classes must be passed on the first call to partial_fit.")
         inputs = read_inputs(self, X, reset=first)
         kind = self._kind()
+        if self.calibration is not None:
+            raise ValueError('partial_fit cannot calibrate: calibration="loo" needs all samples. Use fit.')
         if kind.measured(inputs) is not None or self.label_noise is not None or inputs.systematic is not None:
             raise ValueError(
                 "partial_fit cannot take known noise (X_cov, Measured, draws) or label_noise: they need "
@@ -203,6 +229,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
         self.class_prior_ = _concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
+        self.temperature_ = 1.0
         if not keep_prior:
             self._set_ignored_features(moments)
         used = ~self.ignored_features_

@@ -41,6 +41,9 @@ class BayesianQDA(GenerativeClassifier):
         observations of their own as in the published method; repeated measurements of one true value;
         Monte Carlo draws around one measurement; or worlds, where realisation r of every sample has
         the same error.
+    calibration : None or "loo"
+        "loo" divides the log joint by a temperature, fitted to predictions of the training samples by the
+        model without them (without their group, where ``fit`` is given ``groups``).
     label_noise : None, "learn", or array of shape (class, class)
         Labels that are wrong: P(label j | class k), given (row k) or learned.
     missing : "error" or "marginalise"
@@ -58,6 +61,10 @@ class BayesianQDA(GenerativeClassifier):
         The five sources of uncertainty; ``sources_`` has them by name.
     means_ : array of shape (class, feature)
     covariances_ : array of shape (class, feature, feature)
+    temperature_ : float
+        What the log joint is divided by: above 1, the model alone was too sure.
+    log_evidence_ : float
+        Log marginal likelihood of the training samples, where it exists.
     label_confusion_ : array of shape (class, class)
         P(label j | class k), with ``label_noise``.
     ignored_features_ : array of bool of shape (feature,)

@@ -55,6 +55,7 @@ def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None
         "ignored_features": model.ignored_features_.tolist(),
         "realisations": model.statistics_.realisations,
         "within_dof": model.statistics_.within_dof,
+        "temperature": model.temperature_,
         "prior": _pack_distribution(model.prior_, "prior", arrays),
         "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
     }
@@ -107,6 +108,7 @@ def _unpack(document, arrays):
         moments, arrays["within_scatter"], float(document["within_dof"]), int(document["realisations"])
     )
     model.class_prior_ = arrays["class_prior"]
+    model.temperature_ = float(document.get("temperature", 1.0))
     model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
     if "label_confusion_" in arrays:
         model.label_confusion_ = arrays["label_confusion_"]

@@ -157,15 +157,16 @@ class Summariser:
         lens = self._lens(sight)
         if lens is None:
             distance = squared_distances(sight.models.predictive, sight.points)
-            known, p_value = softmax(sight.log_joint(), axis=1), sight.typicality()
+            known, p_value = softmax(sight.log_odds(), axis=1), sight.typicality()
         else:
             distance = lens.squared_distance(sight.points)
             depth = lens.depth(distance)
-            known, p_value = _softmax(sight.log_prior + lens.log_prob(depth)), lens.typicality(depth)
+            joint = (sight.log_prior + lens.log_prob(depth)) / sight.temperature
+            known, p_value = _softmax(joint), lens.typicality(depth)
         measurement = np.zeros(len(known))
         if sight.noisy:
             measurement = self._measurement(sight, known, first_pixel)
-        variance = self._variance(sight).at(distance)
+        variance = self._variance(sight).at(distance) / sight.temperature**2
         inner = entropy(known)
         model = model_information(known, variance, inner - measurement)
         spread = self.model._spread_classes
@@ -210,7 +211,7 @@ class Summariser:
             noise = sight.full_noise(k)
             assert noise is not None
             chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
-        at_truth = sight.log_prior + truth.log_prob(chi)
+        at_truth = (sight.log_prior + truth.log_prob(chi)) / sight.temperature
         information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
         return information
 
