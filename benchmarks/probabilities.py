@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.probability_models import make_model
-from benchmarks.probability_problems import draw_split
+from benchmarks.probability_models import OWN, make_model, model_names
+from benchmarks.probability_problems import DATA, PROBLEMS, SIZES, draw_split
+from benchmarks.registry import Table, benchmark
+from uncover.bayes.streams import stream
 from uncover.metrics.scores import ScoreSums
 
 RUNS = Path(__file__).parent / "results" / "probabilities.jsonl"
@@ -64,3 +66,63 @@ class Runs:
                 file.write(json.dumps(entry) + "\n")
             self.found[run] = entry
         return self.found[run]
+
+
+@benchmark("probabilities")
+def run(quick=False):
+    """Score all models on all problems, and compare the recommended one with the best of the others."""
+    if not DATA.exists():
+        raise SystemExit(f"the data sets of this benchmark are not there: {DATA}")
+    sizes, repeats = ((40, 200), 2) if quick else (SIZES, REPEATS)
+    runs = Runs(RUNS.with_name("probabilities-quick.jsonl") if quick else RUNS)
+    names, cells = model_names(), [(problem, size) for problem in PROBLEMS for size in sizes]
+    found = {
+        (*cell, name): [runs.get(*cell, repeat, name) for repeat in range(repeats)]
+        for cell in cells
+        for name in names
+    }
+    scores = ("cross_entropy", "brier", "calibration_error")
+    tables = [_score_table(score, cells, names, found, repeats) for score in scores]
+    return [_summary_table(cells, names, found, repeats), *tables]
+
+
+def _values(found, cell, name, score):
+    return np.array([run[score] for run in found[(*cell, name)]])
+
+
+def _score_table(score, cells, names, found, repeats):
+    rows = []
+    for name in names:
+        means = [_values(found, cell, name, score).mean() for cell in cells]
+        rows.append([name, *(float(m) for m in means)])
+    columns = {"model": "", **{f"{problem} {size}": ".4f" for problem, size in cells}}
+    what = score.replace("_", " ")
+    return Table(score, f"Mean {what} over {repeats} repeats, by problem and training samples", columns, rows)
+
+
+def _summary_table(cells, names, found, repeats):
+    """The recommended model against the best of the others in each cell, with intervals of the difference."""
+    own, others = next(iter(OWN)), [name for name in names if name not in OWN]
+    rows = []
+    for cell in cells:
+        row = [f"{cell[0]}, {cell[1]}"]
+        for score in ("cross_entropy", "brier"):
+            best = min(others, key=lambda name: _values(found, cell, name, score).mean())
+            mine, its = _values(found, cell, own, score), _values(found, cell, best, score)
+            low, high = paired_interval(mine - its)
+            row += [f"{mine.mean():.4f}", f"{best} {its.mean():.4f}", f"{low:+.4f} … {high:+.4f}"]
+        rows.append(row)
+    caption = (
+        f"{own} against the best of the {len(others)} others in each cell, mean over {repeats} repeats; below 0 in "
+        "the interval (95 %, bootstrap of the paired differences): ours is better"
+    )
+    headings = ("cross-entropy", "best other", "difference", "Brier", "best other ", "difference ")
+    return Table("against the best", caption, dict.fromkeys(("problem, samples", *headings), ""), rows)
+
+
+def paired_interval(difference, draws=2000, level=0.95):
+    """Percentile interval of the mean of paired differences."""
+    rng = stream(0, "paired")
+    index = rng.integers(len(difference), size=(draws, len(difference)))
+    tail = 50 * (1 - level)
+    return np.percentile(difference[index].mean(1), [tail, 100 - tail])

@@ -25,6 +25,8 @@ PEERS: dict[str, Callable[[], Any]] = {
     "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
 }
 OWN: dict[str, Callable[[], Any]] = {
+    "BayesianClassifier": lambda: uncover.BayesianClassifier(),
+    'BayesianQDA("evidence", "loo")': lambda: uncover.BayesianQDA(prior="evidence", calibration="loo"),
     "BayesianQDA (the paper's)": lambda: uncover.BayesianQDA(),
 }
 CALIBRATED = " + calibration"
