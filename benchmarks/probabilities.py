@@ -113,8 +113,8 @@ def _summary_table(cells, names, found, repeats):
             row += [f"{mine.mean():.4f}", f"{best} {its.mean():.4f}", f"{low:+.4f} … {high:+.4f}"]
         rows.append(row)
     caption = (
-        f"{own} against the best of the {len(others)} others in each cell, mean over {repeats} repeats; below 0 in "
-        "the interval (95 %, bootstrap of the paired differences): ours is better"
+        f"{own} against the best of the {len(others)} others in each cell, mean over {repeats} repeats; an "
+        "interval (95 %, bootstrap of the paired differences) below 0: ours is better"
     )
     headings = ("cross-entropy", "best other", "difference", "Brier", "best other ", "difference ")
     return Table("against the best", caption, dict.fromkeys(("problem, samples", *headings), ""), rows)

@@ -181,6 +181,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         total = entropy(self._tempered(pooled))
         return UncertaintyBudget(total, total * model, total * measurement, total * (1 - model - measurement))
 
+    def save(self, path, *, units=None, provenance=None):
+        """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
+        from uncover.estimators.persistence import save_model
+
+        check_is_fitted(self)
+        save_model(self, path, units=units, provenance=provenance)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "weights_")
+
     def _read(self, X, X_cov):
         check_is_fitted(self)
         return read_inputs(self, X, X_cov, reset=False)

@@ -14,6 +14,8 @@ from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.estimators.base import GenerativeClassifier
+from uncover.estimators.classifier import BayesianClassifier
+from uncover.estimators.classifier_files import pack_classifier, unpack_classifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.realisations import Statistics
 
@@ -32,33 +34,30 @@ class ModelFileError(ValueError):
     """A file that is not a model of this program, or not whole, or not as it was written."""
 
 
-def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None) -> None:
+def save_model(model, path, *, units=None, provenance=None) -> None:
     """Write a fitted model. The file appears under its name only when it is complete."""
     from uncover import __version__
 
-    if _ESTIMATORS.get(type(model).__name__) is not type(model):
-        raise TypeError(
-            f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
-        )
     arrays: dict[str, np.ndarray] = {}
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "program_version": __version__,
-        "estimator": type(model).__name__,
-        "parameters": _pack_parameters(model, arrays),
-        "classes": _pack_classes(model.classes_),
-        "n_features": model.n_features_in_,
-        "feature_names": _names_or_none(model),
         "units": units if units is not None else getattr(model, "units_", None),
         "provenance": provenance if provenance is not None else getattr(model, "provenance_", None),
-        "ignored_features": model.ignored_features_.tolist(),
-        "realisations": model.statistics_.realisations,
-        "within_dof": model.statistics_.within_dof,
-        "temperature": model.temperature_,
-        "prior": _pack_distribution(model.prior_, "prior", arrays),
-        "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
+        **_pack(model, arrays),
     }
+    _write(Path(path), _to_json(document), arrays)
+
+
+def _pack(model, arrays) -> dict:
+    """What a model is, as JSON; its arrays beside it."""
+    if isinstance(model, BayesianClassifier):
+        return pack_classifier(model, arrays, _pack, _pack_classes)
+    if _ESTIMATORS.get(type(model).__name__) is not type(model):
+        raise TypeError(
+            f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
+        )
     moments = model.statistics_.classes
     for name in ("count", "mean", "scatter", "residual"):
         arrays[f"moments/{name}"] = getattr(moments, name)
@@ -67,7 +66,19 @@ def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None
     for name in _OPTIONAL:
         if getattr(model, name, None) is not None:
             arrays[name] = getattr(model, name)
-    _write(Path(path), _to_json(document), arrays)
+    return {
+        "estimator": type(model).__name__,
+        "parameters": _pack_parameters(model, arrays),
+        "classes": _pack_classes(model.classes_),
+        "n_features": model.n_features_in_,
+        "feature_names": _names_or_none(model),
+        "ignored_features": model.ignored_features_.tolist(),
+        "realisations": model.statistics_.realisations,
+        "within_dof": model.statistics_.within_dof,
+        "temperature": model.temperature_,
+        "prior": _pack_distribution(model.prior_, "prior", arrays),
+        "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
+    }
 
 
 def load_model(path):
@@ -90,18 +101,21 @@ def load_model(path):
     path = Path(path)
     document, arrays = _read(path)
     try:
-        return _unpack(document, arrays)
+        model = _unpack(document, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as problem:
         raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from None
+    model.units_, model.provenance_ = document["units"], document["provenance"]
+    return model
 
 
 def _unpack(document, arrays):
+    if document["estimator"] == "BayesianClassifier":
+        return unpack_classifier(document, arrays, _unpack, _unpack_classes)
     model = _ESTIMATORS[document["estimator"]](**_unpack_parameters(document["parameters"], arrays))
     model.classes_ = _unpack_classes(document["classes"])
     model.n_features_in_ = int(document["n_features"])
     if document["feature_names"] is not None:
         model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
-    model.units_, model.provenance_ = document["units"], document["provenance"]
     model.ignored_features_ = np.array(document["ignored_features"], dtype=bool)
     moments = Moments(*(arrays[f"moments/{name}"] for name in ("count", "mean", "scatter", "residual")))
     model.statistics_ = Statistics(
