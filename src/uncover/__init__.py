@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from uncover.estimators.discriminant import BayesianLDA as BayesianLDA
     from uncover.estimators.discriminant import BayesianNB as BayesianNB
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
+    from uncover.estimators.mixture import BayesianMDA as BayesianMDA
     from uncover.estimators.persistence import ModelFileError as ModelFileError
     from uncover.estimators.persistence import load_model as load_model
     from uncover.measurement.measured import Measured as Measured
@@ -23,6 +24,7 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "BayesianClassifier": "uncover.estimators.classifier",
     "BayesianLDA": "uncover.estimators.discriminant",
+    "BayesianMDA": "uncover.estimators.mixture",
     "BayesianNB": "uncover.estimators.discriminant",
     "BayesianQDA": "uncover.estimators.discriminant",
     "Measured": "uncover.measurement.measured",

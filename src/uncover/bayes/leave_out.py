@@ -204,7 +204,7 @@ def _something_left(strength: Array, dof: Array, p: int) -> NDArray[np.bool_]:
 def _root(scale: Array) -> Array:
     """Cholesky factors; a scale that has lost its rank by rounding gets back the smallest that counts."""
     try:
-        return np.linalg.cholesky(scale)
+        return np.asarray(np.linalg.cholesky(scale))
     except np.linalg.LinAlgError:
         values, axes = np.linalg.eigh(scale)
         floored = np.maximum(values, _SMALLEST * values[..., -1:])

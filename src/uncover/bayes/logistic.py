@@ -146,6 +146,6 @@ def _hessian(P: Array, x: Array, w: Array, penalty: Array) -> Array:
             curvature = w * P[:, a] * ((a == b) - P[:, b])
             block = (x * curvature[:, None]).T @ x
             H[a, :, b, :], H[b, :, a, :] = block, block.T
-    H = H.reshape(K * d, K * d)
-    H[np.diag_indices(K * d)] += np.tile(penalty, K)
-    return H
+    flat = H.reshape(K * d, K * d)
+    flat[np.diag_indices(K * d)] += np.tile(penalty, K)
+    return flat

@@ -227,7 +227,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         moments, K = self.statistics_.classes, len(self.classes_)
         if not np.isfinite(moments.scatter).all():
             raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
-        self.class_prior_ = _concentration(self.class_prior, K)
+        self.class_prior_ = concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
         self.temperature_ = 1.0
         if not keep_prior:
@@ -353,7 +353,7 @@ def _in_order_of_classes(prior, classes):
     return [prior[name] for name in classes.tolist()]
 
 
-def _concentration(class_prior, n_classes):
+def concentration(class_prior, n_classes):
     """Dirichlet parameters α of the class proportions."""
     try:
         alpha = np.asarray(class_prior, dtype=np.float64)

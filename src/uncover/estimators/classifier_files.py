@@ -1,4 +1,4 @@
-"""A fitted BayesianClassifier as JSON and arrays, member by member, for model files."""
+"""Models made of other models (BayesianClassifier, BayesianMDA) as JSON and arrays, for model files."""
 
 import numpy as np
 
@@ -6,6 +6,7 @@ from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.members import GaussianMember, KernelMember, LogisticMember, Scale
+from uncover.estimators.mixture import BayesianMDA
 from uncover.measurement.transforms import MeasuredLog
 
 
@@ -79,3 +80,36 @@ def _unpack_member(entry, arrays, unpack_model):
         return LogisticMember(scale, model)
     mixture = KernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
     return KernelMember(scale, mixture, arrays["typical"])
+
+
+def pack_mixture(model, arrays, pack_model, pack_classes):
+    """Return what a BayesianMDA is as JSON, and add its arrays."""
+    inner = pack_model(model.model_, arrays)
+    arrays["class_of_part"] = model.class_of_part_.astype(float)
+    parameters = model.get_params(deep=False)
+    # A given prior is kept with the class models of the parts.
+    given = not isinstance(parameters["prior"], str)
+    parameters["prior"] = None if given else parameters["prior"]
+    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    return {
+        "estimator": "BayesianMDA",
+        "parameters": parameters,
+        "classes": pack_classes(model.classes_),
+        "model": inner,
+    }
+
+
+def unpack_mixture(document, arrays, unpack_model, unpack_classes):
+    """Return the model again."""
+    model = BayesianMDA(**document["parameters"])
+    model.classes_ = unpack_classes(document["classes"])
+    model.class_of_part_ = arrays["class_of_part"].astype(np.intp)
+    model.model_ = unpack_model(document["model"], arrays)
+    if model.prior is None:
+        model.prior = model.model_.prior
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(model.model_, name):
+            setattr(model, name, getattr(model.model_, name))
+    if len(model.class_of_part_) != len(model.model_.classes_):
+        raise ValueError("it has another number of parts than of class models")
+    return model

@@ -15,8 +15,14 @@ from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.estimators.base import GenerativeClassifier
 from uncover.estimators.classifier import BayesianClassifier
-from uncover.estimators.classifier_files import pack_classifier, unpack_classifier
+from uncover.estimators.classifier_files import (
+    pack_classifier,
+    pack_mixture,
+    unpack_classifier,
+    unpack_mixture,
+)
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.mixture import BayesianMDA
 from uncover.estimators.realisations import Statistics
 
 FORMAT = "uncover-model"
@@ -54,6 +60,8 @@ def _pack(model, arrays) -> dict:
     """What a model is, as JSON; its arrays beside it."""
     if isinstance(model, BayesianClassifier):
         return pack_classifier(model, arrays, _pack, _pack_classes)
+    if isinstance(model, BayesianMDA):
+        return pack_mixture(model, arrays, _pack, _pack_classes)
     if _ESTIMATORS.get(type(model).__name__) is not type(model):
         raise TypeError(
             f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
@@ -111,6 +119,8 @@ def load_model(path):
 def _unpack(document, arrays):
     if document["estimator"] == "BayesianClassifier":
         return unpack_classifier(document, arrays, _unpack, _unpack_classes)
+    if document["estimator"] == "BayesianMDA":
+        return unpack_mixture(document, arrays, _unpack, _unpack_classes)
     model = _ESTIMATORS[document["estimator"]](**_unpack_parameters(document["parameters"], arrays))
     model.classes_ = _unpack_classes(document["classes"])
     model.n_features_in_ = int(document["n_features"])
