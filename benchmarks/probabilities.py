@@ -15,6 +15,7 @@ from benchmarks.probability_models import OWN, make_model, model_names
 from benchmarks.probability_problems import DATA, PROBLEMS, SIZES, draw_split
 from benchmarks.registry import Table, benchmark
 from uncover.bayes.streams import stream
+from uncover.estimators.comparison import calibration_error
 from uncover.metrics.scores import ScoreSums
 
 RUNS = Path(__file__).parent / "results" / "probabilities.jsonl"
@@ -37,16 +38,9 @@ def one_run(problem, size, repeat, name):
         "cross_entropy": float(sums.cross_entropy),
         "brier": float(sums.brier),
         "accuracy": float(np.mean(probability.argmax(1) == code)),
-        "calibration_error": float(top_calibration_error(code, probability)),
+        "calibration_error": float(calibration_error(code, probability)),
         "seconds": round(seconds, 3),
     }
-
-
-def top_calibration_error(code, probability, bins=15):
-    """Mean difference of confidence and accuracy over bins of equally many samples."""
-    sure, right = probability.max(1), probability.argmax(1) == code
-    parts = np.array_split(np.argsort(sure, kind="stable"), bins)
-    return sum(abs(sure[part].mean() - right[part].mean()) * len(part) for part in parts) / len(code)
 
 
 class Runs:

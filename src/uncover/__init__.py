@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from uncover.bayes.budget import UncertaintyBudget as UncertaintyBudget
     from uncover.bayes.niw import NIW as NIW
     from uncover.estimators.classifier import BayesianClassifier as BayesianClassifier
+    from uncover.estimators.comparison import compare as compare
     from uncover.estimators.discriminant import BayesianLDA as BayesianLDA
     from uncover.estimators.discriminant import BayesianNB as BayesianNB
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
@@ -34,6 +35,7 @@ _HOME = {
     "ModelFileError": "uncover.estimators.persistence",
     "NIW": "uncover.bayes.niw",
     "UncertaintyBudget": "uncover.bayes.budget",
+    "compare": "uncover.estimators.comparison",
     "load_model": "uncover.estimators.persistence",
 }
 
