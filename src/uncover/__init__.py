@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from uncover.bayes.niw import NIW as NIW
     from uncover.estimators.classifier import BayesianClassifier as BayesianClassifier
     from uncover.estimators.comparison import compare as compare
+    from uncover.estimators.conformal import ConformalSets as ConformalSets
     from uncover.estimators.discriminant import BayesianLDA as BayesianLDA
     from uncover.estimators.discriminant import BayesianNB as BayesianNB
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
@@ -28,6 +29,7 @@ _HOME = {
     "BayesianMDA": "uncover.estimators.mixture",
     "BayesianNB": "uncover.estimators.discriminant",
     "BayesianQDA": "uncover.estimators.discriminant",
+    "ConformalSets": "uncover.estimators.conformal",
     "Measured": "uncover.measurement.measured",
     "MeasuredLog": "uncover.measurement.transforms",
     "MeasuredRatios": "uncover.measurement.transforms",
