@@ -19,8 +19,8 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     is a p-value, and the set of x has the classes with p_k > 1 − coverage. Among inputs of any class, at
     least the share ``coverage`` has its class in the set, exactly and for every model, as long as new and
-    kept samples of the class are exchangeable. A set may be empty: x is then unlike the kept samples of
-    every class.
+    kept samples of the class are exchangeable. A set may be empty: no class is then as
+    probable as it is for nearly all of its kept samples.
 
     Parameters
     ----------
