@@ -8,6 +8,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -37,11 +38,24 @@ def model_names():
     return [*PEERS, *(name + CALIBRATED for name in PEERS), *OWN]
 
 
-def make_model(name, y):
-    """Return an unfitted model; calibration has as many folds, up to 5, as the rarest class has samples."""
-    if name in OWN:
-        return OWN[name]()
+def fit_model(name, split):
+    """Return a model fitted to the training samples of a split; whoever calibrates knows their groups."""
     if name in PEERS:
-        return PEERS[name]()
-    folds = min(5, int(np.unique(y, return_counts=True)[1].min()))
-    return CalibratedClassifierCV(PEERS[name.removesuffix(CALIBRATED)](), cv=folds)
+        return PEERS[name]().fit(split.X, split.y)
+    if name not in OWN:
+        model = CalibratedClassifierCV(PEERS[name.removesuffix(CALIBRATED)](), cv=_folds(split))
+        return model.fit(split.X, split.y)
+    model = OWN[name]()
+    grouped = split.groups is not None and getattr(model, "calibration", "loo") is not None
+    return model.fit(split.X, split.y, **({"groups": split.groups} if grouped else {}))
+
+
+def _folds(split):
+    """As many folds, up to 5, as the rarest class has samples; by groups, where each class is in enough."""
+    folds = min(5, int(np.unique(split.y, return_counts=True)[1].min()))
+    if split.groups is None:
+        return folds
+    by_group = StratifiedGroupKFold(min(folds, 3), shuffle=True, random_state=0)
+    parts = list(by_group.split(split.X, split.y, split.groups))
+    whole = all(len(np.unique(split.y[train])) == len(np.unique(split.y)) for train, _ in parts)
+    return parts if whole else folds

@@ -19,10 +19,11 @@ RAREST = 100  # a class with fewer pixels than this cannot be drawn twenty times
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test samples of one repeat."""
+    """Training and test samples of one repeat; groups are polygons, where the data have them."""
 
     X: np.ndarray
     y: np.ndarray
+    groups: np.ndarray | None
     X_test: np.ndarray
     y_test: np.ndarray
 
@@ -35,6 +36,7 @@ class Pool:
     y: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
+    groups: np.ndarray | None = None
 
     def draw(self, size, rng):
         """Draw training samples, at least a few of each class, and bound the number of test samples."""
@@ -43,7 +45,8 @@ class Pool:
         rest = rng.permutation(np.setdiff1d(np.arange(len(self.y)), chosen))
         rows = np.concatenate([chosen, rest[: max(size - len(chosen), 0)]])
         test = rng.permutation(len(self.y_test))[:MOST_TESTED]
-        return Split(self.X[rows], self.y[rows], self.X_test[test], self.y_test[test])
+        groups = None if self.groups is None else self.groups[rows]
+        return Split(self.X[rows], self.y[rows], groups, self.X_test[test], self.y_test[test])
 
 
 def draw_split(problem, size, repeat):
@@ -62,7 +65,7 @@ def amazon(rng):
     for name in np.unique(y):
         own = rng.permutation(np.unique(polygon[y == name]))
         train |= (y == name) & np.isin(polygon, own[: (len(own) + 1) // 2])
-    return Pool(X[train], y[train], X[~train], y[~train])
+    return Pool(X[train], y[train], X[~train], y[~train], polygon[train])
 
 
 def other_date(rng):

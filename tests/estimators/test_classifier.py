@@ -28,7 +28,7 @@ def draw(rng, n=120, R=4, p=2):
 def test_members_and_weights_can_be_read(rng):
     X, y = draw(rng, R=1)
     clf = BayesianClassifier().fit(X[:, 0], y)
-    plain = ["kernels", "logistic", "BayesianQDA"]
+    plain = ["kernels", "kernels by relevance", "logistic", "BayesianQDA"]
     assert clf.members_ == [*plain, *("log " + name for name in plain)]
     assert clf.weights_.sum() == pytest.approx(1.0)
     negative = BayesianClassifier().fit(X[:, 0] - 12.0, y)
@@ -41,21 +41,25 @@ def test_the_average_is_its_definition(rng):
     X = X[:, 0] - 12.0
     clf = BayesianClassifier().fit(X, y)
     new = rng.normal(size=(10, 2)) * 3
-    (_, kernel, Tk), (_, logistic, Tl), (_, gaussian, Tg) = clf._fitted
+    (_, alike, Ta), (_, relevant, Tr), (_, logistic, Tl), (_, gaussian, Tg) = clf._fitted
     z = (new - X.mean(0)) / X.std(0)
-    centres = (X - X.mean(0)) / X.std(0)
     share = (y[:, None] == clf.classes_).astype(float)
-    joint = KernelMixture(centres, share, kernel.mixture.bandwidth).log_joint(z)
-    held_out = KernelMixture(centres, share, kernel.mixture.bandwidth).leave_one_out(np.arange(120))
-    density = np.exp(joint).sum(1)
-    g = ((np.exp(held_out).sum(1)[None] <= density[:, None]).sum(1) + 1) / 121
+    within = np.sqrt(sum(((X[y == k] - X[y == k].mean(0)) ** 2).sum(0) for k in "abc") / 117)
+    unit = within / np.sqrt(1 - within**2 / X.var(0))
+    joints = []
+    for kernel, scale in ((alike, X.std(0)), (relevant, unit)):
+        mixture = KernelMixture((X - X.mean(0)) / scale, share, kernel.mixture.bandwidth)
+        joints.append(mixture.log_joint((new - X.mean(0)) / scale))
+    held_out = np.exp(mixture.leave_one_out(np.arange(120))).sum(1)
+    g = ((held_out[None] <= np.exp(joints[1]).sum(1)[:, None]).sum(1) + 1) / 121
     np.testing.assert_allclose(clf.typicality(new), g)
     P = [
-        softmax(joint / Tk, axis=1),
+        softmax(joints[0] / Ta, axis=1),
+        softmax(joints[1] / Tr, axis=1),
         softmax(logistic.model.log_odds(z) / Tl, axis=1),
         softmax(gaussian.model.predict_log_proba(new) / Tg, axis=1),
     ]
-    w = clf.weights_[:, None] * np.stack([np.ones(10), g, g])
+    w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), g, g])
     pooled = sum(wm[:, None] * Pm for wm, Pm in zip(w / w.sum(0), P, strict=True))
     np.testing.assert_allclose(
         clf.predict_proba(new), softmax(np.log(pooled) / clf.temperature_, axis=1), atol=1e-9

@@ -22,9 +22,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     """The recommended default: class models of several kinds, averaged; nothing to choose.
 
     Members are Gaussian class models with ``prior="evidence"``, logistic regression, and densities of one
-    kernel a sample, each on the features and on their logarithm where all are positive. Each predicts
-    training samples that it has not seen (in closed form, or by folds); a temperature makes its probabilities
-    honest, and the weights of the average maximise the score of those predictions:
+    kernel a sample (of all features alike, and by their relevance to the classes), each on the features and
+    on their logarithm where all are positive. Each predicts training samples that it has not seen (in closed
+    form, or by folds); a temperature makes its probabilities honest, and the weights of the average maximise
+    the score of those predictions:
 
         P(k | x) ∝ [Σ_m w_m g_m(x) P_m(k | x) / Σ_m w_m g_m(x)]^(1/T)
 
@@ -119,7 +120,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         several = inputs.X.ndim == 3 and inputs.X.shape[1] > 1
         if inputs.noise is not None or (several and self.realisations != "pooled"):
             return [lambda t, m=m: GaussianMember.fit(t, m) for m in models]
-        return [KernelMember.fit, LogisticMember.fit, lambda t: GaussianMember.fit(t, models[0])]
+        return [
+            KernelMember.fit,
+            lambda t: KernelMember.fit(t, by_relevance=True),
+            LogisticMember.fit,
+            lambda t: GaussianMember.fit(t, models[0]),
+        ]
 
     def _average(self, held_out, targets):
         """Find the weights and the temperature of the average."""
@@ -153,11 +159,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     def typicality(self, X, X_cov=None, *, paired=True):
         """Return how typical each sample is of the training data: a p-value in [0, 1].
 
-        The share of training samples that lie, seen by the others, in places as empty (kernels); with known
-        noise, ``"repeats"`` and ``"shared"`` that of :class:`BayesianQDA`.
+        The share of training samples that lie, seen by the others (by other groups), in places as empty; with
+        known noise, ``"repeats"`` and ``"shared"`` that of :class:`BayesianQDA`.
         """
         inputs = self._read(X, X_cov)
-        _, member, _ = self._fitted[0]
+        _, member, _ = self._fitted[min(1, len(self._fitted) - 1)]
         if isinstance(member, KernelMember):
             return member.typicality(member.log_joint(inputs))
         return member.model.typicality(inputs.X, inputs.noise, paired=paired)
@@ -212,7 +218,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """Calibrated probabilities of the members, averaged over views, and how far each is to be heard."""
         P, gate, typicality = [], [], 1.0
         for joint, (_, member, temperature) in zip(joints, self._fitted, strict=True):
-            if isinstance(member, KernelMember):
+            if isinstance(member, KernelMember):  # of those by relevance, which come second
                 typicality = member.typicality(joint)
             heard = typicality if member.extrapolates else 1.0
             lost = ~np.isfinite(joint).any(-1, keepdims=True)

@@ -44,7 +44,7 @@ def _pack_member(member, arrays, pack_model):
         return {"kind": "logistic", "precision": member.model.precision}
     arrays["centres"], arrays["share"] = member.mixture.centres, member.mixture.share
     arrays["typical"] = member.typical
-    return {"kind": "kernels", "bandwidth": member.mixture.bandwidth}
+    return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
 
 
 def unpack_classifier(document, arrays, unpack_model, unpack_classes):
@@ -79,7 +79,7 @@ def _unpack_member(entry, arrays, unpack_model):
         model = Logistic(arrays["coefficients"], float(entry["precision"]), arrays["hessian"])
         return LogisticMember(scale, model)
     mixture = KernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
-    return KernelMember(scale, mixture, arrays["typical"])
+    return KernelMember(entry["name"], scale, mixture, arrays["typical"])
 
 
 def pack_mixture(model, arrays, pack_model, pack_classes):

@@ -23,6 +23,8 @@ MOST_CENTRES = 2048
 MOST_TRIED = 512
 # Bandwidths that are tried, in units of the median distance of samples: h² = 4 m² e^u.
 BANDWIDTHS = np.exp(np.linspace(-6.0, 0.5, 14))
+# Share of the variance of a feature that counts as due to the classes, at least.
+LEAST_RELEVANCE = 0.02
 # Precisions of the prior of logistic coefficients that are tried, the strictest first.
 PRECISIONS = (100.0, 10.0, 1.0, 0.1, 0.01)
 FEWEST_FOR_FIVE_FOLDS = 1000
@@ -93,6 +95,20 @@ class Scale:
         constant = deviation <= 16 * np.finfo(float).eps * np.abs(rows.mean(0))
         return cls(rows.mean(0), np.where(constant, 1.0, deviation))
 
+    @classmethod
+    def by_relevance(cls, rows, targets):
+        """Units of the spread σ within classes, over the correlation ratio η = √(1 − σ²/σ²_total).
+
+        A feature that is the same in all classes hardly counts in distances, whatever it does.
+        """
+        total = cls.of(rows)
+        means = (targets.T @ rows) / targets.sum(0)[:, None]
+        freedom = max(len(rows) - len(means), 1)
+        within = np.sqrt(((rows - targets @ means) ** 2).sum(0) / freedom)
+        within = np.where(within > 1e-9 * total.deviation, within, total.deviation)
+        relevance = np.sqrt(np.clip(1.0 - (within / total.deviation) ** 2, LEAST_RELEVANCE, 1.0))
+        return cls(total.mean, within / relevance)
+
     def __call__(self, points):
         """Bring points to that scale."""
         return (points - self.mean) / self.deviation
@@ -101,17 +117,16 @@ class Scale:
 class KernelMember:
     """One kernel a sample, its width chosen by the held-out score."""
 
-    name = "kernels"
     extrapolates = False
 
-    def __init__(self, scale, mixture, typical):
-        self.scale, self.mixture, self.typical = scale, mixture, typical
+    def __init__(self, name, scale, mixture, typical):
+        self.name, self.scale, self.mixture, self.typical = name, scale, mixture, typical
 
     @classmethod
-    def fit(cls, training):
+    def fit(cls, training, *, by_relevance=False):
         """Fit, and return the member and its held-out log joint of the chosen samples: (sample, 1, class)."""
         rows, chosen = rows_of_samples(training.inputs.X, training.seed), training.chosen()
-        scale = Scale.of(rows)
+        scale = Scale.by_relevance(rows, training.targets) if by_relevance else Scale.of(rows)
         centres, targets = scale(rows[chosen]), training.targets[chosen]
         share = targets * (training.targets.sum(0) / targets.sum(0))
         groups = None if training.groups is None else training.groups[chosen]
@@ -123,7 +138,8 @@ class KernelMember:
         mixture = tried[int(np.argmax(score))]
         joint = mixture.leave_one_out(np.arange(len(chosen)), groups)
         typical = np.sort(np.logaddexp.reduce(joint, axis=1))
-        return cls(scale, mixture, typical), joint[:, None]
+        name = "kernels by relevance" if by_relevance else "kernels"
+        return cls(name, scale, mixture, typical), joint[:, None]
 
     def log_joint(self, inputs):
         """Log joint of new inputs: (sample, view, class)."""
