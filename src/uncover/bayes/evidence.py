@@ -87,27 +87,33 @@ class ScatterEvidence:
 
     def at(self, weight: float) -> float:
         """Sum of the log evidence over the batch, for one weight a > 0."""
-        d, n = self.eigenvalues.shape[-1], self.dof
-        nu = weight + d + 1.0
-        halves = 0.5 * (nu - np.arange(d))
-        gammas = log_gamma_ratio(halves, 0.5 * n[..., None]).sum(-1)
-        shrunk = 0.5 * (nu + n) * np.log1p(self.eigenvalues / weight).sum(-1)
-        return float(np.sum(gammas - shrunk - 0.5 * n * d * np.log(weight))) + self.constant
+        return float(self.at_each(np.array([weight]))[0])
+
+    def at_each(self, weights: Array) -> Array:
+        """The same for several weights: (weight,)."""
+        d = self.eigenvalues.shape[-1]
+        e, n = self.eigenvalues.reshape(-1, d), self.dof.reshape(-1)
+        a = weights[:, None]
+        nu = a + d + 1.0
+        halves = 0.5 * (nu[..., None] - np.arange(d))
+        gammas = log_gamma_ratio(halves, 0.5 * n[:, None]).sum(-1)  # (weight, scatter)
+        shrunk = 0.5 * (nu + n) * np.log1p(e / a[..., None]).sum(-1)
+        return np.asarray((gammas - shrunk - 0.5 * n * d * np.log(a)).sum(-1) + self.constant)
 
     def best_weight(self, largest: float) -> float:
         """The weight a in (0, largest] of the highest evidence: a grid, then Brent's method."""
-        return _maximise(self.at, largest)
+        return _maximise(self.at_each, largest)
 
 
-def _maximise(evidence: Callable[[float], float], largest: float) -> float:
+def _maximise(evidence: Callable[[Array], Array], largest: float) -> float:
     grid = np.linspace(np.log(_SMALLEST_WEIGHT), np.log(largest), 81)
-    values = [evidence(np.exp(u)) for u in grid]
+    values = evidence(np.exp(grid))
     best = int(np.argmax(values))
-    if values[best] - min(values) < _FLAT:  # no deviation was seen: one observation's worth
+    if values[best] - values.min() < _FLAT:  # no deviation was seen: one observation's worth
         return 1.0
     ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = minimize_scalar(
-        lambda u: -evidence(np.exp(u)), bounds=ends, method="bounded", options={"xatol": 1e-9}
+        lambda u: -float(evidence(np.exp([u]))[0]), bounds=ends, method="bounded", options={"xatol": 1e-9}
     )
     return min(float(np.exp(found.x if -found.fun > values[best] else grid[best])), largest)
 
