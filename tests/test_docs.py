@@ -53,6 +53,15 @@ def test_tables_of_realisations_are_the_measured_ones():
         assert Table(**table).as_markdown() in page, table["name"]
 
 
+def test_tables_of_probabilities_are_the_measured_ones():
+    page = (ROOT / "docs/probabilities.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / "benchmarks/results/probabilities.json").read_text(encoding="utf-8"))
+    tables = {table["name"]: Table(**table) for table in results["tables"]}
+    assert results["command"] in page
+    for name in ("against the best", "cross_entropy", "calibration_error"):
+        assert tables[name].as_markdown() in page, name
+
+
 def test_pages_do_not_name_machines():
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.json")]:
         text = page.read_text(encoding="utf-8")
