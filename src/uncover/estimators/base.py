@@ -7,12 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from uncover.bayes.deconvolved import DeconvolvedNIW
-from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
-from uncover.estimators.calibration import fit_temperature, held_out_log_joint, read_groups
+from uncover.estimators.calibration import check_calibration, fit_temperature, held_out_log_joint
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
-from uncover.estimators.evidence import EvidenceMixin
+from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
@@ -128,7 +127,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
         check_choice("missing", self.missing, ("error", "marginalise"))
-        groups = self._check_calibration(groups, len(inputs.X))
+        groups = check_calibration(self, groups, len(inputs.X))
         self.systematic_ = inputs.systematic
         self.known_noise_ = None if inputs.noise is None else inputs.noise.matrices().mean(0)
         if inputs.noise is not None:
@@ -142,20 +141,6 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             held_out = held_out_log_joint(self, inputs, membership, groups)
             self.temperature_ = fit_temperature(held_out, membership.targets(), membership.weight)
         return self
-
-    def _check_calibration(self, groups, n_samples):
-        """Refuse what cannot be calibrated, and return the numbers of the groups."""
-        check_choice("calibration", self.calibration, (None, "loo"))
-        if self.calibration is None:
-            if groups is not None:
-                raise ValueError('groups are left out together by calibration="loo"; without it, drop them.')
-            return None
-        if self.label_noise is not None:
-            raise ValueError(
-                'calibration="loo" compares predictions with labels, and label_noise says that these are '
-                "wrong; use one of the two."
-            )
-        return read_groups(groups, n_samples)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add samples to the fit. Any split of the data gives the model of ``fit``, to rounding.
@@ -253,26 +238,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             prior = self._evidence_prior(moments, self.statistics_.rows_per_sample(self._kind()))
             return prior if measured is None else without_noise(prior, *measured)
         if self.prior == "jeffreys":
-            return self._jeffreys_prior(moments, measured)
+            return jeffreys_prior(self, moments, measured)
         variance = None if measured is None else variances_without_noise(*measured)
         return self._weak_prior(moments, variance)
-
-    def _jeffreys_prior(self, moments, measured):
-        """Return the improper prior, where there are samples enough to make a posterior of it."""
-        if measured is not None:
-            raise ValueError(
-                'prior="jeffreys" has no spread to expect, and known noise leaves none for certain; use '
-                'prior="weak" or "evidence" with X_cov and draws.'
-            )
-        short = moments.count <= self._fewest_for_jeffreys(moments)
-        if short.any():
-            k = int(np.argmax(short.reshape(-1, len(self.classes_)).any(0)))
-            n, least = moments.count.reshape(-1, len(self.classes_))[0, k], self._fewest_for_jeffreys(moments)
-            raise ValueError(
-                f'class {self.classes_[k]!r} has {n:g} samples; prior="jeffreys" needs more than {least:g} '
-                f'for {moments.n_features} features. Use prior="weak" or "evidence".'
-            )
-        return JeffreysPrior.of(moments)
 
     def _fewest_for_jeffreys(self, moments):
         """Return the number of samples of a class that is just too small for an improper prior."""

@@ -8,7 +8,7 @@ from scipy.special import log_softmax, logsumexp
 
 from uncover.bayes.leave_out import leave_one_out, leave_units_out
 from uncover.bayes.moments import Moments
-from uncover.estimators.inputs import Inputs
+from uncover.estimators.inputs import Inputs, check_choice
 from uncover.estimators.reading import Reader
 
 # log β = −log T is N(0, this²) a priori: where no sample is ever wrong, nothing else would bound it.
@@ -176,6 +176,21 @@ def _by_folds(model, inputs, membership, groups):
 def _rows_of(inputs, rows):
     noise = None if inputs.noise is None else inputs.noise[rows]
     return Inputs(inputs.X[rows], noise, inputs.systematic)
+
+
+def check_calibration(model, groups, n_samples):
+    """Refuse what cannot be calibrated, and return the numbers of the groups."""
+    check_choice("calibration", model.calibration, (None, "loo"))
+    if model.calibration is None:
+        if groups is not None:
+            raise ValueError('groups are left out together by calibration="loo"; without it, drop them.')
+        return None
+    if model.label_noise is not None:
+        raise ValueError(
+            'calibration="loo" compares predictions with labels, and label_noise says that these are '
+            "wrong; use one of the two."
+        )
+    return read_groups(groups, n_samples)
 
 
 def read_groups(groups, n_samples):

@@ -1,9 +1,10 @@
-"""The evidence of a fitted model, for comparing models of the same data."""
+"""The evidence of a fitted model, for comparing models of the same data, and the prior that has none."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.jeffreys import JeffreysPrior
 
 
 class NoEvidenceError(ValueError, AttributeError):
@@ -48,3 +49,22 @@ class EvidenceMixin:
     def _restricted_evidence(self, prior, moments, rows_per_sample):
         """Return the log evidence of the deviations from the class means, under ``prior="evidence"``."""
         raise NoEvidenceError(f"{type(self).__name__} has no closed-form evidence.")
+
+
+def jeffreys_prior(model, moments, measured):
+    """Return the improper prior, where there are samples enough to make a posterior of it."""
+    if measured is not None:
+        raise ValueError(
+            'prior="jeffreys" has no spread to expect, and known noise leaves none for certain; use '
+            'prior="weak" or "evidence" with X_cov and draws.'
+        )
+    least = model._fewest_for_jeffreys(moments)
+    count = moments.count.reshape(-1, len(model.classes_))
+    short = (count <= least).any(0)
+    if short.any():
+        k = int(np.argmax(short))
+        raise ValueError(
+            f'class {model.classes_[k]!r} has {count[0, k]:g} samples; prior="jeffreys" needs more than '
+            f'{least:g} for {moments.n_features} features. Use prior="weak" or "evidence".'
+        )
+    return JeffreysPrior.of(moments)
