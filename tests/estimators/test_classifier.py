@@ -116,6 +116,8 @@ def test_realisations_budget_and_files(kind, rng, tmp_path):
     np.testing.assert_array_equal(back.predict_proba(X), P)
     np.testing.assert_array_equal(back.typicality(X), clf.typicality(X))
     assert back.units_ == "reflectance"
+    assert back.describe() == clf.describe()
+    assert all(name in clf.describe() for name in clf.members_)
 
 
 def test_known_noise_goes_to_the_members_that_can_use_it(rng):

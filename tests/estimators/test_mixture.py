@@ -88,6 +88,8 @@ def test_realisations_budget_typicality_and_files(kind, calibration, rng, tmp_pa
     np.testing.assert_array_equal(back.predict_proba(X), P)
     assert [c.label for c in back.components_] == [c.label for c in clf.components_]
     assert back.temperature_ == clf.temperature_
+    assert "BayesianMDA: 3 parts" in back.describe()
+    np.testing.assert_allclose(back.class_count_, [80, 80] if kind != "pooled" else [240, 240])
 
 
 def test_known_noise(rng):

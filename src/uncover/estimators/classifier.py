@@ -102,6 +102,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         groups = read_groups(groups, len(inputs.X))
         seed = 0 if self.random_state is None else self.random_state
         training = Training(inputs, membership.codes, self.classes_, groups, seed)
+        self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
         self.logarithm_ = _logarithm(inputs.X)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
@@ -194,6 +195,19 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         measurement = np.clip((inner - within) / safe, 0.0, 1.0)
         total = entropy(self._tempered(pooled))
         return UncertaintyBudget(total, total * model, total * measurement, total * (1 - model - measurement))
+
+    def describe(self):
+        """Return a page of text on the fitted model: its members and their weights."""
+        check_is_fitted(self)
+        counts = zip(self.classes_, self.class_count_, strict=True)
+        members = zip(self.members_, self.weights_, self._fitted, strict=True)
+        lines = [
+            f"BayesianClassifier: {len(self.classes_)} classes, {self.n_features_in_} features",
+            "Samples: " + ", ".join(f"{name} {count:g}" for name, count in counts),
+            f"Temperature of the average: {self.temperature_:.3g}. Members, with weight and temperature:",
+            *(f"   {name:<26} {weight:.3f}  {T:.3g}" for name, weight, (_, _, T) in members),
+        ]
+        return "\n".join(lines) + "\n"
 
     def save(self, path, *, units=None, provenance=None):
         """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it."""

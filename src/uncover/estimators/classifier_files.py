@@ -19,7 +19,7 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
         entry = _pack_member(member, own, pack_model)
         members.append({**entry, "transform": transform, "temperature": temperature})
         arrays.update({f"member{i}/{name}": array for name, array in own.items()})
-    arrays["weights"] = model.weights_
+    arrays["weights"], arrays["class_count"] = model.weights_, model.class_count_
     if model.logarithm_ is not None:
         arrays["floor"] = model.logarithm_.floor_
     parameters = model.get_params(deep=False)
@@ -55,6 +55,7 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
     if document["feature_names"] is not None:
         model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     model.weights_, model.temperature_ = arrays["weights"], float(document["temperature"])
+    model.class_count_ = arrays["class_count"]
     model.logarithm_ = None
     if "floor" in arrays:
         model.logarithm_ = MeasuredLog()

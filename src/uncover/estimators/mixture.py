@@ -131,6 +131,17 @@ class BayesianMDA(ClassifierMixin, BaseEstimator):
         columns = zip(cls, count / total, self.model_.means_, self.model_.covariances_, strict=True)
         return [Component(self.classes_[k], float(share), mean, cov) for k, share, mean, cov in columns]
 
+    @property
+    def class_count_(self):
+        """N_k, the sum of weights of each class."""
+        return np.bincount(self.class_of_part_, self.model_.class_count_)
+
+    def describe(self):
+        """Return a page of text on the fitted model: its parts, and their class models."""
+        check_is_fitted(self)
+        parts = [f"   {i}: {c.label}, {100 * c.share:.0f} %" for i, c in enumerate(self.components_)]
+        return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", self.model_.describe()])
+
     # ---- prediction ------------------------------------------------------------------------------
 
     def predict_proba(self, X, X_cov=None, *, paired=True, method="exact"):

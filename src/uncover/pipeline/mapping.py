@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from uncover import __version__
+from uncover.estimators.base import GenerativeClassifier
 from uncover.estimators.persistence import load_model
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_sources import SourceOptions, open_evidence
@@ -87,6 +88,11 @@ class Prepared:
         if options.block < 1 or (options.threads or 1) < 1:
             raise SceneError("block and threads are numbers of 1 or more")
         model = load_model(model_file)
+        if not isinstance(model, GenerativeClassifier):
+            raise SceneError(
+                f"{model_file}: maps are made with BayesianQDA, BayesianLDA or BayesianNB, this is a "
+                f"{type(model).__name__}"
+            )
         evidence = open_evidence(scene, model, options.source)
         check_match(model, evidence)
         reader = Reader(missing=options.missing)
