@@ -126,8 +126,8 @@ class Page:
 
     data
         Values for scripts, plain or as `packed` arrays; they lie in the page as JSON.
-    scripts
-        Files of this package that run on the page, after the shell's own.
+    styles, scripts
+        Files of this package that the page takes in after the shell's own.
 
     >>> html = render(Page("A study", "of nothing", (Section("end", "The end"),)))
     >>> "<h1" in html and "https://" not in html
@@ -139,6 +139,7 @@ class Page:
     sections: tuple[Section, ...]
     headlines: tuple[Headline, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    styles: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     footer: str = ""
 
@@ -148,7 +149,8 @@ def render(page: Page) -> str:
     _check_names(page)
     scripts = [_asset(name) for name in ("shell.js", *page.scripts)]
     template = _environment().get_template("page.html")
-    return template.render(page=page, css=_asset("page.css"), scripts=scripts, data=_json(page.data))
+    css = "\n".join(_asset(name) for name in ("page.css", *page.styles))
+    return template.render(page=page, css=css, scripts=scripts, data=_json(page.data))
 
 
 def packed(array: NDArray[Any]) -> dict[str, Any]:

@@ -1,0 +1,124 @@
+"""What a folder holds that a report can be made of: a map, or a map with what led to it and judges it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_ITEM, _RUN = "item.json", "run.json"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Paths of what is there; None or empty where it is not.
+
+    folder
+        The folder of the report.
+    map
+        The map product in it; the folder itself where that is a product.
+    labels, model
+        Training labels and the model.
+    evaluations
+        Folders that `uncover evaluate` wrote.
+    scene
+        The folder with the scenes, and what `scene.json` says of them.
+
+    >>> Contents.of("nowhere")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere is not a folder; give one that `uncover map`, `uncover demo` or ... wrote
+    """
+
+    folder: Path
+    map: Path | None
+    labels: Path | None = None
+    model: Path | None = None
+    evaluations: tuple[Path, ...] = ()
+    scene: Path | None = None
+
+    @classmethod
+    def of(
+        cls,
+        folder: str | Path,
+        labels: str | Path | None = None,
+        evaluations: tuple[str | Path, ...] = (),
+    ) -> Contents:
+        """Look into a folder; labels and evaluations that lie elsewhere are named."""
+        place = Path(folder)
+        if not place.is_dir():
+            raise ValueError(
+                f"{folder} is not a folder; give one that `uncover map`, `uncover demo` or "
+                "`uncover reproduce` wrote"
+            )
+        product = next((p for p in (place, place / "map") if _is_product(p)), None)
+        found = tuple(Path(e) for e in evaluations) or _evaluations(place)
+        for each in found:
+            if not (each / "evaluation.json").is_file():
+                raise ValueError(f"{each} holds no evaluation.json; give a folder of `uncover evaluate`")
+        if product is None:
+            raise ValueError(
+                f"{folder} holds no map: neither it nor its folder map/ has the {_ITEM} and the layers of a "
+                "finished product; make one with `uncover map`"
+            )
+        return cls(
+            folder=place,
+            map=product,
+            labels=_given(labels) if labels is not None else _file(place / "labels.tif"),
+            model=_file(product / "model.uncover") or _file(place / "model.uncover"),
+            evaluations=found,
+            scene=place / "scene" if (place / "scene").is_dir() else None,
+        )
+
+    def item(self) -> dict[str, Any]:
+        """The STAC item of the map: what it is, and what was assumed."""
+        return _read_json(self.map, _ITEM)
+
+    def run(self) -> dict[str, Any]:
+        """The record of the run that made the map; empty where it is lost."""
+        return _read_json(self.map, _RUN)
+
+    def truth(self) -> Path | None:
+        """A raster of the true classes, where the scene was made and they are known."""
+        named = self.scene_facts().get("truth")
+        folders = [folder for folder in (self.scene, self.folder) if folder is not None]
+        names = [named] if isinstance(named, str) else []
+        places = [folder / name for folder in folders for name in (*names, "truth.tif")]
+        return next((place for place in places if place.is_file()), None)
+
+    def scene_facts(self) -> dict[str, Any]:
+        """What is written beside the scenes; empty where nothing is."""
+        return _read_json(self.scene, "scene.json")
+
+
+def _is_product(folder: Path) -> bool:
+    layers = ("class.tif", "map.zarr", "map.nc")
+    return (folder / _ITEM).is_file() and any((folder / name).exists() for name in layers)
+
+
+def _evaluations(folder: Path) -> tuple[Path, ...]:
+    """Folders called evaluation… with results in them or one below."""
+    found = [path.parent for path in folder.glob("evaluation*/evaluation.json")]
+    found += [path.parent for path in folder.glob("evaluation*/*/evaluation.json")]
+    return tuple(sorted(found))
+
+
+def _file(path: Path) -> Path | None:
+    return path if path.is_file() else None
+
+
+def _given(labels: str | Path) -> Path:
+    if not Path(labels).exists():
+        raise ValueError(f"{labels} does not exist; give the labels that trained the model")
+    return Path(labels)
+
+
+def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
+    if folder is None or not (folder / name).is_file():
+        return {}
+    try:
+        found = json.loads((folder / name).read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / name} is not readable JSON: {error}") from None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,287 @@
+"""Figures of a map's report with their words: how to read them, what they show, the numbers behind them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from uncover.report.detection import LEVELS, Detection
+from uncover.report.judged import Judged
+from uncover.report.page import Figure, Table
+from uncover.report.plots import (
+    area_intervals,
+    band_statistics,
+    class_shares,
+    detection_curve,
+    percent,
+    principal_components,
+)
+from uncover.report.plots_accuracy import confusion_matrix, rates, reliability
+from uncover.report.style import figure_style, inline_svg
+from uncover.report.summary import Summary
+
+
+def shares_figure(summary: Summary) -> Figure:
+    """Shares of the classes among the labels and on the map."""
+    shares = {"of the map": summary.areas.share}
+    total = sum(summary.label_counts.values())
+    if total:
+        labelled = np.array([summary.label_counts[name] for name in summary.names]) / total
+        shares = {"of the labels": labelled, **shares}
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{percent(float(s[k]))} {kind}" for kind, s in shares.items())
+        for k, name in enumerate(summary.names)
+    )
+    rows = tuple(
+        (name, *(percent(float(s[k])) for s in shares.values()), f"{summary.areas.pixels[k]:,}")
+        for k, name in enumerate(summary.names)
+    )
+    with figure_style():
+        figure = class_shares(shares, summary.names, summary.colours)
+        svg = inline_svg(figure, f"Class shares. {words}")
+    reading = "Each bar is the share of one class" + (
+        "; plain among the labelled pixels, hatched on the map. The two need not agree: labels are taken where "
+        "classes are certain, not everywhere alike." if total else " of the mapped area."
+    )  # fmt: skip
+    numbers = Table("Class shares", ("class", *shares, "pixels on the map"), rows)
+    return Figure("class-shares", "Class shares", svg, reading, words + ".", numbers)
+
+
+def bands_figure(summary: Summary) -> Figure:
+    """Mean ± 2 s of each band and class: the model's parameters."""
+    model = summary.model
+    assert model is not None
+    label = model.units or "value"
+    with figure_style():
+        figure = band_statistics(
+            model.bands, model.mean, model.deviation, summary.names, summary.colours, label
+        )
+        svg = inline_svg(figure, f"Mean and spread of {len(model.bands)} bands for {_list(summary.names)}")
+    wide = figure.get_figwidth() > 6
+    words = " ".join(
+        f"{name}: " + ", ".join(f"{b} {m:.3g} ± {2 * s:.2g}" for b, m, s in zip(model.bands, mean, dev, strict=True)) + "."
+        for name, mean, dev in zip(summary.names, model.mean, model.deviation, strict=True)
+    )  # fmt: skip
+    rows = tuple(
+        (name, *(f"{m:.3g} ± {2 * s:.2g}" for m, s in zip(mean, dev, strict=True)))
+        for name, mean, dev in zip(summary.names, model.mean, model.deviation, strict=True)
+    )
+    reading = (
+        "These are the model's own parameters, not a picture of the data: the mark is the mean of a class in a band, "
+        "the bar reaches from mean − 2 s to mean + 2 s, with s the square root of the variance in the class's covariance "
+        "matrix. About 95 % of a class lies within its bar. Where bars of two classes overlap in all bands, only "
+        "correlations between bands can tell them apart."
+    )
+    table = Table("Mean ± 2 s", ("class", *model.bands), rows)
+    return Figure("band-statistics", "What the model knows of each class", svg, reading, words, table, wide)
+
+
+def components_figure(summary: Summary) -> Figure | None:
+    """Scatter of labelled pixels (or of mapped ones) in the plane of the first two principal components."""
+    model, found = summary.model, _points(summary)
+    if model is None or found is None:
+        return None
+    values, classes, what = found
+    with figure_style():
+        figure, shares = principal_components(
+            values, classes, model.mean, model.covariance, summary.names, summary.colours
+        )
+        label = f"Scatter of {len(values):,} {what} in two principal components"
+        svg = inline_svg(figure, label)
+    reading = (
+        f"Each point is one of {len(values):,} {what}, seen from the direction in which they differ most. Ellipses hold "
+        "95 % of each class as the model has it. Classes whose ellipses overlap here may still differ in other directions."
+    )
+    words = f"{label}; the axes hold {percent(float(shares[0]))} and {percent(float(shares[1]))} of the variance."
+    return Figure("principal-components", "Classes in two dimensions", svg, reading, words)
+
+
+def _points(summary: Summary) -> tuple[Any, Any, str] | None:
+    if summary.sample is not None and len(summary.sample.values) > 2:
+        return summary.sample.values, summary.sample.classes.astype(int) - 1, "labelled pixels"
+    spectra = summary.stories.spectra
+    if spectra is None:
+        return None
+    known = np.isfinite(spectra.mean).all(axis=2) & (summary.stories.classes > 0)
+    chosen = np.flatnonzero(known)[:: max(1, int(known.sum()) // 1500)]
+    if len(chosen) < 3:
+        return None
+    values = spectra.mean.reshape(-1, spectra.mean.shape[2])[chosen]
+    return values, summary.stories.classes.ravel()[chosen].astype(int) - 1, "pixels by their mapped class"
+
+
+def areas_figure(summary: Summary) -> Figure:
+    """Areas with intervals, and their spread over the worlds."""
+    areas = summary.areas
+    judged = next((j for j in summary.judged if j.areas), None)
+    estimated = {} if judged is None else dict(judged.areas)
+    with figure_style():
+        figure = area_intervals(
+            summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated
+        )
+        svg = inline_svg(figure, f"Areas of {_list(summary.names)}")
+    header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share")
+    n = areas.worlds.shape[1]
+    header += ("spread over the worlds (1 s)", "lowest world", "highest world") if n > 1 else ()
+    header += (f"estimated, {areas.unit}", "interval") if estimated else ()
+    rows = tuple(_area_row(summary, k, estimated) for k in range(len(summary.names)))
+    reading = "The diamond is the area on the map. "
+    if n > 1:
+        reading += (
+            f"Ticks are the areas in {n} worlds, each a way in which the measurement may be wrong for all pixels together: "
+            "their spread is the systematic part, which no number of pixels averages out. "
+        )
+    if estimated:
+        assert judged is not None
+        level = f"{100 * judged.facts['level']:g} %"
+        reading += (
+            f"The circle is the area estimated from the reference sample, with its {level} interval: this, not the "
+            "mapped area, is the estimate, because it corrects for what the map gets wrong."
+        )
+    words = "; ".join(
+        f"{name} {_amount(areas.area[k])} {areas.unit} on the map"
+        + (f" ± {_amount(areas.spread[k])} over the worlds" if n > 1 else "")
+        for k, name in enumerate(summary.names)
+    )
+    return Figure("areas-figure", "Areas", svg, reading, words + ".", Table("Areas", header, rows), wide=True)
+
+
+def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str, ...]:
+    areas, name = summary.areas, summary.names[k]
+    row: tuple[str, ...] = (name, _amount(areas.area[k]), percent(float(areas.share[k])))
+    if areas.worlds.shape[1] > 1:
+        row += tuple(_amount(v) for v in (areas.spread[k], areas.worlds[k].min(), areas.worlds[k].max()))
+    if estimated:
+        found = estimated.get(name)
+        row += ("–", "–") if found is None else (
+            _amount(found["value"]), f"{_amount(found['lower'])} – {_amount(found['upper'])}",
+        )  # fmt: skip
+    return row
+
+
+def confusion_figure(judged: Judged, number: int) -> Figure:
+    """The confusion matrix of one evaluation, with rates."""
+    counts, names = judged.counts, judged.classes
+    with figure_style():
+        svg = inline_svg(confusion_matrix(counts, names), f"Confusion matrix of {len(names)} classes")
+    true, predicted = rates(counts)
+    words = "; ".join(
+        f"of {counts[k].sum():,} true {name}, {percent(float(true[k]))} are mapped as such, and "
+        f"{percent(float(predicted[k]))} of what is mapped as {name} is"
+        for k, name in enumerate(names)
+    )
+    reading = (
+        "Rows are true classes, columns are classes of the map; blue is right, vermilion is wrong, stronger for larger "
+        "shares of a row. At the right: how much of each true class was found. Below: how much of what was predicted is right."
+    )
+    header = ("true class", *(f"mapped {name}" for name in names), "found", "missed")
+    rows = [
+        (name, *(f"{n:,}" for n in counts[k]), percent(float(true[k])), percent(float(1 - true[k])))
+        for k, name in enumerate(names)
+    ]
+    rows.append(("right", *(percent(float(v)) for v in predicted), "", ""))
+    rows.append(("wrong", *(percent(float(1 - v)) for v in predicted), "", ""))
+    table = Table("Samples by true and mapped class", header, tuple(rows))
+    return Figure(f"confusion-{number}", "Confusion matrix", svg, reading, words + ".", table)
+
+
+def reliability_figure(judged: Judged, summary: Summary, number: int) -> Figure:
+    """What was promised against what came true."""
+    colours = dict(zip(summary.names, summary.colours, strict=True))
+    with figure_style():
+        svg = inline_svg(reliability(judged.curves, colours), "Reliability of the probabilities")
+    error = judged.facts["calibration error"]["top label"]
+    words = (
+        f"On average, what was promised and what came true differ by {_interval(error)} for the class decided for."
+    )
+    reading = (
+        "A pixel with probability 0.8 should be right in 8 of 10 cases: on the dashed line it is. Below the line the map is "
+        "too sure of itself, above it too cautious. Bars are intervals; below, how many samples there are."
+    )
+    rows = tuple(
+        (f"{p:.3f}", f"{o:.3f}", f"{low:.3f} – {high:.3f}", f"{n:,}")
+        for curve in judged.curves
+        if curve.name == "top label"
+        for p, o, low, high, n in zip(
+            curve.promised, curve.observed, curve.lower, curve.upper, curve.samples, strict=True
+        )
+    )
+    table = Table("The class decided for", ("promised", "came true", "interval", "samples"), rows)
+    return Figure(f"reliability-{number}", "Reliability", svg, reading, words, table)
+
+
+def scores_table(judged: Judged) -> Table:
+    """Accuracy and scores with intervals."""
+    facts = judged.facts
+    level = f"{100 * facts['level']:g} % interval"
+    named = {
+        "overall accuracy": facts["accuracy"]["overall accuracy"],
+        "F₁": facts["scores"]["f1"],
+        "F₂": facts["scores"]["f2"],
+        "cross-entropy, 1 = no better than the class shares": facts["scores"]["cross_entropy_norm"],
+        "Brier score, 1 = no better than the class shares": facts["scores"]["brier_norm"],
+        "calibration error of the class decided for": facts["calibration error"]["top label"],
+        "calibration error of all classes": facts["calibration error"]["class-wise"],
+    }
+    rows = tuple((name, _value(e["value"]), _ends(e)) for name, e in named.items())
+    return Table("Scores", ("measure", "value", level), rows)
+
+
+def rates_table(judged: Judged) -> Table:
+    """User's and producer's accuracy and rates of each class."""
+    facts = judged.facts["accuracy"]
+    measures = [m for m in ("user's accuracy", "producer's accuracy", "false positive rate", "false negative rate")]
+    rows = tuple(
+        (name, *(_interval(facts[m][name]) for m in measures), f"{facts[measures[1]][name]['samples']:,}")
+        for name in judged.classes
+    )
+    return Table("Rates of each class", ("class", *measures, "samples"), rows)
+
+
+def detection_figure(found: Detection) -> Figure:
+    """How well pixels of untrained classes are found."""
+    with figure_style():
+        at = (found.known.share, found.unknown.share)
+        figure = detection_curve(found.false_positive, found.true_positive, at, found.threshold)
+        svg = inline_svg(figure, "True against false positives of the typicality")
+    words = (
+        f"At typicality below {found.threshold:g}, {percent(found.unknown.share)} of {found.unknown.pixels:,} pixels of "
+        f"untrained classes are flagged, and {percent(found.known.share)} of {found.known.pixels:,} pixels of trained ones."
+    )
+    rows = tuple((rate.name, f"{rate.pixels:,}", percent(rate.share)) for rate in found.by_class)
+    steps = [i for i, level in enumerate(LEVELS) if any(math.isclose(level, t) for t in (1e-4, 1e-3, 1e-2, 0.1))]
+    rows += tuple(
+        (f"threshold {LEVELS[i]:g}", "", f"{percent(found.true_positive[i])} found, {percent(found.false_positive[i])} false")
+        for i in steps
+    )  # fmt: skip
+    reading = (
+        "Typicality is a p-value: small where a pixel looks like no trained class. Moving the threshold moves along the curve; "
+        "the mark is the threshold of this map. Up is better, left is better."
+    )
+    table = Table("Flagged pixels by true class", ("true class", "pixels", "flagged"), rows)
+    return Figure("detection-figure", "Classes that were never trained", svg, reading, words, table)
+
+
+def _amount(value: float) -> str:
+    """A number of hectares or pixels with three digits or all whole ones."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else f"{value:.3f}"
+
+
+def _ends(entry: dict[str, Any]) -> str:
+    return f"{_value(entry['lower'])} – {_value(entry['upper'])}"
+
+
+def _interval(entry: dict[str, Any]) -> str:
+    return f"{_value(entry['value'])} ({_ends(entry)})"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
