@@ -49,7 +49,11 @@ def look_alikes(colours: Sequence[str]) -> list[tuple[int, int, str]]:
 def _lab(linear: NDArray[np.float64]) -> NDArray[np.float64]:
     """CIE L*a*b* (D65) of linear sRGB."""
     to_xyz = np.array(
-        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+        [
+            [0.4124564, 0.3575761, 0.1804375],
+            [0.2126729, 0.7151522, 0.0721750],
+            [0.0193339, 0.1191920, 0.9503041],
+        ]
     )
     ratio = linear @ to_xyz.T / np.array([0.95047, 1.0, 1.08883])
     f = np.where(ratio > (6 / 29) ** 3, np.cbrt(ratio), ratio * (29 / 6) ** 2 / 3 + 4 / 29)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from uncover.report.detection import LEVELS, Detection
-from uncover.report.judged import Judged
 from uncover.report.page import Figure, Table
 from uncover.report.plots import (
     area_intervals,
     band_statistics,
     class_shares,
-    detection_curve,
     percent,
     principal_components,
+    world_spread,
 )
-from uncover.report.plots_accuracy import confusion_matrix, rates, reliability
 from uncover.report.style import figure_style, inline_svg
 from uncover.report.summary import Summary
 
@@ -41,10 +37,12 @@ def shares_figure(summary: Summary) -> Figure:
     with figure_style():
         figure = class_shares(shares, summary.names, summary.colours)
         svg = inline_svg(figure, f"Class shares. {words}")
-    reading = "Each bar is the share of one class" + (
-        "; plain among the labelled pixels, hatched on the map. The two need not agree: labels are taken where "
-        "classes are certain, not everywhere alike." if total else " of the mapped area."
-    )  # fmt: skip
+    reading = "Each bar is the share of one class of the mapped area."
+    if total:
+        reading = (
+            "Each bar is the share of one class: plain among the labelled pixels, hatched on the map. The two "
+            "need not agree: labels are taken where classes are certain, not everywhere alike."
+        )
     numbers = Table("Class shares", ("class", *shares, "pixels on the map"), rows)
     return Figure("class-shares", "Class shares", svg, reading, words + ".", numbers)
 
@@ -60,19 +58,20 @@ def bands_figure(summary: Summary) -> Figure:
         )
         svg = inline_svg(figure, f"Mean and spread of {len(model.bands)} bands for {_list(summary.names)}")
     wide = figure.get_figwidth() > 6
+    cells = [
+        [f"{m:.3g} ± {2 * s:.2g}" for m, s in zip(mean, deviation, strict=True)]
+        for mean, deviation in zip(model.mean, model.deviation, strict=True)
+    ]
+    rows = tuple((name, *row) for name, row in zip(summary.names, cells, strict=True))
     words = " ".join(
-        f"{name}: " + ", ".join(f"{b} {m:.3g} ± {2 * s:.2g}" for b, m, s in zip(model.bands, mean, dev, strict=True)) + "."
-        for name, mean, dev in zip(summary.names, model.mean, model.deviation, strict=True)
-    )  # fmt: skip
-    rows = tuple(
-        (name, *(f"{m:.3g} ± {2 * s:.2g}" for m, s in zip(mean, dev, strict=True)))
-        for name, mean, dev in zip(summary.names, model.mean, model.deviation, strict=True)
+        f"{name}: {', '.join(f'{b} {cell}' for b, cell in zip(model.bands, row, strict=True))}."
+        for name, row in zip(summary.names, cells, strict=True)
     )
     reading = (
-        "These are the model's own parameters, not a picture of the data: the mark is the mean of a class in a band, "
-        "the bar reaches from mean − 2 s to mean + 2 s, with s the square root of the variance in the class's covariance "
-        "matrix. About 95 % of a class lies within its bar. Where bars of two classes overlap in all bands, only "
-        "correlations between bands can tell them apart."
+        "These are the model's own parameters, not a picture of the data: the mark is the mean of a class "
+        "in a band, the bar reaches from mean − 2 s to mean + 2 s, with s the square root of the variance "
+        "in the class's covariance matrix. About 95 % of a class lies within its bar. Where bars of two "
+        "classes overlap in all bands, only correlations between bands can tell them apart."
     )
     table = Table("Mean ± 2 s", ("class", *model.bands), rows)
     return Figure("band-statistics", "What the model knows of each class", svg, reading, words, table, wide)
@@ -91,10 +90,13 @@ def components_figure(summary: Summary) -> Figure | None:
         label = f"Scatter of {len(values):,} {what} in two principal components"
         svg = inline_svg(figure, label)
     reading = (
-        f"Each point is one of {len(values):,} {what}, seen from the direction in which they differ most. Ellipses hold "
-        "95 % of each class as the model has it. Classes whose ellipses overlap here may still differ in other directions."
+        f"Each point is one of {len(values):,} {what}, seen from the direction in which they differ most. "
+        "Ellipses hold 95 % of each class as the model has it. Classes whose ellipses overlap here may "
+        "still differ in other directions."
     )
-    words = f"{label}; the axes hold {percent(float(shares[0]))} and {percent(float(shares[1]))} of the variance."
+    words = (
+        f"{label}; the axes hold {percent(float(shares[0]))} and {percent(float(shares[1]))} of the variance."
+    )
     return Figure("principal-components", "Classes in two dimensions", svg, reading, words)
 
 
@@ -130,22 +132,85 @@ def areas_figure(summary: Summary) -> Figure:
     reading = "The diamond is the area on the map. "
     if n > 1:
         reading += (
-            f"Ticks are the areas in {n} worlds, each a way in which the measurement may be wrong for all pixels together: "
-            "their spread is the systematic part, which no number of pixels averages out. "
+            f"Ticks are the areas in {n} worlds, each a way in which the measurement may be wrong for all "
+            "pixels together: their spread is the systematic part, which no number of pixels averages out. "
         )
     if estimated:
         assert judged is not None
         level = f"{100 * judged.facts['level']:g} %"
         reading += (
-            f"The circle is the area estimated from the reference sample, with its {level} interval: this, not the "
-            "mapped area, is the estimate, because it corrects for what the map gets wrong."
+            f"The circle is the area estimated from the reference sample, with its {level} interval: this, "
+            "not the mapped area, is the estimate, because it corrects for what the map gets wrong."
         )
     words = "; ".join(
         f"{name} {_amount(areas.area[k])} {areas.unit} on the map"
         + (f" ± {_amount(areas.spread[k])} over the worlds" if n > 1 else "")
         for k, name in enumerate(summary.names)
     )
-    return Figure("areas-figure", "Areas", svg, reading, words + ".", Table("Areas", header, rows), wide=True)
+    return Figure("areas-figure", "Areas", svg, reading, words + ".", Table("Areas", header, rows))
+
+
+def worlds_figure(summary: Summary) -> Figure | None:
+    """How much the areas change together over the worlds; None where there is one world."""
+    areas = summary.areas
+    n = areas.worlds.shape[1]
+    if n < 2:
+        return None
+    with figure_style():
+        figure = world_spread(summary.names, summary.colours, areas.worlds)
+        svg = inline_svg(figure, f"Relative spread of the areas over {n} worlds")
+    relative = [
+        areas.spread[k] / max(float(areas.worlds[k].mean()), 1e-300) for k in range(len(summary.names))
+    ]
+    words = "; ".join(f"{name} {percent(float(r))}" for name, r in zip(summary.names, relative, strict=True))
+    reading = (
+        f"Each tick is one of {n} worlds. The error of the measurement is the same for all pixels of a "
+        "scene, so that the area of a class moves as a whole: s, its standard deviation, is the systematic "
+        "part of the area's uncertainty."
+    )
+    rows = tuple(
+        (name, _amount(areas.worlds[k].mean()), _amount(areas.spread[k]), percent(float(relative[k])))
+        for k, name in enumerate(summary.names)
+    )
+    header = ("class", f"mean, {areas.unit}", f"s, {areas.unit}", "s relative to the mean")
+    table = Table("Areas over the worlds", header, rows)
+    title = "Spread over the worlds"
+    return Figure("worlds-figure", title, svg, reading, f"Relative standard deviation: {words}.", table)
+
+
+def overlap_table(summary: Summary) -> Table:
+    """How much each pair of classes looks alike to the model."""
+    model, names = summary.model, summary.names
+    assert model is not None
+    shared = bhattacharyya(model.mean, model.covariance)
+    rows = tuple(
+        (name, *("" if i == j else _likeness(shared[i, j]) for j in range(len(names))))
+        for i, name in enumerate(names)
+    )
+    caption = "Likeness of classes (Bhattacharyya coefficient): 0 is wholly apart, 1 is the same"
+    return Table(caption, ("class", *names), rows, wide=False)
+
+
+def _likeness(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def bhattacharyya(mean: Any, covariance: Any) -> Any:
+    """Bhattacharyya coefficients of normal distributions (class, …), a matrix over the classes.
+
+    >>> bhattacharyya(np.array([[0.0], [2.0]]), np.ones((2, 1, 1))).round(3).tolist()  # exp(-4/8)
+    [[1.0, 0.607], [0.607, 1.0]]
+    """
+    K = len(mean)
+    found = np.eye(K)
+    for i in range(K):
+        for j in range(i):
+            middle = (covariance[i] + covariance[j]) / 2
+            apart = mean[i] - mean[j]
+            logs = [np.linalg.slogdet(c)[1] for c in (middle, covariance[i], covariance[j])]
+            distance = apart @ np.linalg.solve(middle, apart) / 8 + (logs[0] - (logs[1] + logs[2]) / 2) / 2
+            found[i, j] = found[j, i] = np.exp(-distance)
+    return found
 
 
 def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str, ...]:
@@ -161,126 +226,9 @@ def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str,
     return row
 
 
-def confusion_figure(judged: Judged, number: int) -> Figure:
-    """The confusion matrix of one evaluation, with rates."""
-    counts, names = judged.counts, judged.classes
-    with figure_style():
-        svg = inline_svg(confusion_matrix(counts, names), f"Confusion matrix of {len(names)} classes")
-    true, predicted = rates(counts)
-    words = "; ".join(
-        f"of {counts[k].sum():,} true {name}, {percent(float(true[k]))} are mapped as such, and "
-        f"{percent(float(predicted[k]))} of what is mapped as {name} is"
-        for k, name in enumerate(names)
-    )
-    reading = (
-        "Rows are true classes, columns are classes of the map; blue is right, vermilion is wrong, stronger for larger "
-        "shares of a row. At the right: how much of each true class was found. Below: how much of what was predicted is right."
-    )
-    header = ("true class", *(f"mapped {name}" for name in names), "found", "missed")
-    rows = [
-        (name, *(f"{n:,}" for n in counts[k]), percent(float(true[k])), percent(float(1 - true[k])))
-        for k, name in enumerate(names)
-    ]
-    rows.append(("right", *(percent(float(v)) for v in predicted), "", ""))
-    rows.append(("wrong", *(percent(float(1 - v)) for v in predicted), "", ""))
-    table = Table("Samples by true and mapped class", header, tuple(rows))
-    return Figure(f"confusion-{number}", "Confusion matrix", svg, reading, words + ".", table)
-
-
-def reliability_figure(judged: Judged, summary: Summary, number: int) -> Figure:
-    """What was promised against what came true."""
-    colours = dict(zip(summary.names, summary.colours, strict=True))
-    with figure_style():
-        svg = inline_svg(reliability(judged.curves, colours), "Reliability of the probabilities")
-    error = judged.facts["calibration error"]["top label"]
-    words = (
-        f"On average, what was promised and what came true differ by {_interval(error)} for the class decided for."
-    )
-    reading = (
-        "A pixel with probability 0.8 should be right in 8 of 10 cases: on the dashed line it is. Below the line the map is "
-        "too sure of itself, above it too cautious. Bars are intervals; below, how many samples there are."
-    )
-    rows = tuple(
-        (f"{p:.3f}", f"{o:.3f}", f"{low:.3f} – {high:.3f}", f"{n:,}")
-        for curve in judged.curves
-        if curve.name == "top label"
-        for p, o, low, high, n in zip(
-            curve.promised, curve.observed, curve.lower, curve.upper, curve.samples, strict=True
-        )
-    )
-    table = Table("The class decided for", ("promised", "came true", "interval", "samples"), rows)
-    return Figure(f"reliability-{number}", "Reliability", svg, reading, words, table)
-
-
-def scores_table(judged: Judged) -> Table:
-    """Accuracy and scores with intervals."""
-    facts = judged.facts
-    level = f"{100 * facts['level']:g} % interval"
-    named = {
-        "overall accuracy": facts["accuracy"]["overall accuracy"],
-        "F₁": facts["scores"]["f1"],
-        "F₂": facts["scores"]["f2"],
-        "cross-entropy, 1 = no better than the class shares": facts["scores"]["cross_entropy_norm"],
-        "Brier score, 1 = no better than the class shares": facts["scores"]["brier_norm"],
-        "calibration error of the class decided for": facts["calibration error"]["top label"],
-        "calibration error of all classes": facts["calibration error"]["class-wise"],
-    }
-    rows = tuple((name, _value(e["value"]), _ends(e)) for name, e in named.items())
-    return Table("Scores", ("measure", "value", level), rows)
-
-
-def rates_table(judged: Judged) -> Table:
-    """User's and producer's accuracy and rates of each class."""
-    facts = judged.facts["accuracy"]
-    measures = [m for m in ("user's accuracy", "producer's accuracy", "false positive rate", "false negative rate")]
-    rows = tuple(
-        (name, *(_interval(facts[m][name]) for m in measures), f"{facts[measures[1]][name]['samples']:,}")
-        for name in judged.classes
-    )
-    return Table("Rates of each class", ("class", *measures, "samples"), rows)
-
-
-def detection_figure(found: Detection) -> Figure:
-    """How well pixels of untrained classes are found."""
-    with figure_style():
-        at = (found.known.share, found.unknown.share)
-        figure = detection_curve(found.false_positive, found.true_positive, at, found.threshold)
-        svg = inline_svg(figure, "True against false positives of the typicality")
-    words = (
-        f"At typicality below {found.threshold:g}, {percent(found.unknown.share)} of {found.unknown.pixels:,} pixels of "
-        f"untrained classes are flagged, and {percent(found.known.share)} of {found.known.pixels:,} pixels of trained ones."
-    )
-    rows = tuple((rate.name, f"{rate.pixels:,}", percent(rate.share)) for rate in found.by_class)
-    steps = [i for i, level in enumerate(LEVELS) if any(math.isclose(level, t) for t in (1e-4, 1e-3, 1e-2, 0.1))]
-    rows += tuple(
-        (f"threshold {LEVELS[i]:g}", "", f"{percent(found.true_positive[i])} found, {percent(found.false_positive[i])} false")
-        for i in steps
-    )  # fmt: skip
-    reading = (
-        "Typicality is a p-value: small where a pixel looks like no trained class. Moving the threshold moves along the curve; "
-        "the mark is the threshold of this map. Up is better, left is better."
-    )
-    table = Table("Flagged pixels by true class", ("true class", "pixels", "flagged"), rows)
-    return Figure("detection-figure", "Classes that were never trained", svg, reading, words, table)
-
-
 def _amount(value: float) -> str:
     """A number of hectares or pixels with three digits or all whole ones."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "–"
-    return value if isinstance(value, str) else f"{value:.3f}"
-
-
-def _ends(entry: dict[str, Any]) -> str:
-    return f"{_value(entry['lower'])} – {_value(entry['upper'])}"
-
-
-def _interval(entry: dict[str, Any]) -> str:
-    return f"{_value(entry['value'])} ({_ends(entry)})"
 
 
 def _list(names: tuple[str, ...]) -> str:

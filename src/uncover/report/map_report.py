@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,19 @@ from uncover.report.figures import (
     areas_figure,
     bands_figure,
     components_figure,
+    overlap_table,
+    shares_figure,
+    worlds_figure,
+)
+from uncover.report.figures_accuracy import (
     confusion_figure,
     detection_figure,
     rates_table,
     reliability_figure,
     scores_table,
-    shares_figure,
 )
 from uncover.report.images import indexed_png, photograph
+from uncover.report.judged import Judged
 from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, render
 from uncover.report.plots import percent
 from uncover.report.requiring import require_report
@@ -79,15 +84,17 @@ def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
         _model_section(summary),
         Section("map", "The map and its uncertainty", _map_lead(summary), (fragment,)),
         _accuracy_section(summary),
-        Section("areas", "Areas", "", (areas_figure(summary),)),
+        _areas_section(summary),
         _unknown_section(summary),
         _provenance_section(summary, hashes or {}),
     ]
     height, width = summary.grid.shape
     return Page(
         title=f"Land cover of {summary.identity}",
-        subtitle=f"{width:,} × {height:,} pixels {summary.pixel}, {len(summary.classes)} classes, each with its probability and "
-        "an account of how uncertain it is and why.",
+        subtitle=(
+            f"{width:,} × {height:,} pixels {summary.pixel}, {len(summary.classes)} classes, each with its "
+            "probability and an account of how uncertain it is and why."
+        ),
         sections=tuple(section for section in sections if section is not None),
         headlines=_headlines(summary),
         data={"viewer": data},
@@ -100,18 +107,24 @@ def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
 def _headlines(summary: Summary) -> tuple[Headline, ...]:
     largest = max(range(len(summary.names)), key=lambda k: float(summary.areas.share[k]))
     share = percent(float(summary.areas.share[largest]))
-    found = [Headline(share, f"is {summary.names[largest]}", "the largest class")]
+    found = [Headline(share, f"{summary.names[largest]}, the largest class", "of the mapped area")]
     for judged in summary.judged[:1]:
         entry = judged.facts["accuracy"]["overall accuracy"]
         ends = f"{entry['lower']:.3f} to {entry['upper']:.3f}"
         found.append(Headline(f"{entry['value']:.3f}", "overall accuracy", ends))
         error = judged.facts["calibration error"]["top label"]
-        found.append(Headline(f"{error['value']:.3f}", "calibration error", "promised against what came true"))
+        found.append(
+            Headline(f"{error['value']:.3f}", "calibration error", "promised against what came true")
+        )
     total = summary.means["total"]
-    found.append(Headline(f"{total:.3f}", "nats of uncertainty, on average"))
+    found.append(
+        Headline(
+            f"{total:.3f}", "mean uncertainty, nats", f"at most {math.log(max(len(summary.names), 2)):.2f}"
+        )
+    )
     if total > 0:
         part = percent(summary.means["measurement"] / total)
-        found.append(Headline(part, "of it from the measurement", "as an average over the map"))
+        found.append(Headline(part, "of it from the measurement"))
     outside = summary.flagged["outside domain"]
     found.append(Headline(percent(outside), "unlike anything trained", "typicality below the threshold"))
     return tuple(found)
@@ -130,7 +143,8 @@ def _scene_section(summary: Summary) -> Section:
         parts.append(
             Note(
                 f"Some class colours are hard to tell apart: {pairs}.",
-                "They are those of the product's class scheme. Figures add marks and names, and a click on the map names the class.",
+                "They are those of the product's class scheme. Figures add marks and names, and a click on "
+                "the map names the class.",
             )
         )
     return Section("scene", "The scene and its labels", "", tuple(parts))
@@ -143,9 +157,7 @@ def _scene_picture(summary: Summary) -> Fragment:
     there = sum(summary.label_counts.values())
     reading = f"Bands {bands} in red, green and blue, brightened."
     if there:
-        reading += (
-            f" Colours on top are the {there:,} labelled pixels; the model is trained on these or on a sample of them."
-        )
+        reading += f" On top are {there:,} labelled pixels; the model is trained on these or on some of them."
     counts = ", ".join(f"{name} {n:,}" for name, n in summary.label_counts.items())
     return Fragment(
         "scene.html",
@@ -164,14 +176,14 @@ def _scene_picture(summary: Summary) -> Fragment:
 def _model_section(summary: Summary) -> Section | None:
     if summary.model is None:
         return None
-    figures = [bands_figure(summary), components_figure(summary)]
+    parts: list[Part | None] = [bands_figure(summary), components_figure(summary), overlap_table(summary)]
     counts = zip(summary.names, summary.model.count, strict=True)
     lead = (
         f"{summary.model.kind} ({summary.model.realisations} realisations), trained on "
         + ", ".join(f"{n:,.0f} of {name}" for name, n in counts)
         + "."
     )
-    return Section("model", "What the model learned", lead, tuple(f for f in figures if f is not None))
+    return Section("model", "What the model learned", lead, tuple(p for p in parts if p is not None))
 
 
 def _map_lead(summary: Summary) -> str:
@@ -191,16 +203,32 @@ def _accuracy_section(summary: Summary) -> Section:
         facts = judged.facts
         said = "; ".join(facts.get("warnings", ()))
         if said:
-            parts.append(Note(f"{judged.name}: {said}.", "Read the numbers of this comparison with that in mind."))
+            parts.append(Note(f"Beware: {said}.", "Read the numbers of this comparison with that in mind."))
         parts += [confusion_figure(judged, i), reliability_figure(judged, summary, i)]
         parts += [scores_table(judged), rates_table(judged)]
     parts += _notes(summary, "evaluation")
-    lead = " ".join(
-        f"Compared with {j.facts['reference']['name']}, {j.facts['reference']['samples']:,} samples, "
-        f"{'design: ' + str(j.facts['design']['name']) if j.facts['design']['name'] else 'no probability sample'}."
-        for j in summary.judged
-    )
+    lead = " ".join(_compared(judged) for judged in summary.judged)
     return Section("accuracy", "How good it is", lead, tuple(parts))
+
+
+def _compared(judged: Judged) -> str:
+    reference, design = judged.facts["reference"], judged.facts["design"]["name"]
+    how = f"a {design} sample" if design else "no probability sample"
+    return f"Compared with {reference['name']}: {reference['samples']:,} samples, {how}."
+
+
+def _areas_section(summary: Summary) -> Section:
+    spread = worlds_figure(summary)
+    parts: list[Part] = [areas_figure(summary), *([] if spread is None else [spread])]
+    if not any(judged.areas for judged in summary.judged):
+        parts.append(
+            Note(
+                "These are areas on the map; they carry the map's errors of classification.",
+                "With a probability sample as reference (uncover evaluate --design …) they can be "
+                "corrected, and get intervals.",
+            )
+        )
+    return Section("areas", "Areas", "", tuple(parts))
 
 
 def _unknown_section(summary: Summary) -> Section:
@@ -229,13 +257,13 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
         **{f"SHA-256 of {name}": value for name, value in hashes.items()},
     }
     rows = tuple((key, str(value)) for key, value in made.items() if value not in (None, ""))
-    parts: list[Part] = [Table("How it was made", ("what", "value"), rows)]
+    parts: list[Part] = [Table("How it was made", ("what", "value"), rows, words=True)]
     for title, facts in (
         ("Measurement uncertainty", item.get("uncover:measurement_uncertainty", {})),
         ("Training", summary.provenance),
     ):
         if facts:
-            parts.append(Table(title, ("what", "value"), tuple(_flat(facts))))
+            parts.append(Table(title, ("what", "value"), tuple(_flat(facts)), words=True))
     return Section("provenance", "Provenance", "", tuple(parts))
 
 
@@ -243,11 +271,24 @@ def _flat(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and short texts of a record."""
     rows = []
     for key, value in facts.items():
-        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+        text = _short(value)
         if key == "scheme" and isinstance(value, Mapping):
             text = f"{value.get('name')}: " + ", ".join(str(c["name"]) for c in value.get("classes", ()))
         rows.append((str(key), text if len(text) <= 400 else text[:400] + " …"))
     return rows
+
+
+def _short(value: Any) -> str:
+    """A value in few letters: numbers with four digits, lists and records in a line.
+
+    >>> _short([0.123456, {"draws": 25}])
+    '0.1235, draws 25'
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_short(each)}" for key, each in value.items() if each is not None)
+    if isinstance(value, list | tuple):
+        return ", ".join(_short(each) for each in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _notes(summary: Summary, *names: str) -> list[Part]:

@@ -23,6 +23,8 @@ from uncover.report.requiring import require_report
 class Table:
     """Rows with a header; the first cell of each row names it. Cells are text as it is to be read.
 
+    `words` says that cells hold words and not numbers; `wide`, whether it takes the whole width of the page.
+
     >>> Table("Areas", ("class", "ha"), (("forest", "12"),)).rows[0][1]
     '12'
     """
@@ -30,6 +32,8 @@ class Table:
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: bool = False
+    wide: bool = True
     kind: str = "table"
 
 

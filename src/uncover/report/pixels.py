@@ -48,7 +48,8 @@ class Stories:
 
 @dataclass(frozen=True)
 class LabelledSample:
-    """Labelled pixels: their values (pixel, band), averaged over realisations, and the number of their class."""
+    """Labelled pixels: their values (pixel, band), averaged over realisations, and the number of their "
+    "class."""
 
     values: Floats
     classes: NDArray[np.uint8]
@@ -143,9 +144,7 @@ def _worlds(values: Floats, summariser: Summariser) -> NDArray[np.uint8]:
     return found
 
 
-def _finished(
-    found: _Collected, summariser: Summariser | None
-) -> tuple[Spectra, LabelledSample | None]:
+def _finished(found: _Collected, summariser: Summariser | None) -> tuple[Spectra, LabelledSample | None]:
     given = found.spectra
     noisy = given.deviation is not None and bool(np.isfinite(given.deviation).any())
     values = given.realisations

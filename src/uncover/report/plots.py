@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.report.style import FAINT, INK, MARKERS, MUTED, OKABE_ITO, new_figure
+from uncover.report.style import FAINT, INK, MARKERS, MUTED, OKABE_ITO, WIDE, WIDTH, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,12 +55,14 @@ def band_statistics(
     >>> figure.axes[0].get_ylabel()
     'reflectance'
     """
-    figure = new_figure(3.6, width=10.4 if len(bands) * len(names) > 36 else 5.0)
+    figure = new_figure(3.6, width=WIDE if len(bands) * len(names) > 36 else WIDTH)
     axes = figure.subplots()
     offsets = (np.arange(len(names)) - (len(names) - 1) / 2) * 0.7 / max(len(names), 1)
     for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
         at = np.arange(len(bands)) + offsets[k]
-        axes.vlines(at, mean[k] - 2 * deviation[k], mean[k] + 2 * deviation[k], color=colour, linewidth=3.2)
+        low, high = mean[k] - 2 * deviation[k], mean[k] + 2 * deviation[k]
+        axes.vlines(at, low, high, color=INK, linewidth=4.4)  # a rim: dark colours are seen on a dark page
+        axes.vlines(at, low, high, color=colour, linewidth=3.2)
         axes.plot(at, mean[k], MARKERS[k % len(MARKERS)], color=colour, markersize=5, markeredgecolor=INK,
                   markeredgewidth=0.7, label=name)  # fmt: skip
     for edge in np.arange(len(bands) - 1) + 0.5:
@@ -106,7 +108,9 @@ def principal_components(
         wide = 2 * np.sqrt(5.991 * np.maximum(spread, 0))  # the 95 % point of chi-squared with 2 degrees
         angle = float(np.degrees(np.arctan2(turn[1, 1], turn[0, 1])))
         axes.add_patch(Ellipse(centres[k], wide[1], wide[0], angle=angle, fill=False, edgecolor=INK, lw=2.2))
-        axes.add_patch(Ellipse(centres[k], wide[1], wide[0], angle=angle, fill=False, edgecolor=colour, lw=1.4))
+        axes.add_patch(
+            Ellipse(centres[k], wide[1], wide[0], angle=angle, fill=False, edgecolor=colour, lw=1.4)
+        )
     axes.autoscale_view()
     axes.set_xlabel(f"1st principal component, {100 * shares[0]:.0f} % of the variance")
     axes.set_ylabel(f"2nd, {100 * shares[1]:.0f} %")
@@ -129,7 +133,7 @@ def area_intervals(
     for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
         if worlds.shape[1] > 1:
             at = np.full(worlds.shape[1], k + 0.12)
-            axes.plot(worlds[k], at, "|", color=colour, markersize=11, markeredgewidth=1.3)
+            _ticks(axes, worlds[k], at, colour)
         axes.plot(mapped[k], k + 0.12, "D", color=colour, markeredgecolor=INK, markersize=6)
         if name in estimated:
             e = estimated[name]
@@ -149,6 +153,38 @@ def area_intervals(
     return figure
 
 
+def _ticks(axes: Any, x: Floats, y: Floats, colour: str) -> None:
+    """Upright ticks with a rim, so that dark colours are seen on a dark page."""
+    axes.plot(x, y, "|", color=INK, markersize=13, markeredgewidth=3.0, alpha=0.55)
+    axes.plot(x, y, "|", color=colour, markersize=12, markeredgewidth=1.8)
+
+
+def world_spread(names: Sequence[str], colours: Sequence[str], worlds: Floats) -> Figure:
+    """How far the area of each class in each world (class, world) lies from its mean, in per cent of it.
+
+    >>> figure = world_spread(("a",), ("#0072B2",), np.array([[2.0, 4.0]]))
+    >>> figure.axes[0].lines[0].get_xdata().round(1).tolist()
+    [-33.3, 33.3]
+    """
+    mean = worlds.mean(axis=1, keepdims=True)
+    away = 100 * np.divide(worlds - mean, mean, out=np.zeros_like(worlds), where=mean > 0)
+    figure = new_figure(1.3 + 0.5 * len(names))
+    axes = figure.subplots()
+    for k, colour in enumerate(colours):
+        _ticks(axes, away[k], np.full(len(away[k]), k), colour)
+        s = away[k].std(ddof=1)
+        axes.annotate(f"s = {s:.2g} %", (1, k), (0, 9), xycoords=("axes fraction", "data"), ha="right",
+                      textcoords="offset points", fontsize=8.5, color=MUTED)  # fmt: skip
+    axes.axvline(0, color=MUTED, linewidth=1)
+    most = max(float(np.abs(away).max()) * 1.1, 0.1)
+    axes.set(
+        xlim=(-most, most), ylim=(len(names) - 0.4, -0.6), xlabel="away from the mean over the worlds, %"
+    )
+    axes.set_yticks(range(len(names)), names)
+    axes.grid(axis="y", visible=False)
+    return figure
+
+
 def detection_curve(
     false_positive: Floats, true_positive: Floats, at: tuple[float, float], threshold: float
 ) -> Figure:
@@ -162,7 +198,9 @@ def detection_curve(
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1, label="guessing")
     axes.plot(false_positive, true_positive, color=OKABE_ITO[0], label="all thresholds")
-    axes.plot(*at, "o", color=OKABE_ITO[5], markeredgecolor=INK, markersize=8, label=f"typicality < {threshold:g}")
+    axes.plot(
+        *at, "o", color=OKABE_ITO[5], markeredgecolor=INK, markersize=8, label=f"typicality < {threshold:g}"
+    )
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="trained pixels flagged", ylabel="untrained pixels found")
     axes.legend(loc="lower right")
     return figure

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.report.judged import Curve
+from uncover.report.plots import percent
 from uncover.report.style import INK, MARKERS, MUTED, OKABE_ITO, new_figure
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def confusion_matrix(counts: Counts, names: Sequence[str]) -> Figure:
     _cells(matrix, np.array([[f"{n:,}" if n else "" for n in row] for row in counts]), shares, hit)
     true, predicted = rates(counts)
     _cells(right, _text(np.stack([true, 1 - true], 1)), np.stack([true, 1 - true], 1), _first(k))
-    _cells(below, _text(np.stack([predicted, 1 - predicted])), np.stack([predicted, 1 - predicted]), _first(k).T)
+    _cells(
+        below, _text(np.stack([predicted, 1 - predicted])), np.stack([predicted, 1 - predicted]), _first(k).T
+    )
     matrix.set_yticks(range(k), names)
     matrix.set_xticks([])
     matrix.set_ylabel("true class")
@@ -69,7 +72,7 @@ def _first(k: int) -> NDArray[np.bool_]:
 
 
 def _text(shares: NDArray[np.float64]) -> NDArray[Any]:
-    return np.array([["–" if v != v else f"{100 * v:.1f} %" for v in row] for row in shares])
+    return np.array([[percent(float(v)) for v in row] for row in shares])
 
 
 def _cells(axes: Axes, text: NDArray[Any], shares: NDArray[np.float64], right: NDArray[np.bool_]) -> None:
@@ -104,13 +107,22 @@ def reliability(curves: Sequence[Curve], colours: dict[str, str]) -> Figure:
     axes.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1, label="what is promised comes true")
     for k, curve in enumerate(c for c in curves if c.name != "top label"):
         name = curve.name.removeprefix("class ")
-        axes.plot(curve.promised, curve.observed, MARKERS[k % len(MARKERS)] + "-", linewidth=1, markersize=4.5,
-                  color=colours.get(name, MUTED), label=name, alpha=0.9)  # fmt: skip
+        axes.plot(
+            curve.promised,
+            curve.observed,
+            MARKERS[k % len(MARKERS)] + "-",
+            linewidth=1.2,
+            markersize=5,
+            markeredgecolor=INK,
+            markeredgewidth=0.6,
+            color=colours.get(name, MUTED),
+            label=name,
+        )
     for curve in (c for c in curves if c.name == "top label"):
         low = np.nan_to_num(curve.observed - curve.lower).clip(min=0)
         high = np.nan_to_num(curve.upper - curve.observed).clip(min=0)
-        axes.errorbar(curve.promised, curve.observed, (low, high), fmt="o-", color=INK, capsize=3, markersize=6,
-                      label="class decided for")  # fmt: skip
+        how = {"fmt": "o-", "color": INK, "capsize": 3, "markersize": 6, "label": "class decided for"}
+        axes.errorbar(curve.promised, curve.observed, (low, high), **how)
         bars.bar(curve.promised, curve.samples, width=0.05, color=MUTED)
     axes.set(xlim=(0, 1.02), ylim=(0, 1.04), ylabel="share that came true")
     axes.legend(loc="upper left", fontsize=8.5)

@@ -1,4 +1,5 @@
-"""A finished map, GeoTIFFs or one CF dataset: its layers thinned out for pictures, and single pixels of them."""
+"""A finished map, GeoTIFFs or one CF dataset: its layers thinned out for pictures, and single pixels of "
+"them."""
 
 from __future__ import annotations
 
@@ -128,10 +129,15 @@ class Geotiffs:
         from rasterio.errors import RasterioError
 
         try:
-            with rasterio.Env(GDAL_CACHEMAX=64 * 1024 * 1024), rasterio.open(self.folder / f"{name}.tif") as file:
+            with (
+                rasterio.Env(GDAL_CACHEMAX=64 * 1024 * 1024),
+                rasterio.open(self.folder / f"{name}.tif") as file,
+            ):
                 yield file
         except RasterioError as error:
-            raise SceneError(f"{self.folder / name}.tif cannot be read: {error}; make the map again") from error
+            raise SceneError(
+                f"{self.folder / name}.tif cannot be read: {error}; make the map again"
+            ) from error
 
 
 def _physical(file: Any, raw: NDArray[Any], layer: str) -> NDArray[Any]:

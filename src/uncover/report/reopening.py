@@ -28,7 +28,9 @@ def reopen(contents: Contents, model: Any, grid: Grid) -> Reopened:
         return Reopened(None, "run.json does not say how the scene was read")
     path = _locate(str(run["scene"]), Path(run.get("folder", ".")), contents)
     if path is None:
-        return Reopened(None, f"the scene {Path(run['scene']).name} is not where it was when the map was made")
+        return Reopened(
+            None, f"the scene {Path(run['scene']).name} is not where it was when the map was made"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
@@ -42,7 +44,8 @@ def reopen(contents: Contents, model: Any, grid: Grid) -> Reopened:
 
 
 def _locate(scene: str, working: Path, contents: Contents) -> Path | None:
-    """Where it was, seen from the folder of the run or from here; or among the scenes of the report's folder."""
+    """Where it was, seen from the folder of the run or from here; or among the scenes of the report's "
+    "folder."""
     for path in (working / scene, Path(scene)):
         if path.exists():
             return path

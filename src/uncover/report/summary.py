@@ -240,7 +240,9 @@ def _areas(path: Path, product: ReportProduct) -> Areas:
             np.array([[float(row[key]) for key in worlds] for row in mine]).reshape(len(mine), -1),
         )
     except (OSError, KeyError, ValueError, IndexError) as error:
-        raise ValueError(f"{path} is not the table of areas of this map ({error}); make the map again") from None
+        raise ValueError(
+            f"{path} is not the table of areas of this map ({error}); make the map again"
+        ) from None
 
 
 def _flagged(stories: Stories) -> dict[str, float]:
@@ -273,7 +275,8 @@ def _pixel(product: ReportProduct) -> str:
     if product.grid.crs is None:
         return "without a reference system"
     unit = "°" if "4326" in product.grid.crs or "GEOGCRS" in product.grid.crs[:9] else " m"
-    return f"of {across:.6g}{unit} × {down:.6g}{unit}"
+    sides = [np.format_float_positional(side, 3, fractional=False, trim="-") for side in (across, down)]
+    return f"of {sides[0]}{unit} × {sides[1]}{unit}"
 
 
 def _missing(contents: Contents, scene: Reopened, truth: Path | None) -> dict[str, tuple[str, str]]:
@@ -296,6 +299,6 @@ def _missing(contents: Contents, scene: Reopened, truth: Path | None) -> dict[st
     if truth is None:
         found["truth"] = (
             "How well pixels of unknown kinds are found cannot be said: there is no map of the truth.",
-            "",
+            "Where one exists with classes that were never trained, put it beside the map as truth.tif.",
         )
     return found

@@ -18,8 +18,16 @@ _TITLES = {
     "total": ("Total uncertainty", "nats", "how unsure the class is, all causes together"),
     "measurement": ("… from the measurement", "nats", "what a perfect measurement would remove"),
     "model": ("… from the model", "nats", "what more training data would remove"),
-    "overlap": ("… from overlapping classes", "nats", "what neither would remove: the classes look alike here"),
-    "margin": ("Margin", "", "probability of the class less that of the runner-up; near 0 it is a close call"),
+    "overlap": (
+        "… from overlapping classes",
+        "nats",
+        "what neither would remove: the classes look alike here",
+    ),
+    "margin": (
+        "Margin",
+        "",
+        "probability of the class less that of the runner-up; near 0 it is a close call",
+    ),
     "typicality": ("Typicality", "", "p-value; near 0 the pixel looks like nothing that was trained"),
 }
 #: Flags in the order in which they are shown where a pixel has several, with their colours (Okabe and Ito).
@@ -44,7 +52,9 @@ def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
         "size": [summary.grid.width, summary.grid.height],
         "transform": [float(v) for v in summary.grid.transform],
         "crs": _short_crs(summary.grid.crs),
-        "layers": [{key: layer[key] for key in ("name", "title", "unit", "legend", "reading")} for layer in layers],
+        "layers": [
+            {key: layer[key] for key in ("name", "title", "unit", "legend", "reading")} for layer in layers
+        ],
         "classes": [{"name": c.name, "colour": c.colour} for c in summary.classes],
         "parts": list(UNCERTAINTY),
         "flags": {str(int(bit)): quality_words(bit)[0] for bit in Quality},
@@ -62,7 +72,11 @@ def _pictures(summary: Summary) -> list[dict[str, Any]]:
     pictures = summary.pictures
     swatches = [[c.name, c.colour] for c in summary.classes]
     classes = indexed_png(pictures.classes, summary.colours)
-    found = [_layer("class", "Most probable class", "", "the class with the largest probability", classes, swatches)]
+    found = [
+        _layer(
+            "class", "Most probable class", "", "the class with the largest probability", classes, swatches
+        )
+    ]
     if pictures.colours is not None:
         bands = ", ".join(pictures.colour_bands)
         words = f"bands {bands} in red, green and blue"
