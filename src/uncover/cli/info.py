@@ -16,15 +16,19 @@ from uncover.cli.options import scene_from, scene_options
     Examples:
       uncover info model.uncover
       uncover info S2A_MSIL2A_….SAFE
+      uncover info map/
       uncover info schemes
       uncover info ukceh-lulucf
     """
 )
-@click.argument("name", metavar="FILE|SCHEME")
+@click.argument("name", metavar="FILE|DIR|SCHEME")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 @scene_options
 def info(name: str, as_json: bool, **given: Any) -> None:
-    """Show what is in a model, cube, scene, label raster, sample table or class scheme."""
+    """Show what is in a model, scene, cube, map, evaluation, label raster, sample table or class scheme.
+
+    Of a run that was stopped it says how far it came and how it goes on.
+    """
     from uncover import pipeline
 
     found = pipeline.describe_file(name, scene_from(given))
