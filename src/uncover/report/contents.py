@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from uncover.raster.align import split_band
 
 _ITEM, _RUN = "item.json", "run.json"
 
@@ -18,8 +21,8 @@ class Contents:
         The folder of the report.
     map
         The map product in it; the folder itself where that is a product.
-    labels, model
-        Training labels and the model.
+    labels, class_field, model
+        Training labels (and the field of a vector file that has the class), and the model.
     evaluations
         Folders that `uncover evaluate` wrote.
     scene
@@ -33,7 +36,8 @@ class Contents:
 
     folder: Path
     map: Path | None
-    labels: Path | None = None
+    labels: str | None = None
+    class_field: str | None = None
     model: Path | None = None
     evaluations: tuple[Path, ...] = ()
     scene: Path | None = None
@@ -43,14 +47,21 @@ class Contents:
         cls,
         folder: str | Path,
         labels: str | Path | None = None,
-        evaluations: tuple[str | Path, ...] = (),
+        evaluations: Sequence[str | Path] = (),
+        class_field: str | None = None,
     ) -> Contents:
         """Look into a folder; labels and evaluations that lie elsewhere are named."""
         place = Path(folder)
+        if Path(f"{place}.partial").is_dir() and not place.exists():
+            raise ValueError(f"{folder} is not finished; go on with `uncover map … --out {folder} --resume`")
         if not place.is_dir():
             raise ValueError(
                 f"{folder} is not a folder; give one that `uncover map`, `uncover demo` or "
                 "`uncover reproduce` wrote"
+            )
+        if (place / "evaluation.json").is_file():
+            raise ValueError(
+                f"{folder} is an evaluation; give the folder of its map, and this one with --evaluation"
             )
         product = next((p for p in (place, place / "map") if _is_product(p)), None)
         found = tuple(Path(e) for e in evaluations) or _evaluations(place)
@@ -65,7 +76,8 @@ class Contents:
         return cls(
             folder=place,
             map=product,
-            labels=_given(labels) if labels is not None else _file(place / "labels.tif"),
+            labels=_labels(labels, place),
+            class_field=class_field,
             model=_file(product / "model.uncover") or _file(place / "model.uncover"),
             evaluations=found,
             scene=place / "scene" if (place / "scene").is_dir() else None,
@@ -108,10 +120,14 @@ def _file(path: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _given(labels: str | Path) -> Path:
-    if not Path(labels).exists():
-        raise ValueError(f"{labels} does not exist; give the labels that trained the model")
-    return Path(labels)
+def _labels(given: str | Path | None, folder: Path) -> str | None:
+    """Labels that were named (with a band, perhaps), or those that lie in the folder."""
+    if given is None:
+        found = _file(folder / "labels.tif")
+        return None if found is None else str(found)
+    if not Path(split_band(given)[0]).exists():
+        raise ValueError(f"{given} does not exist; give the labels that trained the model")
+    return str(given)
 
 
 def _read_json(folder: Path | None, name: str) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def shares_figure(summary: Summary) -> Figure:
     reading = "Each bar is the share of one class of the mapped area."
     if total:
         reading = (
-            "Each bar is the share of one class: plain among the labelled pixels, hatched on the map. The two "
-            "need not agree: labels are taken where classes are certain, not everywhere alike."
+            "Each bar is the share of one class: plain among the labelled pixels, hatched on the map. The "
+            "two need not agree: labels are taken where classes are certain, not everywhere alike."
         )
     numbers = Table("Class shares", ("class", *shares, "pixels on the map"), rows)
     return Figure("class-shares", "Class shares", svg, reading, words + ".", numbers)

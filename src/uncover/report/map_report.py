@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,8 @@ def make_report(
     out: str | Path | None = None,
     *,
     labels: str | Path | None = None,
-    evaluations: tuple[str | Path, ...] = (),
+    class_field: str | None = None,
+    evaluations: Sequence[str | Path] = (),
     say: Say = lambda step: None,
 ) -> Path:
     """Write the report of a folder as one HTML file, `report.html` in it by default.
@@ -53,8 +54,9 @@ def make_report(
         `evaluation/` and `scene/`, as `uncover demo` makes it.
     out
         The file to write.
-    labels, evaluations
-        Training labels, and folders that `uncover evaluate` wrote, where they lie elsewhere.
+    labels, class_field, evaluations
+        Training labels (of a vector file: the field with the class), and folders that `uncover evaluate`
+        wrote, where they lie elsewhere.
     say
         Told what goes on.
 
@@ -66,7 +68,7 @@ def make_report(
     ValueError: nowhere is not a folder; give one that ... wrote
     """
     require_report("jinja2", "matplotlib", "PIL")
-    contents = Contents.of(folder, labels, evaluations)
+    contents = Contents.of(folder, labels, evaluations, class_field)
     goal = check_goal(contents.folder / "report.html" if out is None else out)
     summary = summarise(contents, say)
     say("drawing")
@@ -301,7 +303,7 @@ def _hashes(contents: Contents) -> dict[str, str]:
     assert folder is not None
     names = ("class.tif", "probability.tif", "uncertainty.tif", "quality.tif", "map.nc", "model.uncover")
     files = [folder / name for name in names]
-    files += [] if contents.labels is None else [contents.labels]
+    files += [] if contents.labels is None else [Path(contents.labels)]
     found = {}
     for path in files:
         if path.is_file():

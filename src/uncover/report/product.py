@@ -156,12 +156,11 @@ class Dataset:
     path: Path
 
     def grid(self) -> Grid:
-        """Grid from the coordinates and the reference system of the dataset."""
+        """Grid of the class layer."""
+        from uncover.raster.arrays import grid_of
+
         with self._open() as data:
-            x, y = data["x"].values, data["y"].values
-            crs = data["spatial_ref"].attrs.get("crs_wkt") if "spatial_ref" in data else None
-        dx, dy = _spacing(x), _spacing(y)
-        return Grid(crs, (dx, 0.0, x[0] - dx / 2, 0.0, dy, y[0] - dy / 2), len(x), len(y))
+            return grid_of(data, data["class"], ("y", "x"))
 
     def thinned(self, layer: str, step: int) -> NDArray[Any]:
         """One value for step × step pixels."""
@@ -190,10 +189,6 @@ class Dataset:
                 yield data
         except (OSError, ValueError, KeyError) as error:
             raise SceneError(f"{self.path} cannot be read as a map: {error}; make it again") from error
-
-
-def _spacing(values: Floats) -> float:
-    return float(values[1] - values[0]) if len(values) > 1 else 1.0
 
 
 def lattice(length: int, count: int) -> Lines:

@@ -129,7 +129,9 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     product = ReportProduct.open(contents)
     model = None if contents.model is None else load_model(contents.model)
     scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
-    labels = None if contents.labels is None else open_labels(contents.labels)
+    labels = (
+        None if contents.labels is None else open_labels(contents.labels, class_field=contents.class_field)
+    )
     say("reading pixels")
     stories, sample = _pixels(contents, product, scene, labels, model)
     say("reading pictures")
