@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browsers import CHROMIUM, NO_BROWSER
+
 settings.register_profile(
     "deterministic",
     derandomize=True,
@@ -21,3 +23,10 @@ settings.load_profile("deterministic")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20250101)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """A report that no browser has seen is not tested: nobody shall overlook it."""
+    if CHROMIUM is None:
+        terminalreporter.write_sep("!", "REPORTS WERE NOT TESTED IN A BROWSER", red=True, bold=True)
+        terminalreporter.write_line(NO_BROWSER)

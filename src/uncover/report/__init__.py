@@ -4,7 +4,7 @@ Everything on a page is in one HTML file. Libraries are imported when something 
 uncover[report]`.
 """
 
-from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, render
+from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, Text, render
 from uncover.report.style import figure_style, inline_svg, new_figure, save_figure
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Page",
     "Section",
     "Table",
+    "Text",
     "figure_style",
     "inline_svg",
     "new_figure",

@@ -35,7 +35,7 @@ class Contents:
     """
 
     folder: Path
-    map: Path | None
+    map: Path
     labels: str | None = None
     class_field: str | None = None
     model: Path | None = None
@@ -92,11 +92,15 @@ class Contents:
         return _read_json(self.map, _RUN)
 
     def truth(self) -> Path | None:
-        """A raster of the true classes, where the scene was made and they are known."""
-        named = self.scene_facts().get("truth")
-        folders = [folder for folder in (self.scene, self.folder) if folder is not None]
-        names = [named] if isinstance(named, str) else []
-        places = [folder / name for folder in folders for name in (*names, "truth.tif")]
+        """A raster of the true classes where they are known: that of a made scene, or a file truth.tif.
+
+        The finest one that there is: kinds of ground below the classes tell more.
+        """
+        identity = self.item().get("properties", {}).get("uncover:scene")
+        years = self.scene_facts().get("years", {})
+        mine = [year for year, facts in years.items() if facts.get("datatake") == identity]
+        names = [f"scene/truth-{year}{kind}.tif" for year in mine for kind in ("-kinds", "")]
+        places = [self.folder / name for name in (*names, "truth.tif")]
         return next((place for place in places if place.is_file()), None)
 
     def scene_facts(self) -> dict[str, Any]:

@@ -115,39 +115,51 @@ def _points(summary: Summary) -> tuple[Any, Any, str] | None:
 
 
 def areas_figure(summary: Summary) -> Figure:
-    """Areas with intervals, and their spread over the worlds."""
-    areas = summary.areas
+    """Areas on the map, in the worlds, estimated with intervals, and true where that is known."""
+    areas, true = summary.areas, summary.true_areas
     judged = next((j for j in summary.judged if j.areas), None)
     estimated = {} if judged is None else dict(judged.areas)
     with figure_style():
         figure = area_intervals(
-            summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated
+            summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated, true
         )
         svg = inline_svg(figure, f"Areas of {_list(summary.names)}")
-    header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share")
     n = areas.worlds.shape[1]
+    header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share")
     header += ("spread over the worlds (1 s)", "lowest world", "highest world") if n > 1 else ()
     header += (f"estimated, {areas.unit}", "interval") if estimated else ()
+    header += (f"true, {areas.unit}",) if true else ()
     rows = tuple(_area_row(summary, k, estimated) for k in range(len(summary.names)))
-    reading = "The diamond is the area on the map. "
-    if n > 1:
-        reading += (
-            f"Ticks are the areas in {n} worlds, each a way in which the measurement may be wrong for all "
-            "pixels together: their spread is the systematic part, which no number of pixels averages out. "
-        )
-    if estimated:
-        assert judged is not None
-        level = f"{100 * judged.facts['level']:g} %"
-        reading += (
-            f"The circle is the area estimated from the reference sample, with its {level} interval: this, "
-            "not the mapped area, is the estimate, because it corrects for what the map gets wrong."
-        )
     words = "; ".join(
         f"{name} {_amount(areas.area[k])} {areas.unit} on the map"
         + (f" ± {_amount(areas.spread[k])} over the worlds" if n > 1 else "")
+        + (f", {_amount(true[name])} in truth" if true else "")
         for k, name in enumerate(summary.names)
     )
+    reading = _areas_reading(n, None if judged is None else judged.facts["level"], bool(true))
     return Figure("areas-figure", "Areas", svg, reading, words + ".", Table("Areas", header, rows))
+
+
+def _areas_reading(worlds: int, level: float | None, true: bool) -> str:
+    reading = "The diamond is the area on the map."
+    if worlds > 1:
+        reading += (
+            f" Ticks are the areas in {worlds} worlds, each a way in which the measurement may be wrong for "
+            "all pixels together: their spread is the systematic part, which no number of pixels averages "
+            "out."
+        )
+    if level is not None:
+        reading += (
+            f" The circle is the area estimated from the reference sample, with its {100 * level:g} % "
+            "interval: this, not the mapped area, is the estimate, because it corrects for what the map gets "
+            "wrong."
+        )
+    if true:
+        reading += (
+            " The cross is the true area, which is known here. Where it lies outside the ticks, the rest is "
+            "due to errors of classification, and to classes that the model was never trained on."
+        )
+    return reading
 
 
 def worlds_figure(summary: Summary) -> Figure | None:
@@ -223,6 +235,8 @@ def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str,
         row += ("–", "–") if found is None else (
             _amount(found["value"]), f"{_amount(found['lower'])} – {_amount(found['upper'])}",
         )  # fmt: skip
+    if summary.true_areas:
+        row += (_amount(summary.true_areas[name]),)
     return row
 
 

@@ -64,8 +64,7 @@ class Judged:
         """Read a folder that `uncover evaluate` wrote."""
         try:
             facts = json.loads((folder / "evaluation.json").read_text("utf-8"))
-            name = folder.name if folder.name == "evaluation" else folder.name.removeprefix("evaluation-")
-            found = cls(name, facts, tuple(_curves(folder / "reliability.csv")))
+            found = cls(folder.name, facts, tuple(_curves(folder / "reliability.csv")))
             if found.counts.shape != (len(found.classes),) * 2:
                 raise ValueError("its confusion matrix does not fit its classes")
         except (ValueError, KeyError, TypeError, OSError) as error:

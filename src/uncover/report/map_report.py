@@ -29,7 +29,7 @@ from uncover.report.figures_accuracy import (
 )
 from uncover.report.images import indexed_png, photograph
 from uncover.report.judged import Judged
-from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, render
+from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, Text, render
 from uncover.report.plots import percent
 from uncover.report.requiring import require_report
 from uncover.report.summary import Say, Summary, summarise
@@ -202,14 +202,15 @@ def _map_lead(summary: Summary) -> str:
 def _accuracy_section(summary: Summary) -> Section:
     parts: list[Part] = []
     for i, judged in enumerate(summary.judged, start=1):
-        facts = judged.facts
-        said = "; ".join(facts.get("warnings", ()))
+        parts.append(Text(f"{judged.facts['map']}: {judged.name}", _compared(judged)))
+        said = "; ".join(judged.facts.get("warnings", ()))
         if said:
-            parts.append(Note(f"Beware: {said}.", "Read the numbers of this comparison with that in mind."))
+            parts.append(Note(f"Beware: {said}."))
         parts += [confusion_figure(judged, i), reliability_figure(judged, summary, i)]
         parts += [scores_table(judged), rates_table(judged)]
     parts += _notes(summary, "evaluation")
-    lead = " ".join(_compared(judged) for judged in summary.judged)
+    several = "Each comparison of a map with a reference, the ones of this map first."
+    lead = several if len(summary.judged) > 1 else ""
     return Section("accuracy", "How good it is", lead, tuple(parts))
 
 
@@ -300,7 +301,6 @@ def _notes(summary: Summary, *names: str) -> list[Part]:
 def _hashes(contents: Contents) -> dict[str, str]:
     """Hashes of the files that the report rests on."""
     folder = contents.map
-    assert folder is not None
     names = ("class.tif", "probability.tif", "uncertainty.tif", "quality.tif", "map.nc", "model.uncover")
     files = [folder / name for name in names]
     files += [] if contents.labels is None else [Path(contents.labels)]

@@ -82,6 +82,19 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Text:
+    """A heading with a paragraph, before the parts that it introduces.
+
+    >>> Text("2021", "The year after.").title
+    '2021'
+    """
+
+    title: str
+    text: str = ""
+    kind: str = "text"
+
+
+@dataclass(frozen=True)
 class Fragment:
     """A part with a template of its own (a file of this package) and what that template is given.
 
@@ -94,7 +107,7 @@ class Fragment:
     kind: str = "fragment"
 
 
-Part = Table | Figure | Note | Fragment
+Part = Table | Figure | Note | Text | Fragment
 
 
 @dataclass(frozen=True)

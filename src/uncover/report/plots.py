@@ -120,11 +120,11 @@ def principal_components(
 
 def area_intervals(
     names: Sequence[str], colours: Sequence[str], mapped: Floats, worlds: Floats, unit: str,
-    estimated: Mapping[str, Mapping[str, float]],
+    estimated: Mapping[str, Mapping[str, float]], true: Mapping[str, float],
 ) -> Figure:  # fmt: skip
-    """Areas of classes: on the map, in each world (class, world), and estimated with an interval.
+    """Areas of classes: on the map, in each world (class, world), estimated with an interval, and true.
 
-    >>> figure = area_intervals(("a",), ("#0072B2",), np.array([3.0]), np.array([[2.9, 3.1]]), "ha", {})
+    >>> figure = area_intervals(("a",), ("#0072B2",), np.array([3.0]), np.array([[2.9, 3.1]]), "ha", {}, {})
     >>> figure.axes[0].get_xlabel()
     'area, ha'
     """
@@ -139,17 +139,21 @@ def area_intervals(
             e = estimated[name]
             axes.plot([e["lower"], e["upper"]], [k - 0.2] * 2, color=INK, linewidth=1.4)
             axes.plot(e["value"], k - 0.2, "o", color=colour, markeredgecolor=INK, markersize=6)
+        if name in true:
+            axes.plot(true[name], k + 0.12, "x", color=INK, markersize=7, markeredgewidth=1.8)
     axes.plot([], [], "D", color="none", markeredgecolor=INK, label="on the map")
     if worlds.shape[1] > 1:
         axes.plot([], [], "|", color=INK, markersize=11, label="in each world")
     if estimated:
         axes.plot([], [], "o-", color=INK, markerfacecolor="none", label="estimated, with interval")
+    if true:
+        axes.plot([], [], "x", color=INK, markeredgewidth=1.8, label="true")
     axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
+    axes.set_ylim(len(names) - 0.5, -0.6)
     axes.set_xlim(left=0)
     axes.set_xlabel(f"area, {unit}")
     axes.grid(axis="y", visible=False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, handletextpad=0.4, columnspacing=1.0)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, handletextpad=0.3, columnspacing=0.9)
     return figure
 
 

@@ -47,7 +47,6 @@ class ReportProduct:
     def open(cls, contents: Contents) -> ReportProduct:
         """Open the map of a folder."""
         folder = contents.map
-        assert folder is not None
         classes = _classes(contents.item(), folder)
         store: Store = Geotiffs(folder)
         if not (folder / "class.tif").is_file():

@@ -19,7 +19,7 @@ from uncover.raster.grid import Grid
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
 from uncover.report.contents import Contents
-from uncover.report.detection import Detection, detect
+from uncover.report.detection import Detection, detect, true_areas
 from uncover.report.judged import Judged
 from uncover.report.pixels import (
     LabelledSample,
@@ -107,6 +107,7 @@ class Summary:
     sample: LabelledSample | None = None
     judged: tuple[Judged, ...] = ()
     detection: Detection | None = None
+    true_areas: Mapping[str, float] = field(default_factory=dict)
     item: Mapping[str, Any] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -138,6 +139,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     pictures, label_counts = _pictures(product, scene, labels)
     item, truth = contents.item(), contents.truth()
     threshold = item["properties"].get("uncover:thresholds", {}).get("typicality", 0.001)
+    areas = _areas(contents.map / "areas.csv", product)
     say("comparing")
     return Summary(
         identity=str(item["properties"].get("uncover:scene", contents.folder.name)),
@@ -145,20 +147,28 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         grid=product.grid,
         pixel=_pixel(product),
         pictures=pictures,
-        areas=_areas(contents.map / "areas.csv", product),  # type: ignore[operator]
+        areas=areas,
         stories=stories,
         means={name: float(np.nanmean(plane)) for name, plane in pictures.layers.items()},
         flagged=_flagged(stories),
         model=None if model is None else _class_model(model, product),
         label_counts=label_counts,
         sample=sample,
-        judged=tuple(Judged.read(folder) for folder in contents.evaluations),
+        judged=_judged(contents),
         detection=None if truth is None else detect(product, truth, threshold),
+        true_areas={} if truth is None else true_areas(product, truth, areas.area, areas.pixels),
         item=item,
         run=contents.run(),
         provenance=getattr(model, "provenance_", None) or {},
         missing=_missing(contents, scene, truth),
     )
+
+
+def _judged(contents: Contents) -> tuple[Judged, ...]:
+    """All evaluations, those of this map first."""
+    found = [Judged.read(folder) for folder in contents.evaluations]
+    mine = contents.map.resolve().name
+    return tuple(sorted(found, key=lambda judged: judged.facts["map"] != mine))
 
 
 def _pixels(
