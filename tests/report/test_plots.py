@@ -153,6 +153,7 @@ def test_text_of_the_page_has_enough_contrast():
     themes = [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block)) for block in blocks]
     assert len(themes) == 3
     for theme in themes:
-        for ink, paper in (("ink", "paper"), ("muted", "paper"), ("accent", "paper"), ("ink", "panel"),
-                           ("muted", "panel"), ("accent-ink", "accent"), ("ink", "note"), ("muted", "note")):  # fmt: skip
+        pairs = [("ink", "paper"), ("muted", "paper"), ("accent", "paper"), ("ink", "panel")]
+        pairs += [("muted", "panel"), ("accent-ink", "accent"), ("ink", "note"), ("muted", "note")]
+        for ink, paper in pairs:
             assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper)

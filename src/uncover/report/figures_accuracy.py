@@ -99,24 +99,34 @@ def detection_figure(found: Detection) -> Figure:
         at = (found.known.share, found.unknown.share)
         figure = detection_curve(found.false_positive, found.true_positive, at, found.threshold)
         svg = inline_svg(figure, "True against false positives of the typicality")
-    words = (
-        f"At typicality below {found.threshold:g}, {percent(found.unknown.share)} of "
-        f"{found.unknown.pixels:,} pixels of untrained classes are flagged, and {percent(found.known.share)} "
-        f"of {found.known.pixels:,} pixels of trained ones."
+    words = detection_words(found)
+    rows = tuple(
+        (f"{LEVELS[i]:g}", percent(float(found.true_positive[i])), percent(float(found.false_positive[i])))
+        for i, level in enumerate(LEVELS)
+        if any(math.isclose(level, t) for t in (1e-4, 1e-3, 1e-2, 0.1))
     )
-    rows = tuple((rate.name, f"{rate.pixels:,}", percent(rate.share)) for rate in found.by_class)
-    steps = [
-        i for i, level in enumerate(LEVELS) if any(math.isclose(level, t) for t in (1e-4, 1e-3, 1e-2, 0.1))
-    ]
-    for i in steps:
-        right, wrong = percent(found.true_positive[i]), percent(found.false_positive[i])
-        rows += ((f"threshold {LEVELS[i]:g}", "", f"{right} found, {wrong} false"),)
     reading = (
         "Typicality is a p-value: small where a pixel looks like no trained class. Moving the threshold "
         "moves along the curve; the mark is the threshold of this map. Up is better, left is better."
     )
-    table = Table("Flagged pixels by true class", ("true class", "pixels", "flagged"), rows)
+    table = Table("Thresholds", ("typicality below", "untrained found", "trained flagged"), rows)
     return Figure("detection-figure", "Classes that were never trained", svg, reading, words, table)
+
+
+def detection_words(found: Detection) -> str:
+    """True and false positive rate at the threshold of the map."""
+    return (
+        f"At typicality below {found.threshold:g}, {percent(found.unknown.share)} of "
+        f"{found.unknown.pixels:,} pixels of untrained classes are flagged (true positives), and "
+        f"{percent(found.known.share)} of {found.known.pixels:,} pixels of trained ones (false positives)."
+    )
+
+
+def detection_table(found: Detection) -> Table:
+    """Flagged pixels by their true class."""
+    rows = tuple((rate.name, f"{rate.pixels:,}", percent(rate.share)) for rate in found.by_class)
+    caption = "Flagged pixels by true class, the untrained ones first"
+    return Table(caption, ("true class", "pixels", "flagged"), rows, wide=False)
 
 
 def _value(value: Any) -> str:
@@ -130,4 +140,6 @@ def _ends(entry: dict[str, Any]) -> str:
 
 
 def _interval(entry: dict[str, Any]) -> str:
+    if entry["value"] is None:
+        return "–"
     return f"{_value(entry['value'])} ({_ends(entry)})"

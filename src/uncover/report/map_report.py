@@ -23,6 +23,8 @@ from uncover.report.figures import (
 from uncover.report.figures_accuracy import (
     confusion_figure,
     detection_figure,
+    detection_table,
+    detection_words,
     rates_table,
     reliability_figure,
     scores_table,
@@ -95,7 +97,7 @@ def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
         title=f"Land cover of {summary.identity}",
         subtitle=(
             f"{width:,} × {height:,} pixels {summary.pixel}, {len(summary.classes)} classes, each with its "
-            "probability and an account of how uncertain it is and why."
+            f"probability and an account of how uncertain it is and why. {summary.remark}"
         ),
         sections=tuple(section for section in sections if section is not None),
         headlines=_headlines(summary),
@@ -193,6 +195,8 @@ def _map_lead(summary: Summary) -> str:
     source = summary.item["properties"].get("uncover:measurement_uncertainty", {}).get("source", "none")
     step = summary.pictures.step
     lead = f"Measurement uncertainty: {source}" + (f", {worlds} worlds. " if worlds > 1 else ". ")
+    if worlds > 1 and summary.item["properties"].get("uncover:paired"):
+        lead += "The scene trained the model itself: the error that all its pixels share cancels, mostly. "
     if step > 1:
         lead += f"One pixel of the pictures stands for {step} × {step} pixels of the map; "
         return lead + "stories are of single pixels of the map, at full resolution."
@@ -239,7 +243,9 @@ def _unknown_section(summary: Summary) -> Section:
     lead = f"{flagged} of the map looks like nothing that the model was trained on."
     if summary.detection is None:
         return Section("unknown", "The unknown", lead, tuple(_notes(summary, "truth")))
-    return Section("unknown", "The unknown", lead, (detection_figure(summary.detection),))
+    found = summary.detection
+    parts = (detection_figure(found), detection_table(found))
+    return Section("unknown", "The unknown", f"{lead} {detection_words(found)}", parts)
 
 
 def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:

@@ -36,7 +36,7 @@ def confusion_matrix(counts: Counts, names: Sequence[str]) -> Figure:
     matrix, right, below = (figure.add_subplot(grid[at]) for at in ((0, 0), (0, 1), (1, 0)))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     hit = np.eye(k, dtype=bool)
-    _cells(matrix, np.array([[f"{n:,}" if n else "" for n in row] for row in counts]), shares, hit)
+    _cells(matrix, np.array([[_short(int(n)) for n in row] for row in counts]), shares, hit)
     true, predicted = rates(counts)
     _cells(right, _text(np.stack([true, 1 - true], 1)), np.stack([true, 1 - true], 1), _first(k))
     _cells(
@@ -49,8 +49,9 @@ def confusion_matrix(counts: Counts, names: Sequence[str]) -> Figure:
     right.xaxis.tick_top()
     right.set_yticks([])
     below.set_yticks(range(2), ("right", "wrong"))
-    below.set_xticks(range(k), names, rotation=0 if max(map(len, names)) * k < 42 else 35,
-                     ha="center" if max(map(len, names)) * k < 42 else "right")  # fmt: skip
+    upright = max(map(len, names)) * k < 42
+    how: dict[str, Any] = {} if upright else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+    below.set_xticks(range(k), names, **how)
     below.set_xlabel("predicted class")
     return figure
 
@@ -65,6 +66,11 @@ def rates(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     with np.errstate(invalid="ignore", divide="ignore"):
         hits = np.diagonal(counts).astype(float)
         return hits / counts.sum(axis=1), hits / counts.sum(axis=0)
+
+
+def _short(n: int) -> str:
+    """A number that fits into a cell: thousands from 100,000 on, nothing for 0."""
+    return "" if n == 0 else f"{n:,}" if n < 100_000 else f"{n / 1000:,.0f} k"
 
 
 def _first(k: int) -> NDArray[np.bool_]:

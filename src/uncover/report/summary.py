@@ -112,6 +112,7 @@ class Summary:
     run: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     missing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    remark: str = ""  # what the scene says of itself
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,6 +127,7 @@ class Summary:
 
 def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     """Look at everything that a folder holds."""
+    judged = _judged(contents)
     say("reading the map")
     product = ReportProduct.open(contents)
     model = None if contents.model is None else load_model(contents.model)
@@ -154,13 +156,14 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         model=None if model is None else _class_model(model, product),
         label_counts=label_counts,
         sample=sample,
-        judged=_judged(contents),
+        judged=judged,
         detection=None if truth is None else detect(product, truth, threshold),
         true_areas={} if truth is None else true_areas(product, truth, areas.area, areas.pixels),
         item=item,
         run=contents.run(),
         provenance=getattr(model, "provenance_", None) or {},
         missing=_missing(contents, scene, truth),
+        remark=str(contents.scene_facts().get("title", "")),
     )
 
 
