@@ -103,7 +103,7 @@ def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
         headlines=_headlines(summary),
         data={"viewer": data},
         styles=("viewer.css",),
-        scripts=("viewer.js",),
+        scripts=("story.js", "viewer.js"),
         footer=f"Made by uncover {__version__}. This file needs no network and no other file.",
     )
 
