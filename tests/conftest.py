@@ -25,8 +25,9 @@ def rng():
     return np.random.default_rng(20250101)
 
 
-def pytest_terminal_summary(terminalreporter):
-    """A report that no browser has seen is not tested: nobody shall overlook it."""
-    if CHROMIUM is None:
-        terminalreporter.write_sep("!", "REPORTS WERE NOT TESTED IN A BROWSER", red=True, bold=True)
-        terminalreporter.write_line(NO_BROWSER)
+def pytest_unconfigure(config):
+    """A report that no browser has seen is not tested: say so last, that nobody overlooks it."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if CHROMIUM is None and terminal is not None and not hasattr(config, "workerinput"):
+        terminal.write_sep("!", "REPORTS WERE NOT TESTED IN A BROWSER", red=True, bold=True)
+        terminal.write_line(f"WARNING: {NO_BROWSER}")

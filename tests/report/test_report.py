@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from report.conftest import CLASSES
+from map_cases import CLASSES
 from uncover.cli import main
 from uncover.report.images import indexed_png, photograph, ramp_png
 from uncover.report.pixels import Spectra, Stories

@@ -10,7 +10,7 @@ import rasterio
 from scipy.stats import norm
 
 from map_cases import BANDS, CLASSES, fitted
-from report.conftest import HEIGHT, WIDTH, WORLDS
+from report_cases import HEIGHT, WIDTH, WORLDS
 from uncover import load_model, pipeline
 from uncover.pipeline.map_sources import SourceOptions, source_options, source_record
 from uncover.raster import Quality, SceneOptions, UncertaintyOptions
