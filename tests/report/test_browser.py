@@ -206,12 +206,16 @@ def test_keyboard_walks_from_pixel_to_pixel(look):
 
 def test_everything_that_reacts_has_a_name_and_can_be_reached(look):
     tab = look()
-    nameless = tab.evaluate("""() => [...document.querySelectorAll("button, select, input, canvas, summary, a")]
-        .filter((each) => !(each.getAttribute("aria-label") || each.closest("label") || each.textContent.trim()))
-        .map((each) => each.outerHTML)""")
+    nameless = tab.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, canvas, summary, a")]
+        .filter((x) => !(x.getAttribute("aria-label") || x.closest("label") || x.textContent.trim()))
+        .map((x) => x.outerHTML)"""
+    )
     assert nameless == []
-    unreachable = tab.evaluate("""() => [...document.querySelectorAll("button, select, input, canvas, summary")]
-        .filter((each) => each.offsetParent !== null && each.tabIndex < 0).map((each) => each.outerHTML)""")
+    unreachable = tab.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, canvas, summary")]
+        .filter((x) => x.offsetParent !== null && x.tabIndex < 0).map((x) => x.outerHTML)"""
+    )
     assert unreachable == []
     assert [tab.locator(name).count() for name in ("header", "nav", "main", "footer", "h1")] == [1] * 5
     levels = tab.evaluate("() => [...document.querySelectorAll('h1, h2, h3, h4')].map((h) => +h.tagName[1])")
