@@ -10,6 +10,7 @@ from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
 from uncover.estimators.deconvolution import variances_without_noise
+from uncover.estimators.device import on_device, to_host
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
@@ -109,6 +110,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         -------
         self
         """
+        X, y = (to_host(each) if on_device(each) else each for each in (X, y))
         inputs = read_inputs(self, X, X_cov, reset=True)
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
