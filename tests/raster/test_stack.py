@@ -130,7 +130,7 @@ def test_bands_are_chosen_or_named(tmp_path, planes):
 
 
 def test_integers_without_a_scale_are_refused(tmp_path, planes):
-    with pytest.raises(SceneError, match=r"without a scale.*scale=0\.0001"):
+    with pytest.raises(SceneError, match=r"without a scale.*--scale 0\.0001"):
         open_scene(stack(tmp_path / "a.tif", planes))
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from uncover import __version__
 from uncover.estimators.persistence import load_model
+from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_sources import SourceOptions, open_evidence
 from uncover.raster.classify import make_mapper
@@ -196,8 +197,7 @@ def _compute(prepared: Prepared, scratch: Scratch, progress: Progress | None) ->
 
 def _check_goal(goal: Path, resume: bool) -> None:
     """Find out before the work whether its result can be written."""
-    if not goal.absolute().parent.is_dir():
-        raise SceneError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
+    check_place(goal)
     if goal.exists() and not (resume and goal.is_dir()):
         raise SceneError(f"{goal} exists already; remove it, or write somewhere else")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -167,10 +168,9 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SceneError(
-            f"{path} cannot be written ({error.strerror or error}); make room and resume, or write "
-            "somewhere else"
-        ) from error
+        refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        remedy = "write somewhere else" if refused else "make room and resume, or write somewhere else"
+        raise SceneError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error
 
 
 def _create(store: Path, layout: CubeLayout) -> None:

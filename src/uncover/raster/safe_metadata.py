@@ -66,7 +66,7 @@ class ProductMetadata:
         if _KNOWN_BASELINE.fullmatch(self.baseline) is None:
             raise SceneError(
                 f"{product} has processing baseline {self.baseline!r}, which is not known (00.00 to 05.99 "
-                "and 99.99 are); give scale and offset, for instance scale=0.0001 and offset=-0.1"
+                "and 99.99 are); give scale and offset, for instance --scale 0.0001 and --offset -0.1"
             )
         if self.offsets or options.offset is not None or self.baseline < _FIRST_WITH_OFFSET:
             return

@@ -94,8 +94,8 @@ def calibration(info: RasterInfo, index: int, options: SceneOptions) -> Calibrat
     silent = scale == 1 and offset == 0
     if silent and options.scale is None and np.issubdtype(np.dtype(info.dtype), np.integer):
         raise SceneError(
-            f"{info.path} holds {info.dtype} numbers without a scale; give scale=0.0001 for Sentinel-2 "
-            "reflectance (and offset=-0.1 from baseline 04.00 on), or scale=1 to take the numbers as they are"
+            f"{info.path} holds {info.dtype} numbers without a scale; give --scale 0.0001 for Sentinel-2 "
+            "reflectance (and --offset -0.1 from baseline 04.00 on), or --scale 1 to take them as they are"
         )
     nodata = info.nodata[index - 1] if options.nodata is None else options.nodata
     return Calibration(
