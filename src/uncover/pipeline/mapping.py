@@ -167,13 +167,13 @@ def map_scene(
     if goal.exists():
         return _already(goal, key)
     with _workspace(goal, key, chosen.resume) as (store, journal), _resumable(journal):
-        plain = store.parent / "scratch"
-        with writing(goal), open_scratch(plain, prepared.mapper.product, journal) as scratch:
+        # Scratch is kept until the product has its name: whoever goes on before that needs it.
+        place = store.parent / "scratch"
+        with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
             _compute(prepared, scratch, progress)
             finish = Finish(prepared.mapper, prepared.model_file, prepared.record(), key, chosen.format)
             finish.write(store, scratch)
             finish.run_file(store, _run_facts(prepared, scene, began))
-        shutil.rmtree(plain)
     return goal
 
 
