@@ -19,12 +19,11 @@ from uncover.raster.cube import (
     open_arrays,
     open_store,
     put_array,
-    unfinished,
-    writing,
 )
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
 from uncover.raster.journal import fingerprint
+from uncover.raster.unfinished import unfinished, writing
 
 _AXES = ["sample", "realisation", "band"]
 
