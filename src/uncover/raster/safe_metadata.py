@@ -73,7 +73,7 @@ class ProductMetadata:
         element = "RADIO_ADD_OFFSET" if self.level == "L1C" else "BOA_ADD_OFFSET"
         raise SceneError(
             f"{product} has processing baseline {self.baseline} but no {element} in its metadata; "
-            "give offset=-0.1 (numbers with +1000) or offset=0 (numbers without)"
+            "give --offset -0.1 (numbers with +1000) or --offset 0 (numbers without)"
         )
 
 

@@ -156,7 +156,7 @@ def warn_of_scale(scene: Scene) -> None:
 def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
     warnings.warn(
         f"scene {scene.identity}: {seen}, as if the offset BOA_ADD_OFFSET/RADIO_ADD_OFFSET = -1000 (-0.1 in "
-        f"reflectance) of baseline 04.00 on {what}; give offset={remedy:g}, or another offset if the numbers "
+        f"reflectance) of baseline 04.00 on {what}; give --offset {remedy:g}, or another one if the numbers "
         "are right",
         OffsetWarning,
         stacklevel=6,
