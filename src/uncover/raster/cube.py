@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Window
 from uncover.raster.journal import fingerprint
@@ -294,13 +295,6 @@ class Cube:
     def __iter__(self) -> Iterator[CubeBlock]:
         """All blocks, one at a time."""
         return (self.read(window) for window in self.blocks())
-
-
-def check_chunks(path: Path, *files: str) -> None:
-    """Zarr reads a chunk that is not there as empty: here it is an error."""
-    for file in files:
-        if not (path / file).exists():
-            raise ReadError(f"{path} lacks {file}; the cube is damaged, write it again")
 
 
 def open_cube(path: str | Path) -> Cube:

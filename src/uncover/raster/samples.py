@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.raster.chunks import check_chunks
 from uncover.raster.cube import (
     CHUNK_BYTES,
     Progress,
-    check_chunks,
     create_array,
     open_arrays,
     open_store,
