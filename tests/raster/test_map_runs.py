@@ -1,4 +1,4 @@
-"""How maps run: the same bytes whoever computes them, whatever stops them."""
+"""How maps run: the same bytes whoever computes them, in the memory that they may take."""
 
 import json
 import pickle
@@ -8,7 +8,7 @@ import pytest
 import rasterio
 
 from map_cases import BANDS, contents, fitted, grid, reflectance, save_model, write_scene
-from uncover.pipeline import MapOptions, map_scene
+from uncover.pipeline import MapOptions, SourceOptions, UncertaintyOptions, map_scene
 from uncover.raster import (
     Reader,
     SceneError,
@@ -31,13 +31,27 @@ from uncover.raster.memory import MEGABYTE, Plan, parse_memory
     [
         MapOptions(threads=1),
         MapOptions(threads=3, block=64),
-        MapOptions(threads=2, block=100),
-        MapOptions(threads=2, block=97, memory=140 * MEGABYTE),
+        MapOptions(threads=2, block=150),  # two by two units
+        MapOptions(threads=5, block=200, memory=140 * MEGABYTE),
     ],
 )
 def test_bytes_do_not_depend_on_blocks_threads_or_memory(case, undisturbed, tmp_path, options):
     map_scene(*case, tmp_path / "map", options)
     assert contents(tmp_path / "map") == undisturbed
+
+
+@pytest.mark.parametrize("kind", ["noise", "zarr", "netcdf"])
+def test_bytes_of_other_sources_and_formats_do_not_depend_on_them_either(tmp_path, small_units, kind):
+    model = save_model(tmp_path / "m.uncover", fitted())
+    scene = write_scene(tmp_path / "scene.tif", reflectance(70, 130))
+    (tmp_path / "noise.csv").write_text("band,u\n" + "".join(f"{band},0.02\n" for band in BANDS))
+    noise = SourceOptions(
+        uncertainty=tmp_path / "noise.csv", uncertainty_options=UncertaintyOptions(between_pixels="random")
+    )
+    what = {"source": noise} if kind == "noise" else {"format": kind}
+    map_scene(model, scene, tmp_path / "a", MapOptions(threads=1, **what))
+    map_scene(model, scene, tmp_path / "b", MapOptions(threads=3, block=64, **what))
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_bytes_do_not_depend_on_a_cluster(tmp_path):
