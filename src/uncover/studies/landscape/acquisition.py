@@ -73,9 +73,31 @@ class Overpass:
 
 
 OVERPASSES = {
-    2020: Overpass("S2A", datetime(2020, 6, 24, 11, 6, 31, tzinfo=UTC), 137, 26147, "02.09", 3.1, 286.0, 0.12, 2.1, 335.0),
-    2021: Overpass("S2B", datetime(2021, 5, 31, 10, 56, 19, tzinfo=UTC), 94, 22110, "03.00", 8.4, 106.0, 0.18, 1.6, 360.0),
-}  # fmt: skip
+    2020: Overpass(
+        platform="S2A",
+        time=datetime(2020, 6, 24, 11, 6, 31, tzinfo=UTC),
+        orbit=137,
+        absolute=26147,
+        baseline="02.09",
+        view_zenith=3.1,
+        view_azimuth=286.0,
+        reported_aod=0.12,
+        water_vapour=2.1,
+        ozone=335.0,
+    ),
+    2021: Overpass(
+        platform="S2B",
+        time=datetime(2021, 5, 31, 10, 56, 19, tzinfo=UTC),
+        orbit=94,
+        absolute=22110,
+        baseline="03.00",
+        view_zenith=8.4,
+        view_azimuth=106.0,
+        reported_aod=0.18,
+        water_vapour=1.6,
+        ozone=360.0,
+    ),
+}
 
 
 def sun_position(time: datetime, latitude: float, longitude: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The land itself: which surface lies at every position of a 5 m grid, and what kind of ground each surface is."""
+"""The land: which surface lies at every position of a 5 m grid, and what kind of ground it is."""
 
 from __future__ import annotations
 

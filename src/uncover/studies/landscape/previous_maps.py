@@ -1,4 +1,4 @@
-"""Land cover maps of the years before, as a mapping agency would have made them: mostly right, and saying how sure."""
+"""Land cover maps of the years before, as an agency makes them: mostly right, and saying how sure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ MISTAKEN = {
 }  # fmt: skip
 #: Log-odds of being right in the middle of a large field, by kind: fen and rough grass are hard, woods easy.
 SURENESS = {
-    "broadleaved trees": 2.55, "conifers": 2.75, "bare soil": 2.1, "winter cereals": 2.45, "oilseed rape": 2.6,
-    "spring crops": 2.2, "root crops and maize": 2.1, "improved grass": 2.3, "rough grass": 1.7, "cut grass": 2.0,
-    "fen": 1.0, "river": 2.0, "lake": 3.0, "roofs": 2.3, "asphalt and paving": 2.0, "gardens": 2.1,
-    "building sites": 1.0,
+    "broadleaved trees": 2.2, "conifers": 2.4,
+    "bare soil": 2.0, "winter cereals": 2.25, "oilseed rape": 2.4, "spring crops": 2.1,
+    "root crops and maize": 2.0,
+    "improved grass": 2.3, "rough grass": 1.7, "cut grass": 2.0,
+    "fen": 1.0, "river": 2.0, "lake": 3.0,
+    "roofs": 2.3, "asphalt and paving": 2.0, "gardens": 2.1, "building sites": 1.0,
 }  # fmt: skip
 LASTING, YEARLY, GRAIN = 0.75, 0.55, 0.35  # spread of the log-odds: of places, of a year's maps, of pixels
 MIXED = 4.0  # log-odds lost where all the ground around is another class's
@@ -85,9 +87,9 @@ def write_map(
     from rasterio.transform import from_origin
 
     with rasterio.open(
-        path, "w", driver="GTiff", width=codes.shape[1], height=codes.shape[0], count=2, dtype="uint8", crs=crs,
-        transform=from_origin(*origin, 10, 10), nodata=0, tiled=True, blockxsize=512, blockysize=512,
-        compress="deflate", zlevel=1, predictor=1,
+        path, "w", driver="GTiff", width=codes.shape[1], height=codes.shape[0], count=2, dtype="uint8",
+        crs=crs, transform=from_origin(*origin, 10, 10), nodata=0, tiled=True, blockxsize=512,
+        blockysize=512, compress="deflate", zlevel=1,
     ) as dataset:  # fmt: skip
         dataset.write(codes, 1)
         dataset.write(percent, 2)
@@ -104,8 +106,8 @@ def _sureness() -> NDArray[np.float32]:
 
 #: The shipped table without wetlands: as in the published study, only four classes have labels.
 FOUR_CLASSES = """\
-# UKCEH classes to the four IPCC categories of the study. Fen and fresh water get no label: the model never sees
-# them, and typicality has to find them.
+# UKCEH classes to the four IPCC categories of the study. Fen and fresh water get no label: the model
+# never sees them, and typicality has to find them.
 name = "four-classes"
 title = "UKCEH Land Cover Map to forest, cropland, grassland and settlements"
 source = "ukceh"

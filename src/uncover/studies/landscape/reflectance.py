@@ -1,4 +1,4 @@
-"""Surface reflectance of every pixel: surfaces mixed within it, varied between and within, blurred by the optics."""
+"""Surface reflectance of every pixel: surfaces mixed within it, varied, blurred by the optics."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def majority(land: Geography, kinds: NDArray[np.uint8]) -> tuple[NDArray[np.uint
         use = stray & (group == best)
         kind[use] = part[use]
         stray &= ~use
-    return best, kind, count.astype(np.float32) / len(parts)
+    share = count.astype(np.float32)
+    share /= len(parts)
+    return best, kind, share
 
 
 def _most(

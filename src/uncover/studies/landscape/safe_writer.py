@@ -50,8 +50,9 @@ def write_band(path: Path, numbers: NDArray[np.uint16], metres: int) -> None:
     # rasterio drops the block size unless the file is said to be tiled.
     options = {"tiled": "YES", "blockxsize": BLOCK[metres], "blockysize": BLOCK[metres]}
     with rasterio.open(
-        path, "w", driver="JP2OpenJPEG", width=numbers.shape[1], height=numbers.shape[0], count=1, dtype="uint16",
-        crs=CRS, transform=from_origin(*ORIGIN, metres, metres), QUALITY="100", REVERSIBLE="YES", **options,
+        path, "w", driver="JP2OpenJPEG", width=numbers.shape[1], height=numbers.shape[0], count=1,
+        dtype="uint16", crs=CRS, transform=from_origin(*ORIGIN, metres, metres), QUALITY="100",
+        REVERSIBLE="YES", **options,
     ) as dataset:  # fmt: skip
         dataset.write(numbers, 1)
 
@@ -83,7 +84,9 @@ def _product_xml(overpass: Overpass, name: str, images: list[str]) -> str:
         <SENSING_ORBIT_NUMBER>{overpass.orbit}</SENSING_ORBIT_NUMBER>
         <SENSING_ORBIT_DIRECTION>DESCENDING</SENSING_ORBIT_DIRECTION>
       </Datatake>
-      <Product_Organisation><Granule_List><Granule imageFormat="JPEG2000">{files}</Granule></Granule_List></Product_Organisation>
+      <Product_Organisation><Granule_List>
+        <Granule imageFormat="JPEG2000">{files}</Granule>
+      </Granule_List></Product_Organisation>
     </Product_Info>
     <Product_Image_Characteristics>
       {special}
@@ -103,7 +106,8 @@ def _tile_xml(overpass: Overpass, size: int) -> str:
         for number in range(len(BAND_IDS))
     )
     sizes = "".join(
-        f'<Size resolution="{m}"><NROWS>{-(-10 * size // m)}</NROWS><NCOLS>{-(-10 * size // m)}</NCOLS></Size>'
+        f'<Size resolution="{m}"><NROWS>{-(-10 * size // m)}</NROWS>'
+        f"<NCOLS>{-(-10 * size // m)}</NCOLS></Size>"
         f'<Geoposition resolution="{m}"><ULX>{ORIGIN[0]:.0f}</ULX><ULY>{ORIGIN[1]:.0f}</ULY>'
         f"<XDIM>{m}</XDIM><YDIM>-{m}</YDIM></Geoposition>\n"
         for m in (10, 20, 60)
@@ -122,7 +126,10 @@ def _tile_xml(overpass: Overpass, size: int) -> str:
       {sizes}
     </Tile_Geocoding>
     <Tile_Angles>
-      <Sun_Angles_Grid>{_grid("Zenith", angles.sun_zenith)}{_grid("Azimuth", angles.sun_azimuth)}</Sun_Angles_Grid>
+      <Sun_Angles_Grid>
+        {_grid("Zenith", angles.sun_zenith)}
+        {_grid("Azimuth", angles.sun_azimuth)}
+      </Sun_Angles_Grid>
       {views}
     </Tile_Angles>
   </n1:Geometric_Info>

@@ -33,7 +33,7 @@ from uncover.studies.landscape.stages import draw_looks
 from uncover.studies.landscape.years import MAPPED, YEARS, History, draw_history
 
 Mode = Literal["realistic", "well-specified"]
-Say = Callable[[str], None]
+Progress = Callable[[int, int], None]  # parts done, parts in all
 
 FORMAT = 1  # of the scene's files; a change makes scenes anew
 FULL_SIZE = 2000
@@ -67,7 +67,8 @@ class LandscapeOptions:
     def __post_init__(self) -> None:
         if self.size % 2 or not SMALLEST <= self.size <= 3000:
             raise ValueError(
-                f"a scene of {self.size} pixels a side cannot be made; give an even number from {SMALLEST} to 3000"
+                f"a scene of {self.size} pixels a side cannot be made; "
+                f"give an even number from {SMALLEST} to 3000"
             )
         if self.seed < 0:
             raise ValueError(f"the seed is {self.seed}; it is 0 or more")
@@ -109,7 +110,7 @@ class SceneFiles:
 
 
 def write_scene(
-    folder: str | Path, options: LandscapeOptions | None = None, say: Say = lambda _: None
+    folder: str | Path, options: LandscapeOptions | None = None, progress: Progress | None = None
 ) -> SceneFiles:
     """Make a scene and write its files into a folder, `scene.json` last.
 
@@ -120,21 +121,22 @@ def write_scene(
     """
     options = options or LandscapeOptions()
     path = Path(folder)
+    done = _Parts(progress, 2 + len(MAPPED))
     (path / "previous-maps").mkdir(parents=True, exist_ok=True)
-    say("drawing the land")
     land = draw_geography(options.size, options.seed)
     gaussian = options.mode == "well-specified"
     if gaussian:
         land = pure_land(land)
     history = draw_history(land, options.seed, change=not gaussian)
-    say("drawing previous land cover maps and the truth")
+    done.one_more()
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda year: _write_ground(path, land, history, year, options), YEARS))
     (path / "previous-maps" / "four-classes.toml").write_text(FOUR_CLASSES, "utf-8")
+    done.one_more()
     years = {}
     for year in MAPPED:
-        say(f"measuring {year} from space")
         years[str(year)] = _write_year(path, land, history, OVERPASSES[year], options)
+        done.one_more()
     facts = {
         "title": "The embedded scene of uncover: simulated, of no real place",
         "format": FORMAT,
@@ -146,6 +148,18 @@ def write_scene(
     }
     (path / "scene.json").write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
     return SceneFiles(path, facts)
+
+
+class _Parts:
+    """Counts what is done."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def one_more(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
 
 def _write_year(

@@ -53,7 +53,8 @@ def place_towns(canvas: Canvas, wet: NDArray[np.bool_], seed: int) -> list[Town]
             if score > best_score:
                 best, best_score = (x, y), score
         stretch = rng.uniform(1.0, 1.5 if radius < 500 else 1.15)
-        towns.append(Town(*map(float, best), float(radius), float(rng.uniform(0, np.pi)), float(stretch)))
+        angle = rng.uniform(0, np.pi)
+        towns.append(Town(float(best[0]), float(best[1]), float(radius), float(angle), float(stretch)))
     return towns
 
 
@@ -107,8 +108,8 @@ class Built:
 def build(canvas: Canvas, towns: list[Town], dry: NDArray[np.bool_], seed: int) -> Built:
     """Streets around blocks; plots with a house, a drive and a garden; halls, a centre, parks.
 
-    >>> canvas = Canvas(400, 2000)
-    >>> built = build(canvas, place_towns(canvas, np.zeros((400, 400), bool), 0), np.ones((400, 400), bool), 0)
+    >>> canvas, dry = Canvas(400, 2000), np.ones((400, 400), bool)
+    >>> built = build(canvas, place_towns(canvas, ~dry, 0), dry, 0)
     >>> share = np.bincount(built.structure, minlength=7) / built.structure.size
     >>> bool(share[5] > 0.3), bool(share[:3].sum() > 0.15)
     (True, True)
@@ -174,7 +175,7 @@ def _fill(
     return Built(rows, cols, structure.astype(np.uint8), variety)
 
 
-def _houses(v: NDArray[np.float32], variety: NDArray[np.uint32], luck: NDArray[np.float32]) -> NDArray[Any]:
+def _houses(v: NDArray[Any], variety: NDArray[np.uint32], luck: NDArray[Any]) -> NDArray[Any]:
     """A house on most plots, a drive before half of them, a garden behind; a street shares its roofs."""
     depth = v % PLOT[1]
     number = variety / np.float32(2**32)

@@ -1,8 +1,8 @@
 """Reflectance of materials in the ten bands of Sentinel-2, and where each number comes from.
 
-No spectrum here was measured for this project, and none is copied from a data file: they are typical values, to
-two or three digits, as the named libraries and papers show them. Vegetation is that of a closed canopy seen
-from above, not of a leaf: leaves in libraries are brighter.
+No spectrum here was measured for this project, and none is copied from a data file: they are typical values,
+to two or three digits, of the kind and level that the named libraries and papers show. Vegetation is that of
+a closed canopy seen from above, not of a leaf: leaves in libraries are brighter.
 """
 
 from __future__ import annotations
@@ -28,27 +28,33 @@ class Library:
 USGS = Library("USGS", "Kokaly et al. (2017), USGS Spectral Library Version 7, doi:10.3133/ds1035")
 ECOSTRESS = Library(
     "ECOSTRESS",
-    "Meerdink, Hook, Roberts and Abbott (2019), The ECOSTRESS spectral library version 1.0, doi:10.1016/j.rse.2019.05.015",
+    "Meerdink, Hook, Roberts and Abbott (2019), The ECOSTRESS spectral library version 1.0, "
+    "doi:10.1016/j.rse.2019.05.015",
 )
 PROSAIL = Library(
     "PROSAIL",
-    "Jacquemoud et al. (2009), PROSPECT + SAIL models: a review of use for vegetation characterization, doi:10.1016/j.rse.2008.01.026",
+    "Jacquemoud et al. (2009), PROSPECT + SAIL models: a review of use for vegetation characterization, "
+    "doi:10.1016/j.rse.2008.01.026",
 )
 IMMITZER = Library(
     "Immitzer",
-    "Immitzer, Vuolo and Atzberger (2016), First experience with Sentinel-2 data for crop and tree species classifications in central Europe, doi:10.3390/rs8030166",
+    "Immitzer, Vuolo and Atzberger (2016), First experience with Sentinel-2 data for crop and tree species "
+    "classifications in central Europe, doi:10.3390/rs8030166",
 )
 DANDRIMONT = Library(
     "d'Andrimont",
-    "d'Andrimont et al. (2020), Detecting flowering phenology in oil seed rape parcels with Sentinel-1 and -2, doi:10.1016/j.rse.2020.111660",
+    "d'Andrimont et al. (2020), Detecting flowering phenology in oil seed rape parcels with Sentinel-1 and "
+    "-2 time series, doi:10.1016/j.rse.2020.111660",
 )
 HEIDEN = Library(
     "Heiden",
-    "Heiden, Segl, Roessner and Kaufmann (2007), Determination of robust spectral features for identification of urban surface materials, Remote Sensing of Environment 111, 537-552",
+    "Heiden, Segl, Roessner and Kaufmann (2007), Determination of robust spectral features for "
+    "identification of urban surface materials in hyperspectral remote sensing data, RSE 111, 537-552",
 )
 TOMING = Library(
     "Toming",
-    "Toming et al. (2016), First experiences in mapping lake water quality parameters with Sentinel-2 MSI imagery, doi:10.3390/rs8080640",
+    "Toming et al. (2016), First experiences in mapping lake water quality parameters with Sentinel-2 MSI "
+    "imagery, doi:10.3390/rs8080640",
 )
 
 

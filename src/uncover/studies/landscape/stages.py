@@ -1,4 +1,4 @@
-"""How each kind of ground looks at the two dates: canopy, what is below it, how much it covers, how it varies."""
+"""How each kind of ground looks at the two dates: canopy, what is below it, and how both vary."""
 
 from __future__ import annotations
 
@@ -46,22 +46,40 @@ def _crop(early: str, late: str, lateness: tuple[float, float], cover: float) ->
 
 #: 24 June 2020, after the sunniest spring on record: barley turns, rape is in pod, meadows are dry.
 JUNE_2020 = {
-    "broadleaved trees": Stage("broadleaf trees", "broadleaf trees", (1, 1), "litter", 0.92, (0.05, 0.09, 0.08), (0.05, 0.11, 0.05)),
+    "broadleaved trees": Stage(
+        "broadleaf trees", "broadleaf trees", (1, 1), "litter", 0.92, (0.05, 0.09, 0.08), (0.05, 0.11, 0.05)
+    ),
     "conifers": Stage("conifers", "conifers", (1, 1), "litter", 0.9, (0.07, 0.1, 0.08), (0.06, 0.13, 0.05)),
-    "bare soil": Stage("improved grass", "rough grass", (1, 1), SOIL, 0.06, (0.05, 0.08, 0.2), (0.04, 0.04, 0.1)),
+    "bare soil": Stage(
+        "improved grass", "rough grass", (1, 1), SOIL, 0.06, (0.05, 0.08, 0.2), (0.04, 0.04, 0.1)
+    ),
     "winter cereals": _crop("green cereals", "ripe cereals", (0.55, 1.1), 0.93),
     "oilseed rape": _crop("rape in pod", "ripe cereals", (1.2, 6), 0.93),
     "spring crops": _crop("green cereals", "broad-leaved crops", (0.5, 0.8), 0.85),
     "root crops and maize": _crop("broad-leaved crops", "green cereals", (0.7, 1.2), 0.5),
-    "improved grass": Stage("improved grass", "rough grass", (1.3, 4.5), SOIL, 0.92, (0.05, 0.06, 0.1), (0.05, 0.04, 0.06)),
-    "rough grass": Stage("rough grass", "improved grass", (1.2, 3), "cut grass", 0.85, (0.1, 0.08, 0.12), (0.08, 0.06, 0.07)),
-    "cut grass": Stage("cut grass", "improved grass", (0.9, 1.4), SOIL, 0.88, (0.07, 0.08, 0.12), (0.05, 0.05, 0.06)),
-    "fen": Stage("reed and sedge", "rough grass", (1.2, 6), "wet peat", 0.8, (0.08, 0.08, 0.15), (0.1, 0.08, 0.08)),
-    "river": Stage("river water", "lake water", (1.5, 4), "wet peat", 0.99, (0.005, 0.1, 0.05), (0.004, 0.05, 0.02)),
-    "lake": Stage("lake water", "river water", (1.5, 4), "wet peat", 0.995, (0.004, 0.12, 0.05), (0.003, 0.05, 0.02)),
-    "building sites": Stage("light soil", "concrete", (0.7, 0.9), "dark soil", 0.55, (0.15, 0.1, 0.1), (0.18, 0.1, 0.08)),
+    "improved grass": Stage(
+        "improved grass", "rough grass", (1.3, 4.5), SOIL, 0.92, (0.05, 0.06, 0.1), (0.05, 0.04, 0.06)
+    ),
+    "rough grass": Stage(
+        "rough grass", "improved grass", (1.2, 3), "cut grass", 0.85, (0.1, 0.08, 0.12), (0.08, 0.06, 0.07)
+    ),
+    "cut grass": Stage(
+        "cut grass", "improved grass", (0.9, 1.4), SOIL, 0.88, (0.07, 0.08, 0.12), (0.05, 0.05, 0.06)
+    ),
+    "fen": Stage(
+        "reed and sedge", "rough grass", (1.2, 6), "wet peat", 0.8, (0.08, 0.08, 0.15), (0.1, 0.08, 0.08)
+    ),
+    "river": Stage(
+        "river water", "lake water", (1.5, 4), "wet peat", 0.99, (0.005, 0.1, 0.05), (0.004, 0.05, 0.02)
+    ),
+    "lake": Stage(
+        "lake water", "river water", (1.5, 4), "wet peat", 0.995, (0.004, 0.12, 0.05), (0.003, 0.05, 0.02)
+    ),
+    "building sites": Stage(
+        "light soil", "concrete", (0.7, 0.9), "dark soil", 0.55, (0.15, 0.1, 0.1), (0.18, 0.1, 0.08)
+    ),
     "hedge": Stage("broadleaf trees", "rough grass", (2, 3), "rough grass", 0.8, (0.1, 0.1, 0.1), (0, 0, 0)),
-}  # fmt: skip
+}
 #: 31 May 2021, after a cold April and a wet May: cereals are green, rape still flowers, roots just emerge.
 MAY_2021 = JUNE_2020 | {
     "winter cereals": _crop("green cereals", "ripe cereals", (1.0, 16), 0.92),
@@ -77,11 +95,19 @@ STAGES = {2020: JUNE_2020, 2021: MAY_2021}
 STRUCTURE_STAGES = {
     "tiles": Stage("tiles", "tiles", (1, 1), "slate", 0.88, (0.08, 0.14, 0.03), (0.06, 0.07, 0.02)),
     "slate": Stage("slate", "tiles", (1, 8), "asphalt", 0.88, (0.06, 0.16, 0.03), (0.05, 0.07, 0.02)),
-    "bright roofs": Stage("bright roofs", "slate", (0.8, 1.4), "asphalt", 0.85, (0.08, 0.15, 0.03), (0.05, 0.07, 0.02)),
-    "asphalt": Stage("asphalt", "concrete", (1, 7), "rough grass", 0.85, (0.05, 0.12, 0.03), (0.06, 0.06, 0.02)),
-    "concrete": Stage("concrete", "asphalt", (1, 2), "improved grass", 0.85, (0.08, 0.12, 0.03), (0.06, 0.06, 0.02)),
-    "gardens": Stage("improved grass", "broadleaf trees", (0.8, 1.0), "concrete", 0.8, (0.1, 0.1, 0.08), (0.08, 0.08, 0.05)),
-}  # fmt: skip
+    "bright roofs": Stage(
+        "bright roofs", "slate", (0.8, 1.4), "asphalt", 0.85, (0.08, 0.15, 0.03), (0.05, 0.07, 0.02)
+    ),
+    "asphalt": Stage(
+        "asphalt", "concrete", (1, 7), "rough grass", 0.85, (0.05, 0.12, 0.03), (0.06, 0.06, 0.02)
+    ),
+    "concrete": Stage(
+        "concrete", "asphalt", (1, 2), "improved grass", 0.85, (0.08, 0.12, 0.03), (0.06, 0.06, 0.02)
+    ),
+    "gardens": Stage(
+        "improved grass", "broadleaf trees", (0.8, 1.0), "concrete", 0.8, (0.1, 0.1, 0.08), (0.08, 0.08, 0.05)
+    ),
+}
 
 
 @dataclass(frozen=True)

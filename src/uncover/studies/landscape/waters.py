@@ -52,7 +52,7 @@ def draw_waters(canvas: Canvas, seed: int) -> Waters:
 
 
 def _meander(metres: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A sine-generated curve (Langbein and Leopold 1966): the direction, not the place, is a sine of the way."""
+    """A sine-generated curve (Langbein and Leopold 1966): its direction is a sine of the way along it."""
     length, wave = 2.4 * metres, min(1900.0, metres / 3)
     way = np.arange(-0.2 * metres, length, 20.0)
     swing = np.radians(62) * (1 + 0.35 * np.sin(2 * np.pi * way / (3.7 * wave) + rng.uniform(0, 6)))
