@@ -7,7 +7,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class DemoOptions:
     2000
     """
 
-    landscape: LandscapeOptions = LandscapeOptions()
+    landscape: LandscapeOptions = field(default_factory=LandscapeOptions)
     draws: int = 25
 
 
@@ -194,8 +194,8 @@ class _Demo:
 
 
 def _middle(size: int) -> pipeline.SceneOptions:
-    """The middle quarter of a scene's side, or all of a small one."""
-    side = size if size <= 400 else size // 4
+    """256 × 256 pixels in the middle, or all of a small scene."""
+    side = min(size, 256)
     west = ORIGIN[0] + PIXEL * ((size - side) // 2)
     north = ORIGIN[1] - PIXEL * ((size - side) // 2)
     box = (west, north - PIXEL * side, west + PIXEL * side, north)

@@ -1,4 +1,4 @@
-"""The ten numbers of the demonstration: how good the map is, and how far its own statements can be trusted."""
+"""The ten numbers of the demonstration: how good the map is, and how far its statements can be trusted."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ class Numbers:
             (f"{self.weakest_right:.1%}", f"of the {self.weakest_class} are found, the least of all classes"),
             (f"{self.claimed:.1%}", "is what the map claims to have right: its mean probability"),
             (f"{self.brier:.2f}", "is its Brier score (1: no better than knowing the class shares)"),
-            (f"{self.entropy:.2f}", "nat is the uncertainty of the average pixel"),
-            (f"{self.true_aod:.2f}", f"was the true optical depth, reported as {stated}: within the scene that "
-             f"trained the model the error cancels, and makes {self.measurement_share:.1%} of the uncertainty"),
-            (f"{self.right_other:.1%}", f"are right a year later by the same model, claimed {self.claimed_other:.1%}: "
-             f"the errors of both optical depths make {self.measurement_other:.0%} of the uncertainty"),
-            (f"{self.found:.1%}", f"of fen and water ({self.never_trained:.1%} of the land, never trained) are flagged "
-             f"as unlike the training data"),
-            (f"{self.false_alarms:.1%}", f"of the rest are flagged, too (typicality below {Thresholds().typicality:g}"
-             f"; area under the ROC curve {self.separation:.3f})"),
+            (f"{self.entropy:.2f}", "nat is the uncertainty of the average pixel, "
+             f"{self.measurement_share:.1%} of it from the measurement: the scene trained the model"),
+            (f"{self.true_aod:.2f}", f"was the true optical depth, reported as {stated}"),
+            (f"{self.right_other:.1%}", f"are right a year later by the same model, {self.claimed_other:.1%} "
+             f"claimed, {self.measurement_other:.0%} of the uncertainty from the measurement"),
+            (f"{self.found:.1%}", f"of fen and water ({self.never_trained:.1%} of the land, never trained) "
+             "are flagged as unlike the training data"),
+            (f"{self.false_alarms:.1%}", "of the rest are flagged as well (typicality below "
+             f"{Thresholds().typicality:g}; area under the ROC curve {self.separation:.3f})"),
         )  # fmt: skip
         return "\n".join(f"{number:>9}  {what}" for number, what in rows)
 

@@ -82,7 +82,7 @@ class Novelty:
 def measure_novelty(
     map_folder: Path, truth: Path, kinds: Mapping[int, tuple[str, bool]], bins: int = 10_000
 ) -> Novelty:
-    """Read the typicality layer of a map beside the true kinds of ground: code to name and "never trained"."""
+    """The typicality layer of a map beside the true kinds of ground: code to name and "never trained"."""
     layer = describe(str(map_folder / "uncertainty.tif"))
     source = layer.bands(layer.names.index("typicality") + 1)
     ground = describe(str(truth)).bands(1)

@@ -26,7 +26,7 @@ MIXTURES = {
     ),
     "wetlands": ({"lake water": 0.6, "reed and sedge": 0.4}, {"lake water": 0.1, "reed and sedge": 0.1}),
 }
-OWN = 0.06  # relative standard deviation of each band by itself
+OWN = 0.15  # relative standard deviation of each band by itself
 
 
 def class_gaussian(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

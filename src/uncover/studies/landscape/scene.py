@@ -194,7 +194,7 @@ def _write_ground(
     if year == YEARS[-1]:
         return
     if options.mode == "well-specified":
-        codes, percent = sure_map(kinds, 0.25, year, options.seed)
+        codes, percent = sure_map(kinds, options.seed)
     else:
         lasting = lasting_sureness(options.size, options.seed)
         codes, percent = draw_map(kinds, share, lasting, year, options.seed)
