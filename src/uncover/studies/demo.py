@@ -38,6 +38,10 @@ class DemoOptions:
     landscape: LandscapeOptions = field(default_factory=LandscapeOptions)
     draws: int = 25
 
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise ValueError(f"the number of draws is {self.draws}; give 1 or more")
+
 
 def run_demo(
     out: str | Path,
@@ -49,11 +53,10 @@ def run_demo(
     Everything goes through the functions behind the commands of the same names, with their defaults but for
     the kind of realisations: the error of the optical depth is shared by all pixels of the scene.
 
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> numbers = run_demo(folder, DemoOptions(LandscapeOptions(size=100), draws=3))
-    >>> sorted(path.name for path in folder.iterdir() if path.is_dir())
-    ['evaluation', 'evaluation-2021', 'evaluation-trained-classes', 'map', 'map-2021', 'scene']
+    >>> run_demo(__file__)
+    Traceback (most recent call last):
+    ...
+    FileExistsError: ...
     """
     demo = _Demo(Path(out), options or DemoOptions(), watch)
     demo.folder.mkdir(parents=True, exist_ok=True)
