@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from uncover.cli import main
-from uncover.cli.progress import say
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["-h"], ["--version"]])
@@ -76,11 +75,3 @@ def raiser(problem):
         raise problem
 
     return fail
-
-
-def test_say_is_for_terminals_only(monkeypatch, capsys):
-    say("fitting")
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    say("fitting")
-    assert "fitting" in capsys.readouterr().err

@@ -20,10 +20,10 @@ MISTAKEN = {
 }  # fmt: skip
 #: Log-odds of being right in the middle of a large field, by kind: fen and rough grass are hard, woods easy.
 SURENESS = {
-    "broadleaved trees": 2.2, "conifers": 2.4,
-    "bare soil": 2.0, "winter cereals": 2.25, "oilseed rape": 2.4, "spring crops": 2.1,
-    "root crops and maize": 2.0,
-    "improved grass": 2.3, "rough grass": 1.7, "cut grass": 2.0,
+    "broadleaved trees": 2.25, "conifers": 2.45,
+    "bare soil": 2.05, "winter cereals": 2.3, "oilseed rape": 2.45, "spring crops": 2.15,
+    "root crops and maize": 2.05,
+    "improved grass": 2.38, "rough grass": 1.78, "cut grass": 2.08,
     "fen": 1.0, "river": 2.0, "lake": 3.0,
     "roofs": 2.3, "asphalt and paving": 2.0, "gardens": 2.1, "building sites": 1.0,
 }  # fmt: skip
