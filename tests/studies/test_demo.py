@@ -15,7 +15,7 @@ from uncover.studies.novelty import Novelty, measure_novelty
 
 
 def demo(out, *more):
-    return CliRunner().invoke(main, ["demo", "--size", "120", "--draws", "3", "--out", str(out), *more])
+    return CliRunner().invoke(main, ["demo", "--size", "100", "--draws", "3", "--out", str(out), *more])
 
 
 @pytest.fixture(scope="module")

@@ -197,8 +197,8 @@ class _Demo:
 
 
 def _middle(size: int) -> pipeline.SceneOptions:
-    """256 × 256 pixels in the middle, or all of a small scene."""
-    side = min(size, 256)
+    """128 × 128 pixels in the middle, or half the side of a small scene."""
+    side = min(size // 2, 128)
     west = ORIGIN[0] + PIXEL * ((size - side) // 2)
     north = ORIGIN[1] - PIXEL * ((size - side) // 2)
     box = (west, north - PIXEL * side, west + PIXEL * side, north)
