@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from uncover.cli import main
+from uncover.cli.progress import say
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["-h"], ["--version"]])
@@ -75,3 +76,11 @@ def raiser(problem):
         raise problem
 
     return fail
+
+
+def test_say_is_for_terminals_only(monkeypatch, capsys):
+    say("fitting")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    say("fitting")
+    assert "fitting" in capsys.readouterr().err

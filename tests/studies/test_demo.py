@@ -15,7 +15,7 @@ from uncover.studies.novelty import Novelty, measure_novelty
 
 
 def demo(out, *more):
-    return CliRunner().invoke(main, ["demo", "--size", "100", "--draws", "3", "--out", str(out), *more])
+    return CliRunner().invoke(main, ["demo", "--size", "120", "--draws", "3", "--out", str(out), *more])
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,12 @@ def test_what_is_there_is_not_made_again_and_what_is_damaged_is(ran):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--size", "101"], "even number"), (["--seed", "-1"], "0 or more"), (["--draws", "0"], "1 or more")],
+    [
+        (["--size", "121"], "even number"),
+        (["--size", "100"], "120 or more"),
+        (["--seed", "-1"], "0 or more"),
+        (["--draws", "0"], "1 or more"),
+    ],
 )
 def test_bad_options_are_one_clear_line_and_leave_nothing(tmp_path, options, said):
     result = demo(tmp_path / "out", *options)

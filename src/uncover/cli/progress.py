@@ -71,3 +71,9 @@ class _Pace:
             return False
         self._spoke = now
         return True
+
+
+def say(step: str) -> None:
+    """Say what goes on, to a person at a terminal and to nobody else."""
+    if sys.stderr.isatty():
+        click.echo(click.style(f"… {step}", dim=True), err=True)

@@ -25,6 +25,7 @@ Progress = Callable[[int, int], None]
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 YEAR, OTHER_YEAR = 2020, 2021
+SMALLEST = 120
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class DemoOptions:
     def __post_init__(self) -> None:
         if self.draws < 1:
             raise ValueError(f"the number of draws is {self.draws}; give 1 or more")
+        if self.landscape.size < SMALLEST:
+            raise ValueError(
+                f"a scene of {self.landscape.size} pixels a side may have no label of some class; "
+                f"give {SMALLEST} or more"
+            )
 
 
 def run_demo(
@@ -151,8 +157,9 @@ class _Demo:
 
     def map_other_year(self) -> None:
         """A part of the other year's scene by the same model: here the error of the optical depth matters."""
-        self._map(OTHER_YEAR, f"map-{OTHER_YEAR}", _middle(self.options.landscape.size))
-        self._evaluate(OTHER_YEAR, f"map-{OTHER_YEAR}", {f"evaluation-{OTHER_YEAR}": True})
+        name = f"map-{OTHER_YEAR}"
+        self._map(OTHER_YEAR, name, _middle(self.options.landscape.size))
+        self._evaluate(OTHER_YEAR, name, {f"{name}-evaluation": True})
 
     def evaluate(self) -> None:
         """`uncover evaluate` against the truth: of all pixels, and of those whose class was trained."""
@@ -188,7 +195,7 @@ class _Demo:
     def conclude(self) -> None:
         """The numbers that matter."""
         folders = [self.folder / name for name in ("evaluation", "evaluation-trained-classes", "map")]
-        others = [self.folder / f"{name}-{OTHER_YEAR}" for name in ("evaluation", "map")]
+        others = [self.folder / f"map-{OTHER_YEAR}{of}" for of in ("", "-evaluation")]
 
         def make(_: Progress | None) -> None:
             conclude(self.folder, self.scene, YEAR, OTHER_YEAR)
