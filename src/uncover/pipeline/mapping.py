@@ -15,7 +15,7 @@ from uncover import __version__
 from uncover.estimators.persistence import load_model
 from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
-from uncover.pipeline.map_sources import SourceOptions, open_evidence
+from uncover.pipeline.map_sources import SourceOptions, open_evidence, source_record
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.evidence import Evidence
@@ -237,6 +237,8 @@ def _run_facts(prepared: Prepared, scene: str | Path, began: float) -> dict[str,
         "versions": {name: version(name) for name in ("uncover", "numpy", "scipy", "rasterio")},
         "model": str(prepared.model_file),
         "scene": str(scene),
+        "folder": str(Path.cwd()),
+        "source": source_record(prepared.options.source),
         "threads": prepared.plan.threads,
         "block": prepared.options.block,
         "scheduler": prepared.options.scheduler,
