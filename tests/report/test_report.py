@@ -166,6 +166,8 @@ def test_two_bands_nodata_and_names_of_any_kind(tmp_path, classes):
 
 
 def test_a_map_of_nothing_is_one_clear_line(tmp_path):
-    result = run(odd_map(tmp_path, np.full((2, 20, 30), np.nan, np.float32), ("a", "b")))
+    with pytest.warns(UserWarning, match="class"):
+        made = odd_map(tmp_path, np.full((2, 20, 30), np.nan, np.float32), ("a", "b"))
+    result = run(made)
     assert result.exit_code == 1
     assert "has a class; there is nothing to report" in result.stderr
