@@ -165,8 +165,12 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         run=contents.run(),
         provenance=getattr(model, "provenance_", None) or {},
         missing=_missing(contents, scene, truth),
-        remark=str(contents.scene_facts().get("title", "")),
+        remark=_sentence(str(contents.scene_facts().get("title", ""))),
     )
+
+
+def _sentence(text: str) -> str:
+    return text + "." if text and text[-1] not in ".!?" else text
 
 
 def _judged(contents: Contents) -> tuple[Judged, ...]:
