@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from uncover import BayesianQDA
-from uncover.estimators.summary import corrected
 from uncover.pipeline import RealiseOptions, SourceOptions, write_realisations
 from uncover.pipeline.map_sources import open_evidence
 from uncover.raster import SceneError, SceneOptions, Serial, Stored, Threads, classify
@@ -42,10 +41,7 @@ def worlds_of(reading, where):
     """All realisations of some pixels: (realisation, band, pixel)."""
     out = None
     for part in reading.parts(where):
-        pixels = reading.pixels(part)
-        made = pixels.planes
-        if pixels.coefficients is not None:
-            made = corrected(made[0].astype(float), pixels.coefficients)
+        made = reading.pixels(part).realised()
         out = np.full((*made.shape[:2], len(where)), np.nan) if out is None else out
         out[..., np.searchsorted(where, part)] = made
     return out

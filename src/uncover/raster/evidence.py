@@ -37,6 +37,12 @@ class Pixels:
     noise: Covariances | None = None
     known: NDArray[np.bool_] | None = None  # which of the pixels asked for these are; all where None
 
+    def realised(self) -> Values:
+        """All realisations, (realisation, band, pixel)."""
+        if self.coefficients is None:
+            return self.planes
+        return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
+
 
 class Reading(Protocol):
     """A window that has been read; some of its pixels at a time become numbers to classify."""
@@ -372,13 +378,6 @@ def _take(planes: Values, where: NDArray[np.intp]) -> Values:
     return planes.reshape(*planes.shape[:-2], -1)[..., where]
 
 
-def _first(pixels: Pixels) -> Values:
-    """The first realisation of some pixels, (band, pixel)."""
-    if pixels.coefficients is None:
-        return pixels.planes[0]
-    return corrected(pixels.planes[0], pixels.coefficients[:1])[0]
-
-
 def probe(evidence: Evidence, windows: int = 3, size: int = 64) -> Values:
     """A few complete pixels from all over the scene, (pixel, band); of the first realisation."""
     grid = evidence.grid
@@ -391,5 +390,5 @@ def probe(evidence: Evidence, windows: int = 3, size: int = 64) -> Values:
             incomplete = np.uint16(Quality.NODATA | Quality.PARTIAL)
             where = np.flatnonzero((reading.quality & incomplete).ravel() == 0)
             if len(where):
-                found.extend(_first(reading.pixels(part)).T for part in reading.parts(where))
+                found.extend(reading.pixels(part).realised()[0].T for part in reading.parts(where))
     return np.concatenate(found) if found else np.empty((0, len(evidence.bands)))

@@ -100,17 +100,17 @@ def read_spectra(
             line = int(rows[at]) - window.row
             complete = without(quality[line], INCOMPLETE)
             mine = np.flatnonzero(inside)[complete[cols[inside] - window.col]]
-            if len(mine):
-                where = line * window.width + cols[mine] - window.col
-                _put(found.spectra, int(at), mine, reading.pixels(where))
+            where = line * window.width + cols[mine] - window.col
+            for part in reading.parts(where):
+                _put(found.spectra, int(at), mine[np.searchsorted(where, part)], reading.pixels(part))
             if labels is not None:
                 here = labels.labels(Window(int(rows[at]), window.col, 1, window.width), cache)[0]
                 taken = np.flatnonzero((here > 0) & without(quality[line], UNUSABLE))
-                if len(taken):
-                    pixels = reading.pixels(line * window.width + taken)
-                    kept = taken if pixels.known is None else taken[pixels.known]
-                    found.labelled.append(pixels.values.mean(axis=0))
-                    found.labels.append(here[kept])
+                for part in reading.parts(line * window.width + taken):
+                    pixels = reading.pixels(part)
+                    kept = part if pixels.known is None else part[pixels.known]
+                    found.labelled.append(pixels.realised().mean(axis=0).T)
+                    found.labels.append(here[kept - line * window.width])
     return _finished(found, summariser)
 
 
@@ -127,8 +127,7 @@ def _windows(evidence: Evidence, rows: Lines) -> Iterator[Window]:
 def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> None:
     """Put pixels in their places of the lattice."""
     cols = cols if pixels.known is None else cols[pixels.known]
-    values = np.swapaxes(pixels.values, 0, 1)  # (pixel, realisation, band)
-    spectra.realisations[row, cols] = values
+    spectra.realisations[row, cols] = np.moveaxis(pixels.realised(), 2, 0)  # (pixel, realisation, band)
     if pixels.noise is not None and spectra.deviation is not None:
         spectra.deviation[row, cols] = np.sqrt(pixels.noise.variances())
 
@@ -139,7 +138,7 @@ def _worlds(values: Floats, summariser: Summariser) -> NDArray[np.uint8]:
     pixels = values[known]  # (pixel, realisation, band)
     found = np.zeros(values.shape[:3], np.uint8)
     if len(pixels):
-        summary = summariser.summarise(lambda r: pixels[:, r], n_realisations=pixels.shape[1])
+        summary = summariser.summarise(np.moveaxis(pixels, 0, 2))
         found[known] = summary.world_classes.T + 1
     return found
 
