@@ -239,5 +239,7 @@ def run(quick=False):
     return [
         Table("coverage", f"Stated class probabilities. {about}", columns, coverage),
         Table("reliability", f"Well-specified scene, shared. {about}", bins, reliability),
-        Table("typicality", f"Share of test pixels flagged by typicality. {about}", rates, typicality),
+        Table(
+            "typicality", f"Share flagged by typicality, {FLAGGED} pixels of each scene", rates, typicality
+        ),
     ]

@@ -2,8 +2,10 @@
 
 import json
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from benchmarks.__main__ import main as run_benchmarks
@@ -62,6 +64,8 @@ def test_pages_do_not_name_machines():
 
 def test_benchmarks_run_by_name_and_write_results(tmp_path, monkeypatch, capsys):
     table = Table("t", "A caption", {"kind": "", "score": ".2f"}, [["a", 0.125], ["b", 1.0]])
+    monkeypatch.setattr("benchmarks.__main__.NAMES", ("tiny",))
+    monkeypatch.setitem(sys.modules, "benchmarks.tiny", ModuleType("benchmarks.tiny"))
     monkeypatch.setitem(BENCHMARKS, "tiny", lambda quick: [table])
     assert run_benchmarks(["tiny", "--quick", "--out", str(tmp_path)]) == 0
     assert "A caption" in capsys.readouterr().out

@@ -39,17 +39,32 @@ def demo(out: Path, size: int, draws: int, seed: int) -> None:
     """Run everything once, on a simulated scene whose truth is known.
 
     Makes two Sentinel-2 products of a landscape, collects labels from simulated earlier maps, draws optical
-    depths, fits a model, maps the scene, and compares the map with the truth. What an earlier run made from
-    the same inputs is not made again.
+    depths, fits a model, maps the scene, compares the map with the truth, and writes a report. What an
+    earlier run made from the same inputs is not made again.
     """
     from uncover.studies.demo import DemoOptions, run_demo
     from uncover.studies.landscape import LandscapeOptions
 
     options = DemoOptions(LandscapeOptions(size=size, seed=seed), draws)
     numbers = run_demo(out, options, _watch)
+    _report(out)
     click.echo(f"SIMULATED DATA, of no real place: {size} x {size} pixels of 10 m, seed {seed}\n")
     click.echo(numbers.text())
-    click.echo(f"\nThe map is in {out / 'map'}, how good it is in {out / 'evaluation'}")
+    click.echo(f"\nThe report is {out / 'report.html'}, the map {out / 'map'}")
+
+
+def _report(out: Path) -> None:
+    """The page, unless it shows what is there already."""
+    from uncover import __version__
+    from uncover.report.map_report import make_report
+    from uncover.studies.steps import Steps
+
+    def make() -> None:
+        with _watch("report"):
+            make_report(out)
+
+    shown = [out / name for name in ("map", "labels.tif", "evaluation", "evaluation-trained-classes")]
+    Steps(out).do("report", {"version": __version__}, shown, ["report.html"], make)
 
 
 @contextmanager
