@@ -13,7 +13,7 @@ from benchmarks.registry import BENCHMARKS
 
 RESULTS = Path(__file__).parent / "results"
 # Each is a module of this package, imported when it runs: not every machine has what every benchmark needs.
-NAMES = ("realisations", "labels", "atmosphere", "known-noise", "coverage", "map", "gpu")
+NAMES = ("realisations", "labels", "atmosphere", "known-noise", "coverage", "probabilities", "map", "gpu")
 
 
 def main(arguments=None):

@@ -6,26 +6,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from uncover.bayes.budget import UncertaintyBudget as UncertaintyBudget
     from uncover.bayes.niw import NIW as NIW
+    from uncover.estimators.classifier import BayesianClassifier as BayesianClassifier
+    from uncover.estimators.comparison import compare as compare
+    from uncover.estimators.conformal import ConformalSets as ConformalSets
     from uncover.estimators.discriminant import BayesianLDA as BayesianLDA
     from uncover.estimators.discriminant import BayesianNB as BayesianNB
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
+    from uncover.estimators.mixture import BayesianMDA as BayesianMDA
     from uncover.estimators.persistence import ModelFileError as ModelFileError
     from uncover.estimators.persistence import load_model as load_model
     from uncover.measurement.measured import Measured as Measured
     from uncover.measurement.scaling import MeasuredScaler as MeasuredScaler
+    from uncover.measurement.transforms import MeasuredLog as MeasuredLog
+    from uncover.measurement.transforms import MeasuredRatios as MeasuredRatios
 
 __version__ = "0.1.0.dev0"
 
 # Imported when first used: scikit-learn alone takes longer to import than everything else here.
 _HOME = {
+    "BayesianClassifier": "uncover.estimators.classifier",
     "BayesianLDA": "uncover.estimators.discriminant",
+    "BayesianMDA": "uncover.estimators.mixture",
     "BayesianNB": "uncover.estimators.discriminant",
     "BayesianQDA": "uncover.estimators.discriminant",
+    "ConformalSets": "uncover.estimators.conformal",
     "Measured": "uncover.measurement.measured",
+    "MeasuredLog": "uncover.measurement.transforms",
+    "MeasuredRatios": "uncover.measurement.transforms",
     "MeasuredScaler": "uncover.measurement.scaling",
     "ModelFileError": "uncover.estimators.persistence",
     "NIW": "uncover.bayes.niw",
     "UncertaintyBudget": "uncover.bayes.budget",
+    "compare": "uncover.estimators.comparison",
     "load_model": "uncover.estimators.persistence",
 }
 

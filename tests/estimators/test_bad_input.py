@@ -67,7 +67,7 @@ def test_fit_refuses(cls, what):
 BAD_PARAMETERS = {
     "unknown prior": (
         {"prior": "strong"},
-        "prior must be \"weak\" or a NIW, or one NIW for each class; got 'strong'",
+        'prior must be "weak" or .*"jeffreys" or a NIW, or one NIW for each class; got \'strong\'',
     ),
     "no prior": ({"prior": None}, "prior must be .* got None"),
     "prior for other features": (

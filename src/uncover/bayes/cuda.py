@@ -129,7 +129,7 @@ class _Job:
         if self.coefficients is not None:
             rounded = rounded + np.abs(lens.location)
         weight = lens.log_weight - lens.log_weight.max(axis=1, keepdims=True)
-        constants = [weight, 0.5 * (lens.dof + p), 1.0 / lens.dof, 0.5 * lens.dof]
+        constants = [weight, lens.slope, 1.0 / lens.dof, 0.5 * lens.dof]
         tail = np.zeros((W, K, 1)) if p % 2 else tail_coefficients(p, lens.dof)
         parts = [*rows, np.stack(constants, -1), lens.variance, lens._doubt(rounded), tail]
         record = np.concatenate(parts, axis=-1)

@@ -101,23 +101,30 @@ class Lens:
     location: Array  # (world, class, feature)
     whitening: Array  # (world, class, feature, feature)
     log_weight: Array  # (world, class), log prior and constant of the density
+    slope: Array  # (world, class), (ν + p)/2: what v takes from the log joint
     dof: Array  # (world, class)
     variance: Array  # (world, class, 3), coefficients of the variance of the log density
 
     @classmethod
     def of(
-        cls, worlds: Sequence[StudentT], log_prior: Array, variances: Sequence[LogDensityVariance] = ()
+        cls,
+        worlds: Sequence[StudentT],
+        log_prior: Array,
+        variances: Sequence[LogDensityVariance] = (),
+        temperature: float = 1.0,
     ) -> Lens:
-        """Arrange the densities of each world, of batch shape (class,)."""
+        """Arrange the densities of each world, of batch shape (class,); log joints over a temperature."""
         K, p = worlds[0].batch_shape[0], worlds[0].n_features
         none = np.zeros((len(worlds), K, 3))
         polynomials = [np.stack([v.constant, v.linear, v.quadratic], axis=-1) for v in variances]
         return cls(
             location=np.stack([np.broadcast_to(t.location, (K, p)) for t in worlds]),
             whitening=np.stack([np.broadcast_to(t.whitening, (K, p, p)) for t in worlds]),
-            log_weight=np.stack([log_prior + np.broadcast_to(t._log_constant, (K,)) for t in worlds]),
+            log_weight=np.stack([log_prior + np.broadcast_to(t._log_constant, (K,)) for t in worlds])
+            / temperature,
+            slope=np.stack([0.5 * (np.broadcast_to(t.dof, (K,)) + p) for t in worlds]) / temperature,
             dof=np.stack([np.broadcast_to(t.dof, (K,)) for t in worlds]),
-            variance=np.stack(polynomials) if polynomials else none,
+            variance=(np.stack(polynomials) if polynomials else none) / temperature**2,
         )
 
     @property
@@ -264,7 +271,7 @@ class Lens:
         return np.asarray(np.log1p(q / self.dof[w]))
 
     def _log_joint(self, v: Array, w: int) -> Array:
-        return np.asarray(self.log_weight[w] - (0.5 * (self.dof[w] + self.n_features)) * v)
+        return np.asarray(self.log_weight[w] - self.slope[w] * v)
 
     def _p_values(self, v: Array, w: int) -> Array:
         scale, table = self._tables
@@ -305,7 +312,7 @@ class Lens:
             shift=np.pad(shift, [(0, 0), (0, 0), (0, odd)]),
             # Only differences between classes count, and small numbers lose less.
             log_weight=self.log_weight - self.log_weight.max(axis=1, keepdims=True),
-            slope=0.5 * (self.dof + p),
+            slope=self.slope,
             dof=self.dof,
             inverse_dof=1.0 / self.dof,
             doubt=self._doubt(np.abs(self.location - self._centre)),
@@ -334,7 +341,7 @@ class Lens:
         # √(‖·‖₁‖·‖∞) is a bound of the 2-norm that needs no decomposition.
         kappa = np.sqrt(product.sum(-1).max(-1) * product.sum(-2).max(-1))
         size = np.linalg.norm(W @ rounded[..., None], axis=(-2, -1))
-        steep = (self.dof + p) / self.dof
+        steep = 2 * self.slope / self.dof
         root = np.sqrt(p)
         return np.stack([steep * size * root / 2, steep * (kappa + 1 + size / (2 * root))], -1) * 2.0**-24
 

@@ -7,11 +7,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
 from uncover.estimators.atomic import all_or_nothing
-from uncover.estimators.deconvolution import variances_without_noise
+from uncover.estimators.calibration import fit_temperature, held_out_log_joint, read_groups
+from uncover.estimators.deconvolution import variances_without_noise, without_noise
 from uncover.estimators.device import on_device, to_host
+from uncover.estimators.evidence import EvidenceMixin
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
@@ -19,8 +22,11 @@ from uncover.estimators.predicting import PredictionMixin
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.sources import SourcesMixin
 
+PRIORS = ("weak", "evidence", "jeffreys")
+_PRIOR_NAMES = ", ".join(f'"{name}"' for name in PRIORS)
 
-class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseEstimator, ABC):
+
+class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of the Bayesian generative classifiers.
 
     A subclass says what its class model is by two methods: ``_weak_prior(moments, variance)``, the default
@@ -33,6 +39,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         prior="weak",
         class_prior=1.0,
         realisations="pooled",
+        calibration=None,
         label_noise=None,
         missing="error",
         random_state=0,
@@ -40,6 +47,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         self.prior = prior
         self.class_prior = class_prior
         self.realisations = realisations
+        self.calibration = calibration
         self.label_noise = label_noise
         self.missing = missing
         self.random_state = random_state
@@ -56,6 +64,10 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     @abstractmethod
     def _update(self, prior, moments):
         """Return the posterior: the prior updated with the moments of the classes."""
+
+    def _evidence_prior(self, moments, rows_per_sample):
+        """Return the prior of the highest evidence; ``rows_per_sample`` rows are one sample."""
+        raise ValueError(f'{type(self).__name__} has no prior="evidence"; use "weak" or a NIW.')
 
     def _update_through_noise(self, prior, points, noise, membership):
         """Return the posterior of true values, from points whose noise is known."""
@@ -74,8 +86,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             each = list(prior)
         else:
             raise ValueError(
-                f'prior must be "weak", a NIW, or one NIW for each class (a list in the order of classes_, '
-                f"or a dictionary); got {prior!r}."
+                f"prior must be {_PRIOR_NAMES}, a NIW, or one NIW for each class (a list in the order of "
+                f"classes_, or a dictionary); got {prior!r}."
             )
         strange = [type(one).__name__ for one in each if not isinstance(one, NIW)]
         if len(each) != len(classes) or strange:
@@ -88,7 +100,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None, *, X_cov=None, label_proba=None, classes=None):
+    def fit(self, X, y=None, sample_weight=None, *, X_cov=None, label_proba=None, classes=None, groups=None):
         """Fit the class models.
 
         Parameters
@@ -106,6 +118,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             Probability of each class for each sample, in place of y.
         classes : array, optional
             Names of the columns of ``label_proba``; with y, all classes that there are.
+        groups : array of shape (sample,), optional
+            Samples that belong together (a polygon, a field): with ``calibration="loo"`` they are left out
+            together, because one tells much about the others.
 
         Returns
         -------
@@ -116,6 +131,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
         check_choice("missing", self.missing, ("error", "marginalise"))
+        groups = self._check_calibration(groups, len(inputs.X))
         self.systematic_ = inputs.systematic
         self.known_noise_ = None if inputs.noise is None else inputs.noise.matrices().mean(0)
         if inputs.noise is not None:
@@ -126,7 +142,24 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         self._warn_of_empty_classes()
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
+        if self.calibration is not None:
+            held_out = held_out_log_joint(self, inputs, membership, groups)
+            self.temperature_ = fit_temperature(held_out, membership.targets(), membership.weight)
         return self
+
+    def _check_calibration(self, groups, n_samples):
+        """Refuse what cannot be calibrated, and return the numbers of the groups."""
+        check_choice("calibration", self.calibration, (None, "loo"))
+        if self.calibration is None:
+            if groups is not None:
+                raise ValueError('groups are left out together by calibration="loo"; without it, drop them.')
+            return None
+        if self.label_noise is not None:
+            raise ValueError(
+                'calibration="loo" compares predictions with labels, and label_noise says that these are '
+                "wrong; use one of the two."
+            )
+        return read_groups(groups, n_samples)
 
     @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -151,6 +184,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             raise ValueError("classes must be passed on the first call to partial_fit.")
         inputs = read_inputs(self, X, reset=first)
         kind = self._kind()
+        if self.calibration is not None:
+            raise ValueError('partial_fit cannot calibrate: calibration="loo" needs all samples. Use fit.')
         if kind.measured(inputs) is not None or self.label_noise is not None or inputs.systematic is not None:
             raise ValueError(
                 "partial_fit cannot take known noise (X_cov, Measured, draws) or label_noise: they need "
@@ -197,8 +232,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         """Work out prior and posterior from the statistics, or from points of known noise."""
         moments, K = self.statistics_.classes, len(self.classes_)
         _check_range(moments)
-        self.class_prior_ = _concentration(self.class_prior, K)
+        self.class_prior_ = concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
+        self.temperature_ = 1.0
         if not keep_prior:
             self._set_ignored_features(moments)
         used = ~self.ignored_features_
@@ -218,15 +254,41 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _make_prior(self, moments, measured):
         if not isinstance(self.prior, str):
             return self._given_prior(self.prior, self.classes_)
+        if self.prior == "evidence":
+            prior = self._evidence_prior(moments, self.statistics_.rows_per_sample(self._kind()))
+            return prior if measured is None else without_noise(prior, *measured)
+        if self.prior == "jeffreys":
+            return self._jeffreys_prior(moments, measured)
         variance = None if measured is None else variances_without_noise(*measured)
         return self._weak_prior(moments, variance)
+
+    def _jeffreys_prior(self, moments, measured):
+        """Return the improper prior, where there are samples enough to make a posterior of it."""
+        if measured is not None:
+            raise ValueError(
+                'prior="jeffreys" has no spread to expect, and known noise leaves none for certain; use '
+                'prior="weak" or "evidence" with X_cov and draws.'
+            )
+        short = moments.count <= self._fewest_for_jeffreys(moments)
+        if short.any():
+            k = int(np.argmax(short.reshape(-1, len(self.classes_)).any(0)))
+            n, least = moments.count.reshape(-1, len(self.classes_))[0, k], self._fewest_for_jeffreys(moments)
+            raise ValueError(
+                f'class {self.classes_[k]!r} has {n:g} samples; prior="jeffreys" needs more than {least:g} '
+                f'for {moments.n_features} features. Use prior="weak" or "evidence".'
+            )
+        return JeffreysPrior.of(moments)
+
+    def _fewest_for_jeffreys(self, moments):
+        """Return the number of samples of a class that is just too small for an improper prior."""
+        return moments.n_features
 
     def _set_ignored_features(self, moments):
         """Find the features that the default prior cannot use, and say what it borrows."""
         self.ignored_features_ = np.zeros(self.n_features_in_, dtype=bool)
         if not isinstance(self.prior, str):
             return
-        check_choice("prior", self.prior, ("weak",), "a NIW, or one NIW for each class")
+        check_choice("prior", self.prior, PRIORS, "a NIW, or one NIW for each class")
         total = moments.count.reshape(-1, len(self.classes_))[0].sum()
         if total <= 1:
             raise ValueError(
@@ -242,7 +304,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             )
         self.ignored_features_ = ignored
         seen = moments.count > 0
-        self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored)
+        borrows = self.prior == "weak"
+        self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored & borrows)
 
     def _warn_of_empty_classes(self):
         """Weight 0 is the same as no sample: allowed, but a class that never wins should not surprise."""
@@ -311,7 +374,7 @@ def _in_order_of_classes(prior, classes):
     return [prior[name] for name in classes.tolist()]
 
 
-def _concentration(class_prior, n_classes):
+def concentration(class_prior, n_classes):
     """Dirichlet parameters α of the class proportions."""
     try:
         alpha = np.asarray(class_prior, dtype=np.float64)

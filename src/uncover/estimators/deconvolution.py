@@ -15,6 +15,20 @@ def variances_without_noise(points, noise, membership):
     return out
 
 
+def without_noise(prior, points, noise, membership):
+    """Return a prior that was made from noisy samples, for their true values.
+
+    The covariance that it expects loses the average noise; how much it weighs stays.
+    """
+    weights = np.zeros(len(points))
+    for k in range(membership.n_classes):
+        rows, weight = membership.of_class(k)
+        weights[rows] += weight
+    each = noise.of_each(len(points))
+    average = np.tensordot(weights / weights.sum(), each, axes=1)
+    return prior.exchange_noise(average, present=1.0, wanted=0.0)
+
+
 def deconvolve_each(prior, points, noise, membership):
     """Posterior of classes that have a covariance each."""
     found = dict(_samples_of_classes(points, noise, membership))

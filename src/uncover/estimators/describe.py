@@ -53,14 +53,20 @@ def _sources(model):
     yield "Class posterior. " + _class_posterior(model)
 
 
+_PRIORS = {
+    "weak": "The means are free; the scale is that of the data, Ψ = diag(C)/K^(2/p).",
+    "evidence": "The means are free; ν, the weight of what classes have in common, by evidence.",
+    "jeffreys": "Improper: nothing is preferred, |Σ|^(−(p+1)/2).",
+}
+
+
 def _model_prior(model):
     prior = model.prior_
-    kind = '"weak"' if isinstance(model.prior, str) else "given by the user"
+    named = isinstance(model.prior, str)
+    kind = f'"{model.prior}"' if named else "given by the user"
     strength, dof = _range(prior.strength), _range(prior.dof)
     text = f"Normal-inverse-Wishart, {kind}: strength λ = {strength}, degrees of freedom ν = {dof}."
-    if isinstance(model.prior, str):
-        text += "\n   The means are free; the scale is that of the data, Ψ = diag(C)/K^(2/p)."
-    return text
+    return text + ("\n   " + _PRIORS[model.prior] if named else "")
 
 
 def _measurement(model):

@@ -76,7 +76,7 @@ class DeviceReader:
         xp, X = self.xp, self.X
         total = None
         for r, w in zip(*self.pairs, strict=True):
-            joint, _, _ = self._log_joint(X[:, int(r)], int(w))
+            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.model.temperature_
             top = xp.max(joint, axis=1)
             here = top + xp.log(xp.sum(xp.exp(joint - top[:, None]), axis=1))
             total = here if total is None else xp.logaddexp(total, here)
@@ -136,7 +136,7 @@ class DeviceReader:
         z = xp.reshape(x @ whitening - shift, (x.shape[0], lens.n_classes, lens.n_features))
         q = xp.clip(xp.sum(z * z, axis=2), max=1e15)
         depth = xp.log1p(q / self._here(lens.dof[w], points))
-        slope = self._here(0.5 * (lens.dof[w] + lens.n_features), points)
+        slope = self._here(lens.slope[w], points)
         return self._here(lens.log_weight[w], points) - slope * depth, depth, q
 
     def _here(self, values, array):

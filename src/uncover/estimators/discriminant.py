@@ -1,5 +1,17 @@
 """The three Gaussian class models: a covariance for each class, one for all, or a diagonal one."""
 
+import numpy as np
+
+from uncover.bayes.evidence import (
+    ScatterEvidence,
+    evidence_independent_prior,
+    evidence_prior,
+    evidence_tied_prior,
+    log_evidence_tied,
+    per_sample,
+    prior_weight,
+)
+from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import weak_prior, weak_tied_prior
 from uncover.estimators.base import GenerativeClassifier
@@ -16,10 +28,12 @@ class BayesianQDA(GenerativeClassifier):
 
     Parameters
     ----------
-    prior : "weak", NIW, or one NIW for each class
-        Prior of the class models. "weak" leaves the means free and takes the scale of the covariances from
-        the data (Fraley and Raftery 2007). One for each class: a list in the order of ``classes_``, or a
-        dictionary.
+    prior : "weak", "evidence", "jeffreys", NIW, or one NIW for each class
+        Prior of the class models. All names leave the means free. "weak" takes the scale of the covariances
+        from the data (Fraley and Raftery 2007); "evidence" draws them towards what the classes have in
+        common, as far as the marginal likelihood of the data asks for it; "jeffreys" prefers
+        nothing, and needs more samples of each class than features. One NIW for each class: a list in the
+        order of ``classes_``, or a dictionary.
     class_prior : float or array of shape (class,)
         Dirichlet parameters α of the class proportions: P(class) ∝ N_k + α_k.
     realisations : "pooled", "repeats", "draws" or "shared"
@@ -27,6 +41,9 @@ class BayesianQDA(GenerativeClassifier):
         observations of their own as in the published method; repeated measurements of one true value;
         Monte Carlo draws around one measurement; or worlds, where realisation r of every sample has
         the same error.
+    calibration : None or "loo"
+        "loo" divides the log joint by a temperature, fitted to predictions of the training samples by the
+        model without them (without their group, where ``fit`` is given ``groups``).
     label_noise : None, "learn", or array of shape (class, class)
         Labels that are wrong: P(label j | class k), given (row k) or learned.
     missing : "error" or "marginalise"
@@ -44,6 +61,10 @@ class BayesianQDA(GenerativeClassifier):
         The five sources of uncertainty; ``sources_`` has them by name.
     means_ : array of shape (class, feature)
     covariances_ : array of shape (class, feature, feature)
+    temperature_ : float
+        What the log joint is divided by: above 1, the model alone was too sure.
+    log_evidence_ : float
+        Log marginal likelihood of the training samples, where it exists.
     label_confusion_ : array of shape (class, class)
         P(label j | class k), with ``label_noise``.
     ignored_features_ : array of bool of shape (feature,)
@@ -71,6 +92,13 @@ class BayesianQDA(GenerativeClassifier):
     def _weak_prior(self, moments, variance=None):
         return weak_prior(moments, variance)
 
+    def _evidence_prior(self, moments, rows_per_sample):
+        return evidence_prior(moments, rows_per_sample)
+
+    def _restricted_evidence(self, prior, moments, rows_per_sample):
+        evidence = ScatterEvidence.of(per_sample(moments, rows_per_sample), prior.expected_covariance)
+        return evidence.at(prior_weight(prior, rows_per_sample))
+
     def _update(self, prior, moments):
         return prior.update(moments)
 
@@ -94,6 +122,21 @@ class BayesianLDA(GenerativeClassifier):
 
     def _weak_prior(self, moments, variance=None):
         return weak_tied_prior(moments, variance)
+
+    def _evidence_prior(self, moments, rows_per_sample):
+        return evidence_tied_prior(moments, rows_per_sample)
+
+    def _restricted_evidence(self, prior, moments, rows_per_sample):
+        target = prior.expected_covariance[..., 0, :, :]
+        evidence = ScatterEvidence.of_tied(per_sample(moments, rows_per_sample), target)
+        return evidence.at(prior_weight(prior, rows_per_sample))
+
+    def _log_evidence(self, prior, moments):
+        return log_evidence_tied(prior, moments)
+
+    def _fewest_for_jeffreys(self, moments):
+        enough = (moments.count - (moments.count > 0)).sum(-1).min() >= moments.n_features
+        return 0 if enough else moments.n_features
 
     def _given_prior(self, prior, classes):
         each = super()._given_prior(prior, classes)
@@ -138,10 +181,23 @@ class BayesianNB(GenerativeClassifier):
     def _weak_prior(self, moments, variance=None):
         return _diagonal(weak_prior(moments, variance))
 
+    def _evidence_prior(self, moments, rows_per_sample):
+        return evidence_independent_prior(moments, rows_per_sample)
+
+    def _restricted_evidence(self, prior, moments, rows_per_sample):
+        variance = np.diagonal(prior.expected_covariance, axis1=-2, axis2=-1)
+        evidence = ScatterEvidence.of_features(per_sample(moments, rows_per_sample), variance)
+        return evidence.at(prior_weight(prior, rows_per_sample))
+
+    def _fewest_for_jeffreys(self, moments):
+        return 1
+
     def _given_prior(self, prior, classes):
         return _diagonal(super()._given_prior(prior, classes))
 
     def _update(self, prior, moments):
+        if isinstance(prior, JeffreysPrior):
+            return prior.update_independent(moments)
         return prior.update(moments)
 
     def _update_through_noise(self, prior, points, noise, membership):

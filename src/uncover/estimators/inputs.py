@@ -225,5 +225,6 @@ def encode(y, classes):
 def check_choice(name, value, choices, otherwise=None):
     """Refuse a value that is not among the choices."""
     if value not in choices:
-        wanted = " or ".join([*(f'"{choice}"' for choice in choices), *([otherwise] if otherwise else [])])
+        names = ("None" if choice is None else f'"{choice}"' for choice in choices)
+        wanted = " or ".join([*names, *([otherwise] if otherwise else [])])
         raise ValueError(f"{name} must be {wanted}; got {value!r}.")

@@ -37,6 +37,24 @@ class Membership:
         rows = np.flatnonzero(share > 0)
         return rows, share[rows]
 
+    def __getitem__(self, rows):
+        """Labels and weights of some samples, by index."""
+        return Membership(
+            self.n_classes,
+            None if self.codes is None else self.codes[rows],
+            None if self.probability is None else self.probability[rows],
+            None if self.weight is None else self.weight[rows],
+        )
+
+    def targets(self):
+        """Probability of each class for each sample: (sample, class)."""
+        return self.probability if self.codes is None else np.eye(self.n_classes)[self.codes]
+
+    def shares(self, rows):
+        """Weight of some samples in each class: (sample, class)."""
+        share = self[rows].targets()
+        return share if self.weight is None else share * self.weight[rows][:, None]
+
     def moments(self, samples):
         """Moments of samples (..., sample, feature) for each class: batch (..., class)."""
         if self.codes is not None:

@@ -10,16 +10,27 @@ from pathlib import Path
 import numpy as np
 
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
+from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.estimators.base import GenerativeClassifier
+from uncover.estimators.classifier import BayesianClassifier
+from uncover.estimators.classifier_files import (
+    pack_classifier,
+    pack_mixture,
+    unpack_classifier,
+    unpack_mixture,
+)
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.mixture import BayesianMDA
 from uncover.estimators.realisations import Statistics
 
 FORMAT = "uncover-model"
 FORMAT_VERSION = 1
 _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
-_DISTRIBUTIONS = {cls.__name__: cls for cls in (NIW, DiagonalNIW, DeconvolvedNIW, DeconvolvedDiagonal)}
+_DISTRIBUTIONS = {
+    cls.__name__: cls for cls in (NIW, DiagonalNIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal)
+}
 _OPTIONAL = ("systematic_", "known_noise_", "label_confusion_")
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
@@ -29,32 +40,32 @@ class ModelFileError(ValueError):
     """A file that is not a model of this program, or not whole, or not as it was written."""
 
 
-def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None) -> None:
+def save_model(model, path, *, units=None, provenance=None) -> None:
     """Write a fitted model. The file appears under its name only when it is complete."""
     from uncover import __version__
 
-    if _ESTIMATORS.get(type(model).__name__) is not type(model):
-        raise TypeError(
-            f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
-        )
     arrays: dict[str, np.ndarray] = {}
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "program_version": __version__,
-        "estimator": type(model).__name__,
-        "parameters": _pack_parameters(model, arrays),
-        "classes": _pack_classes(model.classes_),
-        "n_features": model.n_features_in_,
-        "feature_names": _names_or_none(model),
         "units": units if units is not None else getattr(model, "units_", None),
         "provenance": provenance if provenance is not None else getattr(model, "provenance_", None),
-        "ignored_features": model.ignored_features_.tolist(),
-        "realisations": model.statistics_.realisations,
-        "within_dof": model.statistics_.within_dof,
-        "prior": _pack_distribution(model.prior_, "prior", arrays),
-        "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
+        **_pack(model, arrays),
     }
+    _write(Path(path), _to_json(document), arrays)
+
+
+def _pack(model, arrays) -> dict:
+    """What a model is, as JSON; its arrays beside it."""
+    if isinstance(model, BayesianClassifier):
+        return pack_classifier(model, arrays, _pack, _pack_classes)
+    if isinstance(model, BayesianMDA):
+        return pack_mixture(model, arrays, _pack, _pack_classes)
+    if _ESTIMATORS.get(type(model).__name__) is not type(model):
+        raise TypeError(
+            f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
+        )
     moments = model.statistics_.classes
     for name in ("count", "mean", "scatter", "residual"):
         arrays[f"moments/{name}"] = getattr(moments, name)
@@ -63,7 +74,19 @@ def save_model(model: GenerativeClassifier, path, *, units=None, provenance=None
     for name in _OPTIONAL:
         if getattr(model, name, None) is not None:
             arrays[name] = getattr(model, name)
-    _write(Path(path), _to_json(document), arrays)
+    return {
+        "estimator": type(model).__name__,
+        "parameters": _pack_parameters(model, arrays),
+        "classes": _pack_classes(model.classes_),
+        "n_features": model.n_features_in_,
+        "feature_names": _names_or_none(model),
+        "ignored_features": model.ignored_features_.tolist(),
+        "realisations": model.statistics_.realisations,
+        "within_dof": model.statistics_.within_dof,
+        "temperature": model.temperature_,
+        "prior": _pack_distribution(model.prior_, "prior", arrays),
+        "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
+    }
 
 
 def load_model(path):
@@ -86,24 +109,30 @@ def load_model(path):
     path = Path(path)
     document, arrays = _read(path)
     try:
-        return _unpack(document, arrays)
+        model = _unpack(document, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as problem:
         raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from None
+    model.units_, model.provenance_ = document["units"], document["provenance"]
+    return model
 
 
 def _unpack(document, arrays):
+    if document["estimator"] == "BayesianClassifier":
+        return unpack_classifier(document, arrays, _unpack, _unpack_classes)
+    if document["estimator"] == "BayesianMDA":
+        return unpack_mixture(document, arrays, _unpack, _unpack_classes)
     model = _ESTIMATORS[document["estimator"]](**_unpack_parameters(document["parameters"], arrays))
     model.classes_ = _unpack_classes(document["classes"])
     model.n_features_in_ = int(document["n_features"])
     if document["feature_names"] is not None:
         model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
-    model.units_, model.provenance_ = document["units"], document["provenance"]
     model.ignored_features_ = np.array(document["ignored_features"], dtype=bool)
     moments = Moments(*(arrays[f"moments/{name}"] for name in ("count", "mean", "scatter", "residual")))
     model.statistics_ = Statistics(
         moments, arrays["within_scatter"], float(document["within_dof"]), int(document["realisations"])
     )
     model.class_prior_ = arrays["class_prior"]
+    model.temperature_ = float(document.get("temperature", 1.0))
     model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
     if "label_confusion_" in arrays:
         model.label_confusion_ = arrays["label_confusion_"]

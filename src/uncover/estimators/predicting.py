@@ -67,7 +67,7 @@ class PredictionMixin:
             return fast
 
         def average(sights):
-            P = sum(softmax(sight.log_joint(), axis=1) for sight in sights) / len(sights)
+            P = sum(softmax(sight.log_odds(), axis=1) for sight in sights) / len(sights)
             return self._spread_classes(P, 0.0)
 
         return self._in_blocks(average, inputs, reader)
@@ -79,7 +79,7 @@ class PredictionMixin:
             return reader.xp.log(reader.probability())
 
         def average(sights):
-            joints = (sight.log_joint() for sight in sights)
+            joints = (sight.log_odds() for sight in sights)
             logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
             mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
             return self._spread_classes(mean, -np.inf)
@@ -177,7 +177,9 @@ class PredictionMixin:
         if sight.points.shape[1] == 0:
             return None
         rng = stream(self.random_state, "models", sight.world)
-        return ModelDraws.of(sight.truth, self.class_posterior_, self._known_classes(), n, rng)
+        return ModelDraws.of(
+            sight.truth, self.class_posterior_, self._known_classes(), n, rng, self.temperature_
+        )
 
     def sample_posterior(self, n=1, random_state=None):
         """Draw class proportions, means and covariances from the posterior.
@@ -278,7 +280,7 @@ class PredictionMixin:
         """P(class | x, D) of inputs that have been read."""
         out = np.empty((len(inputs.X), len(self.classes_)))
         for rows, sights in Reader(self, paired=True, method="exact").blocks(inputs):
-            P = sum(softmax(sight.log_joint(), axis=1) for sight in sights) / len(sights)
+            P = sum(softmax(sight.log_odds(), axis=1) for sight in sights) / len(sights)
             out[rows] = self._spread_classes(P, 0.0)
         return out
 

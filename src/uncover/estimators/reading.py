@@ -61,6 +61,7 @@ class Sight:
     log_prior: np.ndarray  # (class,), of the known classes
     world: int | None
     method: str
+    temperature: float = 1.0
 
     @property
     def noisy(self) -> bool:
@@ -101,6 +102,11 @@ class Sight:
             for k, noise in enumerate(noises)
         ]
         return self.log_prior + np.stack(densities, axis=-1)
+
+    def log_odds(self) -> np.ndarray:
+        """The log joint as class probabilities are made of it: over the temperature of calibration."""
+        joint = self.log_joint()
+        return joint if self.temperature == 1.0 else joint / self.temperature
 
     def typicality(self) -> np.ndarray:
         """p-value of each point for each known class: (sample, class)."""
@@ -157,7 +163,7 @@ class Reader:
         densities = [each.predictive for each in models if isinstance(each.predictive, StudentT)]
         if len(densities) < len(models):
             return None
-        lens = Lens.of(densities, sights[0].log_prior, variances)
+        lens = Lens.of(densities, sights[0].log_prior, variances, self.model.temperature_)
         return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
 
     def blocks(self, inputs: Inputs, extra: int = 1) -> Iterator[tuple[np.ndarray, list[Sight]]]:
@@ -202,7 +208,16 @@ class Reader:
         if key not in self._models:
             self._models[key] = self._class_models(view, used)
         log_prior = self.model._log_class_prior()
-        return Sight(points, self._models[key], noise, common, log_prior, view.world, self.method)
+        return Sight(
+            points,
+            self._models[key],
+            noise,
+            common,
+            log_prior,
+            view.world,
+            self.method,
+            self.model.temperature_,
+        )
 
     def _class_models(self, view: View, used: np.ndarray) -> ClassModels:
         fitted = self.model._posterior_of_world(view.world)

@@ -42,6 +42,13 @@ class Statistics:
             self.realisations if self.realisations == other.realisations else 0,
         )
 
+    def rows_per_sample(self, kind):
+        """Return how many rows of the moments each sample has on average: R where each counts, else 1."""
+        if not kind.counts_rows:
+            return 1.0
+        rows = float(self.classes.count.sum())
+        return rows / max(rows - self.within_dof, np.finfo(float).tiny)
+
     @property
     def noise(self):
         """Covariance of one realisation about its sample's mean, Σ̂_x; None where R was 1 throughout."""
@@ -85,6 +92,8 @@ class Pairing:
 class Independent:
     """Samples whose errors have nothing in common; their noise may be known."""
 
+    counts_rows = False
+
     def measured(self, inputs):
         """Points with known noise to learn through, or None."""
         return None if inputs.noise is None else (inputs.X, inputs.noise)
@@ -94,6 +103,7 @@ class Pooled(Independent):
     """Every realisation is an observation of its own (the paper): N_k = R·n_k; probabilities averaged."""
 
     name = "pooled"
+    counts_rows = True
     same_number = False
     by_realisation = True
 
@@ -175,6 +185,7 @@ class Shared:
     """
 
     name = "shared"
+    counts_rows = False
     same_number = True
     by_realisation = True
 

@@ -171,12 +171,13 @@ class Summariser:
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
         distance = squared_distances(sight.models.predictive, sight.points)
-        known, p_value = softmax(sight.log_joint(), axis=1), sight.typicality()
+        known, p_value = softmax(sight.log_odds(), axis=1), sight.typicality()
         measurement = np.zeros(len(known))
         if sight.noisy:
             measurement = self._measurement(sight, known, first_pixel)
+        variance = self._variance(sight).at(distance) / sight.temperature**2
         inner = entropy(known)
-        model = model_information(known, self._variance(sight).at(distance), inner - measurement)
+        model = model_information(known, variance, inner - measurement)
         spread = self.model._spread_classes
         return spread(known, 0.0).T, spread(p_value, 0.0).T, measurement, model, inner
 
@@ -203,7 +204,7 @@ class Summariser:
             noise = sight.full_noise(k)
             assert noise is not None
             chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
-        at_truth = sight.log_prior + truth.log_prob(chi)
+        at_truth = (sight.log_prior + truth.log_prob(chi)) / sight.temperature
         information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
         return information
 

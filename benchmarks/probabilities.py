@@ -1,0 +1,131 @@
+"""Class probabilities against the usual classifiers, on real data split as maps are used.
+
+Each run (problem, number of training samples, repeat, model) is one line of a file, written when it is done:
+a benchmark that was stopped goes on where it was.
+"""
+
+import json
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.probability_models import OWN, fit_model, model_names
+from benchmarks.probability_problems import DATA, PROBLEMS, SIZES, draw_split
+from benchmarks.registry import Table, benchmark
+from uncover.bayes.streams import stream
+from uncover.estimators.comparison import calibration_error
+from uncover.metrics.scores import ScoreSums
+
+RUNS = Path(__file__).parent / "results" / "probabilities.jsonl"
+REPEATS = 20
+FLOOR = 1e-6  # under the probabilities, for every model: a 0 that comes true would cost infinitely much
+
+
+def one_run(problem, size, repeat, name):
+    """Fit one model to one split, and score its probabilities of the test samples."""
+    split = draw_split(problem, size, repeat)
+    classes = np.unique(split.y)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peers warn of collinear features and of unfinished iterations
+        probability = _probability(name, split, classes)
+    seconds = time.perf_counter() - start
+    code = np.searchsorted(classes, split.y_test)
+    sums = ScoreSums.of(code, probability / probability.sum(1, keepdims=True), floor=FLOOR)
+    return {
+        "cross_entropy": float(sums.cross_entropy),
+        "brier": float(sums.brier),
+        "accuracy": float(np.mean(probability.argmax(1) == code)),
+        "calibration_error": float(calibration_error(code, probability)),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _probability(name, split, classes):
+    """Probabilities of the test samples; of a peer that cannot be fitted, the shares of the classes."""
+    try:
+        return fit_model(name, split).predict_proba(split.X_test)
+    except np.linalg.LinAlgError:
+        share = np.mean(split.y[:, None] == classes, axis=0)
+        return np.tile(share, (len(split.X_test), 1))
+
+
+class Runs:
+    """Results by (problem, size, repeat, model), kept in a file of one line each."""
+
+    def __init__(self, file):
+        self.file = Path(file)
+        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
+        self.found = {tuple(entry["run"]): entry for entry in map(json.loads, lines)}
+
+    def get(self, *run):
+        """Return the result of a run, computed and written down if it is not there yet."""
+        if run not in self.found:
+            entry = {"run": run, **one_run(*run)}
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+            self.found[run] = entry
+        return self.found[run]
+
+
+@benchmark("probabilities")
+def run(quick=False):
+    """Score all models on all problems, and compare the recommended one with the best of the others."""
+    if not DATA.exists():
+        raise SystemExit(f"the data sets of this benchmark are not there: {DATA}")
+    sizes, repeats = (SIZES[:4], 4) if quick else (SIZES, REPEATS)
+    runs = Runs(RUNS.with_name("probabilities-quick.jsonl") if quick else RUNS)
+    names, cells = model_names(), [(problem, size) for problem in PROBLEMS for size in sizes]
+    found = {
+        (*cell, name): [runs.get(*cell, repeat, name) for repeat in range(repeats)]
+        for cell in cells
+        for name in names
+    }
+    scores = ("cross_entropy", "brier", "calibration_error")
+    tables = [_score_table(score, cells, names, found, repeats) for score in scores]
+    return [_summary_table(cells, names, found, repeats), *tables]
+
+
+def _values(found, cell, name, score):
+    return np.array([run[score] for run in found[(*cell, name)]])
+
+
+def _score_table(score, cells, names, found, repeats):
+    rows = []
+    for name in names:
+        means = [_values(found, cell, name, score).mean() for cell in cells]
+        rows.append([name, *(float(m) for m in means)])
+    columns = {"model": "", **{f"{problem} {size}": ".4f" for problem, size in cells}}
+    what = score.replace("_", " ")
+    return Table(score, f"Mean {what} over {repeats} repeats, by problem and training samples", columns, rows)
+
+
+def _summary_table(cells, names, found, repeats):
+    """The recommended model against the best of the others in each cell, with intervals of the difference."""
+    own, others = next(iter(OWN)), [name for name in names if name not in OWN]
+    rows = []
+    for cell in cells:
+        row = [f"{cell[0]}, {cell[1]}"]
+        for score in ("cross_entropy", "brier"):
+            best = min(others, key=lambda name: _values(found, cell, name, score).mean())
+            mine, its = _values(found, cell, own, score), _values(found, cell, best, score)
+            low, high = paired_interval(mine - its)
+            row += [f"{mine.mean():.4f}", f"{best} {its.mean():.4f}", f"{low:+.4f} … {high:+.4f}"]
+        rows.append(row)
+    caption = (
+        f"{own} against the best of the {len(others)} others in each cell, mean over {repeats} repeats; an "
+        "interval (95 %, bootstrap of the paired differences) below 0: ours is better"
+    )
+    headings = ("cross-entropy", "best other", "difference", "Brier", "best other ", "difference ")
+    return Table("against the best", caption, dict.fromkeys(("problem, samples", *headings), ""), rows)
+
+
+def paired_interval(difference, draws=2000, level=0.95):
+    """Percentile interval of the mean of paired differences."""
+    rng = stream(0, "paired")
+    index = rng.integers(len(difference), size=(draws, len(difference)))
+    tail = 50 * (1 - level)
+    return np.percentile(difference[index].mean(1), [tail, 100 - tail])

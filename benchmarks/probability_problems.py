@@ -1,0 +1,92 @@
+"""Real data sets for comparing class probabilities, split as maps are used: other places, other dates."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from uncover.bayes.streams import stream
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+SIZES = (40, 80, 200, 500, 2000)
+# Each class has at least this many training samples, so that calibration by folds can be tried at all.
+FEWEST = 4
+MOST_TESTED = 3000
+CLEAR_DATES = (2, 3, 4)  # of the L1C series: date 0 is cloudy, date 1 hazy
+RAREST = 100  # a class with fewer pixels than this cannot be drawn twenty times
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test samples of one repeat; groups are polygons, where the data have them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray | None
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Samples to draw from: training ones and test ones never overlap."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    groups: np.ndarray | None = None
+
+    def draw(self, size, rng):
+        """Draw training samples, at least a few of each class, and bound the number of test samples."""
+        first = [rng.permutation(np.flatnonzero(self.y == k))[:FEWEST] for k in np.unique(self.y)]
+        chosen = np.concatenate(first)
+        rest = rng.permutation(np.setdiff1d(np.arange(len(self.y)), chosen))
+        rows = np.concatenate([chosen, rest[: max(size - len(chosen), 0)]])
+        test = rng.permutation(len(self.y_test))[:MOST_TESTED]
+        groups = None if self.groups is None else self.groups[rows]
+        return Split(self.X[rows], self.y[rows], groups, self.X_test[test], self.y_test[test])
+
+
+def draw_split(problem, size, repeat):
+    """Draw one repeat of a problem; the same arguments give the same split."""
+    rng = stream(0, "probabilities", problem, size, repeat)
+    return PROBLEMS[problem](rng).draw(size, rng)
+
+
+def amazon(rng):
+    """Sentinel-2, other polygons: half of the polygons of each class train, the others test."""
+    table = np.genfromtxt(
+        DATA / "sen2_amazon" / "pixels_sen2.csv", delimiter=",", skip_header=1, dtype=str, encoding="utf-8"
+    )
+    polygon, X, y = table[:, 0].astype(int), table[:, 1:13].astype(float), np.char.strip(table[:, 13], '"')
+    train = np.zeros(len(y), dtype=bool)
+    for name in np.unique(y):
+        own = rng.permutation(np.unique(polygon[y == name]))
+        train |= (y == name) & np.isin(polygon, own[: (len(own) + 1) // 2])
+    return Pool(X[train], y[train], X[~train], y[~train], polygon[train])
+
+
+def other_date(rng):
+    """Sentinel-2 top of atmosphere: one date trains, other pixels of another date test."""
+    folder = DATA / "s2_l1c_reference"
+    series, label = np.load(folder / "l1c_reflectance.npy"), np.load(folder / "lulc.npy").ravel()
+    before, after = rng.permutation(CLEAR_DATES)[:2]
+    codes, counts = np.unique(label, return_counts=True)
+    used = np.isin(label, codes[(counts >= RAREST) & (codes > 0)])
+    half = rng.permutation(np.flatnonzero(used))
+    train, test = np.array_split(half, 2)
+    X = series.reshape(len(series), -1, series.shape[-1]).astype(float)
+    return Pool(X[before][train], label[train], X[after][test], label[test])
+
+
+def statlog(rng):
+    """Landsat, 36 features: a random half trains, the other tests."""
+    table = np.genfromtxt(DATA / "statlog" / "Satellite.csv.gz", delimiter=",", skip_header=1, dtype=str)
+    X, y = table[:, :36].astype(float), np.char.strip(table[:, -1], '"')
+    train, test = np.array_split(rng.permutation(len(y)), 2)
+    return Pool(X[train], y[train], X[test], y[test])
+
+
+PROBLEMS: dict[str, Callable] = {"amazon": amazon, "other date": other_date, "statlog": statlog}

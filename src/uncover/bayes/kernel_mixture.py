@@ -1,0 +1,113 @@
+"""Class densities made of one kernel at each training sample: no shape is assumed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Numbers of one block of kernel values: they stay in the cache.
+_BLOCK_NUMBERS = 1 << 20
+
+
+@dataclass(frozen=True)
+class KernelMixture:
+    """Joint density of value and class, p(x, k) ∝ Σ_i w_i t_ik (1 + |x − x_i|²/h²)^(−6), sample by sample.
+
+    The kernels are of Student's kind: far from all samples the classes approach their proportions, so that
+    what was never seen is not sure. Features are to be of comparable scale.
+
+    Attributes
+    ----------
+    centres : array of shape (sample, feature)
+    share : array of shape (sample, class)
+        Weight of each sample in each class.
+    bandwidth : float
+        h.
+
+    Examples
+    --------
+    >>> model = KernelMixture(np.array([[0.0], [1.0]]), np.eye(2), 0.5)
+    >>> odds = np.exp(model.log_joint(np.array([[0.0], [0.5], [100.0]])))
+    >>> (odds / odds.sum(1, keepdims=True)).round(2)
+    array([[1.  , 0.  ],
+           [0.5 , 0.5 ],
+           [0.47, 0.53]])
+    """
+
+    centres: Array
+    share: Array
+    bandwidth: float
+
+    def log_joint(self, points: Array) -> Array:
+        """log p(x, k) up to a constant: (point, class)."""
+        rows = [self._sums(squares) for _, squares in _squares(points, self.centres)]
+        with np.errstate(divide="ignore"):
+            return np.log(np.concatenate(rows))
+
+    def leave_one_out(self, rows: NDArray[np.intp], groups: NDArray[np.intp] | None = None) -> Array:
+        """The same at some of the centres, without their own kernel or those of their group: (row, class)."""
+        parts = [self._sums(squares) for squares in held_out_squares(self.centres, rows, groups)]
+        with np.errstate(divide="ignore"):
+            return np.log(np.concatenate(parts))
+
+    def log_joint_at(self, squares: Array) -> Array:
+        """The same from squared distances of points from the centres: (point, centre) -> (point, class)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self._sums(squares.copy()))
+
+    def _sums(self, squares: Array) -> Array:
+        """Sums of the kernels of each class; changes the squares."""
+        squares *= 1.0 / self.bandwidth**2
+        squares += 1.0
+        np.reciprocal(squares, out=squares)
+        squares *= squares  # ²
+        cube = squares * squares  # ⁴
+        cube *= squares  # ⁶
+        return np.asarray(cube @ self.share)
+
+
+def held_out_squares(
+    centres: Array, rows: NDArray[np.intp], groups: NDArray[np.intp] | None = None
+) -> Iterator[Array]:
+    """Squared distances of some centres from all, in blocks; infinite from themselves and their group.
+
+    Examples
+    --------
+    >>> list(held_out_squares(np.array([[0.0], [2.0]]), np.array([1])))
+    [array([[ 4., inf]])]
+    """
+    for block, squares in _squares(centres[rows], centres):
+        mine = rows[block]
+        if groups is None:
+            squares[np.arange(len(mine)), mine] = np.inf
+        else:
+            squares[groups[mine][:, None] == groups] = np.inf
+        yield squares
+
+
+def _squares(points: Array, centres: Array) -> Iterator[tuple[slice, Array]]:
+    """Squared distances of blocks of points from all centres."""
+    norms = np.einsum("ij,ij->i", centres, centres)
+    size = max(1, _BLOCK_NUMBERS // max(1, len(centres)))
+    for start in range(0, len(points), size):
+        block = slice(start, min(start + size, len(points)))
+        x = points[block]
+        squares = np.einsum("ij,ij->i", x, x)[:, None] + norms - 2.0 * (x @ centres.T)
+        yield block, np.maximum(squares, 0.0, out=squares)
+
+
+def median_square(points: Array) -> float:
+    """Median of the squared distances between points, a scale for bandwidths.
+
+    Examples
+    --------
+    >>> median_square(np.array([[0.0], [1.0], [3.0]]))
+    4.0
+    """
+    squares = np.concatenate([s for _, s in _squares(points, points)])
+    apart = squares[np.triu_indices(len(points), 1)]
+    apart = apart[apart > 0]
+    return float(np.median(apart)) if len(apart) else 1.0

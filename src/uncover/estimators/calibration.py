@@ -1,0 +1,193 @@
+"""Calibration: one temperature of the class probabilities, fitted to held-out training samples."""
+
+import copy
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logsumexp
+
+from uncover.bayes.leave_out import leave_one_out, leave_units_out
+from uncover.bayes.moments import Moments
+from uncover.estimators.inputs import Inputs
+from uncover.estimators.reading import Reader
+
+# log β = −log T is N(0, this²) a priori: where no sample is ever wrong, nothing else would bound it.
+PRIOR_DEVIATION = 1.0
+_FURTHEST = 6.0
+# Where no closed form exists, models are refitted without each of this many parts of the samples.
+FOLDS = 5
+_BLOCK_NUMBERS = 1 << 20
+
+
+def fit_temperature(log_joint, target, weight=None):
+    """Return the temperature T of softmax(log_joint / T) with the highest score on held-out samples.
+
+    Maximises Σ_i w_i Σ_k t_ik log P_ik − ½(log T)², with P averaged over views. Samples whose class is
+    unknown without them say nothing about T and are left out.
+
+    Parameters
+    ----------
+    log_joint : array of shape (sample, view, class)
+        Each by a model that has not seen the sample.
+    target : array of shape (sample, class)
+        Probabilities of the true class: 0 and 1 for hard labels.
+    weight : array of shape (sample,), optional
+
+    Examples
+    --------
+    >>> log_joint = np.array([[[9.0, 0.0]]] * 9 + [[[0.0, 9.0]]])  # very sure, and right 9 times of 10
+    >>> target = np.array([[1.0, 0.0]] * 10)
+    >>> 1.0 < fit_temperature(log_joint, target) < 9.0
+    True
+    """
+    known = np.isfinite(np.where(target[:, None] > 0, log_joint, 0.0)).all((1, 2))
+    joint, target = log_joint[known], target[known]
+    weight = np.ones(len(joint)) if weight is None else weight[known]
+    if not len(joint):
+        return 1.0
+    hard = joint.shape[1] == 1 and np.all((target == 0) | (target == 1))
+    score = _score_of_labels(joint[:, 0], target, weight) if hard else _score_of_views(joint, target, weight)
+
+    def loss(u):
+        return 0.5 * (u / PRIOR_DEVIATION) ** 2 - score(np.exp(-u))
+
+    found = minimize_scalar(loss, bounds=(-_FURTHEST, _FURTHEST), method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(found.x))
+
+
+def _score_of_views(joint, target, weight):
+    """Score as a function of β = 1/T: several views, or soft labels."""
+
+    def score(beta):
+        each = log_softmax(beta * joint, axis=-1)
+        log_P = each[:, 0] if each.shape[1] == 1 else logsumexp(each, axis=1) - np.log(each.shape[1])
+        return float(weight @ np.where(target > 0, target * np.where(target > 0, log_P, 0.0), 0.0).sum(1))
+
+    return score
+
+
+def _score_of_labels(joint, target, weight):
+    """The same for one view and hard labels: log P = −log Σ_k exp(β(ℓ_k − ℓ_y)), in few operations."""
+    own = joint[np.arange(len(joint)), target.argmax(1)]
+    excess = joint - own[:, None]
+    largest = excess.max(1)
+    excess -= largest[:, None]
+
+    def score(beta):
+        return -float(weight @ (np.log(np.exp(beta * excess).sum(1)) + beta * largest))
+
+    return score
+
+
+def held_out_log_joint(model, inputs, membership, groups=None):
+    """Log joint of each training sample and class by the model without it: (sample, view, class).
+
+    ``groups`` numbers the group of each sample: whole groups are then left out together. In closed form, the
+    prior held fixed; where noise is known, which has none, models are refitted without a fifth of the units.
+    """
+    kind = model._kind()
+    if kind.measured(inputs) is not None:
+        return _by_folds(model, inputs, membership, groups)
+    views = [
+        _of_world(model, rows, posterior, membership, groups) for rows, posterior in _worlds(model, inputs)
+    ]
+    return np.concatenate(views, axis=1)
+
+
+def _worlds(model, inputs):
+    """Rows (sample, row, feature) with the posterior that they were brought to."""
+    X = inputs.X[..., ~model.ignored_features_]
+    X = X[:, None] if X.ndim == 2 else X
+    posterior = model.posterior_
+    if model._n_worlds() is not None:
+        return [(X[:, r : r + 1].astype(float), posterior.member(r)) for r in range(X.shape[1])]
+    if not model._kind().counts_rows:
+        X = X.mean(axis=1, keepdims=True, dtype=np.float64)
+    return [(X.astype(float), posterior)]
+
+
+def _of_world(model, rows, posterior, membership, groups):
+    n, R, _ = rows.shape
+    if groups is None and R == 1 and membership.codes is not None:
+        density = leave_one_out(posterior, rows[:, 0], membership.codes, membership.weight)
+        removed = membership.shares(np.arange(n))
+        return (density + _log_prior(model, removed))[:, None]
+    out = np.empty((n, R, membership.n_classes))
+    for index, unit in _units(rows, membership, groups, posterior.n_features):
+        removed, unit_rows = unit
+        density = leave_units_out(posterior, removed, unit_rows)
+        joint = density + _log_prior(model, removed.count)[:, None]
+        out[index] = joint.reshape(-1, R, membership.n_classes)
+    return out
+
+
+def _units(rows, membership, groups, p):
+    """Samples with the moments that they brought, in blocks of units to be left out together."""
+    n, R, _ = rows.shape
+    if groups is not None:
+        for g in range(int(groups.max()) + 1):
+            index = np.flatnonzero(groups == g)
+            flat = rows[index].reshape(-1, p)
+            moments = membership[np.repeat(index, R)].moments(flat)
+            yield index, (Moments.stack([moments]), flat[None])
+        return
+    size = max(1, _BLOCK_NUMBERS // (membership.n_classes * (p * p + R * p)))
+    for start in range(0, n, size):
+        index = np.arange(start, min(start + size, n))
+        yield index, (_of_samples(rows[index], membership.shares(index)), rows[index])
+
+
+def _of_samples(rows, share):
+    """Moments of the rows of each sample, in the share of each class: batch (sample, class)."""
+    own = Moments.of(rows)
+    K = share.shape[1]
+    return Moments(
+        rows.shape[1] * share,
+        np.repeat(own.mean[:, None], K, axis=1),
+        share[..., None, None] * own.scatter[:, None],
+        np.repeat(own.residual[:, None], K, axis=1),
+    )
+
+
+def _log_prior(model, removed):
+    """log P(class) without what was removed: (unit, class)."""
+    left = np.maximum(model.class_posterior_ - removed, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(left) - np.log(left.sum(-1, keepdims=True))
+
+
+def _by_folds(model, inputs, membership, groups):
+    """Held-out log joint by refitting without parts of the samples, the prior held fixed."""
+    unit = np.arange(len(inputs.X)) if groups is None else groups
+    fold = unit % FOLDS
+    K, kind = len(model.classes_), model._kind()
+    out = np.empty((len(inputs.X), 1, K))
+    for part in np.unique(fold):
+        held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
+        refitted, train = copy.copy(model), _rows_of(inputs, kept)
+        refitted.statistics_ = kind.collect(train.X, membership[kept])
+        refitted._conclude(kind.measured(train), membership[kept], keep_prior=True)
+        for rows, sights in Reader(refitted, paired=True, method="exact").blocks(_rows_of(inputs, held)):
+            joint = np.stack([refitted._spread_classes(s.log_joint(), -np.inf) for s in sights], axis=1)
+            out[held[rows]] = joint
+    return out
+
+
+def _rows_of(inputs, rows):
+    noise = None if inputs.noise is None else inputs.noise[rows]
+    return Inputs(inputs.X[rows], noise, inputs.systematic)
+
+
+def read_groups(groups, n_samples):
+    """Number the groups of samples 0, 1, … in the order of their names; at least two are needed."""
+    if groups is None:
+        return None
+    names = np.asarray(groups)
+    if names.shape != (n_samples,):
+        raise ValueError(
+            f"groups needs one entry for each of the {n_samples} samples, got shape {names.shape}."
+        )
+    names, number = np.unique(names, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("groups has one group only: nothing would be left to predict it with.")
+    return number.ravel()

@@ -1,0 +1,115 @@
+"""Models made of other models (BayesianClassifier, BayesianMDA) as JSON and arrays, for model files."""
+
+import numpy as np
+
+from uncover.bayes.kernel_mixture import KernelMixture
+from uncover.bayes.logistic import Logistic
+from uncover.estimators.classifier import BayesianClassifier
+from uncover.estimators.members import GaussianMember, KernelMember, LogisticMember, Scale
+from uncover.estimators.mixture import BayesianMDA
+from uncover.measurement.transforms import MeasuredLog
+
+
+def pack_classifier(model, arrays, pack_model, pack_classes):
+    """Return what the model is as JSON, and add its arrays; ``pack_model`` packs the Gaussian members."""
+    names = getattr(model, "feature_names_in_", None)
+    members = []
+    for i, (transform, member, temperature) in enumerate(model._fitted):
+        own: dict = {}
+        entry = _pack_member(member, own, pack_model)
+        members.append({**entry, "transform": transform, "temperature": temperature})
+        arrays.update({f"member{i}/{name}": array for name, array in own.items()})
+    arrays["weights"] = model.weights_
+    if model.logarithm_ is not None:
+        arrays["floor"] = model.logarithm_.floor_
+    parameters = model.get_params(deep=False)
+    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    return {
+        "estimator": "BayesianClassifier",
+        "parameters": parameters,
+        "classes": pack_classes(model.classes_),
+        "n_features": model.n_features_in_,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "members": members,
+        "temperature": model.temperature_,
+    }
+
+
+def _pack_member(member, arrays, pack_model):
+    if isinstance(member, GaussianMember):
+        return {"kind": "gaussian", "model": pack_model(member.model, arrays)}
+    arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
+    if isinstance(member, LogisticMember):
+        arrays["coefficients"], arrays["hessian"] = member.model.coefficients, member.model.hessian
+        return {"kind": "logistic", "precision": member.model.precision}
+    arrays["centres"], arrays["share"] = member.mixture.centres, member.mixture.share
+    arrays["typical"] = member.typical
+    return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
+
+
+def unpack_classifier(document, arrays, unpack_model, unpack_classes):
+    """Return the model again."""
+    model = BayesianClassifier(**document["parameters"])
+    model.classes_ = unpack_classes(document["classes"])
+    model.n_features_in_ = int(document["n_features"])
+    if document["feature_names"] is not None:
+        model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
+    model.weights_, model.temperature_ = arrays["weights"], float(document["temperature"])
+    model.logarithm_ = None
+    if "floor" in arrays:
+        model.logarithm_ = MeasuredLog()
+        model.logarithm_.floor_ = arrays["floor"]
+    model._fitted, model.members_ = [], []
+    for i, entry in enumerate(document["members"]):
+        start = f"member{i}/"
+        own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+        member = _unpack_member(entry, own, unpack_model)
+        model._fitted.append((entry["transform"], member, float(entry["temperature"])))
+        model.members_.append(entry["transform"] + member.name)
+    if len(model.weights_) != len(model._fitted):
+        raise ValueError("it has another number of weights than of members")
+    return model
+
+
+def _unpack_member(entry, arrays, unpack_model):
+    if entry["kind"] == "gaussian":
+        return GaussianMember(unpack_model(entry["model"], arrays))
+    scale = Scale(arrays["scale/mean"], arrays["scale/deviation"])
+    if entry["kind"] == "logistic":
+        model = Logistic(arrays["coefficients"], float(entry["precision"]), arrays["hessian"])
+        return LogisticMember(scale, model)
+    mixture = KernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
+    return KernelMember(entry["name"], scale, mixture, arrays["typical"])
+
+
+def pack_mixture(model, arrays, pack_model, pack_classes):
+    """Return what a BayesianMDA is as JSON, and add its arrays."""
+    inner = pack_model(model.model_, arrays)
+    arrays["class_of_part"] = model.class_of_part_.astype(float)
+    parameters = model.get_params(deep=False)
+    # A given prior is kept with the class models of the parts.
+    given = not isinstance(parameters["prior"], str)
+    parameters["prior"] = None if given else parameters["prior"]
+    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    return {
+        "estimator": "BayesianMDA",
+        "parameters": parameters,
+        "classes": pack_classes(model.classes_),
+        "model": inner,
+    }
+
+
+def unpack_mixture(document, arrays, unpack_model, unpack_classes):
+    """Return the model again."""
+    model = BayesianMDA(**document["parameters"])
+    model.classes_ = unpack_classes(document["classes"])
+    model.class_of_part_ = arrays["class_of_part"].astype(np.intp)
+    model.model_ = unpack_model(document["model"], arrays)
+    if model.prior is None:
+        model.prior = model.model_.prior
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(model.model_, name):
+            setattr(model, name, getattr(model.model_, name))
+    if len(model.class_of_part_) != len(model.model_.classes_):
+        raise ValueError("it has another number of parts than of class models")
+    return model

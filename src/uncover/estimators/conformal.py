@@ -1,0 +1,140 @@
+"""Sets of classes that hold the true one with a stated probability, for each class, whatever the model."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils.validation import check_is_fitted
+
+from uncover.estimators.inputs import encode
+from uncover.measurement.measured import Measured
+
+
+class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Prediction sets with class-conditional (Mondrian) coverage.
+
+    Part of the samples is kept from the model. A new input x is compared, class by class, with the kept
+    samples of that class: with s = P(k | x),
+
+        p_k(x) = (1 + #{i kept, y_i = k : P(k | x_i) ≤ s}) / (1 + n_k)
+
+    is a p-value, and the set of x has the classes with p_k > 1 − coverage. Among inputs of any class, at
+    least the share ``coverage`` has its class in the set, exactly and for every model, as long as new and
+    kept samples of the class are exchangeable. A set may be empty: no class is then as
+    probable as it is for nearly all of its kept samples.
+
+    Parameters
+    ----------
+    estimator : classifier with predict_proba
+    coverage : float
+    kept : float
+        Share of the samples that calibrates; the others train.
+    random_state : int
+
+    Attributes
+    ----------
+    classes_ : array of shape (class,)
+    estimator_ : the fitted classifier
+    scores_ : list of arrays
+        P(k | x_i) of the kept samples of each class, sorted.
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World, chapter 4.
+
+    Examples
+    --------
+    >>> from uncover import BayesianLDA
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(300) % 2
+    >>> X = rng.normal(size=(300, 1)) + 3.0 * y[:, None]
+    >>> sets = ConformalSets(BayesianLDA(), coverage=0.95).fit(X, y)
+    >>> sets.predict_set([[0.0], [1.5], [3.0]])
+    array([[ True, False],
+           [ True,  True],
+           [False,  True]])
+    """
+
+    def __init__(self, estimator, coverage=0.9, kept=0.3, random_state=0):
+        self.estimator = estimator
+        self.coverage = coverage
+        self.kept = kept
+        self.random_state = random_state
+
+    def fit(self, X, y, *, X_cov=None, groups=None):
+        """Fit the model to part of the samples, and calibrate with the others.
+
+        Parameters
+        ----------
+        X, y, X_cov
+            As for the estimator. A covariance for each sample goes with ``Measured`` or as an array whose
+            first axis is the sample.
+        groups : array of shape (sample,), optional
+            Samples that belong together are kept together: the coverage is then that of other groups.
+        """
+        if not 0 < self.coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1, got {self.coverage}.")
+        y = np.asarray(y)
+        options = {"n_splits": 1, "test_size": self.kept, "random_state": self.random_state}
+        splitter = StratifiedShuffleSplit(**options) if groups is None else GroupShuffleSplit(**options)
+        train, kept = next(splitter.split(np.zeros(len(y)), y, groups))
+        self.estimator_ = clone(self.estimator).fit(_rows(X, train), y[train], **_noise(X_cov, train, len(y)))
+        return self.calibrate(_rows(X, kept), y[kept], **_noise(X_cov, kept, len(y)))
+
+    def calibrate(self, X, y, *, X_cov=None):
+        """Calibrate with samples that the model has not seen; takes a fitted ``estimator`` as it is."""
+        if not hasattr(self, "estimator_"):
+            check_is_fitted(self.estimator)
+            self.estimator_ = self.estimator
+        self.classes_ = self.estimator_.classes_
+        codes = encode(np.asarray(y), self.classes_)
+        P = self._probability(X, X_cov)
+        self.scores_ = [np.sort(P[codes == k, k]) for k in range(len(self.classes_))]
+        short = [k for k, s in enumerate(self.scores_) if (len(s) + 1) * (1 - self.coverage) < 1]
+        if short:
+            k, n = short[0], len(self.scores_[short[0]])
+            need = int(np.ceil(1 / (1 - self.coverage))) - 1
+            raise ValueError(
+                f"class {self.classes_[k]!r} has {n} samples to calibrate with; sets of coverage "
+                f"{self.coverage:g} need {need} of each class. Keep more, or lower the coverage."
+            )
+        return self
+
+    def p_values(self, X, X_cov=None):
+        """Return the p-value of each class: shape (sample, class)."""
+        check_is_fitted(self, "scores_")
+        P = self._probability(X, X_cov)
+        below = [np.searchsorted(s, P[:, k], side="right") for k, s in enumerate(self.scores_)]
+        each = [(1.0 + b) / (1.0 + len(s)) for b, s in zip(below, self.scores_, strict=True)]
+        return np.stack(each, axis=1)
+
+    def predict_set(self, X, X_cov=None):
+        """Return which classes are in the set of each sample: booleans of shape (sample, class)."""
+        return self.p_values(X, X_cov) > 1.0 - self.coverage
+
+    def predict_proba(self, X, X_cov=None):
+        """Return the probabilities of the estimator."""
+        check_is_fitted(self, "scores_")
+        return self._probability(X, X_cov)
+
+    def predict(self, X, X_cov=None):
+        """Return the most probable class of each sample."""
+        return self.classes_[self.predict_proba(X, X_cov).argmax(axis=1)]
+
+    def _probability(self, X, X_cov):
+        noise = {} if X_cov is None else {"X_cov": X_cov}
+        return np.asarray(self.estimator_.predict_proba(X, **noise))
+
+
+def _rows(X, rows):
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return (X if isinstance(X, Measured) or hasattr(X, "shape") else np.asarray(X))[rows]
+
+
+def _noise(X_cov, rows, n_samples):
+    """Known noise of some samples, as an argument; what is common to all stays."""
+    if X_cov is None:
+        return {}
+    noise = np.asarray(X_cov)
+    own = noise.ndim == 3 or (noise.ndim == 2 and len(noise) == n_samples != noise.shape[1])
+    return {"X_cov": noise[rows] if own else noise}

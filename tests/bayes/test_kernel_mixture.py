@@ -1,0 +1,42 @@
+"""Kernel mixtures against their definition, sample by sample."""
+
+import numpy as np
+
+from uncover.bayes.kernel_mixture import KernelMixture, median_square
+
+
+def by_definition(centres, share, h, x):
+    kernel = (1.0 + ((x - centres) ** 2).sum(1) / h**2) ** -6
+    return np.log(kernel @ share)
+
+
+def test_the_joint_is_its_definition(rng):
+    centres, share, x = rng.normal(size=(30, 3)), rng.uniform(size=(30, 2)), rng.normal(size=(7, 3))
+    found = KernelMixture(centres, share, 0.7).log_joint(x)
+    np.testing.assert_allclose(found, [by_definition(centres, share, 0.7, row) for row in x], rtol=1e-9)
+
+
+def test_leaving_out_is_a_mixture_without(rng):
+    centres, share = rng.normal(size=(30, 3)), np.eye(3)[np.arange(30) % 3]
+    mixture, groups = KernelMixture(centres, share, 0.5), np.arange(30) // 4
+    rows = np.array([0, 13, 29])
+    one, whole = mixture.leave_one_out(rows), mixture.leave_one_out(rows, groups)
+    for j, i in enumerate(rows):
+        kept = np.arange(30) != i
+        np.testing.assert_allclose(one[j], by_definition(centres[kept], share[kept], 0.5, centres[i]))
+        kept = groups != groups[i]
+        np.testing.assert_allclose(whole[j], by_definition(centres[kept], share[kept], 0.5, centres[i]))
+
+
+def test_many_points_are_read_in_blocks(rng):
+    centres = rng.normal(size=(3000, 2))
+    mixture = KernelMixture(centres, np.eye(2)[np.arange(3000) % 2], 0.3)
+    x = rng.normal(size=(1000, 2))
+    np.testing.assert_allclose(mixture.log_joint(x)[700:703], mixture.log_joint(x[700:703]), rtol=1e-9)
+
+
+def test_the_median_is_that_of_all_pairs(rng):
+    x = rng.normal(size=(40, 3))
+    pairs = [((x[i] - x[j]) ** 2).sum() for i in range(40) for j in range(i)]
+    assert np.isclose(median_square(x), np.median(pairs))
+    assert median_square(np.zeros((5, 2))) == 1.0

@@ -1,0 +1,184 @@
+"""The recommended classifier: an estimator like the others, honest about what it has not seen."""
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from uncover import BayesianClassifier, Measured, load_model
+from uncover.bayes.kernel_mixture import KernelMixture
+from uncover.estimators import classifier, members
+from uncover.estimators.classifier import _stacking_weights
+
+
+@pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
+@parametrize_with_checks([BayesianClassifier()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def draw(rng, n=120, R=4, p=2):
+    y = np.array(["a", "b", "c"])[np.arange(n) % 3]
+    X = rng.normal(size=(n, 1, p)) + 2.0 * (np.arange(n) % 3)[:, None, None] + 10.0
+    return X + 0.2 * rng.normal(size=(n, R, p)), y
+
+
+def test_members_and_weights_can_be_read(rng):
+    X, y = draw(rng, R=1)
+    clf = BayesianClassifier().fit(X[:, 0], y)
+    plain = ["kernels", "kernels by relevance", "logistic", "BayesianQDA"]
+    possible = [*plain, *("log " + name for name in plain)]
+    assert set(clf.members_) <= set(possible)
+    assert any(name.startswith("log ") for name in clf.members_)
+    assert clf.weights_.sum() == pytest.approx(1.0)
+    negative = BayesianClassifier().fit(X[:, 0] - 12.0, y)
+    assert set(negative.members_) <= set(plain)
+
+
+def test_the_average_is_its_definition(rng, monkeypatch):
+    """Members by hand: calibrated, weighed by typicality, averaged, tempered."""
+    monkeypatch.setattr(classifier, "LEAST_WEIGHT", 0.0)
+    X, y = draw(rng, R=1)
+    X = X[:, 0] - 12.0
+    clf = BayesianClassifier().fit(X, y)
+    new = rng.normal(size=(10, 2)) * 3
+    (_, alike, Ta), (_, relevant, Tr), (_, logistic, Tl), (_, gaussian, Tg) = clf._fitted
+    z = (new - X.mean(0)) / X.std(0)
+    share = (y[:, None] == clf.classes_).astype(float)
+    within = np.sqrt(sum(((X[y == k] - X[y == k].mean(0)) ** 2).sum(0) for k in "abc") / 117)
+    unit = within / np.sqrt(1 - within**2 / X.var(0))
+    joints = []
+    for kernel, scale in ((alike, X.std(0)), (relevant, unit)):
+        mixture = KernelMixture((X - X.mean(0)) / scale, share, kernel.mixture.bandwidth)
+        joints.append(mixture.log_joint((new - X.mean(0)) / scale))
+    held_out = np.exp(mixture.leave_one_out(np.arange(120))).sum(1)
+    g = ((held_out[None] <= np.exp(joints[1]).sum(1)[:, None]).sum(1) + 1) / 121
+    np.testing.assert_allclose(clf.typicality(new), g)
+    P = [
+        softmax(joints[0] / Ta, axis=1),
+        softmax(joints[1] / Tr, axis=1),
+        softmax(logistic.model.log_odds(z) / Tl, axis=1),
+        softmax(gaussian.model.predict_log_proba(new) / Tg, axis=1),
+    ]
+    w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), g, g])
+    pooled = sum(wm[:, None] * Pm for wm, Pm in zip(w / w.sum(0), P, strict=True))
+    np.testing.assert_allclose(
+        clf.predict_proba(new), softmax(np.log(pooled) / clf.temperature_, axis=1), atol=1e-9
+    )
+
+
+def test_weights_have_the_highest_score(rng):
+    hit, gate = rng.uniform(0.05, 1.0, (200, 3)), rng.uniform(0.1, 1.0, (200, 3))
+    found = _stacking_weights(hit, gate)
+
+    def score(w):
+        heard = w * gate
+        return np.log((heard * hit).sum(1) / heard.sum(1)).sum() + np.log(w).sum()
+
+    others = rng.dirichlet(np.ones(3), 3000)
+    near = found * np.exp(0.05 * rng.normal(size=(1000, 3)))
+    candidates = np.concatenate([others, near / near.sum(1, keepdims=True)])
+    assert score(found) >= max(score(w) for w in candidates) - 1e-5
+
+
+def test_what_was_never_seen_is_not_sure(rng):
+    X, y = draw(rng, R=1)
+    clf = BayesianClassifier().fit(X[:, 0] - 12.0, y)
+    far = np.array([[1e3, 1e3], [-1e3, 5e2]])
+    assert clf.predict_proba(far).max() < 0.6
+    assert (clf.typicality(far) < 0.02).all()
+
+
+def test_typicality_is_a_p_value(rng):
+    """Of new samples like the training ones, a share of about a lies below a, whatever their distribution."""
+    X, y = draw(rng, n=900, R=1)
+    X = np.exp(X[:, 0] - 12.0)
+    p = BayesianClassifier().fit(X[:600], y[:600]).typicality(X[600:])
+    for a in (0.05, 0.3, 0.7):
+        assert np.mean(p <= a) == pytest.approx(a, abs=5 * np.sqrt(a * (1 - a) / 300) + 0.02)
+
+
+@pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared"])
+def test_realisations_budget_and_files(kind, rng, tmp_path):
+    X, y = draw(rng)
+    clf = BayesianClassifier(realisations=kind).fit(X, y)
+    assert ("kernels by relevance" in clf.members_) == (kind == "pooled")
+    P = clf.predict_proba(X)
+    assert log_loss(y, P) < 0.35
+    budget = clf.uncertainty(X)
+    np.testing.assert_allclose(budget.total, -(P * np.log(P)).sum(1), atol=1e-9)
+    np.testing.assert_allclose(budget.model + budget.measurement + budget.overlap, budget.total, atol=1e-9)
+    assert min(budget.model.min(), budget.measurement.min(), budget.overlap.min()) > -1e-12
+    clf.save(tmp_path / "m.uncover", units="reflectance")
+    back = load_model(tmp_path / "m.uncover")
+    np.testing.assert_array_equal(back.predict_proba(X), P)
+    np.testing.assert_array_equal(back.typicality(X), clf.typicality(X))
+    assert back.units_ == "reflectance"
+
+
+def test_known_noise_goes_to_the_members_that_can_use_it(rng):
+    X, y = draw(rng, R=1)
+    X, noise = X[:, 0], np.array([0.04, 0.04])
+    clf = BayesianClassifier().fit(X, y, X_cov=noise)
+    assert set(clf.members_) <= {"BayesianQDA", "BayesianLDA", "log BayesianQDA", "log BayesianLDA"}
+    same = clf.predict_proba(Measured(X, noise))
+    np.testing.assert_allclose(clf.predict_proba(X, X_cov=noise), same)
+    hazy = clf.predict_proba(X, X_cov=25 * noise)
+    assert hazy.max(1).mean() < same.max(1).mean()
+
+
+def test_groups_make_it_less_sure_where_they_matter(rng):
+    """Polygons that differ as a whole: a sample is easy to tell by its neighbours, another polygon is not."""
+    groups = np.arange(240) // 12
+    y = groups % 2
+    X = 0.8 * y[:, None] + rng.normal(size=(20, 3))[groups] + 0.15 * rng.normal(size=(240, 3))
+    new_y = np.arange(200) % 2
+    new = 0.8 * new_y[:, None] + rng.normal(size=(200, 3)) + 0.15 * rng.normal(size=(200, 3))
+    alone, grouped = BayesianClassifier().fit(X, y), BayesianClassifier().fit(X, y, groups=groups)
+    assert log_loss(new_y, grouped.predict_proba(new)) < 0.8 * log_loss(new_y, alone.predict_proba(new))
+
+
+def test_more_samples_than_centres(rng, monkeypatch):
+    monkeypatch.setattr(members, "MOST_CENTRES", 100)
+    X, y = draw(rng, n=600, R=1)
+    y[:3] = "rare"
+    clf = BayesianClassifier().fit(X[:, 0], y)
+    kernel = clf._fitted[clf._by_relevance()[0]][1].mixture
+    assert 100 <= len(kernel.centres) <= 110
+    np.testing.assert_allclose(kernel.share.sum(0), [200 - 1, 200 - 1, 200 - 1, 3])
+    assert clf.score(X[:, 0], y) > 0.85
+
+
+def test_the_same_seed_gives_the_same_model(rng):
+    X, y = draw(rng, R=1)
+    a, b = (BayesianClassifier(random_state=3).fit(X[:, 0], y).predict_proba(X[:, 0]) for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_it_goes_through_model_selection(rng):
+    X, y = draw(rng)
+    assert (
+        cross_val_score(BayesianClassifier(), X, y, scoring="neg_log_loss", cv=3, error_score="raise").mean()
+        > -0.5
+    )
+
+
+def test_it_beats_each_of_its_members_or_nearly(rng):
+    """Classes that are rings and stripes: no member alone is right everywhere."""
+    y = np.arange(600) % 2
+    angle = rng.uniform(0, 2 * np.pi, 600)
+    ring = np.stack([np.cos(angle), np.sin(angle)], 1) * (1.0 + y)[:, None] + 0.15 * rng.normal(size=(600, 2))
+    X = np.concatenate([ring, rng.normal(size=(600, 1)) + y[:, None]], axis=1)
+    clf = BayesianClassifier().fit(X[:300], y[:300])
+    P, _ = clf._members_at(clf._read(X[300:], None), True)
+    each = [log_loss(y[300:], member) for member in P]
+    assert log_loss(y[300:], clf.predict_proba(X[300:])) < min(each) + 0.02
+
+
+def test_log_probabilities_are_the_logarithms(rng):
+    X, y = draw(rng, R=1)
+    clf = BayesianClassifier().fit(X[:, 0], y)
+    np.testing.assert_allclose(clf.predict_log_proba(X[:, 0]), np.log(clf.predict_proba(X[:, 0])))
+    assert log_softmax(clf.predict_log_proba(X[:, 0]), axis=1).shape == (120, 3)

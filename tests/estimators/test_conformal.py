@@ -1,0 +1,96 @@
+"""Prediction sets: coverage for every class by simulation, with realisations and covariances."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from uncover import BayesianLDA, BayesianNB, BayesianQDA, ConformalSets, Measured
+
+
+def draw(rng, n, shares=(0.6, 0.3, 0.1)):
+    y = rng.choice(3, size=n, p=shares)
+    X = rng.standard_t(3, size=(n, 2)) * [1.0, 2.0] + 1.5 * y[:, None]
+    return X, y
+
+
+def test_every_class_is_covered(rng):
+    """A model that is wrong (Gaussian and independent, for Student's t): the sets hold nevertheless."""
+    hits, number = np.zeros(3), np.zeros(3)
+    for _ in range(60):
+        X, y = draw(rng, 500)
+        sets = ConformalSets(BayesianNB(), coverage=0.8, random_state=1).fit(X, y)
+        new, truth = draw(rng, 300)
+        inside = sets.predict_set(new)[np.arange(300), truth]
+        hits += np.bincount(truth, inside, 3)
+        number += np.bincount(truth, minlength=3)
+    covered = hits / number
+    # Exact up to 1/(n_k+1) of the kept samples; between runs the coverage varies by √(0.16/n_k).
+    for k, kept in enumerate((90, 45, 15)):
+        error = np.sqrt(0.16 / kept / 60 + 0.16 / number[k])
+        assert 0.8 - 4 * error < covered[k] < 0.8 + 1 / (kept + 1) + 4 * error
+
+
+def test_p_values_are_ranks_among_the_kept_samples(rng):
+    X, y = draw(rng, 400)
+    model = BayesianQDA().fit(X[:200], y[:200])
+    sets = ConformalSets(model, coverage=0.7).calibrate(X[200:], y[200:])
+    new = X[:5]
+    P, Q = model.predict_proba(new), model.predict_proba(X[200:])
+    for k in range(3):
+        kept = Q[y[200:] == k, k]
+        expected = [(1 + (kept <= P[i, k]).sum()) / (1 + len(kept)) for i in range(5)]
+        np.testing.assert_allclose(sets.p_values(new)[:, k], expected)
+    np.testing.assert_array_equal(sets.predict_set(new), sets.p_values(new) > 0.3)
+
+
+def test_a_higher_coverage_never_makes_a_set_smaller(rng):
+    X, y = draw(rng, 900)
+    low, high = (ConformalSets(BayesianLDA(), coverage=c).fit(X, y).predict_set(X) for c in (0.6, 0.9))
+    assert (high >= low).all()
+    assert high.sum() > low.sum()
+
+
+@pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared"])
+def test_realisations(kind, rng):
+    X, y = draw(rng, 600)
+    several = X[:, None] + 0.2 * rng.normal(size=(600, 3, 2))
+    sets = ConformalSets(BayesianQDA(realisations=kind), coverage=0.8).fit(several, y)
+    inside = sets.predict_set(several)[np.arange(600), y]
+    assert inside.mean() > 0.7
+
+
+def test_covariances(rng):
+    X, y = draw(rng, 600)
+    common, own = np.array([0.1, 0.1]), rng.uniform(0.05, 0.2, (600, 2))
+    for noise in (common, own):
+        sets = ConformalSets(BayesianQDA(), coverage=0.8).fit(X, y, X_cov=noise)
+        same = ConformalSets(BayesianQDA(), coverage=0.8).fit(Measured(X, noise), y)
+        np.testing.assert_allclose(sets.p_values(X, X_cov=noise), same.p_values(Measured(X, noise)))
+
+
+class Memory(ClassifierMixin, BaseEstimator):
+    """Remembers the samples that it was fitted to and asked about, by their number in X."""
+
+    def fit(self, X, y):
+        self.classes_, self.trained_, self.asked_ = np.unique(y), X[:, 0], np.empty(0)
+        return self
+
+    def predict_proba(self, X):
+        self.asked_ = np.append(self.asked_, X[:, 0])
+        return np.full((len(X), len(self.classes_)), 0.5)
+
+
+def test_groups_are_kept_together():
+    groups, y = np.arange(200) // 5, np.arange(200) % 2
+    model = ConformalSets(Memory()).fit(np.arange(200.0)[:, None], y, groups=groups).estimator_
+    train, kept = groups[model.trained_.astype(int)], groups[model.asked_.astype(int)]
+    assert not set(train) & set(kept)
+    assert len(train) + len(kept) == 200
+
+
+def test_too_few_samples_and_bad_coverage_are_refused(rng):
+    X, y = draw(rng, 60, shares=(0.5, 0.4, 0.1))
+    with pytest.raises(ValueError, match=r"samples to calibrate with; sets of coverage 0.99 need 99 of each"):
+        ConformalSets(BayesianLDA(), coverage=0.99).fit(X, y)
+    with pytest.raises(ValueError, match="coverage must be between 0 and 1, got 90"):
+        ConformalSets(BayesianLDA(), coverage=90).fit(X, y)
