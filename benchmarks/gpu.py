@@ -34,10 +34,10 @@ def surface(rng, kind):
     return np.clip(KINDS[kind] * (1 + spread), 0.002, 0.9)
 
 
-def problem(rng):
+def problem(rng, worlds=WORLDS):
     """A model with a world for each drawn optical depth, and how each world corrects."""
     table, geometry = LookupTable("S2A", BANDS), Geometry(35, 4, 120)
-    aod = np.clip(rng.normal(0.12, 0.04, WORLDS), 0.01, None)
+    aod = np.clip(rng.normal(0.12, 0.04, worlds), 0.01, None)
     kind = rng.integers(0, len(KINDS), 4000)
     measured = table.simulate(surface(rng, kind), State(aod=0.14), geometry)
     model = BayesianQDA(realisations="shared").fit(table.correct(measured, State(aod=aod), geometry), kind)

@@ -2,6 +2,7 @@
 
 import io
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -201,6 +202,24 @@ def test_keyboard_walks_from_pixel_to_pixel(look):
     assert view_of(tab).split()[2] == "1.60"
     tab.keyboard.press("0")
     assert view_of(tab).split()[2] == "1.00"
+
+
+def test_everything_that_reacts_has_a_name_and_can_be_reached(look):
+    tab = look()
+    nameless = tab.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, canvas, summary, a")]
+        .filter((x) => !(x.getAttribute("aria-label") || x.closest("label") || x.textContent.trim()))
+        .map((x) => x.outerHTML)"""
+    )
+    assert nameless == []
+    unreachable = tab.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, canvas, summary")]
+        .filter((x) => x.offsetParent !== null && x.tabIndex < 0).map((x) => x.outerHTML)"""
+    )
+    assert unreachable == []
+    assert [tab.locator(name).count() for name in ("header", "nav", "main", "footer", "h1")] == [1] * 5
+    levels = tab.evaluate("() => [...document.querySelectorAll('h1, h2, h3, h4')].map((h) => +h.tagName[1])")
+    assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
 def test_labels_can_be_hidden(look):

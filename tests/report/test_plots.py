@@ -105,8 +105,27 @@ def test_reliability_has_every_curve():
     p = np.array([0.3, 0.9])
     curves = [Curve(n, p, p, p - 0.1, p + 0.05, np.array([10, 90])) for n in ("top label", "class forest")]
     figure = reliability(curves, dict(zip(NAMES, COLOURS, strict=True)))
-    labels = {t.get_text() for t in figure.axes[0].get_legend().get_texts()}
+    labels = {t.get_text() for t in figure.legends[0].get_texts()}
     assert {"class decided for", "forest"} <= labels
+
+
+@pytest.mark.parametrize("k", [2, 6, 20])
+def test_any_number_of_classes_has_room(k, rng):
+    """matplotlib warns, which is an error here, where a legend leaves no room for the axes."""
+    names, colours = [f"a class with the number {i}" for i in range(k)], (OKABE_ITO * 3)[:k]
+    p = np.array([0.3, 0.9])
+    curves = [Curve(f"class {name}", p, p, p, p, np.array([5, 9])) for name in names]
+    mean, covariance = rng.random((k, 3)), np.stack([np.eye(3)] * k)
+    for figure in (
+        band_statistics(("B02", "B03", "B04"), mean, mean, names, colours),
+        principal_components(rng.random((50, 3)), np.arange(50) % k, mean, covariance, names, colours)[0],
+        reliability(curves, dict(zip(names, colours, strict=True))),
+        confusion_matrix(np.full((k, k), 123_456), names),
+        area_intervals(names, colours, mean[:, 0], mean, "ha", {}, {}),
+    ):
+        svg = inline_svg(figure, "room")
+        assert all(axes.get_position().height > 0.05 for axes in figure.axes)
+        assert names[-1] in svg
 
 
 def test_inline_figures_take_the_theme_and_share_no_id():

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from map_cases import CLASSES
+from map_cases import BANDS, CLASSES, save_model, write_scene
+from uncover import BayesianQDA, pipeline
 from uncover.cli import main
 from uncover.report.images import indexed_png, photograph, ramp_png
+from uncover.report.map_report import make_report
 from uncover.report.pixels import Spectra, Stories
 from uncover.report.style import OKABE_ITO
 from uncover.report.summary import SIDE
@@ -137,3 +139,35 @@ def test_damaged_files_are_one_clear_line(case, tmp_path, name, content, said):
 
 def test_help_has_an_example():
     assert "uncover report map" in run("--help").stdout
+
+
+def odd_map(folder, values, classes, n=40, seed=2):
+    """A map of few bands by a model of whatever classes, with nodata where values are NaN."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n * len(classes)) % len(classes)
+    X = rng.normal(0.1 * y[:, None], 0.04, (len(y), len(values)))
+    model = BayesianQDA().fit(X, np.array(classes)[y])
+    model.feature_names_in_ = np.array(BANDS[: len(values)], dtype=object)
+    scene = write_scene(folder / "scene.tif", values, names=BANDS[: len(values)], nodata=np.nan)
+    save_model(folder / "m.uncover", model)
+    return pipeline.map_scene(folder / "m.uncover", scene, folder / "map", pipeline.MapOptions(threads=1))
+
+
+@pytest.mark.parametrize("classes", [("a <b>&$x$", "ß"), tuple(f"class number {i}" for i in range(14))])
+def test_two_bands_nodata_and_names_of_any_kind(tmp_path, classes):
+    values = np.random.default_rng(0).random((2, 30, 40)).astype(np.float32) * 0.3
+    values[:, :15] = np.nan
+    made = make_report(odd_map(tmp_path, values, classes))
+    html = made.read_text("utf-8")
+    assert "<b>" not in html
+    assert "Bands B02, B03, B02 in red, green and blue" in html
+    if len(classes) > 10:
+        assert "hard to tell apart" in html
+
+
+def test_a_map_of_nothing_is_one_clear_line(tmp_path):
+    with pytest.warns(UserWarning, match="class"):
+        made = odd_map(tmp_path, np.full((2, 20, 30), np.nan, np.float32), ("a", "b"))
+    result = run(made)
+    assert result.exit_code == 1
+    assert "has a class; there is nothing to report" in result.stderr

@@ -32,6 +32,8 @@ class PixelSummary:
         Share of worlds whose most probable class is not that of the average.
     world_classes : array of int of shape (world, pixel)
         Number of the most probable class in each world, for areas world by world.
+    best : array of int of shape (pixel,)
+        Number of the most probable class.
     """
 
     probability: np.ndarray
@@ -43,6 +45,7 @@ class PixelSummary:
     typicality: np.ndarray
     disagreement: np.ndarray
     world_classes: np.ndarray
+    best: np.ndarray
 
 
 class Summariser:
@@ -163,8 +166,7 @@ class Summariser:
             sight = self.reader.sight(View(values[realisation].T, world), used)
             worlds.append(known[sight.log_joint().argmax(axis=1)])
         classes = np.stack(worlds).astype(np.uint8)
-        best = summary.probability.argmax(axis=0)
-        return replace(summary, world_classes=classes, disagreement=(classes != best).mean(axis=0))
+        return replace(summary, world_classes=classes, disagreement=(classes != summary.best).mean(axis=0))
 
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
@@ -219,17 +221,27 @@ def _conclude(probability, typicality, measurement, model, inner, worlds) -> Pix
     between = np.maximum(total - inner, 0.0)
     measurement = between + measurement
     model = np.minimum(model, np.maximum(total - measurement, 0.0))
-    best = probability.argmax(axis=0)
-    first = probability.max(axis=0)
-    others = np.where(np.arange(len(probability))[:, None] == best, -1.0, probability)
+    best, first, second = _ranked(probability)
     return PixelSummary(
         probability=probability,
         total=total,
         measurement=measurement,
         model=model,
         overlap=np.maximum(total - measurement - model, 0.0),
-        margin=first - others.max(axis=0),
+        margin=first - second,
         typicality=typicality.max(axis=0),
         disagreement=(worlds != best).mean(axis=0),
         world_classes=worlds,
+        best=best,
     )
+
+
+def _ranked(probability):
+    """The most probable class, the first of equals; its probability and the next: row by row."""
+    first, second = probability[0].copy(), np.zeros_like(probability[0])
+    best = np.zeros(probability.shape[1], np.uint8)
+    for k in range(1, len(probability)):
+        np.maximum(second, np.minimum(first, probability[k]), out=second)
+        best[probability[k] > first] = k
+        np.maximum(first, probability[k], out=first)
+    return best, first, second

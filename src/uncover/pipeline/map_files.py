@@ -6,6 +6,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +37,7 @@ class Finish:
     record: Mapping[str, Any]
     key: str
     format: Literal["cog", "zarr", "netcdf"]
+    threads: int = 1
 
     @property
     def product(self) -> Product:
@@ -46,8 +48,7 @@ class Finish:
         """Write all files; those that the journal knows are there already."""
         store.mkdir(parents=True, exist_ok=True)
         if self.format == "cog":
-            for layer in self.product.layers:
-                self._layer(store, scratch, layer)
+            self._layers(store, scratch)
         elif "dataset" not in scratch.journal.done:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes())
             scratch.journal.add("dataset")
@@ -72,9 +73,17 @@ class Finish:
     def _dataset(self) -> str:
         return "map.zarr" if self.format == "zarr" else "map.nc"
 
+    def _layers(self, store: Path, scratch: Scratch) -> None:
+        """Several files at a time, the largest first."""
+        missing = [x for x in self.product.layers if f"{x.name}.tif" not in scratch.journal.done]
+        missing.sort(key=lambda layer: -layer.itemsize * len(layer.bands))
+        with ThreadPoolExecutor(max(1, min(self.threads, len(missing)))) as pool:
+            files = [pool.submit(self._layer, store, scratch, layer) for layer in missing]
+            for layer, file in zip(missing, files, strict=True):
+                file.result()
+                scratch.journal.add(f"{layer.name}.tif")
+
     def _layer(self, store: Path, scratch: Scratch, layer: Layer) -> None:
-        if f"{layer.name}.tif" in scratch.journal.done:
-            return
         tags = {"UNCOVER_RUN": self.key, LAYER_TAG: layer.title}
         if layer.name == "class":
             tags |= class_tags(self.product.scheme)
@@ -83,7 +92,6 @@ class Finish:
             _write(store / "class.tif.aux.xml", category_names(self.product.scheme))
         if layer.name == "quality":
             self._styles(store, scratch, layer)
-        scratch.journal.add(f"{layer.name}.tif")
 
     def _styles(self, store: Path, scratch: Scratch, quality: Layer) -> None:
         seen: set[int] = set()

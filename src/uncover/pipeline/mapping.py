@@ -169,7 +169,14 @@ def map_scene(
         place = store.parent / "scratch"
         with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
             _compute(prepared, scratch, progress)
-            finish = Finish(prepared.mapper, prepared.model_file, prepared.record(), key, chosen.format)
+            finish = Finish(
+                prepared.mapper,
+                prepared.model_file,
+                prepared.record(),
+                key,
+                chosen.format,
+                prepared.plan.threads,
+            )
             finish.write(store, scratch)
             finish.run_file(store, _run_facts(prepared, scene, began))
     return goal

@@ -225,24 +225,28 @@ class CubeReading:
 class UncorrectedReading(SceneReading):
     """Reflectance at the top of the atmosphere: what makes its realisations is the same for each cell."""
 
-    source: RealisedScene
+    coefficients: NDArray[np.float64]  # (cell, realisation, 3, band)
+    cells: NDArray[np.intp]  # number of the cell of each pixel
+
+    @classmethod
+    def of(cls, block: Block, source: RealisedScene) -> UncorrectedReading:
+        """With the cells of the block, and how each is corrected."""
+        cells, window = list(source.cells(block.window)), block.window
+        numbers = np.empty(window.shape, np.intp)
+        for number, cell in enumerate(cells):
+            numbers[cell.shifted(-window.row, -window.col).slices] = number
+        return cls(block, source.coefficients(cells), numbers.ravel())
 
     def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
         """Pixels of one cell go together."""
-        window = self.block.window
-        cells = np.empty(window.shape, np.intp)
-        for number, cell in enumerate(self.source.cells(window)):
-            cells[cell.shifted(-window.row, -window.col).slices] = number
-        here = cells.ravel()[where]
-        for number in range(cells.max() + 1):
+        here = self.cells[where]
+        for number in range(len(self.coefficients)):
             yield from _chunks(where[here == number])
 
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
         """What was measured, and how it is corrected in each world."""
-        window = self.block.window
-        row, col = divmod(int(where[0]), window.width)
-        place = Window(window.row + row, window.col + col, 1, 1)
-        return Pixels(_take(self.block.reflectance, where)[None], self.source.coefficients(place))
+        coefficients = self.coefficients[self.cells[where[0]]]
+        return Pixels(_take(self.block.reflectance, where)[None], coefficients)
 
 
 @dataclass(frozen=True)
@@ -345,7 +349,7 @@ class Realised:
     def read(self, window: Window) -> Reading:
         """Read a window; its worlds are made pixel by pixel as they are classified, if that can be."""
         if self.source.direct:
-            return UncorrectedReading(self.scene.read(window), self.source)
+            return UncorrectedReading.of(self.scene.read(window), self.source)
         block = self.source.read(window)
         return CubeReading(block.values, block.quality)
 

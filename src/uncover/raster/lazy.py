@@ -90,7 +90,7 @@ def _classify_block(
         where = complete[start : start + CHUNK]
         planes = np.ascontiguousarray(np.moveaxis(pixels[where], 0, 2))
         summary = summariser.summarise(planes, first_pixel=int(where[0]))
-        out[where, 0] = codes[summary.probability.argmax(axis=0)]
+        out[where, 0] = codes[summary.best]
         out[where, 1 : 1 + len(codes)] = summary.probability.T
         out[where, 1 + len(codes) : -1] = np.stack([getattr(summary, name) for name in UNCERTAINTY], axis=1)
         out[where, -1] = (

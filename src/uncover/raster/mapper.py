@@ -87,13 +87,12 @@ class Mapper:
             if not len(where):
                 continue
             summary = self._summarise(number, pixels, int(where[0]), features)
-            best = summary.probability.argmax(axis=0)
-            flat["class"][0, where] = codes[best]
+            flat["class"][0, where] = codes[summary.best]
             flat["probability"][:, where] = layers["probability"].encode(summary.probability)
             parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
             flat["uncertainty"][:, where] = layers["uncertainty"].encode(parts)
             quality[where] |= self._bits(summary)
-            _add_areas(areas, best, summary.world_classes, weight[where])
+            _add_areas(areas, summary.best, summary.world_classes, weight[where])
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
@@ -147,7 +146,7 @@ def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
 
 def _add_areas(
     areas: NDArray[np.float64],
-    best: NDArray[np.intp],
+    best: NDArray[np.integer[Any]],
     worlds: NDArray[np.integer[Any]],
     weight: NDArray[np.float64],
 ) -> None:

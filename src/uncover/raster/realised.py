@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -177,11 +177,15 @@ class RealisedScene:
         """Whether a realisation is made from the measured value alone, the same way in a whole cell."""
         return self.scene.level == "L1C"
 
-    def coefficients(self, place: Window) -> NDArray[np.float64]:
-        """How the cell of a place is corrected in each world: path, slope, albedo (realisation, 3, band)."""
-        found = self.table.coefficients(self._state(self.draws.values), self._geometry(place))
+    def coefficients(self, cells: Sequence[Window]) -> NDArray[np.float64]:
+        """How cells are corrected in each world: path, slope, albedo (cell, realisation, 3, band)."""
+        each = [self._geometry(cell) for cell in cells]
+        geometry = Geometry(
+            *(np.array([getattr(one, name) for one in each]) for name in Geometry.__dataclass_fields__)
+        )
+        found = self.table.coefficients(self._state(self.draws.values), geometry)
         parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
-        return np.stack([part[..., 0] for part in parts], axis=1)
+        return np.ascontiguousarray(np.transpose(np.stack(parts), (3, 1, 0, 2)))
 
     def cells(self, window: Window) -> Iterator[Window]:
         """The parts of a window that share their angles."""

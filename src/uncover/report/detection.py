@@ -15,7 +15,7 @@ from uncover.pipeline.label_sources import open_labels
 from uncover.raster.grid import Window
 from uncover.raster.quality import Quality
 from uncover.raster.tiles import TileCache
-from uncover.report.product import Lines, ReportProduct, crossing
+from uncover.report.product import Lines, ReportProduct, crossing, strips
 
 _MOST = 4_500_000  # pixels that are looked at
 #: Thresholds of the typicality: p-values, so that a share t of ordinary pixels lies below t at most.
@@ -127,4 +127,8 @@ def true_areas(
 
 def _codes(labels: Any, product: ReportProduct, rows: Lines, cols: Lines) -> NDArray[np.uint8]:
     cache, width = TileCache(64 << 20), product.grid.width
-    return np.stack([labels.labels(Window(int(row), 0, 1, width), cache)[0, cols] for row in rows])
+    parts = [
+        labels.labels(Window(top, 0, height, width), cache)[np.ix_(inside, cols)]
+        for top, height, inside in strips(rows)
+    ]
+    return np.concatenate(parts)

@@ -38,7 +38,8 @@ def confusion_figure(judged: Judged, number: int) -> Figure:
     rows.append(("right", *(percent(float(v)) for v in predicted), "", ""))
     rows.append(("wrong", *(percent(float(1 - v)) for v in predicted), "", ""))
     table = Table("Samples by true and mapped class", header, tuple(rows))
-    return Figure(f"confusion-{number}", "Confusion matrix", svg, reading, words + ".", table)
+    wide = len(names) > 7
+    return Figure(f"confusion-{number}", "Confusion matrix", svg, reading, words + ".", table, wide)
 
 
 def reliability_figure(judged: Judged, summary: Summary, number: int) -> Figure:

@@ -280,6 +280,8 @@ def _flat(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and short texts of a record."""
     rows = []
     for key, value in facts.items():
+        if value is None:
+            continue
         text = _short(value)
         if key == "scheme" and isinstance(value, Mapping):
             text = f"{value.get('name')}: " + ", ".join(str(c["name"]) for c in value.get("classes", ()))

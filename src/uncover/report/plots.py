@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.report.style import FAINT, INK, MARKERS, MUTED, OKABE_ITO, WIDE, WIDTH, new_figure
+from uncover.report.style import FAINT, INK, MARKERS, MUTED, OKABE_ITO, WIDE, WIDTH, legend_above, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +55,7 @@ def band_statistics(
     >>> figure.axes[0].get_ylabel()
     'reflectance'
     """
-    figure = new_figure(3.6, width=WIDE if len(bands) * len(names) > 36 else WIDTH)
+    figure = new_figure(3.4, width=WIDE if len(bands) * len(names) > 36 else WIDTH)
     axes = figure.subplots()
     offsets = (np.arange(len(names)) - (len(names) - 1) / 2) * 0.7 / max(len(names), 1)
     for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
@@ -71,7 +71,7 @@ def band_statistics(
     axes.set_xlim(-0.6, len(bands) - 0.4)
     axes.grid(axis="x", visible=False)
     axes.set_ylabel(label)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, columnspacing=1.2, handletextpad=0.3)
+    legend_above(figure, axes)
     return figure
 
 
@@ -97,13 +97,22 @@ def principal_components(
     _, size, axes_ = np.linalg.svd(values - middle, full_matrices=False)
     plane = axes_[:2].T * np.sign(axes_[:2].sum(axis=1) + 1e-12)
     shares = size[:2] ** 2 / max(float((size**2).sum()), 1e-300)
-    figure = new_figure(4.0)
+    figure = new_figure(3.7)
     axes = figure.subplots()
     points, centres = (values - middle) @ plane, (mean - middle) @ plane
     for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
         mine = points[classes == k]
-        axes.scatter(mine[:, 0], mine[:, 1], s=9, marker=MARKERS[k % len(MARKERS)], color=colour, alpha=0.55,
-                     linewidths=0, label=name, gid=f"points-{k}")  # fmt: skip
+        axes.scatter(
+            mine[:, 0],
+            mine[:, 1],
+            s=11,
+            marker=MARKERS[k % len(MARKERS)],
+            color=colour,
+            alpha=0.7,
+            edgecolors=INK,  # a rim: dark colours are seen on a dark page
+            linewidths=0.25,
+            label=name,
+        )
         spread, turn = np.linalg.eigh(plane.T @ covariance[k] @ plane)
         wide = 2 * np.sqrt(5.991 * np.maximum(spread, 0))  # the 95 % point of chi-squared with 2 degrees
         angle = float(np.degrees(np.arctan2(turn[1, 1], turn[0, 1])))
@@ -114,7 +123,7 @@ def principal_components(
     axes.autoscale_view()
     axes.set_xlabel(f"1st principal component, {100 * shares[0]:.0f} % of the variance")
     axes.set_ylabel(f"2nd, {100 * shares[1]:.0f} %")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, markerscale=1.8, handletextpad=0.2)
+    legend_above(figure, axes)
     return figure, shares
 
 
@@ -128,7 +137,7 @@ def area_intervals(
     >>> figure.axes[0].get_xlabel()
     'area, ha'
     """
-    figure = new_figure(1.3 + 0.5 * len(names))
+    figure = new_figure(1.1 + 0.5 * len(names))
     axes = figure.subplots()
     for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
         if worlds.shape[1] > 1:
@@ -153,7 +162,7 @@ def area_intervals(
     axes.set_xlim(left=0)
     axes.set_xlabel(f"area, {unit}")
     axes.grid(axis="y", visible=False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, handletextpad=0.3, columnspacing=0.9)
+    legend_above(figure, axes)
     return figure
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from uncover.report.judged import Curve
 from uncover.report.plots import percent
-from uncover.report.style import INK, MARKERS, MUTED, OKABE_ITO, new_figure
+from uncover.report.style import INK, MARKERS, MUTED, OKABE_ITO, WIDE, WIDTH, legend_above, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def confusion_matrix(counts: Counts, names: Sequence[str]) -> Figure:
     ['1', '2', '8', '9']
     """
     k = len(names)
-    figure = new_figure(1.2 + 0.52 * (k + 2))
+    figure = new_figure(1.2 + 0.52 * (k + 2), width=WIDTH if k <= 7 else WIDE)
     grid = figure.add_gridspec(2, 2, width_ratios=(k, 2), height_ratios=(k, 2), wspace=0.02, hspace=0.02)
     matrix, right, below = (figure.add_subplot(grid[at]) for at in ((0, 0), (0, 1), (1, 0)))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -49,7 +49,7 @@ def confusion_matrix(counts: Counts, names: Sequence[str]) -> Figure:
     right.xaxis.tick_top()
     right.set_yticks([])
     below.set_yticks(range(2), ("right", "wrong"))
-    upright = max(map(len, names)) * k < 42
+    upright = max(map(len, names)) * k < (42 if k <= 7 else 90)
     how: dict[str, Any] = {} if upright else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
     below.set_xticks(range(k), names, **how)
     below.set_xlabel("predicted class")
@@ -108,9 +108,9 @@ def reliability(curves: Sequence[Curve], colours: dict[str, str]) -> Figure:
     >>> len(figure.axes)
     2
     """
-    figure = new_figure(4.6)
+    figure = new_figure(4.2)
     axes, bars = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
-    axes.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1, label="what is promised comes true")
+    axes.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1, label="ideal")
     for k, curve in enumerate(c for c in curves if c.name != "top label"):
         name = curve.name.removeprefix("class ")
         axes.plot(
@@ -131,7 +131,7 @@ def reliability(curves: Sequence[Curve], colours: dict[str, str]) -> Figure:
         axes.errorbar(curve.promised, curve.observed, (low, high), **how)
         bars.bar(curve.promised, curve.samples, width=0.05, color=MUTED)
     axes.set(xlim=(0, 1.02), ylim=(0, 1.04), ylabel="share that came true")
-    axes.legend(loc="upper left", fontsize=8.5)
+    legend_above(figure, axes)
     bars.set(xlabel="probability that was promised", ylabel="samples")
     bars.ticklabel_format(axis="y", style="plain")
     return figure

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,13 +113,16 @@ class Geotiffs:
             return _physical(file, raw, layer)
 
     def pixels(self, layer: str, rows: Lines, cols: Lines) -> NDArray[Any]:
-        """Line by line."""
+        """Strip by strip."""
         from rasterio.windows import Window
 
         name, band = _band(layer)
         with self._open(name) as file:
-            lines = [file.read(band, window=Window(0, int(row), file.width, 1))[..., 0, cols] for row in rows]
-            return _physical(file, np.stack(lines, axis=-2), layer)
+            parts = []
+            for top, height, inside in strips(rows):
+                window = Window(0, top, file.width, height)
+                parts.append(file.read(band, window=window)[..., inside[:, None], cols])
+            return _physical(file, np.concatenate(parts, axis=-2), layer)
 
     @contextmanager
     def _open(self, name: str) -> Any:
@@ -198,6 +201,20 @@ def lattice(length: int, count: int) -> Lines:
     """
     n = min(count, length)
     return ((np.arange(n) + 0.5) * length / n).astype(np.intp)
+
+
+def strips(rows: Lines, most: int = 256) -> Iterator[tuple[int, int, Lines]]:
+    """Strips of at most that many lines that hold all rows: first line, height, and the rows inside of it.
+
+    >>> [(top, height, inside.tolist()) for top, height, inside in strips(np.array([3, 7, 300]))]
+    [(3, 5, [0, 4]), (300, 1, [0])]
+    """
+    start = 0
+    while start < len(rows):
+        stop = int(np.searchsorted(rows, rows[start] + most))
+        mine = rows[start:stop]
+        yield int(mine[0]), int(mine[-1] - mine[0] + 1), mine - mine[0]
+        start = stop
 
 
 def crossing(shape: Sequence[int], most: int) -> tuple[Lines, Lines]:

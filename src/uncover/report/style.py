@@ -88,6 +88,29 @@ def new_figure(height: float = 3.4, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def legend_above(figure: Figure, axes: Any) -> None:
+    """A legend above the figure in as many columns as fit; the figure grows by what it takes.
+
+    >>> with figure_style():
+    ...     figure = new_figure(height=3)
+    ...     axes = figure.subplots()
+    ...     for i in range(12):
+    ...         _ = axes.plot([0, 1], label=f"class number {i}")
+    ...     legend_above(figure, axes)
+    >>> bool(figure.get_figheight() > 3.5)
+    True
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    if not labels:
+        return
+    width = 0.42 + 0.075 * max(map(len, labels))  # inches: a mark and its text
+    columns = max(1, min(len(labels), int((figure.get_figwidth() - 0.3) / width)))
+    figure.set_figheight(figure.get_figheight() + 0.19 * -(-len(labels) // columns))
+    figure.legend(
+        handles, labels, loc="outside upper left", ncols=columns, columnspacing=1.0, handletextpad=0.3
+    )
+
+
 def inline_svg(figure: Figure, label: str) -> str:
     """SVG to stand in a page: it scales, takes the colours of the theme, and has a label for screen readers.
 

@@ -130,6 +130,9 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     judged = _judged(contents)
     say("reading the map")
     product = ReportProduct.open(contents)
+    areas = _areas(contents.map / "areas.csv", product)
+    if not areas.pixels.sum():
+        raise ValueError(f"no pixel of {contents.map} has a class; there is nothing to report")
     model = None if contents.model is None else load_model(contents.model)
     scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
     labels = (
@@ -141,7 +144,6 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     pictures, label_counts = _pictures(product, scene, labels)
     item, truth = contents.item(), contents.truth()
     threshold = item["properties"].get("uncover:thresholds", {}).get("typicality", 0.001)
-    areas = _areas(contents.map / "areas.csv", product)
     say("comparing")
     return Summary(
         identity=str(item["properties"].get("uncover:scene", contents.folder.name)),
@@ -163,8 +165,12 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         run=contents.run(),
         provenance=getattr(model, "provenance_", None) or {},
         missing=_missing(contents, scene, truth),
-        remark=str(contents.scene_facts().get("title", "")),
+        remark=_sentence(str(contents.scene_facts().get("title", ""))),
     )
+
+
+def _sentence(text: str) -> str:
+    return text + "." if text and text[-1] not in ".!?" else text
 
 
 def _judged(contents: Contents) -> tuple[Judged, ...]:
