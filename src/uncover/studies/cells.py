@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -147,6 +148,22 @@ def forecast(cells: Sequence[Cell]) -> float:
             if cell.like not in seconds:
                 seconds[cell.like] = cell.probe()
     return float(sum(seconds[cell.like] for cell in cells))
+
+
+def probed(work: Callable[[int], Any], realisations: int, few: int = 3) -> float:
+    """CPU seconds of some work on so many realisations, from the times of 1 and of a few: a straight line."""
+    if realisations <= few:
+        return _seconds(work, realisations)
+    work(1)  # what is only done once, such as importing
+    one, several = _seconds(work, 1), _seconds(work, few)
+    each = max(several - one, 0.0) / (few - 1)
+    return one + each * (realisations - 1)
+
+
+def _seconds(work: Callable[[int], Any], realisations: int) -> float:
+    began = time.process_time()
+    work(realisations)
+    return time.process_time() - began
 
 
 def _computed(cells: Sequence[Cell], workers: Workers) -> Iterator[tuple[str, Result]]:
