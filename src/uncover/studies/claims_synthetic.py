@@ -23,8 +23,8 @@ _METRICS = tuple(MARGIN)
 _OTHERS = tuple(name for name in PAPER if name != "BQDA")
 _WAY = "Differences are taken data set by data set, with Student's 95 % interval over the data sets."
 _BOOSTED = (
-    "Where the random forest differs: MATLAB's fitcensemble boosts trees by default for several classes, so that "
-    "the paper's may be boosted trees."
+    "Where the random forest differs: MATLAB's fitcensemble boosts trees by default for several classes, so "
+    "that the paper's may be boosted trees."
 )
 
 
@@ -84,7 +84,8 @@ def alike_in_two_dimensions(tables: Tables) -> Finding:
         "At p = 2 all models are alike, and the neural network equals BQDA.",
         all_alike(brier.values(), margin),
         f"Brier score of BQDA less that of: {text}.",
-        f"Alike: the interval of the Brier score's difference lies within ±{margin}, over all noise. {_WAY} {_BOOSTED}",
+        f"Alike: the interval of the Brier score's difference lies within ±{margin}, over all noise. "
+        f"{_WAY} {_BOOSTED}",
     )
 
 
@@ -191,8 +192,8 @@ def cost(tables: Tables) -> Finding:
     cheap = seconds[["LDA", "QDA", "BQDA"]].max(axis=1)
     ratios = dear / cheap
     text = "; ".join(
-        f"p = {p}: {ratios[p]:.0f} times (BQDA {seconds.loc[p, 'BQDA']:.2f} s, RF {seconds.loc[p, 'RF']:.1f} s, "
-        f"NN {seconds.loc[p, 'NN']:.1f} s)"
+        f"p = {p}: {ratios[p]:.0f} times (BQDA {seconds.loc[p, 'BQDA']:.2f} s, "
+        f"RF {seconds.loc[p, 'RF']:.1f} s, NN {seconds.loc[p, 'NN']:.1f} s)"
         for p in seconds.index
     )
     return Finding(
@@ -205,7 +206,7 @@ def cost(tables: Tables) -> Finding:
 
 
 def pooling_not_the_prior(tables: Tables) -> Finding:
-    """With many pooled realisations plain QDA equals BQDA: the gain comes from pooling, not from the prior."""
+    """With many pooled realisations plain QDA equals BQDA: the gain comes from pooling, not the prior."""
     scores = tables["scores"]
     wide = scores[scores["metric"].isin(_METRICS)].pivot_table(
         index=["p", "covariance", "kind", "noise", "data_set", "metric"], columns="model", values="value"
@@ -225,8 +226,9 @@ def pooling_not_the_prior(tables: Tables) -> Finding:
         "realisation comes from pooling, not from the prior.",
         "holds" if largest["brier"][0] < 5e-5 else "does not hold",
         f"Largest difference between BQDA and QDA fitted on all realisations pooled, over all cells: {text}.",
-        "It holds if no Brier score differs by 0.00005 or more. The prior counts for p + 2 observations, against R "
-        "times as many as there are training points: with fewer realisations and points the difference is larger.",
+        "It holds if no Brier score differs by 0.00005 or more. The prior counts for p + 2 observations, "
+        "against R times as many as there are training points: with fewer realisations and points the "
+        "difference is larger.",
         ours=True,
     )
 

@@ -72,7 +72,7 @@ class LandCoverSplit:
 
     @classmethod
     def of(cls, codes: Array, seed: int) -> LandCoverSplit:
-        """By class, in proportion, one of each at least; sizes with fewer pixels than classes are left out."""
+        """By class, in proportion, one of each at least; sizes below the number of classes are left out."""
         order = nested_order(codes, stream(seed, "training pixels"))
         sizes = {fraction: round(fraction * len(codes)) for fraction in FRACTIONS}
         K = len(np.unique(codes))
