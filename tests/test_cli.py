@@ -1,13 +1,18 @@
 """The command line: what a person sees, what a pipe sees, and what happens to bad input."""
 
 import csv
+import errno
+import subprocess
+import sys
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from uncover import load_model
-from uncover.cli import _say, main
+from uncover.cli import main
+from uncover.cli.progress import say
 from uncover.studies.demo import KNOWN, N_TEST, UNKNOWN, run_demo, simulate
 
 
@@ -91,13 +96,68 @@ def test_help_is_there(arguments):
     assert "uncover" in result.stdout
 
 
-def test_help_of_demo_has_an_example():
-    assert "uncover demo --out" in CliRunner().invoke(main, ["demo", "--help"]).stdout
+@pytest.mark.parametrize("name", main.commands)
+def test_help_of_every_command_has_an_example(name):
+    shown = CliRunner().invoke(main, [name, "--help"]).stdout
+    assert "Example" in shown
+    assert f"  uncover {name} " in shown.split("Example", 1)[1]
+
+
+def test_help_does_not_wait_for_what_commands_need():
+    program = """
+import sys
+from click.testing import CliRunner
+from uncover.cli import main
+print(CliRunner().invoke(main, ["--help"]).stdout)
+print(sorted({"numpy", "scipy", "sklearn", "rasterio", "xarray", "zarr", "dask"} & set(sys.modules)))
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert shown.rstrip().endswith("[]")
+
+
+def test_the_module_runs_every_command():
+    command = [sys.executable, "-m", "uncover.cli", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("Usage: uncover ")
+    assert [line.split()[0] for line in shown.split("Commands:")[1].strip().splitlines()] == [*main.commands]
+
+
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        (ValueError("two\n  lines"), "Error: two lines"),
+        (OSError("disk is gone"), "Error: disk is gone"),
+        (ImportError("needs rasterio"), "Error: needs rasterio"),
+    ],
+)
+def test_what_is_wrong_with_the_input_is_one_line(monkeypatch, problem, line):
+    monkeypatch.setitem(main.commands, "fail", click.Command("fail", callback=raiser(problem)))
+    result = CliRunner().invoke(main, ["fail"])
+    assert (result.exit_code, result.stderr.splitlines()) == (1, [line])
+
+
+def test_our_own_mistakes_show_where_they_happened(monkeypatch):
+    monkeypatch.setitem(main.commands, "fail", click.Command("fail", callback=raiser(KeyError("band"))))
+    assert isinstance(CliRunner().invoke(main, ["fail"]).exception, KeyError)
+
+
+def test_a_reader_that_goes_away_hears_no_complaint(monkeypatch):
+    gone = BrokenPipeError(errno.EPIPE, "Broken pipe")
+    monkeypatch.setitem(main.commands, "fail", click.Command("fail", callback=raiser(gone)))
+    result = CliRunner().invoke(main, ["fail"])
+    assert (result.exit_code, result.stderr) == (1, "")
+
+
+def raiser(problem):
+    def fail():
+        raise problem
+
+    return fail
 
 
 def test_say_is_for_terminals_only(monkeypatch, capsys):
-    _say("fitting")
+    say("fitting")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    _say("fitting")
+    say("fitting")
     assert "fitting" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from uncover.pipeline.map_table import area_table
 from uncover.pipeline.overview import write_overview
 from uncover.pipeline.styles import styles
 from uncover.raster.cf import write_dataset
-from uncover.raster.geotiff import category_names, class_tags, statistics, write_cog
+from uncover.raster.geotiff import LAYER_TAG, category_names, class_tags, statistics, write_cog
 from uncover.raster.mapper import Mapper
 from uncover.raster.product import Layer, Product
 from uncover.raster.scratch import Scratch
@@ -65,7 +65,7 @@ class Finish:
     def _layer(self, store: Path, scratch: Scratch, layer: Layer) -> None:
         if f"{layer.name}.tif" in scratch.journal.done:
             return
-        tags = {"UNCOVER_RUN": self.key, "UNCOVER_LAYER": layer.title}
+        tags = {"UNCOVER_RUN": self.key, LAYER_TAG: layer.title}
         if layer.name == "class":
             tags |= class_tags(self.product.scheme)
         write_cog(store / f"{layer.name}.tif", scratch, layer, tags)

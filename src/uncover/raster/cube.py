@@ -241,9 +241,12 @@ def _spatial(grid: Grid) -> dict[str, Any]:
 
 
 def crs_attributes(grid: Grid) -> dict[str, Any]:
-    """Attributes of the grid mapping of a grid that has a reference system."""
-    wkt, (a, b, c, d, e, f) = _spatial(grid)["_CRS"]["wkt"], grid.transform
+    """Attributes of the grid mapping of a grid: its transform, and its reference system if it has one."""
+    a, b, c, d, e, f = grid.transform
     numbers = " ".join(repr(float(value)) for value in (c, a, b, f, d, e))
+    if grid.crs is None:
+        return {"GeoTransform": numbers}
+    wkt = _spatial(grid)["_CRS"]["wkt"]
     return {"crs_wkt": wkt, "spatial_ref": wkt, "GeoTransform": numbers}
 
 

@@ -21,6 +21,7 @@ _GDAL_TYPES = {"uint8": "Byte", "uint16": "UInt16", "float32": "Float32"}
 _SIDE = 1024  # of the windows that are read back
 _ROWS = 64  # of the strips that statistics are made of
 SCHEME_TAG = "UNCOVER_SCHEME"
+LAYER_TAG = "UNCOVER_LAYER"
 
 
 def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> None:
