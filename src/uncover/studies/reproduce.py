@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from uncover import __version__
+from uncover.pipeline.tables import is_table
 from uncover.studies.cells import Cell, CellStore, Progress, Result, Workers, forecast, run_cells, write_whole
 from uncover.studies.claims_landcover import land_cover_findings
 from uncover.studies.claims_synthetic import synthetic_findings
@@ -240,6 +242,23 @@ class Run:
         return tables, findings
 
 
-def read_data(paths: Sequence[str | Path], class_field: str | None = None) -> LandCoverData:
-    """Labelled pixels of a user's own files."""
-    return read_tables_of_years(paths, class_field)
+def dry_plan(study: Study, workers: Workers) -> Plan:
+    """How long a study would take, without a trace of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Run.begin(study, Path(folder), workers).plan()
+
+
+def read_data(
+    paths: Sequence[str | Path], labels: str | None = None, class_field: str | None = None
+) -> LandCoverData:
+    """Labelled pixels of a user's own files: tables, or a cube for each year with a file of labels."""
+    if not paths:
+        raise ValueError("name the labelled pixels with --data")
+    kinds = {is_table(path) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError("--data mixes tables and cubes; give tables only, or cubes only")
+    if kinds == {True}:
+        return read_tables_of_years(paths, class_field)
+    from uncover.studies.landcover_cubes import read_cubes_of_years  # needs rasterio and zarr
+
+    return read_cubes_of_years(paths, labels, class_field)
