@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Drawing
 
 from uncover.report.page import Table
 from uncover.report.study_style import PAPER, StudyFigure
-from uncover.report.style import INK, MUTED, new_figure
+from uncover.report.style import INK, MUTED, WIDE, new_figure
 
 _RIGHT, _WRONG = "#0072B2", "#D55E00"
 
@@ -66,10 +66,10 @@ def _joined(matrices: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draw(matrices: dict[str, Any], classes: list[str]) -> Drawing:
-    rows = -(-len(matrices) // 2)
-    size = 1.6 + 0.52 * (len(classes) + 2)
-    drawing = new_figure(height=size * rows, width=10.4)
-    axes = drawing.subplots(rows, 2, squeeze=False).reshape(-1)
+    columns = 2 if len(matrices) <= 4 or len(classes) > 5 else 3
+    rows = -(-len(matrices) // columns)
+    drawing = new_figure(height=(1.3 + 0.36 * (len(classes) + 2)) * rows, width=WIDE)
+    axes = drawing.subplots(rows, columns, squeeze=False).reshape(-1)
     for ax, (name, matrix) in zip(axes, matrices.items(), strict=False):
         _draw_one(ax, matrix, classes)
         ax.set_title(name)

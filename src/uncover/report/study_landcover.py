@@ -20,6 +20,7 @@ from uncover.report.study_style import (
     StudyFigure,
     draw_model,
     fit_score_axis,
+    logarithmic,
     one_legend,
     rounded,
 )
@@ -234,7 +235,7 @@ def _draw_scores(rows: pd.DataFrame, models: list[str], pairs: list[tuple[str, s
                 one = here[here["model"] == model].sort_values("pixels")
                 if len(one):
                     draw_model(ax, model, one["pixels"], one["value"], one["low"], one["high"])
-            ax.set_xscale("log")
+            logarithmic(ax, "x", rows["pixels"])
             if metric == METRICS[0] and before:
                 ax.set_title(f"train {before}, test {after}")
             if metric.endswith("_norm"):
@@ -317,8 +318,8 @@ def _draw_cost(means: pd.DataFrame, models: list[str]) -> Drawing:
         for model in models:
             one = means[means["model"] == model].sort_values("pixels")
             draw_model(ax, model, one["pixels"], one[name].clip(lower=1e-6))
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        logarithmic(ax, "x", means["pixels"])
+        logarithmic(ax, "y")
         ax.set_title(title)
         ax.set_xlabel("training pixels")
     axes[0].set_ylabel("CPU time relative to BQDA")

@@ -90,6 +90,38 @@ def name_score(ax: Axes, metric: str) -> None:
     ax.set_title(f"{SCORES[metric]} ({'higher' if metric in _MORE_IS_BETTER else 'lower'} is better)")
 
 
+def logarithmic(ax: Axes, which: str, values: Any = None) -> None:
+    """A logarithmic axis with plain numbers: at the given values, or at 1, 2 and 5 times powers of ten.
+
+    Where the axis spans many decades only the powers of ten have a number.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    getattr(ax, f"set_{which}scale")("log")
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    if values is not None:
+        axis.set_major_locator(FixedLocator(sorted(set(values))))
+        axis.set_minor_locator(NullLocator())
+    else:
+        low, high = sorted(axis.get_view_interval())
+        wide = high > 300 * low
+        axis.set_major_locator(LogLocator(10, (1.0,) if wide else (1.0, 2.0, 5.0)))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _plain(value: float) -> str:
+    """A number without powers of ten where it is not too small or large for that.
+
+    >>> _plain(20000), _plain(0.002), _plain(1e-7)
+    ('20,000', '0.002', '1e−7')
+    """
+    if value and not 1e-4 <= abs(value) < 1e7:
+        mantissa, exponent = f"{value:.0e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
 def fit_score_axis(ax: Axes, metric: str, values: Any) -> None:
     """A logarithmic axis where values differ by more than a factor of 20; F between its least and 1."""
     import numpy as np
@@ -97,7 +129,8 @@ def fit_score_axis(ax: Axes, metric: str, values: Any) -> None:
     finite = np.asarray(values, float)
     finite = finite[np.isfinite(finite) & (finite > 0)]
     if metric not in _MORE_IS_BETTER and finite.size and finite.max() > 20 * finite.min():
-        ax.set_yscale("log")
+        ax.set_ylim(0.6 * finite.min(), 1.6 * finite.max())
+        logarithmic(ax, "y")
     elif metric not in _MORE_IS_BETTER and finite.size:
         ax.set_ylim(0, 1.08 * finite.max())
 

@@ -17,6 +17,7 @@ from uncover.report.study_style import (
     dodged,
     draw_model,
     fit_score_axis,
+    logarithmic,
     name_score,
     one_legend,
     rounded,
@@ -84,8 +85,6 @@ def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
     if metric in ("f1", "f2"):
         room = max(0.15 * (high - low), 0.005)
         ax.set_ylim(max(low - room, 0), min(high + room, 1.005))
-    elif ax.get_yscale() == "log":
-        ax.set_ylim(0.5 * shown.loc[shown["value"] > 0, "value"].min(), 2 * high)
 
 
 def _in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
@@ -146,7 +145,7 @@ def _draw_ours(rows: pd.DataFrame, models: list[str]) -> Drawing:
             one = rows[(rows["p"] == p) & (rows["model"] == model)].sort_values("noise")
             if len(one):
                 draw_model(ax, model, one["noise"], one["value"])
-        ax.set_yscale("log")
+        logarithmic(ax, "y")
         ax.set_title(f"p = {p}")
         ax.set_xlabel("noise factor σ")
     axes[0].set_ylabel("Brier score")
@@ -204,7 +203,7 @@ def _draw_cost(seconds: pd.DataFrame, models: list[str]) -> Drawing:
                 fit, ask = rows.loc[model, ["fit_seconds", "predict_seconds"]]
                 ax.barh(i - 0.2, fit, 0.38, color=LOOKS[model][0])
                 ax.barh(i + 0.2, ask, 0.38, color=LOOKS[model][0], alpha=0.45)
-        ax.set_xscale("log")
+        logarithmic(ax, "x")
         ax.set_title(f"p = {p}")
         ax.set_xlabel("CPU seconds")
         ax.grid(axis="y", visible=False)

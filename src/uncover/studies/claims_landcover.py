@@ -224,7 +224,7 @@ def _clear_lead(tables: Tables, place: Place, metric: str) -> bool:
 
 def qda_converges(tables: Tables) -> Finding:
     """QDA and BQDA converge as training grows."""
-    gaps = {}
+    gaps: dict[int, list[float]] = {}
     for place in places(tables):
         found = lead(tables, place, "brier_norm", "BQDA", "QDA")
         if found is not None:
@@ -362,7 +362,7 @@ def cost(tables: Tables) -> Finding:
 def pooling_not_the_prior(tables: Tables) -> Finding:
     """With many pooled realisations plain QDA nears BQDA."""
     claim = "Pooled plain QDA nears BQDA: what is gained over one QDA per realisation comes from pooling."
-    gaps = {}
+    gaps: dict[int, list[tuple[float, float]]] = {}
     for place in places(tables):
         values = _with_ours(tables, place)
         if {"QDA pooled", "BQDA", "QDA"} <= set(values.index):

@@ -102,7 +102,7 @@ class SavedData:
 
     def labels(self) -> tuple[Array, Array]:
         """Codes and groups of the pixels."""
-        return tuple(np.load(Path(self.folder) / f"{name}.npy") for name in ("codes", "groups"))  # type: ignore[return-value]
+        return np.load(Path(self.folder) / "codes.npy"), np.load(Path(self.folder) / "groups.npy")
 
 
 @dataclass(frozen=True)
