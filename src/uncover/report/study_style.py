@@ -39,6 +39,8 @@ SCORES = {
     "brier_norm": "normalised Brier score",
 }
 _MORE_IS_BETTER = ("f1", "f2")
+#: Logarithmic axes end at this share of the largest value; lines that go on leave the frame.
+LEAST_SHARE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ def dodged(x: Sequence[float], i: int, n: int, width: float) -> list[float]:
 
 def name_score(ax: Axes, metric: str) -> None:
     """Title of a panel: the score, and which way is better."""
-    ax.set_title(f"{SCORES[metric]} ({'higher' if metric in _MORE_IS_BETTER else 'lower'} is better)")
+    name = SCORES[metric]
+    ax.set_title(
+        f"{name[0].upper()}{name[1:]} ({'higher' if metric in _MORE_IS_BETTER else 'lower'} is better)"
+    )
 
 
 def logarithmic(ax: Axes, which: str, values: Any = None) -> None:
@@ -123,13 +128,13 @@ def _plain(value: float) -> str:
 
 
 def fit_score_axis(ax: Axes, metric: str, values: Any) -> None:
-    """A logarithmic axis where values differ by more than a factor of 20; F between its least and 1."""
+    """A logarithmic axis where values differ by more than a factor of 20, else one from zero."""
     import numpy as np
 
     finite = np.asarray(values, float)
     finite = finite[np.isfinite(finite) & (finite > 0)]
     if metric not in _MORE_IS_BETTER and finite.size and finite.max() > 20 * finite.min():
-        ax.set_ylim(0.6 * finite.min(), 1.6 * finite.max())
+        ax.set_ylim(max(0.6 * finite.min(), LEAST_SHARE * finite.max()), 1.6 * finite.max())
         logarithmic(ax, "y")
     elif metric not in _MORE_IS_BETTER and finite.size:
         ax.set_ylim(0, 1.08 * finite.max())

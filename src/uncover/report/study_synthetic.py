@@ -53,7 +53,8 @@ def _scores_figure(rows: pd.DataFrame, p: int, kind: str, variant: str) -> Study
     return StudyFigure(
         name=f"scores-p{p}-{kind}{variant}",
         title=f"p = {p}, {kind} noise{which}",
-        reading=f"Mean over {n} data sets with its 95 % interval (bars), against the noise factor σ.{note}",
+        reading=f"Mean over {n} data sets with its 95 % interval (bars), against the noise factor σ. Lines "
+        f"that leave the frame go on to values too small to matter.{note}",
         alternative=_in_words(rows[rows["model"].isin(models)], p, kind),
         draw=lambda: _draw_scores(rows, models),
         numbers=_score_table(rows, models, f"p = {p}, {kind} noise{which}"),
@@ -68,7 +69,7 @@ def _draw_scores(rows: pd.DataFrame, models: list[str]) -> Drawing:
         for i, model in enumerate(models):
             one = mine[mine["model"] == model].sort_values("noise")
             x = dodged(one["noise"].tolist(), i, len(models), 0.03)
-            draw_model(ax, model, x, one["value"], one["low"], one["high"])
+            draw_model(ax, model, x, one["value"], one["low"].clip(lower=0), _possible(one["high"], metric))
         shown = mine[mine["model"].isin(models)]
         fit_score_axis(ax, metric, shown["value"])
         _keep_to_values(ax, metric, shown)
@@ -77,6 +78,11 @@ def _draw_scores(rows: pd.DataFrame, models: list[str]) -> Drawing:
         ax.set_xlabel("noise factor σ")
     one_legend(drawing, axes.flat)
     return drawing
+
+
+def _possible(high: pd.Series, metric: str) -> pd.Series:
+    """No F is above 1, whatever Student's interval says."""
+    return high.clip(upper=1) if metric in ("f1", "f2") else high
 
 
 def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
@@ -145,7 +151,7 @@ def _draw_ours(rows: pd.DataFrame, models: list[str]) -> Drawing:
             one = rows[(rows["p"] == p) & (rows["model"] == model)].sort_values("noise")
             if len(one):
                 draw_model(ax, model, one["noise"], one["value"])
-        logarithmic(ax, "y")
+        fit_score_axis(ax, "brier", rows.loc[(rows["p"] == p) & rows["model"].isin(models), "value"])
         ax.set_title(f"p = {p}")
         ax.set_xlabel("noise factor σ")
     axes[0].set_ylabel("Brier score")
