@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import atmosphere, known_noise, labels, map, realisations  # noqa: F401 (registered when imported)
+from benchmarks import atmosphere, coverage, known_noise, labels, map, realisations  # noqa: F401 (registered when imported)
 from benchmarks.machine import describe_machine
 from benchmarks.registry import BENCHMARKS
 

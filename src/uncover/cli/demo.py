@@ -1,15 +1,27 @@
-"""`uncover demo`: a small example from measurement to answer."""
+"""`uncover demo`: the embedded scene, from satellite measurement to report."""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from uncover.cli.progress import say
+from uncover.cli.options import seed_option
+from uncover.cli.progress import bar
 
 
-@click.command()
+@click.command(
+    epilog="""
+    \b
+    Examples:
+      uncover demo
+      uncover demo --size 400 --out small-demo
+    """
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -18,23 +30,33 @@ from uncover.cli.progress import say
     show_default=True,
     help="Folder for the results; made where there is none.",
 )
-def demo(out: Path) -> None:
-    """Run a small example from measurement to answer, on simulated data.
+@click.option(
+    "--size", default=2000, show_default=True, metavar="PIXELS", help="Side of the scene, 10 m a pixel."
+)
+@click.option("--draws", default=25, show_default=True, help="Worlds: optical depths drawn.")
+@seed_option
+def demo(out: Path, size: int, draws: int, seed: int) -> None:
+    """Run everything once, on a simulated scene whose truth is known.
 
-    Simulates noisy spectra, fits a classifier, predicts new samples, compares with a classifier that
-    ignores the noise, flags samples of a class never trained, saves the model and loads it again.
-
-    \b
-    Example:
-      uncover demo --out demo-output
+    Makes two Sentinel-2 products of a landscape, collects labels from simulated earlier maps, draws optical
+    depths, fits a model, maps the scene, and compares the map with the truth. What an earlier run made from
+    the same inputs is not made again.
     """
-    from uncover.studies.demo import run_demo  # scikit-learn is slow to import: --help need not wait for it
+    from uncover.studies.demo import DemoOptions, run_demo
+    from uncover.studies.landscape import LandscapeOptions
 
-    try:
-        result = run_demo(out, progress=say)
-    except OSError as problem:
-        raise click.ClickException(f"cannot write to {out}: {problem.strerror or problem}") from None
-    click.echo(result.summary())
-    click.echo("The model was saved, loaded again, and predicts the same to the last bit. Files:")
-    for file in result.files:
-        click.echo(f"  {file}")
+    options = DemoOptions(LandscapeOptions(size=size, seed=seed), draws)
+    numbers = run_demo(out, options, _watch)
+    click.echo(f"SIMULATED DATA, of no real place: {size} x {size} pixels of 10 m, seed {seed}\n")
+    click.echo(numbers.text())
+    click.echo(f"\nThe map is in {out / 'map'}, how good it is in {out / 'evaluation'}")
+
+
+@contextmanager
+def _watch(name: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal, a line with the time taken in a pipe."""
+    began = time.monotonic()
+    with bar(f"{name:<20}") as progress:
+        yield progress
+    if not sys.stderr.isatty():
+        click.echo(f"{name}: {time.monotonic() - began:.1f} s", err=True)
