@@ -21,6 +21,9 @@ from uncover.cli.progress import counter, say
     Example: labelled pixels of your own, one column per band and one of the class
       uncover reproduce landcover --data pixels.csv --class-field class --out landcover
     \b
+    Example: cubes of two years, and labels that are of both
+      uncover reproduce landcover --data 2020.zarr --data 2021.zarr --labels labels.tif --out landcover
+    \b
     Example: how long would all of it take?
       uncover reproduce synthetic --scale paper --out synthetic --dry-run
     """
@@ -39,7 +42,8 @@ from uncover.cli.progress import counter, say
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Land cover: a table of labelled pixels (CSV, Parquet), or a table or cube for each year.",
+    help="Land cover: a table of labelled pixels (CSV, Parquet), or a table or cube for each year "
+    "[the embedded scene].",
 )
 @click.option("--labels", metavar="FILE[:BAND]", help="Labels of the pixels of cubes: raster or vector file.")
 @click.option("--class-field", metavar="NAME", help="Column or field with the class.")
@@ -83,5 +87,7 @@ def _study(study: str, scale: str, given: dict[str, Any]) -> Any:
         if given["data"] or given["labels"]:
             raise ValueError("the synthetic study draws its data itself; --data is for landcover")
         return SyntheticStudy(scale, given["seed"])
+    if not given["data"]:
+        return LandCoverStudy.embedded(scale, given["seed"])
     data = read_data(given["data"], given["labels"], given["class_field"])
     return LandCoverStudy.of(data, scale, given["seed"])

@@ -174,31 +174,33 @@ def covariance_makes_no_difference(tables: Tables) -> Finding:
     if without.empty:
         return Finding("no-covariance", _NO_COVARIANCE, "undecided", "The variant was not computed.", "")
     kind, noise = without["kind"].iloc[0], float(without["noise"].median())
-    agree, parts, decided = True, [], True
+    parts, same, opposite = [], True, False
     for p in sorted(without["p"].unique()):
         for other in _OTHERS:
-            both = [
-                difference(scores, "brier", "BQDA", other, p=p, kind=kind, noise=noise, covariance=covariance)
-                for covariance in (True, False)
-            ]
-            if both[0] is None or both[1] is None:
+            where = {"p": p, "kind": kind, "noise": noise}
+            having = difference(scores, "brier", "BQDA", other, **where)
+            lacking = difference(scores, "brier", "BQDA", other, covariance=False, **where)
+            if having is None or lacking is None or max(abs(having.value), abs(lacking.value)) < _NOTHING:
                 continue
-            parts.append(f"p = {p}, {other}: {both[0].value:.4f} and {both[1].value:.4f}")
-            opposite = (both[0].above(0) and both[1].below(0)) or (both[0].below(0) and both[1].above(0))
-            agree = agree and not opposite
-            decided = decided and (both[0].value > 0) == (both[1].value > 0)
+            parts.append(f"p = {p}, {other}: {having} and {lacking}")
+            same = same and (having.value > 0) == (lacking.value > 0)
+            opposite = (
+                opposite or (having.above(0) and lacking.below(0)) or (having.below(0) and lacking.above(0))
+            )
     return Finding(
         "no-covariance",
         _NO_COVARIANCE,
-        "does not hold" if not agree else "holds" if decided else "undecided",
+        "does not hold" if opposite else "holds" if same else "undecided",
         "Brier score of BQDA less that of another model, with and without covariance: "
-        + "; ".join(parts).replace("-", "−")
+        + "; ".join(parts)
         + ".",
-        f"Alike: BQDA is better, or worse, than the same models in both variants ({kind} noise, "
-        f"σ = {noise:g}); undecided where signs differ within the intervals.",
+        f"Alike: BQDA is better, or worse, than the same models in both variants ({kind} noise, σ = "
+        f"{noise:g}, differences below {_NOTHING} left out); undecided where signs differ within the "
+        f"intervals. {_WAY}",
     )
 
 
+_NOTHING = 0.001
 _NO_COVARIANCE = "Without covariance between variables the results are alike."
 
 

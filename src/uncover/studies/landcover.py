@@ -36,6 +36,13 @@ FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1)
 class LandCoverScale:
     """How much of the data is used; None is all of it.
 
+    Attributes
+    ----------
+    pixels, realisations : int or None
+        Most of them that are used of a user's data.
+    scene_size, scene_draws : int
+        Pixels along a side of the embedded scene, and its realisations.
+
     Examples
     --------
     >>> LAND_COVER_SCALES["quick"].pixels
@@ -44,12 +51,14 @@ class LandCoverScale:
 
     pixels: int | None = None
     realisations: int | None = None
+    scene_size: int = 2000
+    scene_draws: int = 25
 
 
 LAND_COVER_SCALES = {
-    "quick": LandCoverScale(20_000, 5),
+    "quick": LandCoverScale(20_000, 5, scene_size=800, scene_draws=5),
     "standard": LandCoverScale(None, 25),
-    "paper": LandCoverScale(None, None),
+    "paper": LandCoverScale(None, None, scene_draws=100),
 }
 
 #: What means the same as another model where there is one realisation only.

@@ -111,6 +111,14 @@ class LandCoverStudy:
         limits = LAND_COVER_SCALES[scale]
         return cls(data.limited(limits.pixels, limits.realisations, seed), scale, seed)
 
+    @classmethod
+    def embedded(cls, scale: str, seed: int) -> LandCoverStudy:
+        """Of the embedded scene, as large and in as many worlds as the scale says."""
+        from uncover.studies.landcover_rasters import embedded_scene
+
+        how = LAND_COVER_SCALES[scale]
+        return cls.of(embedded_scene(how.scene_size, how.scene_draws, seed), scale, seed)
+
     @property
     def facts(self) -> dict[str, Any]:
         """Scale, seed, version, and what the data are."""
@@ -252,13 +260,11 @@ def read_data(
     paths: Sequence[str | Path], labels: str | None = None, class_field: str | None = None
 ) -> LandCoverData:
     """Labelled pixels of a user's own files: tables, or a cube for each year with a file of labels."""
-    if not paths:
-        raise ValueError("name the labelled pixels with --data")
     kinds = {is_table(path) for path in paths}
     if len(kinds) > 1:
         raise ValueError("--data mixes tables and cubes; give tables only, or cubes only")
     if kinds == {True}:
         return read_tables_of_years(paths, class_field)
-    from uncover.studies.landcover_cubes import read_cubes_of_years  # needs rasterio and zarr
+    from uncover.studies.landcover_rasters import read_cubes_of_years
 
     return read_cubes_of_years(paths, labels, class_field)
