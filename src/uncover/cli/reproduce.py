@@ -59,7 +59,8 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
     from uncover.studies.cells import Workers
     from uncover.studies.reproduce import Run, dry_plan
 
-    workers = Workers(given["workers"] or os.cpu_count() or 1, given["scheduler"])
+    processes = given["workers"] if given["workers"] is not None else os.cpu_count() or 1
+    workers = Workers(processes, given["scheduler"])
     say("preparing")
     chosen = _study(study, scale, given)
     if dry_run:

@@ -60,6 +60,8 @@ class StudyFigure:
         """Draw it, write its files, and return it as a part of a page."""
         with figure_style():
             drawing = self.draw()
+            drawing.draw_without_rendering()
+            drawing.set_layout_engine("none")  # laid out once, not for each file
             for suffix in self.files:
                 save_figure(drawing, folder / f"{self.name}{suffix}")
             svg = inline_svg(drawing, self.alternative)
@@ -107,6 +109,7 @@ def logarithmic(ax: Axes, which: str, values: Any = None) -> None:
     if values is not None:
         axis.set_major_locator(FixedLocator(sorted(set(values))))
         axis.set_minor_locator(NullLocator())
+        ax.tick_params(axis=which, labelrotation=40)
     else:
         low, high = sorted(axis.get_view_interval())
         wide = high > 300 * low

@@ -226,7 +226,7 @@ def _on_cluster(cells: Sequence[Cell], address: str) -> Iterator[tuple[str, Resu
     with client:
         futures = [client.submit(compute, cell, pure=False, retries=2) for cell in cells]
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=client.loop):
                 yield future.result()
         except KilledWorker as error:
             raise ValueError(f"the cluster lost a cell ({error}); look at its workers") from error

@@ -243,7 +243,8 @@ def qda_converges(tables: Tables) -> Finding:
         + "; ".join(f"{size:,} pixels {gap:.4f}" for size, gap in means.items())
         + ".",
         "It holds if the difference at the largest size is below 0.02 and less than half of that at the "
-        "smallest.",
+        "smallest. What remains may be pooling: one QDA per realisation does not see the spread between "
+        "them.",
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
+from uncover.estimators.base import GenerativeClassifier
 from uncover.metrics import (
     SCORE_NAMES,
     Bootstrap,
@@ -74,7 +75,6 @@ def assess(name: str, split: Split, seed: int, plan: BootstrapPlan | None = None
     >>> found["trained"], found["scores"]["f1"] > 0.9, found["confusion"]
     (True, True, [[10.0, 0.0], [0.0, 10.0]])
     """
-    K = len(split.shares)
     model = MODELS[name].make(_seed_of(seed, name))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -82,10 +82,11 @@ def assess(name: str, split: Split, seed: int, plan: BootstrapPlan | None = None
         try:
             model.fit(split.X, split.y)
             fitted = time.process_time()
-            log_p = _log_probabilities(model, split, K)
+            found = _probabilities(model, split)
+            asked = time.process_time()
+            log_p = _logarithms(model, split, found)
         except (ValueError, np.linalg.LinAlgError) as error:
             return {"model": name, "trained": False, "why": " ".join(str(error).split())}
-        asked = time.process_time()
     return {
         "model": name,
         "trained": True,
@@ -124,22 +125,29 @@ def _numbers(scores: Scores) -> dict[str, float]:
     return {name: float(getattr(scores, name)) for name in SCORE_NAMES}
 
 
-def _log_probabilities(model: Any, split: Split, K: int) -> Array:
-    """Logarithms of the class probabilities of all K classes; −∞ for classes that training did not have."""
-    from uncover.estimators.base import GenerativeClassifier
+def _probabilities(model: Any, split: Split) -> Array:
+    """Class probabilities of the test samples for the classes of the model."""
+    if isinstance(model, GenerativeClassifier) and model.realisations == "shared":
+        return model.predict_proba(split.X_test, paired=split.paired)
+    return model.predict_proba(split.X_test)
 
-    if isinstance(model, GenerativeClassifier):
-        # Its logarithms are those of the densities: they do not underflow.
-        options = {"paired": split.paired} if model.realisations == "shared" else {}
-        found = model.predict_log_proba(split.X_test, **options)
-    else:
-        with np.errstate(divide="ignore"):
-            found = np.log(model.predict_proba(split.X_test))
-    if not np.isfinite(found.max(axis=1)).all():
+
+def _logarithms(model: Any, split: Split, found: Array) -> Array:
+    """Logarithms for all K classes; −∞ for classes that training did not have.
+
+    Where a probability underflows to zero, BQDA still knows its logarithm.
+    """
+    if not np.isfinite(found).all():
         raise ValueError("the class probabilities are not numbers.")
-    log_p = np.full((len(found), K), -np.inf)
-    log_p[:, model.classes_] = found
-    return log_p
+    with np.errstate(divide="ignore"):
+        logs = np.log(found)
+    lost = (found == 0).any(axis=1)
+    if lost.any() and isinstance(model, GenerativeClassifier):
+        options = {"paired": split.paired} if model.realisations == "shared" else {}
+        logs[lost] = model.predict_log_proba(split.X_test[lost], **options)
+    every = np.full((len(found), len(split.shares)), -np.inf)
+    every[:, model.classes_] = logs
+    return every
 
 
 def _seed_of(seed: int, name: str) -> int:
