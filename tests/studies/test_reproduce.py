@@ -12,6 +12,7 @@ from study_cases import TINY, pixel_table
 from uncover.cli import main
 from uncover.studies import reproduce, synthetic_study
 from uncover.studies.cells import CellStore, Workers, run_cells
+from uncover.studies.synthetic import draw_problem
 from uncover.studies.synthetic_study import SyntheticCell, SyntheticScale, synthetic_cells, synthetic_tables
 from uncover.studies.tables import read_tables
 
@@ -149,7 +150,7 @@ def test_noise_kinds_and_factors_see_the_same_points():
 
 def test_all_realisations_of_a_point_are_on_one_side():
     split = next(c for c in synthetic_cells(TINY, 0)).split()
-    assert split.X.shape == (192, 2, 2) and split.X_test.shape == (48, 2, 2)
+    assert split.X.shape == (640, 2, 2) and split.X_test.shape == (160, 2, 2)
 
 
 def test_the_paper_scale_is_that_of_the_paper():
@@ -185,3 +186,9 @@ def test_bad_options_are_one_clear_line(tmp_path, more, message):
     result = CliRunner().invoke(main, ["reproduce", "synthetic", "--out", str(out), *more])
     assert result.exit_code == 1 and message in result.stderr
     assert len(result.stderr.splitlines()) == 1 and not out.exists()
+
+
+def test_too_few_points_for_so_many_features_are_refused(rng, monkeypatch):
+    monkeypatch.setattr("uncover.studies.synthetic._MOST_DRAWS", 3)
+    with pytest.raises(ValueError, match="no problem of 50 features had an F₁ of 0.9; 30 points"):
+        draw_problem(50, rng, n_per_class=30)

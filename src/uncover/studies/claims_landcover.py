@@ -114,7 +114,7 @@ def _across_or_any(every: list[Place]) -> list[Place]:
 def cropland_false_positives(tables: Tables) -> Finding:
     """All classifiers have many false positives for cropland."""
     claim = "All classifiers have many false positives for cropland."
-    names = [name for name in tables["shares"]["class"] if "crop" in name.lower()]
+    names = [name for name in tables["shares"]["class"] if name.lower() in ("cropland", "crops", "arable")]
     if not names:
         return Finding("cropland", claim, "undecided", "The data have no class that is called cropland.")
     place = _across_or_any(_largest(tables))[0]

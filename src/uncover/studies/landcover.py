@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -205,7 +206,7 @@ def land_cover_tables(
                 "fraction": cell.fraction,
                 "pixels": sizes[cell.fraction],
             },
-            one,
+            _with_names(one, data.classes),
         )
         for cell in cells
         for one in results[cell.key]["models"]
@@ -219,6 +220,14 @@ def land_cover_tables(
         "cost": relative_cost(_frame(found, cost_rows)),
         **description_tables(data),
     }
+
+
+def _with_names(found: Result, classes: Sequence[str]) -> Result:
+    """Reasons speak of classes by their names, not by their codes."""
+    if found["trained"]:
+        return found
+    why = re.sub(r"class (\d+) has", lambda code: f"class {classes[int(code[1])]!r} has", found["why"])
+    return {**found, "why": why}
 
 
 def _frame(found: Sequence[tuple[dict[str, Any], Result]], rows: Any, *more: Any) -> pd.DataFrame:
