@@ -61,8 +61,8 @@ def draw_problem(
         if f1_score(problem.y[~problem.train], predicted, average="macro") >= 0.9:
             return problem
     raise ValueError(
-        f"in {_MOST_DRAWS} draws no problem of {n_features} features had an F₁ of 0.9; {n_per_class} points of "
-        "each class are too few to learn so many parameters, give more."
+        f"in {_MOST_DRAWS} draws no problem of {n_features} features had an F₁ of 0.9; {n_per_class} points "
+        "of each class are too few to learn so many parameters, give more."
     )
 
 
