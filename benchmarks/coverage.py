@@ -24,7 +24,7 @@ YEARS = {"same scene": 2020, "other year": 2021}
 KINDS = ("shared", "pooled", "ignored", "known")
 LEVEL, RESAMPLED = 0.9, 2000
 BINS = np.linspace(0, 1, 11)
-TYPICALITY = (0.001, 0.01, 0.05)
+TYPICALITY, TYPICAL, FLAGGED, NONE = (0.001, 0.01, 0.05), ("shared", "ignored"), 1000, np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,21 @@ class Pixels:
         ]
 
 
-def read_pixels(files, year, where, seed):
-    """Pixels of a year at a mask, corrected in three ways."""
+def read_pixels(files, year, masks, seed):
+    """Pixels of a year at each of some masks, corrected in three ways."""
     known = files.facts["years"][str(year)]
     sky = {"water_vapour": known["water_vapour_cm"], "ozone": known["ozone_du"], "seed": seed}
     scene = open_scene(files.product(year))
 
     def corrected(**how):
-        return realise_scene(scene, RealiseOptions(**how, **sky)).read().samples(where).astype(float)
+        block = realise_scene(scene, RealiseOptions(**how, **sky)).read()
+        return [block.samples(mask).astype(float) for mask in masks]
 
-    return Pixels(
-        corrected(aod=known["reported_aod"], draws=DRAWS),
-        corrected(aod=known["reported_aod"], uncertainty=0.0, draws=1)[:, 0],
-        corrected(aod=known["true_aod"], uncertainty=0.0, draws=1)[:, 0],
-        _raster(files.truth(year))[where],
-    )
+    worlds = corrected(aod=known["reported_aod"], draws=DRAWS)
+    reported = corrected(aod=known["reported_aod"], uncertainty=0.0, draws=1)
+    true = corrected(aod=known["true_aod"], uncertainty=0.0, draws=1)
+    truth = _raster(files.truth(year))
+    return [Pixels(worlds[i], reported[i][:, 0], true[i][:, 0], truth[mask]) for i, mask in enumerate(masks)]
 
 
 def _raster(path):
@@ -89,20 +89,20 @@ def one_seed(mode, seed, size):
         maps = [str(path) for path in files.previous_maps(2020)]
         options = LabelOptions(scheme=str(files.scheme))
         labels = collect_labels(maps, [f"{path}:2" for path in maps], options).codes
-        training = read_pixels(files, 2020, labels > 0, seed)
-        answers, typical = {}, {}
-        models = {kind: _fit(kind, training, labels[labels > 0]) for kind in KINDS}
+        answers, typical, models = {}, {}, {}
         for where, year in YEARS.items():
-            masks = draw_test(_raster(files.truth(year)), labels, seed)
-            test, novel = (read_pixels(files, year, mask, seed) for mask in masks)
+            masks = [labels > 0, *draw_test(_raster(files.truth(year)), labels, seed)]
+            training, test, novel = read_pixels(files, year, masks, seed)
+            models = models or {kind: _fit(kind, training, labels[labels > 0]) for kind in KINDS}
             truth = np.searchsorted(models["shared"].classes_, test.classes)
             for kind, model in models.items():
                 paired = {"paired": where == "same scene"} if kind == "shared" else {}
                 answers[where, kind] = model.predict_proba(test.of(kind), **paired), truth
-                typical[where, kind] = [
-                    model.typicality(pixels.of(kind), **paired) if len(pixels.classes) else np.empty(0)
-                    for pixels in (test, novel)
-                ]
+                if kind in TYPICAL:
+                    typical[where, kind] = [
+                        model.typicality(pixels.of(kind)[:FLAGGED], **paired) if len(pixels.classes) else NONE
+                        for pixels in (test, novel)
+                    ]
     return answers, typical
 
 
@@ -162,9 +162,18 @@ def coverage_rows(mode, results):
             covered = interval(sums, lambda s: s["covered"] / s["n"])
             excess = interval(sums, lambda s: (s["loss"] - s["entropy"]) / s["n"])
             total = {key: sum(s[key] for s in sums) for key in ("right", "loss", "n")}
-            rows.append([mode, where, _NAMES[kind], total["right"] / total["n"], *gap, *covered,
-                         total["loss"] / total["n"], *excess])  # fmt: skip
+            rows.append(
+                [
+                    *(mode, where, _NAMES[kind], total["right"] / total["n"]),
+                    *(gap[0], _span(gap, "+.4f"), covered[0], _span(covered, ".3f")),
+                    *(total["loss"] / total["n"], excess[0], _span(excess, "+.4f")),
+                ]
+            )
     return rows
+
+
+def _span(found, form):
+    return f"{found[1]:{form}} to {found[2]:{form}}"
 
 
 _NAMES = {
@@ -186,11 +195,12 @@ def reliability_rows(results):
             observed = interval(sums, lambda s: s["bin_true"] / s["bin_n"])
             gap = interval(sums, lambda s: (s["bin_true"] - s["bin_stated"]) / s["bin_n"])
         counts = sum(s["bin_n"] for s in sums)
-        rows += [
-            [where, f"{BINS[b]:.1f} to {BINS[b + 1]:.1f}", float(counts[b]), stated[b], observed[0][b],
-             *(part[b] for part in gap)]
-            for b in range(10)
-        ]  # fmt: skip
+        for b in np.flatnonzero(counts):
+            part = [values[b] for values in gap]
+            label = f"{BINS[b]:.1f} to {BINS[b + 1]:.1f}"
+            rows.append(
+                [where, label, float(counts[b]), stated[b], observed[0][b], part[0], _span(part, "+.4f")]
+            )
     return rows
 
 
@@ -198,7 +208,7 @@ def typicality_rows(mode, results):
     """Share flagged of never-trained pixels and of others, at some thresholds."""
     rows = []
     for where in YEARS:
-        for kind in ("shared", "ignored"):
+        for kind in TYPICAL:
             old, new = (np.concatenate([t[where, kind][i] for _, t in results]) for i in (0, 1))
             rows += [
                 [mode, where, _NAMES[kind], limit, (new < limit).mean(), (old < limit).mean()]
@@ -218,27 +228,14 @@ def run(quick=False):
         typicality += typicality_rows(mode, results)
         if mode == "well-specified":
             reliability = reliability_rows(results)
-    about = f"{seeds} scenes of {size} x {size} pixels, up to {TESTED} test pixels of each; 95 % intervals by scenes"
-    span = {"": ".3f", "from": ".3f", "to": ".3f"}
-    columns = {"scene": "", "asked about": "", "uncertainty": "", "right": ".3f"}
-    for name in ("stated - right", "90 % sets hold"):
-        columns |= {name: span[""], f"{name}, from": ".3f", f"{name}, to": ".3f"}
-    columns |= {
-        "log loss": ".3f",
-        "beyond stated": ".3f",
-        "beyond stated, from": ".3f",
-        "beyond stated, to": ".3f",
-    }
+    about = f"{seeds} scenes of {size} x {size} pixels, {TESTED} test pixels of each; intervals by scenes"
+    columns = {"scene": "", "asked about": "", "uncertainty": "", "right": ".3f", "over-stated": "+.4f"}
+    columns |= {"95 % of it": "", "90 % sets hold": ".3f", "95 % of that": "", "log loss": ".3f"}
+    columns |= {"beyond stated": "+.4f", "95 % of this": ""}
     bins = {"asked about": "", "probability": "", "n": ",.0f", "stated": ".3f", "observed": ".3f"}
-    bins |= {"difference": "+.3f", "from": "+.3f", "to": "+.3f"}
-    rates = {
-        "scene": "",
-        "asked about": "",
-        "uncertainty": "",
-        "below": "g",
-        "never trained": ".3f",
-        "trained": ".3f",
-    }
+    bins |= {"difference": "+.4f", "95 %": ""}
+    rates = {"scene": "", "asked about": "", "uncertainty": "", "below": "g", "never trained": ".3f"}
+    rates |= {"trained": ".3f"}
     return [
         Table("coverage", f"Stated class probabilities. {about}", columns, coverage),
         Table("reliability", f"Well-specified scene, shared. {about}", bins, reliability),

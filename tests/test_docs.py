@@ -45,10 +45,11 @@ def test_every_public_name_is_in_the_reference():
     assert not missing
 
 
-def test_tables_of_realisations_are_the_measured_ones():
-    page = (ROOT / "docs/realisations.md").read_text(encoding="utf-8")
-    results = json.loads((ROOT / "benchmarks/results/realisations.json").read_text(encoding="utf-8"))
-    assert results["command"] == "python -m benchmarks realisations"
+@pytest.mark.parametrize("name", ["realisations", "coverage"])
+def test_tables_of_simulations_are_the_measured_ones(name):
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+    assert results["command"] == f"python -m benchmarks {name}"
     for table in results["tables"]:
         assert Table(**table).as_markdown() in page, table["name"]
 

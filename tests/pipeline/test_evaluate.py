@@ -505,9 +505,11 @@ def test_a_dataset_that_lost_a_part_is_refused(tmp_path, run, refused):
     model = save_model(tmp_path / "m.uncover", fitted())
     write_scene(tmp_path / "scene.tif", np.full((4, 40, 600), np.nan, np.float32), nodata=np.nan)
     assert run("map", model, "scene.tif", "--format", "zarr", "--out", "map").exit_code == 0
-    (tmp_path / "map" / "map.zarr" / "class" / "0.1").unlink()
-    line = refused("evaluate", "map", "--reference", "scene.tif", "--out", "out")
-    assert "lacks 1 chunks of class" in line
+    chunk = tmp_path / "map" / "map.zarr" / "class" / "0.1"
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    assert "class/0.1 has been cut" in refused("evaluate", "map", "--reference", "scene.tif", "--out", "out")
+    chunk.unlink()
+    assert "lacks class/0.1" in refused("evaluate", "map", "--reference", "scene.tif", "--out", "out")
 
 
 def test_an_unfinished_map_is_refused(tmp_path, refused):

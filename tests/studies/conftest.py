@@ -1,25 +1,25 @@
-"""Studies small enough for tests: few trees, few rounds, few points."""
+"""Studies small enough for tests: few models, few trees, few iterations."""
 
 from dataclasses import replace
 
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.neural_network import MLPClassifier
 
 from uncover.estimators.ensemble import RealisationEnsemble
-from uncover.studies.models import MODELS, Pooled
+from uncover.studies.models import MODELS
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module")
 def small_models():
-    """Forests of 5 trees and 3 rounds of boosting; only for cells that are computed in this process."""
+    """Forests of 5 trees, networks of 20 iterations; only for cells that are computed in this process."""
+    made = {
+        "RF": lambda seed: RealisationEnsemble(RandomForestClassifier(5), seed),
+        "NN": lambda seed: RealisationEnsemble(MLPClassifier((10,), solver="lbfgs", max_iter=20), seed),
+    }
     with pytest.MonkeyPatch.context() as patch:
-        forest = replace(
-            MODELS["RF"], make=lambda seed: RealisationEnsemble(RandomForestClassifier(5), random_state=seed)
-        )
-        boosting = replace(
-            MODELS["GB pooled"],
-            make=lambda seed: Pooled(HistGradientBoostingClassifier(max_iter=3, random_state=seed)),
-        )
-        patch.setitem(MODELS, "RF", forest)
-        patch.setitem(MODELS, "GB pooled", boosting)
+        for name, make in made.items():
+            patch.setitem(MODELS, name, replace(MODELS[name], make=make))
+        for name in ("GB pooled", "LR", "BQDA draws"):
+            patch.delitem(MODELS, name)
         yield

@@ -20,7 +20,7 @@ MEASURED = ("cost",)  # times are not the same in two runs
 
 
 @pytest.fixture(scope="module")
-def synthetic(tmp_path_factory):
+def synthetic(tmp_path_factory, small_models):
     out = tmp_path_factory.mktemp("synthetic") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(synthetic_study.SCALES, "quick", TINY)
@@ -29,7 +29,7 @@ def synthetic(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def landcover(tmp_path_factory):
+def landcover(tmp_path_factory, small_models):
     folder = tmp_path_factory.mktemp("landcover")
     pixel_table(pixels=500).to_parquet(folder / "pixels.parquet")
     out = folder / "out"
@@ -105,7 +105,16 @@ def test_tables_are_the_same_in_both_formats(which, request):
         assert list(text.columns) == list(table.columns) and len(text) == len(table)
 
 
-def test_the_same_command_goes_on_and_computes_nothing_twice(synthetic):
+def test_report_draws_a_study_again(landcover, tmp_path, monkeypatch):
+    out, *_ = landcover
+    monkeypatch.setattr("uncover.report.study._sections", lambda *_: ())  # figures are drawn above
+    result = CliRunner().invoke(main, ["report", str(out), "--out", str(tmp_path / "again.html")])
+    assert result.exit_code == 0, result.output
+    assert "Claim by claim" in (tmp_path / "again.html").read_text("utf-8")
+
+
+def test_the_same_command_goes_on_and_computes_nothing_twice(synthetic, monkeypatch):
+    monkeypatch.setattr("uncover.report.study.write_study_report", lambda folder: folder)
     out, _, arguments = synthetic
     before = {path: path.read_bytes() for path in (out / "tables").iterdir()}
     stamps = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from uncover.cli.options import seed_option
-from uncover.cli.progress import bar
+from uncover.cli.progress import bar, pixel_bar
 
 
 @click.command(
@@ -54,9 +54,10 @@ def demo(out: Path, size: int, draws: int, seed: int) -> None:
 
 @contextmanager
 def _watch(name: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on a terminal, a line with the time taken in a pipe."""
+    """A bar on a terminal; in a pipe a line with the time taken, and some on the way for maps."""
     began = time.monotonic()
-    with bar(f"{name:<20}") as progress:
+    shown = pixel_bar if name.startswith("map") else bar
+    with shown(f"{name:<18}" if sys.stderr.isatty() else name) as progress:
         yield progress
     if not sys.stderr.isatty():
         click.echo(f"{name}: {time.monotonic() - began:.1f} s", err=True)

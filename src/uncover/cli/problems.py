@@ -43,4 +43,6 @@ def _plainly() -> Iterator[None]:
 
 
 def _one_line(message: object) -> str:
+    if isinstance(message, OSError) and message.strerror and message.filename:
+        return f"{message.filename}: {message.strerror}"
     return " ".join(str(message).split())

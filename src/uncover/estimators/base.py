@@ -9,7 +9,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
+from uncover.estimators.atomic import all_or_nothing
 from uncover.estimators.deconvolution import variances_without_noise
+from uncover.estimators.device import on_device, to_host
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
@@ -109,6 +111,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         -------
         self
         """
+        X, y = (to_host(each) if on_device(each) else each for each in (X, y))
         inputs = read_inputs(self, X, X_cov, reset=True)
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
@@ -120,10 +123,12 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             warn_of_units(inputs.noise, inputs.X.std(0), self._feature_names())
         self.statistics_ = kind.collect(inputs.X, membership)
         self._conclude(kind.measured(inputs), membership)
+        self._warn_of_empty_classes()
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add samples to the fit. Any split of the data gives the model of ``fit``, to rounding.
 
@@ -162,6 +167,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         if not first:
             self._check_same_realisations(kind, new)
             new = self.statistics_ + new
+        _check_range(new.classes)
         self.classes_, self.statistics_ = known, new
         self.systematic_ = self.known_noise_ = None
         if isinstance(self.prior, str) and _constant_features(Spread.of(new.classes)).all():
@@ -169,7 +175,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
                 "every feature has been constant so far: nothing can be predicted until samples that "
                 "differ have come.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             return self
         return self._conclude(None, membership)
@@ -190,8 +196,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _conclude(self, measured, membership, *, keep_prior=False):
         """Work out prior and posterior from the statistics, or from points of known noise."""
         moments, K = self.statistics_.classes, len(self.classes_)
-        if not np.isfinite(moments.scatter).all():
-            raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
+        _check_range(moments)
         self.class_prior_ = _concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
         if not keep_prior:
@@ -239,6 +244,17 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         seen = moments.count > 0
         self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored)
 
+    def _warn_of_empty_classes(self):
+        """Weight 0 is the same as no sample: allowed, but a class that never wins should not surprise."""
+        empty = self.classes_[self.class_count_ == 0].tolist()
+        if empty and isinstance(self.prior, str) and self.prior == "weak":
+            warnings.warn(
+                f"class(es) {', '.join(map(repr, empty))} have no sample of positive weight and get "
+                "probability 0; give samples or weights, or a prior of your own.",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _warn_of_convergence(self):
         if not np.all(self.posterior_.converged):
             warnings.warn(
@@ -276,6 +292,11 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
     def _kind(self):
         check_choice("realisations", self.realisations, sorted(KINDS))
         return KINDS[self.realisations]
+
+
+def _check_range(moments):
+    if not np.isfinite(moments.scatter).all():
+        raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
 
 
 def _constant_features(spread):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from uncover.pipeline.description import Description, Facts, grid_facts
 from uncover.pipeline.evaluation_files import FILES as EVALUATION_FILES
 from uncover.pipeline.map_product import CLASS_FILE, DATASETS, MapProduct
 from uncover.raster.errors import damaged
+from uncover.raster.unfinished import in_use
 
 _FORMATS = {CLASS_FILE: "Cloud-Optimised GeoTIFF", "map.zarr": "Zarr", "map.nc": "NetCDF"}
 
@@ -128,21 +127,9 @@ def _unfinished(path: Path) -> Description:
     facts: Facts = {"blocks finished": len(blocks)}
     if is_map:
         facts["files finished"] = [piece for piece in done if not piece.isdigit()]
-    if _in_use(path):
+    if in_use(path):
         facts["state"] = "a run is working on it"
     else:
         facts["to go on"] = f"{command} --out {goal} --resume, with the same inputs and options"
         facts["to begin anew"] = f"remove {path}"
     return Description(f"unfinished {'map' if is_map else 'cube'}", facts)
-
-
-def _in_use(path: Path) -> bool:
-    """Whether a run holds the folder's lock."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(folder)
-    return False

@@ -52,6 +52,8 @@ def _lines(facts: Mapping[str, Any], indent: str) -> list[str]:
         elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
             for i, each in enumerate(value, start=1):
                 lines += [f"{indent}{key} {i}", *_lines(each, indent + "  ")]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple):
+            lines.append(f"{indent}{key}: {len(value)} x {len(value[0])} numbers")
         else:
             shown = ", ".join(str(v) for v in value) if isinstance(value, list | tuple) else value
             lines.append(f"{indent}{key}: {shown}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -51,12 +52,21 @@ class Finish:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes())
             scratch.journal.add("dataset")
         areas = scratch.areas()
+        if not areas[0].any():
+            warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
         known = self.product.grid.crs is not None
         _write(store / "areas.csv", area_table(areas, self.product.scheme, known))
         shutil.copyfile(self.model_file, store / "model.uncover")
         share = areas[1] / max(areas[1].sum(), 1e-300)
         write_overview(store / "overview.png", scratch, self.mapper.evidence.identity, share)
         self._items(store)
+
+    def _emptiness(self) -> str:
+        hint = "" if self.record["missing"] == "marginalise" else "; --missing marginalise classifies by some"
+        return (
+            f"no pixel of scene {self.mapper.evidence.identity} has a class: none has data in all bands that "
+            f"the model needs{hint}"
+        )
 
     @property
     def _dataset(self) -> str:

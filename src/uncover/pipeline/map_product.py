@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from uncover.pipeline.label_file import scheme_in
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
+from uncover.raster.chunks import check_chunks
 from uncover.raster.cube import open_store
-from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import Source, TileCache, describe
 
@@ -157,8 +158,8 @@ def _variable(path: Path, array: Any, planes: list[Plane], grid: Grid) -> Stored
 
 
 def _check_chunks(path: Path) -> None:
-    """Zarr reads a chunk that is not there as nodata: here it is an error."""
+    """Nothing of the layers may be lost: read as nodata it would be left out in silence."""
     for name, array in open_store(path).arrays():
-        lost = array.nchunks - array.nchunks_initialized if array.ndim > 1 else 0
-        if lost:
-            raise ReadError(f"{path} lacks {lost} chunks of {name}; it is damaged, make the map again")
+        if array.ndim > 1:
+            places = np.ndindex(*(-(-n // size) for n, size in zip(array.shape, array.chunks, strict=True)))
+            check_chunks(path, *(f"{name}/{'.'.join(map(str, place))}" for place in places))

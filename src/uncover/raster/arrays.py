@@ -105,7 +105,7 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
         identity = dataset.attrs.get("scene_id") or Path(name).stem
     if integer and options.scale is None:
         raise SceneError(
-            f"{name} holds integers without a scale; give scale=0.0001, or scale=1 to take them as is"
+            f"{name} holds integers without a scale; give --scale 0.0001, or --scale 1 to take them as is"
         )
     source = ArraySource(name, planes, axes, grid, (512, 512))
     chosen = Calibration(options.scale or 1.0, options.offset or 0.0, options.nodata)

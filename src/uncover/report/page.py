@@ -23,6 +23,8 @@ from uncover.report.requiring import require_report
 class Table:
     """Rows with a header; the first cell of each row names it. Cells are text as it is to be read.
 
+    `words` says that cells hold words and not numbers; `wide`, whether it takes the whole width of the page.
+
     >>> Table("Areas", ("class", "ha"), (("forest", "12"),)).rows[0][1]
     '12'
     """
@@ -30,6 +32,8 @@ class Table:
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: bool = False
+    wide: bool = True
     kind: str = "table"
 
 
@@ -78,6 +82,19 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Text:
+    """A heading with a paragraph, before the parts that it introduces.
+
+    >>> Text("2021", "The year after.").title
+    '2021'
+    """
+
+    title: str
+    text: str = ""
+    kind: str = "text"
+
+
+@dataclass(frozen=True)
 class Fragment:
     """A part with a template of its own (a file of this package) and what that template is given.
 
@@ -90,7 +107,7 @@ class Fragment:
     kind: str = "fragment"
 
 
-Part = Table | Figure | Note | Fragment
+Part = Table | Figure | Note | Text | Fragment
 
 
 @dataclass(frozen=True)
@@ -126,8 +143,8 @@ class Page:
 
     data
         Values for scripts, plain or as `packed` arrays; they lie in the page as JSON.
-    scripts
-        Files of this package that run on the page, after the shell's own.
+    styles, scripts
+        Files of this package that the page takes in after the shell's own.
 
     >>> html = render(Page("A study", "of nothing", (Section("end", "The end"),)))
     >>> "<h1" in html and "https://" not in html
@@ -139,6 +156,7 @@ class Page:
     sections: tuple[Section, ...]
     headlines: tuple[Headline, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    styles: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     footer: str = ""
 
@@ -148,7 +166,8 @@ def render(page: Page) -> str:
     _check_names(page)
     scripts = [_asset(name) for name in ("shell.js", *page.scripts)]
     template = _environment().get_template("page.html")
-    return template.render(page=page, css=_asset("page.css"), scripts=scripts, data=_json(page.data))
+    css = "\n".join(_asset(name) for name in ("page.css", *page.styles))
+    return template.render(page=page, css=css, scripts=scripts, data=_json(page.data))
 
 
 def packed(array: NDArray[Any]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ _TITLES = {"synthetic": "The synthetic study", "landcover": "The land cover stud
 _FIGURES = "figures"
 
 
-def write_study_report(folder: str | Path) -> Path:
-    """Write the figures (SVG and PNG) and `report.html` of a finished study; return the page's path."""
+def write_study_report(folder: str | Path, out: str | Path | None = None) -> Path:
+    """Write the figures (SVG and PNG) and the page of a finished study, `report.html` or `out`; its path."""
     require_report("matplotlib", "jinja2", "pandas")
     import pandas as pd
 
@@ -28,7 +28,7 @@ def write_study_report(folder: str | Path) -> Path:
     tables = {file.stem: pd.read_parquet(file) for file in sorted((place / "tables").glob("*.parquet"))}
     (place / _FIGURES).mkdir(exist_ok=True)
     sections = _sections(facts, tables, place)
-    goal = place / "report.html"
+    goal = place / "report.html" if out is None else Path(out)
     goal.write_text(render(_page(facts, findings, sections)), "utf-8")
     return goal
 

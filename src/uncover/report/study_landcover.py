@@ -336,7 +336,7 @@ def land_cover_sections(
     years = " and ".join(year for year in facts["years"] if year)
     return (
         Section(
-            "data",
+            "pixels",
             "The data",
             f"{facts['data']}: {facts['pixels']:,} pixels with {facts['realisations']} realisations of "
             f"{len(facts['bands'])} bands{f' in {years}' if years else ''}. Training sets of {sizes} pixels, "

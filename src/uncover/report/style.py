@@ -26,7 +26,7 @@ OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 #: Inches. A figure is about as wide as a phone at 1:1, and two stand side by side on a laptop.
-WIDTH, WIDE = 5.0, 10.4
+WIDTH, WIDE = 4.5, 9.6
 
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",

@@ -68,7 +68,9 @@ class Place:
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Rows of a table that belong here."""
-        here = (table[_PLACE] == [self.train_year, self.test_year, self.fraction]).all(axis=1)
+        here = table["fraction"].to_numpy() == self.fraction
+        for name in ("train_year", "test_year"):
+            here &= table[name].to_numpy() == getattr(self, name)
         return table[here]
 
 

@@ -25,6 +25,7 @@ Progress = Callable[[int, int], None]
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 YEAR, OTHER_YEAR = 2020, 2021
+SMALLEST = 120
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,15 @@ class DemoOptions:
     landscape: LandscapeOptions = field(default_factory=LandscapeOptions)
     draws: int = 25
 
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise ValueError(f"the number of draws is {self.draws}; give 1 or more")
+        if self.landscape.size < SMALLEST:
+            raise ValueError(
+                f"a scene of {self.landscape.size} pixels a side may have no label of some class; "
+                f"give {SMALLEST} or more"
+            )
+
 
 def run_demo(
     out: str | Path,
@@ -49,11 +59,10 @@ def run_demo(
     Everything goes through the functions behind the commands of the same names, with their defaults but for
     the kind of realisations: the error of the optical depth is shared by all pixels of the scene.
 
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> numbers = run_demo(folder, DemoOptions(LandscapeOptions(size=100), draws=3))
-    >>> sorted(path.name for path in folder.iterdir() if path.is_dir())
-    ['evaluation', 'evaluation-2021', 'evaluation-trained-classes', 'map', 'map-2021', 'scene']
+    >>> run_demo(__file__)
+    Traceback (most recent call last):
+    ...
+    FileExistsError: ...
     """
     demo = _Demo(Path(out), options or DemoOptions(), watch)
     demo.folder.mkdir(parents=True, exist_ok=True)
@@ -148,8 +157,9 @@ class _Demo:
 
     def map_other_year(self) -> None:
         """A part of the other year's scene by the same model: here the error of the optical depth matters."""
-        self._map(OTHER_YEAR, f"map-{OTHER_YEAR}", _middle(self.options.landscape.size))
-        self._evaluate(OTHER_YEAR, f"map-{OTHER_YEAR}", {f"evaluation-{OTHER_YEAR}": True})
+        name = f"map-{OTHER_YEAR}"
+        self._map(OTHER_YEAR, name, _middle(self.options.landscape.size))
+        self._evaluate(OTHER_YEAR, name, {f"{name}-evaluation": True})
 
     def evaluate(self) -> None:
         """`uncover evaluate` against the truth: of all pixels, and of those whose class was trained."""
@@ -185,7 +195,7 @@ class _Demo:
     def conclude(self) -> None:
         """The numbers that matter."""
         folders = [self.folder / name for name in ("evaluation", "evaluation-trained-classes", "map")]
-        others = [self.folder / f"{name}-{OTHER_YEAR}" for name in ("evaluation", "map")]
+        others = [self.folder / f"map-{OTHER_YEAR}{of}" for of in ("", "-evaluation")]
 
         def make(_: Progress | None) -> None:
             conclude(self.folder, self.scene, YEAR, OTHER_YEAR)
@@ -194,8 +204,8 @@ class _Demo:
 
 
 def _middle(size: int) -> pipeline.SceneOptions:
-    """256 × 256 pixels in the middle, or all of a small scene."""
-    side = min(size, 256)
+    """128 × 128 pixels in the middle, or half the side of a small scene."""
+    side = min(size // 2, 128)
     west = ORIGIN[0] + PIXEL * ((size - side) // 2)
     north = ORIGIN[1] - PIXEL * ((size - side) // 2)
     box = (west, north - PIXEL * side, west + PIXEL * side, north)

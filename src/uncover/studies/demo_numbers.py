@@ -102,7 +102,7 @@ def conclude(folder: Path, scene: SceneFiles, year: int, other: int) -> Numbers:
     _write(folder / "typicality.json", novelty.as_dict(THRESHOLDS))
     known = scene.facts["years"][str(year)]
     here, there = _budget(folder / "map"), _budget(folder / f"map-{other}")
-    trained, later = folder / "evaluation-trained-classes", folder / f"evaluation-{other}"
+    trained, later = folder / "evaluation-trained-classes", folder / f"map-{other}-evaluation"
     found, false_alarms = novelty.rates(Thresholds().typicality)
     numbers = Numbers(
         labels=_labels(folder),

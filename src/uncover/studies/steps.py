@@ -59,19 +59,30 @@ class Steps:
         """Do a step unless it is done; returns whether it was done now.
 
         It is done if options and inputs are those of the record and the outputs are what they were. Else what
-        an earlier run of this step left is removed first, and nothing else.
+        an earlier run of this step left, finished or not, is removed first. What no run of it made is never
+        touched: that is an error.
         """
         key = fingerprint({"options": dict(options), "inputs": [Tree(path).content() for path in inputs]})
         record = self._read()
         known = record.get(name)
         if known is not None and known["key"] == key and known["outputs"] == self._contents(outputs):
             return False
-        self._write({other: value for other, value in record.items() if other != name})
-        for output in (known or {}).get("outputs", {}):
-            _remove(self.folder / output)
+        for output in outputs:
+            if (self.folder / output).exists():
+                self._remove(output, ours=known is not None)
+        self._write(record | {name: {"key": "unfinished", "outputs": {}}})
         make()
         self._write(self._read() | {name: {"key": key, "outputs": self._contents(outputs)}})
         return True
+
+    def _remove(self, output: str, *, ours: bool) -> None:
+        path = self.folder / output
+        if not ours:
+            raise ValueError(f"{path} is there already, and no earlier run made it; name another folder")
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
     def _contents(self, outputs: list[str]) -> dict[str, str | None]:
         return {output: Tree(self.folder / output).content() for output in outputs}
@@ -86,10 +97,3 @@ class Steps:
     def _write(self, record: Mapping[str, Any]) -> None:
         with whole_or_nothing(self.folder / RECORD) as path:
             path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", "utf-8")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

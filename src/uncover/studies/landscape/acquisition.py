@@ -101,24 +101,22 @@ OVERPASSES = {
 
 
 def sun_position(time: datetime, latitude: float, longitude: float) -> tuple[float, float]:
-    """Zenith and azimuth of the sun in degrees, to about 0.1° (Spencer 1971, as used by NOAA).
+    """Zenith and azimuth of the sun in degrees, to about 0.02° (low-precision formulas of the Almanac).
 
-    >>> zenith, azimuth = sun_position(datetime(2020, 6, 20, 12, 2, tzinfo=UTC), 52.0, 0.0)
+    Michalsky (1988), The Astronomical Almanac's algorithm for approximate solar position, Solar Energy 40.
+
+    >>> zenith, azimuth = sun_position(datetime(2020, 6, 20, 12, 1, 30, tzinfo=UTC), 52.0, 0.0)
     >>> round(zenith, 1), round(azimuth)
     (28.6, 180)
     """
-    hours = time.hour + time.minute / 60 + time.second / 3600
-    g = 2 * np.pi / 365 * (time.timetuple().tm_yday - 1 + (hours - 12) / 24)
-    equation = 229.18 * (
-        0.000075 + 0.001868 * np.cos(g) - 0.032077 * np.sin(g)
-        - 0.014615 * np.cos(2 * g) - 0.040849 * np.sin(2 * g)
-    )  # fmt: skip
-    declination = (
-        0.006918 - 0.399912 * np.cos(g) + 0.070257 * np.sin(g) - 0.006758 * np.cos(2 * g)
-        + 0.000907 * np.sin(2 * g) - 0.002697 * np.cos(3 * g) + 0.00148 * np.sin(3 * g)
-    )  # fmt: skip
-    angle = np.radians((60 * hours + equation + 4 * longitude) / 4 - 180)
-    phi = np.radians(latitude)
+    days = (time - datetime(2000, 1, 1, 12, tzinfo=UTC)).total_seconds() / 86400
+    longitude_mean, anomaly = 280.460 + 0.9856474 * days, np.radians(357.528 + 0.9856003 * days)
+    ecliptic = np.radians(longitude_mean + 1.915 * np.sin(anomaly) + 0.020 * np.sin(2 * anomaly))
+    obliquity = np.radians(23.439 - 4e-7 * days)
+    ascension = np.arctan2(np.cos(obliquity) * np.sin(ecliptic), np.cos(ecliptic))
+    declination = np.arcsin(np.sin(obliquity) * np.sin(ecliptic))
+    sidereal = np.radians(15 * (18.697374558 + 24.06570982441908 * days) + longitude)
+    angle, phi = sidereal - ascension, np.radians(latitude)
     east = -np.cos(declination) * np.sin(angle)
     north = np.cos(phi) * np.sin(declination) - np.sin(phi) * np.cos(declination) * np.cos(angle)
     up = np.sin(phi) * np.sin(declination) + np.cos(phi) * np.cos(declination) * np.cos(angle)

@@ -20,10 +20,10 @@ MISTAKEN = {
 }  # fmt: skip
 #: Log-odds of being right in the middle of a large field, by kind: fen and rough grass are hard, woods easy.
 SURENESS = {
-    "broadleaved trees": 2.2, "conifers": 2.4,
-    "bare soil": 2.0, "winter cereals": 2.25, "oilseed rape": 2.4, "spring crops": 2.1,
-    "root crops and maize": 2.0,
-    "improved grass": 2.3, "rough grass": 1.7, "cut grass": 2.0,
+    "broadleaved trees": 2.25, "conifers": 2.45,
+    "bare soil": 2.05, "winter cereals": 2.3, "oilseed rape": 2.45, "spring crops": 2.15,
+    "root crops and maize": 2.05,
+    "improved grass": 2.38, "rough grass": 1.78, "cut grass": 2.08,
     "fen": 1.0, "river": 2.0, "lake": 3.0,
     "roofs": 2.3, "asphalt and paving": 2.0, "gardens": 2.1, "building sites": 1.0,
 }  # fmt: skip
@@ -34,7 +34,12 @@ MIXED = 4.0  # log-odds lost where all the ground around is another class's
 def lasting_sureness(size: int, seed: int) -> Field:
     """What makes a place easy or hard to map in every year: the same log-odds for all maps."""
     rng = stream(seed, "landscape", "previous maps")
-    return np.asarray(LASTING * smooth_field(rng, size, 10.0 * size, 260), np.float32)
+    return np.asarray(LASTING * smooth_field(rng, size, 10.0 * size, _patch(260, size)), np.float32)
+
+
+def _patch(metres: float, size: int) -> float:
+    """Size of patches that are easy or hard to map: less in small scenes, so that each has some of both."""
+    return min(metres, 10.0 * size / 14)
 
 
 def draw_map(
@@ -51,7 +56,7 @@ def draw_map(
     """
     size = len(kinds)
     rng = stream(seed, "landscape", "previous maps", year)
-    odds = _sureness()[kinds] + lasting + YEARLY * smooth_field(rng, size, 10.0 * size, 180)
+    odds = _sureness()[kinds] + lasting + YEARLY * smooth_field(rng, size, 10.0 * size, _patch(180, size))
     odds -= MIXED * (1 - uniform_filter(share, 3, mode="nearest"))
     odds += GRAIN * rng.standard_normal((size, size), dtype=np.float32)
     probability = expit(odds)
