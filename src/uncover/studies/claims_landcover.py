@@ -200,13 +200,14 @@ def few_pixels(tables: Tables) -> Finding:
     """With few training pixels BQDA leads most metrics."""
     claim = f"With few training pixels (at most {FEW:,}) BQDA leads most metrics."
     few = [place for place in places(tables) if place.pixels <= FEW]
-    winners = [(m, _best(_values(tables, place, m), m)) for place in few for m in METRICS]
+    parts = [(place, _only(tables, place)) for place in few]
+    winners = [(m, _best(_values(part, place, m), m)) for place, part in parts for m in METRICS]
     if not winners:
         return Finding("few-pixels", claim, "undecided", f"No training set is as small as {FEW:,} pixels.")
     won = sum(best == "BQDA" for _, best in winners)
     by_metric = {m: sum(b == "BQDA" for n, b in winners if n == m) for m in METRICS}
     text = ", ".join(f"{METRIC_NAMES[m]} {n} of {len(few)}" for m, n in by_metric.items())
-    clear = sum(_clear_lead(tables, place, m) for place in few for m in METRICS)
+    clear = sum(_clear_lead(part, place, m) for place, part in parts for m in METRICS)
     leading = sum(2 * n > len(few) for n in by_metric.values())
     return Finding(
         "few-pixels",
@@ -217,6 +218,11 @@ def few_pixels(tables: Tables) -> Finding:
         f"It holds if BQDA is best in most training sets for most metrics, among the paper's five. {_WAY} "
         f"{_DATA}",
     )
+
+
+def _only(tables: Tables, place: Place) -> Tables:
+    """The tables of one place, where there is much to be looked up in it."""
+    return {**tables, **{name: place.rows(tables[name]) for name in ("scores", "replicates")}}
 
 
 def _clear_lead(tables: Tables, place: Place, metric: str) -> bool:
@@ -295,14 +301,10 @@ def network_leads_cross_entropy(tables: Tables) -> Finding:
 
 def forest_suffers_most(tables: Tables) -> Finding:
     """The random forest suffers most from little data."""
-    losses = {}
-    for model in PAPER:
-        mine = [p for p in places(tables) if model in _values(tables, p, "f1")]
-        sizes = sorted({p.pixels for p in mine})
-        if sizes and sizes[0] == places(tables)[0].pixels:
-            ends = [[p for p in mine if p.pixels == size] for size in (sizes[0], sizes[-1])]
-            f1 = [np.mean([_values(tables, p, "f1")[model] for p in end]) for end in ends]
-            losses[model] = float(f1[1] - f1[0])
+    every = places(tables)
+    ends = [[p for p in every if p.pixels == size] for size in (every[0].pixels, every[-1].pixels)]
+    f1 = [pd.DataFrame([_values(tables, p, "f1") for p in end]).mean() for end in ends]
+    losses = {model: float(f1[1][model] - f1[0][model]) for model in PAPER if model in f1[0]}
     worst = max(losses, key=lambda model: losses[model])
     return Finding(
         "forest-suffers",
