@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from uncover.report.page import Figure, Table
 from uncover.report.style import figure_style, inline_svg, save_figure
@@ -97,7 +97,7 @@ def name_score(ax: Axes, metric: str) -> None:
     )
 
 
-def logarithmic(ax: Axes, which: str, values: Any = None) -> None:
+def logarithmic(ax: Axes, which: Literal["x", "y"], values: Any = None) -> None:
     """A logarithmic axis with plain numbers: at the given values, or at 1, 2 and 5 times powers of ten.
 
     Where the axis spans many decades only the powers of ten have a number.

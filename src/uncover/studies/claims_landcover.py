@@ -152,6 +152,8 @@ def lda_is_worst(tables: Tables) -> Finding:
     for place in _largest(tables):
         found = {other: lead(tables, place, "brier_norm", other, "LDA") for other in PAPER if other != "LDA"}
         leads = {other: c for other, c in found.items() if c is not None}
+        if not leads:
+            continue
         every += list(leads.values())
         closest = min(leads, key=lambda other: leads[other].value)
         parts.append(f"{_where(place)}: {closest} {leads[closest]}")
@@ -350,7 +352,8 @@ def steady_across_years(tables: Tables) -> Finding:
 def cost(tables: Tables) -> Finding:
     """LDA, QDA and BQDA cost far less than the random forest and the neural network."""
     seconds = tables["cost"].groupby(["pixels", "model"])["seconds"].mean().unstack()
-    ratios = seconds[["RF", "NN"]].min(axis=1) / seconds[["LDA", "QDA", "BQDA"]].max(axis=1)
+    dearest = seconds.reindex(columns=["LDA", "QDA", "BQDA"]).max(axis=1)  # of those that could be trained
+    ratios = seconds[["RF", "NN"]].min(axis=1) / dearest
     dear, cheap = seconds["RF"] / seconds["BQDA"], seconds["NN"] / seconds["BQDA"]
     return Finding(
         "cost",

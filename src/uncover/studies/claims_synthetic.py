@@ -208,7 +208,7 @@ def cost(tables: Tables) -> Finding:
     """LDA, QDA and BQDA cost far less than the random forest and the neural network."""
     seconds = tables["cost"].groupby(["p", "model"])["seconds"].mean().unstack()
     dear = seconds[["RF", "NN"]].min(axis=1)
-    cheap = seconds[["LDA", "QDA", "BQDA"]].max(axis=1)
+    cheap = seconds.reindex(columns=["LDA", "QDA", "BQDA"]).max(axis=1)
     ratios = dear / cheap
     text = "; ".join(
         f"p = {p}: {ratios[p]:.0f} times (BQDA {seconds.loc[p, 'BQDA']:.2f} s, "
