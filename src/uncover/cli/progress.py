@@ -44,6 +44,24 @@ def pixel_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield show
 
 
+@contextmanager
+def counter(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; now and then a line in a pipe, for work that takes hours."""
+    with bar(label) as show:
+        if show is not None:
+            yield show
+            return
+        pace = _Pace()
+
+        def speak(done: int, total: int) -> None:
+            speed = pace.speed(done)
+            if pace.time_to_speak():
+                left = f", {(total - done) / speed:,.0f} s left" if speed > 0 else ""
+                click.echo(f"{label}: {done:,} of {total:,}{left}", err=True)
+
+        yield speak
+
+
 def _line_now_and_then(label: str, pace: _Pace, done: int, total: int) -> None:
     speed = pace.speed(done)
     if pace.time_to_speak():
@@ -52,14 +70,14 @@ def _line_now_and_then(label: str, pace: _Pace, done: int, total: int) -> None:
 
 
 class _Pace:
-    """How fast pixels come; what an earlier run had done does not count as speed of this one."""
+    """How fast pieces of work come; what an earlier run had done does not count as speed of this one."""
 
     def __init__(self) -> None:
         self._began = self._spoke = time.monotonic()
         self._first: int | None = None
 
     def speed(self, done: int) -> float:
-        """Pixels per second since the beginning."""
+        """Pieces per second since the beginning."""
         if self._first is None:
             self._first = done
         return (done - self._first) / max(time.monotonic() - self._began, 1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from uncover.cli.progress import say
@@ -35,9 +37,14 @@ def report(
     """Make one HTML file of a map: the scene, the model, the map with its uncertainty, and how good it is.
 
     DIR is what `uncover map` wrote, or a folder with such a map in map/ and, beside it, labels.tif,
-    evaluation/ and scene/. The file needs no network and no other file. What is missing is left out, and
-    named.
+    evaluation/ and scene/; or what `uncover reproduce` wrote. The file needs no network and no other file.
+    What is missing is left out, and named.
     """
+    if (Path(folder) / "study.json").is_file():
+        from uncover.report.study import write_study_report
+
+        click.echo(f"{write_study_report(folder, out)}")
+        return
     from uncover.report.map_report import make_report
 
     made = make_report(folder, out, labels=labels, class_field=class_field, evaluations=evaluations, say=say)
