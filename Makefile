@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml requirements/pinned.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt --no-build-isolation --editable '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP) ## run the demonstration from measurement to answer
+demo: $(STAMP) ## run the demonstration: a simulated scene, from measurement to evaluated map
 	$(BIN)/uncover demo
 
 test: lint types layers ## lint, types, layers, tests and doctests

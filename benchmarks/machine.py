@@ -5,6 +5,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+from uncover import __version__
+
 
 def describe_machine():
     """Return processor, cores and versions."""
@@ -14,7 +16,8 @@ def describe_machine():
         "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "default"),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{name: version(name) for name in ("uncover", "numpy", "scipy", "scikit-learn")},
+        "uncover": __version__,
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
     }
 
 

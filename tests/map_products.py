@@ -1,7 +1,5 @@
 """Small map products as `uncover map` writes them, and reference files, for tests."""
 
-import json
-
 import numpy as np
 import pyogrio.raw
 import rasterio
@@ -9,8 +7,8 @@ import shapely
 from rasterio.transform import Affine
 
 from uncover.labels import Scheme
-from uncover.pipeline.label_file import SCHEME_TAG
 from uncover.raster import Grid
+from uncover.raster.geotiff import class_tags
 
 GRID = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=120, height=90)
 NAMES = ("cropland", "forest", "water")
@@ -26,7 +24,7 @@ def write_product(folder, numbers, p, names=NAMES, grid=GRID, scheme=None, dtype
     with rasterio.open(folder / "class.tif", "w", count=1, dtype="uint8", nodata=0, **profile) as dataset:
         dataset.write(layer, 1)
         if scheme is not None:
-            dataset.update_tags(**{SCHEME_TAG: json.dumps(scheme.as_dict())})
+            dataset.update_tags(**class_tags(scheme))
     whole = dtype == "uint16"
     stored = np.round(p * 1e4).astype(np.uint16) if whole else p.astype(dtype)
     nodata = 65535 if whole else np.nan

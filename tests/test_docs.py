@@ -2,8 +2,10 @@
 
 import json
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from benchmarks.__main__ import main as run_benchmarks
@@ -45,10 +47,11 @@ def test_every_public_name_is_in_the_reference():
     assert not missing
 
 
-def test_tables_of_realisations_are_the_measured_ones():
-    page = (ROOT / "docs/realisations.md").read_text(encoding="utf-8")
-    results = json.loads((ROOT / "benchmarks/results/realisations.json").read_text(encoding="utf-8"))
-    assert results["command"] == "python -m benchmarks realisations"
+@pytest.mark.parametrize("name", ["realisations", "coverage"])
+def test_tables_of_simulations_are_the_measured_ones(name):
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+    assert results["command"] == f"python -m benchmarks {name}"
     for table in results["tables"]:
         assert Table(**table).as_markdown() in page, table["name"]
 
@@ -70,6 +73,8 @@ def test_pages_do_not_name_machines():
 
 def test_benchmarks_run_by_name_and_write_results(tmp_path, monkeypatch, capsys):
     table = Table("t", "A caption", {"kind": "", "score": ".2f"}, [["a", 0.125], ["b", 1.0]])
+    monkeypatch.setattr("benchmarks.__main__.NAMES", ("tiny",))
+    monkeypatch.setitem(sys.modules, "benchmarks.tiny", ModuleType("benchmarks.tiny"))
     monkeypatch.setitem(BENCHMARKS, "tiny", lambda quick: [table])
     assert run_benchmarks(["tiny", "--quick", "--out", str(tmp_path)]) == 0
     assert "A caption" in capsys.readouterr().out

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from uncover.estimators.discriminant import BayesianLDA as BayesianLDA
     from uncover.estimators.discriminant import BayesianNB as BayesianNB
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
+    from uncover.estimators.ensemble import RealisationEnsemble as RealisationEnsemble
     from uncover.estimators.mixture import BayesianMDA as BayesianMDA
     from uncover.estimators.persistence import ModelFileError as ModelFileError
     from uncover.estimators.persistence import load_model as load_model
@@ -36,6 +37,7 @@ _HOME = {
     "MeasuredScaler": "uncover.measurement.scaling",
     "ModelFileError": "uncover.estimators.persistence",
     "NIW": "uncover.bayes.niw",
+    "RealisationEnsemble": "uncover.estimators.ensemble",
     "UncertaintyBudget": "uncover.bayes.budget",
     "compare": "uncover.estimators.comparison",
     "load_model": "uncover.estimators.persistence",

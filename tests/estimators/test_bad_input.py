@@ -255,9 +255,21 @@ def test_a_class_of_one_sample(cls):
 
 @every_estimator
 def test_a_class_whose_weights_are_all_zero_is_a_class_without_samples(cls):
-    clf = cls().fit(X, y, sample_weight=(y != 1).astype(float))
+    weight = (y != 1).astype(float)
+    with pytest.warns(
+        UserWarning, match=r"class\(es\) 1 have no sample of positive weight and get probability 0"
+    ):
+        clf = cls().fit(X, y, sample_weight=weight)
     assert clf.classes_.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(clf.predict_proba(X)[:, 1], 0.0)
+    with pytest.warns(UserWarning, match=r"class\(es\) 1 have no sample"):
+        cls().fit(X, label_proba=np.eye(3)[np.where(y == 1, 0, y)])
+
+
+def test_a_prior_of_ones_own_knows_a_class_without_samples():
+    own = NIW(np.zeros(2), 1.0, np.eye(2), 4.0)
+    clf = BayesianQDA(prior=own).fit(X, y, sample_weight=(y != 1).astype(float))
+    assert (clf.predict_proba(X)[:, 1] > 0).all()
 
 
 ODD = ["", " ", "a\nb", "ü—☃", "<b>&amp;</b>", 'quo"te', "o'k\\", "%s{}", "-1", "None"]
@@ -281,3 +293,19 @@ def test_values_beyond_reason_are_merely_far(cls):
     far = np.array([[1e300, -1e300], [1e150, 0.0]])
     assert np.isfinite(clf.predict_proba(far)).all()
     np.testing.assert_array_equal(clf.typicality(far), 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+@every_estimator
+def test_partial_fit_that_fails_changes_nothing(cls):
+    with pytest.raises(ValueError, match="class_prior"):  # found out last of all
+        clf = cls(class_prior=-1.0)
+        clf.partial_fit(X, y, classes=[0, 1, 2])
+    assert vars(clf) == vars(cls(class_prior=-1.0))
+    clf = cls().partial_fit(X, y, classes=[0, 1, 2])
+    before, P = dict(vars(clf)), clf.predict_proba(X)
+    for late in (1e200 * X, X[:, :1]):
+        with pytest.raises(ValueError):
+            clf.partial_fit(late, y)
+        assert vars(clf).keys() == before.keys() and clf.statistics_ is before["statistics_"]
+        np.testing.assert_array_equal(clf.predict_proba(X), P)

@@ -202,8 +202,8 @@ def test_the_budget_of_a_calibrated_model_adds_up(cls, kind, rng):
 def test_maps_have_the_calibrated_probabilities(cls, kind, rng):
     X, y = draw(rng, n=60)
     clf = cls(realisations=kind, calibration="loo").fit(X, y)
-    summary = Summariser(clf).summarise(lambda r: X[:, r], n_realisations=3)
-    np.testing.assert_allclose(summary.probability, clf.predict_proba(X), atol=1e-10)
+    summary = Summariser(clf).summarise(np.moveaxis(X, 0, 2))
+    np.testing.assert_allclose(summary.probability.T, clf.predict_proba(X), atol=1e-10)
     parts = summary.model + summary.measurement + summary.overlap
     np.testing.assert_allclose(parts, summary.total, atol=1e-9)
 

@@ -13,6 +13,7 @@ ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 
 @pytest.mark.filterwarnings("ignore:class\\(es\\) .* have no variance of their own:UserWarning")
 @pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
+@pytest.mark.filterwarnings("ignore:class\\(es\\) .* have no sample of positive weight:UserWarning")
 @parametrize_with_checks([cls() for cls in ESTIMATORS])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -11,6 +11,7 @@ import rasterio
 from numpy.testing import assert_allclose, assert_array_equal
 
 from label_maps import write_map
+from map_cases import CLASSES, contents, fitted, grid, reflectance, save_model, write_scene
 from map_products import GRID, NAMES, SCHEME, world, write_points, write_polygons, write_product
 from uncover.labels import Scheme
 from uncover.metrics import Reliability, confusion_matrix, score, simple_random_sample, stratified_by_map
@@ -464,3 +465,53 @@ def test_from_fit_to_map_to_evaluation(tmp_path, run):
     assert written["calibration error"]["top label"]["value"] < 0.02
     own, ours = table(tmp_path / "map" / "areas.csv"), table(tmp_path / "out" / "areas.csv")
     assert_allclose([float(r["area_ha"]) for r in own], [float(r["mapped_ha"]) for r in ours])
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+@pytest.mark.parametrize("kind", ["zarr", "netcdf"])
+def test_a_dataset_is_evaluated_as_the_rasters_are(tmp_path, run, kind, dtype):
+    model = save_model(tmp_path / "m.uncover", fitted())
+    values = reflectance(530, 40)  # more than one chunk
+    values[:, :30, :5] = np.nan
+    write_scene(tmp_path / "scene.tif", values, nodata=np.nan)
+    for out, how in (("tif", "cog"), ("dataset", kind)):
+        (tmp_path / out).mkdir()
+        made = run("map", model, "scene.tif", "--format", how, "--dtype", dtype, "--out", f"{out}/map")
+        assert made.exit_code == 0, made.output
+    rows, cols = drawn(3, values.shape[1:], 300)
+    classes = np.random.default_rng(3).choice(CLASSES, 300)
+    write_points(tmp_path / "points.gpkg", rows, cols, classes, grid=grid(530, 40))
+    options = (
+        "--reference",
+        "points.gpkg",
+        "--class-field",
+        "class",
+        "--design",
+        "stratified",
+        "--draws",
+        50,
+    )
+    said = []
+    for out in ("tif", "dataset"):
+        found = run("evaluate", f"{out}/map", *options, "--out", f"{out}/evaluation")
+        assert found.exit_code == 0, found.output
+        said.append(found.stdout)
+    assert said[0] == said[1]
+    assert contents(tmp_path / "tif" / "evaluation") == contents(tmp_path / "dataset" / "evaluation")
+    assert len(contents(tmp_path / "tif" / "evaluation")) == 5
+
+
+def test_a_dataset_that_lost_a_part_is_refused(tmp_path, run, refused):
+    model = save_model(tmp_path / "m.uncover", fitted())
+    write_scene(tmp_path / "scene.tif", np.full((4, 40, 600), np.nan, np.float32), nodata=np.nan)
+    assert run("map", model, "scene.tif", "--format", "zarr", "--out", "map").exit_code == 0
+    chunk = tmp_path / "map" / "map.zarr" / "class" / "0.1"
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    assert "class/0.1 has been cut" in refused("evaluate", "map", "--reference", "scene.tif", "--out", "out")
+    chunk.unlink()
+    assert "lacks class/0.1" in refused("evaluate", "map", "--reference", "scene.tif", "--out", "out")
+
+
+def test_an_unfinished_map_is_refused(tmp_path, refused):
+    (tmp_path / "map.partial").mkdir()
+    assert "--resume" in refused("evaluate", "map", "--reference", "points.gpkg", "--out", "out")

@@ -1,15 +1,19 @@
 """What `uncover info` says of each kind of file, and that it refuses what is none of them."""
 
+import fcntl
 import json
+import os
 
 import numpy as np
 import pytest
 
 from label_maps import GRID, patchy, write_map
+from map_cases import fitted, reflectance, save_model, write_scene
 from safe_trees import build_safe, shared
 from uncover.labels import load_scheme
 from uncover.pipeline import LabelOptions, collect_labels, fit_model
 from uncover.raster import CubeBlock, CubeLayout, SampleBlock, Window, write_cube, write_samples
+from uncover.raster.unfinished import unfinished
 
 
 @pytest.fixture
@@ -121,3 +125,117 @@ def test_what_is_none_of_them_is_refused(refused, tmp_path, name):
     assert "does not exist" in refused("info", name)
     (tmp_path / name).write_bytes(b"nothing of the kind")
     assert name in refused("info", name)
+
+
+@pytest.fixture
+def mapped(run, tmp_path):
+    """Run `uncover map` on a small scene with some nodata; returns the folder."""
+    model = save_model(tmp_path / "m.uncover", fitted("shared", worlds=3))
+    values = reflectance(40, 50)
+    values[:, :10, :10] = np.nan
+    scene = write_scene(tmp_path / "scene.tif", values, nodata=np.nan)
+
+    def command(*options):
+        result = run("map", model, scene, "--out", "map", *options)
+        assert result.exit_code == 0, result.output
+        return tmp_path / "map"
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "title"),
+    [
+        ("cog", "item.json", "Cloud-Optimised GeoTIFF"),
+        ("zarr", "map.zarr", "Zarr"),
+        ("netcdf", "map.nc", "NetCDF"),
+    ],
+)
+def test_a_map(facts, mapped, kind, file, title):
+    folder = mapped("--format", kind)
+    found = facts("map")
+    assert (found["kind"], found["format"], found["scene"]) == ("map", title, "scene")
+    assert list(found["pixels"]) == ["1 forest", "2 grassland", "3 water"]
+    assert sum(found["pixels"].values()) == 40 * 50 - 100
+    assert sum(found["area_ha"].values()) == pytest.approx(19)
+    assert sum(found["share"].values()) == pytest.approx(1)
+    assert (found["size"], found["crs"]) == ("50 x 40 pixels of 10 x 10", "EPSG:32633")
+    assert found["measurement uncertainty"] == {"source": "none"} and found["paired"] is False
+    assert "lacks" not in found
+    assert facts(f"map/{file}") == found  # the dataset or the item stand for the map
+    (folder / "overview.png").unlink()
+    assert facts("map")["lacks"] == ["./overview.png"]
+
+
+def test_a_layer_of_a_map(facts, mapped):
+    mapped()
+    layer = facts("map/probability.tif")
+    assert (layer["kind"], layer["bands"]) == ("layer of a map", ["forest", "grassland", "water"])
+    assert facts("map/class.tif")["pixels"] == facts("map")["pixels"]
+
+
+@pytest.mark.parametrize("name", ["map", "map.partial"])
+def test_an_unfinished_map_says_how_it_goes_on(facts, mapped, monkeypatch, tmp_path, name):
+    def stop(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("uncover.pipeline.map_files.write_overview", stop)
+        with pytest.raises(AssertionError, match="No space left"):
+            mapped()
+    found = facts(name)
+    assert found["kind"] == "unfinished map"
+    assert found["blocks finished"] == 1
+    assert found["files finished"] == ["class.tif", "probability.tif", "uncertainty.tif", "quality.tif"]
+    assert found["to go on"].startswith("uncover map MODEL SCENE --out map --resume")
+    with (tmp_path / "map.partial" / "journal").open("a") as journal:
+        journal.write('{"piece": "cut in the mid')
+    assert facts(name) == found
+    assert mapped("--resume").is_dir()
+    assert facts("map")["kind"] == "map"
+
+
+def test_a_run_at_work_is_not_called_stopped(facts, tmp_path):
+    (tmp_path / "map.partial" / "scratch").mkdir(parents=True)
+    folder = os.open(tmp_path / "map.partial", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    assert facts("map")["state"] == "a run is working on it"
+    os.close(folder)
+    assert "to go on" in facts("map")
+
+
+def test_an_unfinished_cube_says_how_it_goes_on(facts, tmp_path):
+    def produce(window):
+        raise RuntimeError("stop")
+
+    layout = CubeLayout(GRID, ("B02",), 3, "scene-1")
+    with (
+        pytest.raises(RuntimeError),
+        unfinished(tmp_path / "cube.zarr", layout.key({}), False) as (_, journal),
+    ):
+        journal.add("0")
+        produce(None)
+    found = facts("cube.zarr")
+    assert (found["kind"], found["blocks finished"]) == ("unfinished cube", 1)
+    assert found["to go on"].startswith("uncover realise SCENE --out cube.zarr --resume")
+
+
+def test_an_evaluation(facts, run, mapped, tmp_path):
+    folder = mapped()
+    options = ("--reference", folder / "class.tif", "--out", "evaluation", "--draws", 20)
+    assert run("evaluate", "map", *options).exit_code == 0
+    found = facts("evaluation")
+    assert (found["kind"], found["map"], found["reference"]["kind"]) == ("evaluation", "map", "raster")
+    assert found["overall accuracy"].startswith("1 (")
+    assert "not a probability sample" in found["design"]
+    assert found["classes"] == ["forest", "grassland", "water"]
+    (tmp_path / "evaluation" / "areas.csv").unlink()
+    assert facts("evaluation")["lacks"] == ["areas.csv"]
+
+
+@pytest.mark.parametrize("file", ["map/item.json", "map/areas.csv", "evaluation/evaluation.json"])
+def test_a_damaged_product_is_refused(refused, run, mapped, cut, file):
+    mapped()
+    run("evaluate", "map", "--reference", "map/class.tif", "--out", "evaluation", "--draws", 20)
+    cut(file, 0.1)
+    assert "damaged" in refused("info", file.split("/")[0])

@@ -333,6 +333,10 @@ def test_a_scene_without_any_data(run, model, tmp_path):
     assert result.exit_code == 0, result.output
     assert (read("map/class.tif") == 0).all()
     assert (read("map/quality.tif") == Quality.NODATA).all()
+    assert (
+        result.stderr.startswith("Warning: no pixel of scene s has a class")
+        and result.stderr.count("\n") == 1
+    )
 
 
 def test_a_scene_of_one_pixel(run, model, tmp_path):

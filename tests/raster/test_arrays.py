@@ -99,3 +99,19 @@ def test_what_cannot_be_read(tmp_path, values):
     path.write_bytes(path.read_bytes()[:2000])
     with pytest.raises(ReadError, match="cannot be opened"):
         open_scene(path)
+
+
+def test_a_stated_transform_counts_where_the_coordinates_agree(tmp_path, values):
+    third = 10 / 3
+    dataset = stacked(values).assign_coords(
+        x=300000 + third * (np.arange(40) + 0.5), y=5000000 - third * (np.arange(30) + 0.5)
+    )
+    dataset.spatial_ref.attrs["GeoTransform"] = f"300000.0 {third!r} 0.0 5000000.0 0.0 {-third!r}"
+    whole = open_scene(save(dataset, tmp_path / "whole.nc")).grid
+    assert whole.transform == (third, 0.0, 300000.0, 0.0, -third, 5000000.0)  # to the last bit
+    cut = open_scene(save(dataset.isel(x=slice(6, None)), tmp_path / "cut.nc")).grid
+    assert cut.transform[2] == pytest.approx(300000 + 6 * third)
+    pixel = open_scene(save(dataset.isel(x=[0], y=[0]), tmp_path / "pixel.nc")).grid
+    assert pixel.transform == whole.transform and pixel.shape == (1, 1)
+    with pytest.raises(SceneError, match="no coordinates to tell"):
+        open_scene(save(dataset.isel(x=[3], y=[0]), tmp_path / "elsewhere.nc"))

@@ -232,7 +232,11 @@ def test_a_lost_or_damaged_chunk_is_an_error_and_not_nodata(tmp_path, small_chun
     cube = write_cube(tmp_path / "a.zarr", layout(), produce)
     chunk = cube.path / "reflectance" / "0.0.1.2"
     content = chunk.read_bytes()
-    chunk.write_bytes(content[: len(content) // 2])
+    for length in (0, 10, 16, len(content) // 2, len(content) - 1):
+        chunk.write_bytes(content[:length])
+        with pytest.raises(ReadError, match=r"0\.0\.1\.2 has been cut"):
+            cube.read(Window(16, 32, 4, 4))
+    chunk.write_bytes(content[:20] + bytes(len(content) - 20))
     with pytest.raises(ReadError, match="damaged"):
         cube.read(Window(16, 32, 4, 4))
     chunk.unlink()

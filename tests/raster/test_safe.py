@@ -354,7 +354,7 @@ class TestBadInput:
     def test_a_new_baseline_whose_offset_is_not_stated(self, own_product):
         tree = own_product("L2A_04.00")
         tree.edit("<BOA_ADD_OFFSET_VALUES_LIST>.*</BOA_ADD_OFFSET_VALUES_LIST>", "")
-        self.check(tree.path, "BOA_ADD_OFFSET", "offset=-0.1")
+        self.check(tree.path, "BOA_ADD_OFFSET", "--offset -0.1")
         np.testing.assert_allclose(
             open_scene(tree.path, SceneOptions(offset=-0.1)).read().reflectance,
             expected(tree, -1000),

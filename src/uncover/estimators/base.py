@@ -9,8 +9,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
+from uncover.estimators.atomic import all_or_nothing
 from uncover.estimators.calibration import check_calibration, fit_temperature, held_out_log_joint
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
+from uncover.estimators.device import on_device, to_host
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
@@ -123,6 +125,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         -------
         self
         """
+        X, y = (to_host(each) if on_device(each) else each for each in (X, y))
         inputs = read_inputs(self, X, X_cov, reset=True)
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
@@ -135,6 +138,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             warn_of_units(inputs.noise, inputs.X.std(0), self._feature_names())
         self.statistics_ = kind.collect(inputs.X, membership)
         self._conclude(kind.measured(inputs), membership)
+        self._warn_of_empty_classes()
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
         if self.calibration is not None:
@@ -142,6 +146,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             self.temperature_ = fit_temperature(held_out, membership.targets(), membership.weight)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add samples to the fit. Any split of the data gives the model of ``fit``, to rounding.
 
@@ -182,6 +187,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         if not first:
             self._check_same_realisations(kind, new)
             new = self.statistics_ + new
+        _check_range(new.classes)
         self.classes_, self.statistics_ = known, new
         self.systematic_ = self.known_noise_ = None
         if isinstance(self.prior, str) and _constant_features(Spread.of(new.classes)).all():
@@ -189,7 +195,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
                 "every feature has been constant so far: nothing can be predicted until samples that "
                 "differ have come.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             return self
         return self._conclude(None, membership)
@@ -210,8 +216,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
     def _conclude(self, measured, membership, *, keep_prior=False):
         """Work out prior and posterior from the statistics, or from points of known noise."""
         moments, K = self.statistics_.classes, len(self.classes_)
-        if not np.isfinite(moments.scatter).all():
-            raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
+        _check_range(moments)
         self.class_prior_ = concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
         self.temperature_ = 1.0
@@ -270,6 +275,17 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         borrows = self.prior == "weak"
         self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored & borrows)
 
+    def _warn_of_empty_classes(self):
+        """Weight 0 is the same as no sample: allowed, but a class that never wins should not surprise."""
+        empty = self.classes_[self.class_count_ == 0].tolist()
+        if empty and isinstance(self.prior, str) and self.prior == "weak":
+            warnings.warn(
+                f"class(es) {', '.join(map(repr, empty))} have no sample of positive weight and get "
+                "probability 0; give samples or weights, or a prior of your own.",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _warn_of_convergence(self):
         if not np.all(self.posterior_.converged):
             warnings.warn(
@@ -307,6 +323,11 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
     def _kind(self):
         check_choice("realisations", self.realisations, sorted(KINDS))
         return KINDS[self.realisations]
+
+
+def _check_range(moments):
+    if not np.isfinite(moments.scatter).all():
+        raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
 
 
 def _constant_features(spread):

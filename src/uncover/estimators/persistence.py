@@ -281,13 +281,6 @@ def _members(content):
 
 def _parse(path, members):
     document = json.loads(members["model.json"])
-    arrays = {
-        name.removeprefix("arrays/").removesuffix(".npy"): np.lib.format.read_array(
-            io.BytesIO(content), allow_pickle=False
-        )
-        for name, content in members.items()
-        if name.startswith("arrays/")
-    }
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of uncover.")
     version = document.get("format_version")
@@ -296,6 +289,13 @@ def _parse(path, members):
             f"{path}: written in format version {version}; this program reads version {FORMAT_VERSION}. "
             "Use the version of uncover that wrote it, or fit the model again."
         )
+    arrays = {
+        name.removeprefix("arrays/").removesuffix(".npy"): np.lib.format.read_array(
+            io.BytesIO(content), allow_pickle=False
+        )
+        for name, content in members.items()
+        if name.startswith("arrays/")
+    }
     return document, arrays
 
 

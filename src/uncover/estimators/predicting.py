@@ -11,6 +11,7 @@ from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.streams import stream
 from uncover.estimators.attribution import ModelDraws, average_budgets, split_sight
+from uncover.estimators.device import DeviceReader, like, on_device, to_host
 from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
 from uncover.estimators.reading import Reader
 from uncover.estimators.realisations import MEAN_WORLD
@@ -43,6 +44,13 @@ class PredictionMixin:
             With known noise: the integral over the class models, or the Student t of the same covariance.
         """
         probability = self.predict_proba(X, X_cov, paired=paired, method=method)
+        if on_device(X):
+            best = probability.argmax(axis=1)
+            return (
+                like(self.classes_, X)[best]
+                if self.classes_.dtype.kind in "iufb"
+                else self.classes_[to_host(best)]
+            )
         return self.classes_[probability.argmax(axis=1)]
 
     def predict_proba(self, X, X_cov=None, *, paired=True, method="exact"):
@@ -51,14 +59,24 @@ class PredictionMixin:
         Parameters are those of ``predict``.
         """
 
+        if on_device(X):
+            return self._read_on_device(X, X_cov, paired).probability()
+        inputs, reader = self._open(X, X_cov, paired, method)
+        fast = self._fast_probability(inputs, reader)
+        if fast is not None:
+            return fast
+
         def average(sights):
             P = sum(softmax(sight.log_odds(), axis=1) for sight in sights) / len(sights)
             return self._spread_classes(P, 0.0)
 
-        return self._predict_in_blocks(average, X, X_cov, paired, method)
+        return self._in_blocks(average, inputs, reader)
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log P(class | x, D); as in ``predict_proba``, and exact where that underflows to 0."""
+        if on_device(X):
+            reader = self._read_on_device(X, X_cov, paired)
+            return reader.xp.log(reader.probability())
 
         def average(sights):
             joints = (sight.log_odds() for sight in sights)
@@ -74,6 +92,8 @@ class PredictionMixin:
         Of several realisations the densities are averaged; repeats and draws count by their mean.
         Parameters are those of ``predict``.
         """
+        if on_device(X):
+            return self._read_on_device(X, X_cov, paired).log_evidence()
 
         def evidence(sights):
             logs = [logsumexp(sight.log_joint(), axis=1) for sight in sights]
@@ -96,6 +116,9 @@ class PredictionMixin:
         per_class : bool
             Return one column for each class, instead of the largest. A class without samples has 0.
         """
+        if on_device(X):
+            reader = self._read_on_device(X, X_cov, paired)
+            return reader.typicality() if per_class else reader.xp.max(reader.typicality(), axis=1)
 
         def average(sights):
             p_value = self._spread_classes(sum(sight.typicality() for sight in sights) / len(sights), 0.0)
@@ -127,6 +150,11 @@ class PredictionMixin:
             raise ValueError(
                 f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
             )
+        if on_device(X):
+            budget = self.uncertainty(
+                to_host(X), X_cov, paired=paired, n_draws=n_draws, n_true_values=n_true_values
+            )
+            return UncertaintyBudget(*(like(part, X) for part in vars(budget).values()))
         inputs, reader = self._open(X, X_cov, paired, "exact")
         self._warn_of_empty_samples(inputs.X)
         models: dict = {}
@@ -182,6 +210,12 @@ class PredictionMixin:
             mu[index], sigma[index] = posterior.sample(int(mine.sum()), rng)
         return PosteriorDraws(phi, mu, sigma)
 
+    def _read_on_device(self, X, X_cov, paired):
+        check_is_fitted(self)
+        if X_cov is not None:
+            raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
+        return DeviceReader(self, X, paired)
+
     # ---- internals of prediction -------------------------------------------------------------------
 
     def _open(self, X, X_cov, paired, method):
@@ -204,7 +238,9 @@ class PredictionMixin:
 
     def _predict_in_blocks(self, combine, X, X_cov, paired, method):
         """Apply ``combine(sights)`` to blocks of samples, and put the results in the samples' order."""
-        inputs, reader = self._open(X, X_cov, paired, method)
+        return self._in_blocks(combine, *self._open(X, X_cov, paired, method))
+
+    def _in_blocks(self, combine, inputs, reader):
         self._warn_of_empty_samples(inputs.X)
         out = None
         for rows, sights in reader.blocks(inputs):
@@ -214,6 +250,21 @@ class PredictionMixin:
                 out = np.empty((len(inputs.X), *result.shape[1:]), dtype)
             out[rows] = result
         return out
+
+    def _fast_probability(self, inputs, reader):
+        """P(class | x, D) by the fast path; None where it does not reach."""
+        X = inputs.X
+        lacking = self.missing == "marginalise" and np.isnan(X).any()
+        if inputs.noise is not None or reader.systematic(inputs) is not None or lacking:
+            return None
+        used = ~self.ignored_features_
+        found = reader.lens(X.shape[1] if X.ndim == 3 else None, used)
+        if found is None:
+            return None
+        lens, pairs = found
+        X = X if X.ndim == 3 else X[:, None, :]
+        P = lens.probability(X if used.all() else X[..., used], pairs)
+        return self._spread_classes(P, 0.0)
 
     def _warn_of_empty_samples(self, X):
         empty = np.isnan(X).any(axis=1).all(axis=-1) if X.ndim == 3 else np.isnan(X).all(axis=1)
@@ -271,6 +322,6 @@ class PredictionMixin:
         known = self._known_classes()
         if len(known) == len(self.classes_):
             return values
-        out = np.full((len(values), len(self.classes_)), fill)
+        out = np.full((len(values), len(self.classes_)), fill, values.dtype)
         out[:, known] = values
         return out

@@ -8,8 +8,10 @@ import numpy as np
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
+from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.realisations import Pairing, View
@@ -18,7 +20,7 @@ from uncover.estimators.realisations import Pairing, View
 _BLOCK_NUMBERS = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassModels:
     """Posteriors of the known classes for one view, without the samples.
 
@@ -130,6 +132,39 @@ class Reader:
         self.pairing = Pairing(model.statistics_.realisations, paired, model.random_state)
         self.method = method
         self._models: dict = {}
+        self._lenses: dict = {}
+
+    def lens(self, n_realisations: int | None, used: np.ndarray) -> tuple[Lens, Pairs] | None:
+        """The class models arranged for speed, with the world of each realisation (None: one value).
+
+        None where the fast path does not reach: where a view is not a realisation as it came, or its noise is
+        known, or the densities are not Student t.
+        """
+        key = (n_realisations, used.tobytes())
+        if key not in self._lenses:
+            self._lenses[key] = self._arrange(n_realisations, used)
+        return self._lenses[key]
+
+    def _arrange(self, n_realisations: int | None, used: np.ndarray) -> tuple[Lens, Pairs] | None:
+        shape = (1, len(used)) if n_realisations is None else (1, n_realisations, len(used))
+        several = (n_realisations or 1) > 1
+        if not used.any() or (several and not self.kind.by_realisation):
+            return None
+        views = self.views(Inputs(np.zeros(shape)))
+        pairs = self.kind.pairs(n_realisations, self.pairing) if several else [(0, None)]
+        systematic = self.systematic(Inputs(np.zeros(shape)))
+        sights = [self.sight(view, used, systematic) for view in views]
+        if len(views) != len(pairs) or any(s.noise(0) is not None for s in sights):
+            return None
+        models = list({id(s.models): s.models for s in sights}.values())
+        numbers = [models.index(s.models) for s in sights]
+        concentration = self.model.class_posterior_[self.model._known_classes()]
+        variances = [LogDensityVariance.of(each.posterior, concentration) for each in models]
+        densities = [each.predictive for each in models if isinstance(each.predictive, StudentT)]
+        if len(densities) < len(models):
+            return None
+        lens = Lens.of(densities, sights[0].log_prior, variances, self.model.temperature_)
+        return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
 
     def blocks(self, inputs: Inputs, extra: int = 1) -> Iterator[tuple[np.ndarray, list[Sight]]]:
         """Index of the samples and their sights, block by block; ``extra`` numbers more for each sample."""

@@ -1,6 +1,5 @@
 """All layers of a map from one pass over the realisations of its pixels, none of which is kept."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,11 +7,9 @@ from scipy.special import softmax
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.kernels import Lens
 from uncover.bayes.noise import sample_true_value
 from uncover.bayes.second_order import LogDensityVariance, model_information, squared_distances
 from uncover.bayes.streams import stream
-from uncover.bayes.student_t import StudentT
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader, Sight
 from uncover.estimators.realisations import View
@@ -20,11 +17,11 @@ from uncover.estimators.realisations import View
 
 @dataclass(frozen=True)
 class PixelSummary:
-    """What a map says of each pixel, in float64.
+    """What a map says of each pixel.
 
     Attributes
     ----------
-    probability : array of shape (pixel, class)
+    probability : array of shape (class, pixel)
     total, measurement, model, overlap : arrays of shape (pixel,)
         The uncertainty budget in nats; the parts add up to the total.
     margin : array of shape (pixel,)
@@ -35,6 +32,8 @@ class PixelSummary:
         Share of worlds whose most probable class is not that of the average.
     world_classes : array of int of shape (world, pixel)
         Number of the most probable class in each world, for areas world by world.
+    best : array of int of shape (pixel,)
+        Number of the most probable class.
     """
 
     probability: np.ndarray
@@ -46,10 +45,11 @@ class PixelSummary:
     typicality: np.ndarray
     disagreement: np.ndarray
     world_classes: np.ndarray
+    best: np.ndarray
 
 
 class Summariser:
-    """Reads pixels with a fitted model, one realisation at a time.
+    """Reads pixels with a fitted model: all realisations in one pass, none of which is kept.
 
     The model part of the budget is the closed second-order one; with known noise the measurement part is from
     drawn true values, otherwise it is what averaging over realisations adds.
@@ -69,8 +69,8 @@ class Summariser:
     >>> y = np.arange(60) % 2
     >>> X = rng.normal(size=(60, 5, 2)) * 0.1 + rng.normal(size=(60, 1, 2)) + 3.0 * y[:, None, None]
     >>> clf = BayesianQDA().fit(X, y)
-    >>> summary = Summariser(clf).summarise(lambda r: X[:, r], n_realisations=5)
-    >>> bool(np.allclose(summary.probability, clf.predict_proba(X)))
+    >>> summary = Summariser(clf).summarise(X.transpose(1, 2, 0))
+    >>> bool(np.allclose(summary.probability.T, clf.predict_proba(X)))
     True
     """
 
@@ -79,13 +79,12 @@ class Summariser:
         self.reader = Reader(model, paired=paired, method=method)
         self.n_true_values = n_true_values
         self._variances: dict = {}
-        self._lenses: dict = {}
 
     def summarise(
         self,
-        realise: Callable[[int], np.ndarray],
+        planes: np.ndarray,
         *,
-        n_realisations: int = 1,
+        coefficients: np.ndarray | None = None,
         noise: Covariances | None = None,
         systematic: np.ndarray | None = None,
         first_pixel: int = 0,
@@ -95,9 +94,11 @@ class Summariser:
 
         Parameters
         ----------
-        realise : function
-            Gives realisation r of the pixels: (pixel, feature), finite.
-        n_realisations : int
+        planes : array of shape (realisation, feature, pixel)
+            Finite numbers, of float32 or float64: the result has their type.
+        coefficients : array of shape (realisation, 3, feature), optional
+            The planes are then one, of reflectance at the top of the atmosphere, whose realisations are
+            made here: y/(B + S·y) with y = ρ − A.
         noise : Covariances, optional
             Known noise of the pixels; only with one realisation.
         systematic : array of shape (feature, feature), optional
@@ -106,63 +107,71 @@ class Summariser:
         features : array of bool of shape (feature,), optional
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
-        total = _Running()
         used = ~self.model.ignored_features_
         if features is not None:
             used = used & features
-        inputs = self._inputs(realise, n_realisations, noise, systematic)
-        for sight in self._sights(realise, n_realisations, inputs, used):
-            total.add(*self._read(sight, first_pixel))
-        summary = total.summary()
-        if self._between_scenes and n_realisations > 1:
-            return replace(summary, **self._worlds_of_other_scene(realise, n_realisations, summary, used))
+        n = len(planes) if coefficients is None else len(coefficients)
+        single = Inputs(np.zeros((1, len(used))), None, systematic)
+        if noise is None and self.reader.systematic(single) is None:
+            fast = self.reader.lens(n, used)
+            if fast is not None:
+                return self._by_lens(*fast, planes, coefficients, used)
+        values = planes if coefficients is None else corrected(planes[0], coefficients)
+        summary = self._by_sights(values, noise, systematic, first_pixel, used)
+        if self._between_scenes and n > 1:
+            return self._with_worlds(values, summary, used)
         return summary
+
+    def _by_lens(self, lens, pairs, planes, coefficients, used) -> PixelSummary:
+        if not used.all():
+            planes = planes[:, used]
+            coefficients = None if coefficients is None else coefficients[..., used]
+        sums = lens.summarise(planes, pairs, coefficients=coefficients)
+        known = self.model._known_classes()
+        spread = self._spread_rows
+        n = len(pairs.worlds)
+        return _conclude(
+            spread(sums.probability) / n, spread(sums.typicality) / n, 0.0, sums.model / n, sums.inner / n,
+            known.astype(np.uint8)[sums.best] if len(known) < len(self.model.classes_) else sums.best,
+        )  # fmt: skip
+
+    def _spread_rows(self, values: np.ndarray) -> np.ndarray:
+        """Put the rows of the known classes among all classes."""
+        return self.model._spread_classes(values.T, 0.0).T
+
+    def _by_sights(self, values, noise, systematic, first_pixel, used) -> PixelSummary:
+        """View by view, for what the fast path does not reach."""
+        points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
+        inputs = Inputs(points[:, 0] if len(values) == 1 else points, noise, systematic)
+        common = self.reader.systematic(inputs)
+        totals: tuple = ()
+        classes = []
+        for view in self.reader.views(inputs):
+            parts = self._read(self.reader.sight(view, used, common), first_pixel)
+            totals = tuple(a + b for a, b in zip(totals, parts, strict=True)) if totals else parts
+            classes.append(parts[0].argmax(axis=0).astype(np.uint8))
+        probability, typicality, measurement, model, inner = (total / len(classes) for total in totals)
+        return _conclude(probability, typicality, measurement, model, inner, np.stack(classes))
 
     @property
     def _between_scenes(self) -> bool:
         """Whether the pixels' worlds are independent of the model's: all are then read in one view."""
         return self.reader.kind.name == "shared" and not self.reader.pairing.paired
 
-    def _inputs(self, realise, n_realisations, noise, systematic) -> Inputs | None:
-        """The pixels for kinds that need all realisations at once; None where one is read at a time."""
-        if n_realisations == 1:
-            return Inputs(realise(0), noise, systematic)
-        if self.reader.kind.by_realisation and not self._between_scenes:
-            return None
-        return Inputs(_collect(realise, n_realisations), noise, systematic)
-
-    def _sights(self, realise, n_realisations, inputs, used):
-        """Sights of the pixels, one by one."""
-        if inputs is not None:
-            systematic = self.reader.systematic(inputs)
-            for view in self.reader.views(inputs):
-                yield self.reader.sight(view, used, systematic)
-            return
-        for realisation, world in self.reader.kind.pairs(n_realisations, self.reader.pairing):
-            yield self.reader.sight(View(realise(realisation), world), used)
-
-    def _worlds_of_other_scene(self, realise, n_realisations, summary, used) -> dict:
-        """The most probable class in pairs of worlds of the two scenes, and how often it is another."""
+    def _with_worlds(self, values, summary, used) -> PixelSummary:
+        """With the most probable class in pairs of worlds of the two scenes, and how often it is another."""
         known = self.model._known_classes()
         worlds = []
-        for realisation, world in self.reader.kind.pairs(n_realisations, self.reader.pairing):
-            sight = self.reader.sight(View(realise(realisation), world), used)
-            worlds.append(known[self._log_joint(sight).argmax(axis=1)])
-        classes = np.stack(worlds)
-        best = summary.probability.argmax(axis=1)
-        return {"world_classes": classes, "disagreement": (classes != best).mean(axis=0)}
+        for realisation, world in self.reader.kind.pairs(len(values), self.reader.pairing):
+            sight = self.reader.sight(View(values[realisation].T, world), used)
+            worlds.append(known[sight.log_joint().argmax(axis=1)])
+        classes = np.stack(worlds).astype(np.uint8)
+        return replace(summary, world_classes=classes, disagreement=(classes != summary.best).mean(axis=0))
 
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
-        lens = self._lens(sight)
-        if lens is None:
-            distance = squared_distances(sight.models.predictive, sight.points)
-            known, p_value = softmax(sight.log_odds(), axis=1), sight.typicality()
-        else:
-            distance = lens.squared_distance(sight.points)
-            depth = lens.depth(distance)
-            joint = (sight.log_prior + lens.log_prob(depth)) / sight.temperature
-            known, p_value = _softmax(joint), lens.typicality(depth)
+        distance = squared_distances(sight.models.predictive, sight.points)
+        known, p_value = softmax(sight.log_odds(), axis=1), sight.typicality()
         measurement = np.zeros(len(known))
         if sight.noisy:
             measurement = self._measurement(sight, known, first_pixel)
@@ -170,23 +179,7 @@ class Summariser:
         inner = entropy(known)
         model = model_information(known, variance, inner - measurement)
         spread = self.model._spread_classes
-        return spread(known, 0.0), spread(p_value, 0.0), measurement, model, inner
-
-    def _log_joint(self, sight: Sight) -> np.ndarray:
-        lens = self._lens(sight)
-        if lens is None:
-            return sight.log_joint()
-        return sight.log_prior + lens.log_prob(lens.depth(lens.squared_distance(sight.points)))
-
-    def _lens(self, sight: Sight) -> Lens | None:
-        """The class models arranged for speed; None where the noise of each pixel changes them."""
-        if sight.noise(0) is not None or not isinstance(sight.models.predictive, StudentT):
-            return None
-        key = id(sight.models)
-        if key not in self._lenses:
-            # The models are kept with it: an id is theirs as long as they live.
-            self._lenses[key] = sight.models, Lens.of(sight.models.predictive)
-        return self._lenses[key][1]
+        return spread(known, 0.0).T, spread(p_value, 0.0).T, measurement, model, inner
 
     def _variance(self, sight: Sight) -> LogDensityVariance:
         key = id(sight.models)
@@ -216,52 +209,40 @@ class Summariser:
         return information
 
 
-def _softmax(joint):
-    """Probabilities from log joints, in their place."""
-    joint -= joint.max(axis=1, keepdims=True)
-    np.exp(joint, out=joint)
-    joint /= joint.sum(axis=1, keepdims=True)
-    return joint
+def corrected(toa, coefficients):
+    """Surface reflectance (realisation, feature, pixel) from one plane a feature, in double precision."""
+    path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
+    y = toa - path
+    return y / (slope + albedo * y)
 
 
-def _collect(realise, n):
-    """All realisations at once: (pixel, realisation, feature), for kinds that need their mean."""
-    return np.stack([realise(r) for r in range(n)], axis=1)
+def _conclude(probability, typicality, measurement, model, inner, worlds) -> PixelSummary:
+    """From averages over views, classes first, to the budget."""
+    total = entropy(probability.T)
+    between = np.maximum(total - inner, 0.0)
+    measurement = between + measurement
+    model = np.minimum(model, np.maximum(total - measurement, 0.0))
+    best, first, second = _ranked(probability)
+    return PixelSummary(
+        probability=probability,
+        total=total,
+        measurement=measurement,
+        model=model,
+        overlap=np.maximum(total - measurement - model, 0.0),
+        margin=first - second,
+        typicality=typicality.max(axis=0),
+        disagreement=(worlds != best).mean(axis=0),
+        world_classes=worlds,
+        best=best,
+    )
 
 
-class _Running:
-    """Sums over sights."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self.probability = self.typicality = self.measurement = self.model = self.inner = np.zeros(())
-        self.world_classes: list = []
-
-    def add(self, probability, typicality, measurement, model, inner) -> None:
-        self.n += 1
-        self.probability = self.probability + probability
-        self.typicality = self.typicality + typicality
-        self.measurement = self.measurement + measurement
-        self.model = self.model + model
-        self.inner = self.inner + inner
-        self.world_classes.append(probability.argmax(axis=1).astype(np.uint8))
-
-    def summary(self) -> PixelSummary:
-        P = self.probability / self.n
-        total = entropy(P)
-        between = np.maximum(total - self.inner / self.n, 0.0)
-        measurement = between + self.measurement / self.n
-        model = np.minimum(self.model / self.n, np.maximum(total - measurement, 0.0))
-        ranked = np.sort(P, axis=1)
-        best, worlds = P.argmax(axis=1), np.stack(self.world_classes)
-        return PixelSummary(
-            probability=P,
-            total=total,
-            measurement=measurement,
-            model=model,
-            overlap=np.maximum(total - measurement - model, 0.0),
-            margin=ranked[:, -1] - ranked[:, -2],
-            typicality=(self.typicality / self.n).max(axis=1),
-            disagreement=(worlds != best).mean(axis=0),
-            world_classes=worlds,
-        )
+def _ranked(probability):
+    """The most probable class, the first of equals; its probability and the next: row by row."""
+    first, second = probability[0].copy(), np.zeros_like(probability[0])
+    best = np.zeros(probability.shape[1], np.uint8)
+    for k in range(1, len(probability)):
+        np.maximum(second, np.minimum(first, probability[k]), out=second)
+        best[probability[k] > first] = k
+        np.maximum(first, probability[k], out=first)
+    return best, first, second

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from uncover.labels import Draw as Draw
     from uncover.pipeline.areas import Area as Area
     from uncover.pipeline.areas import grid_of as grid_of
-    from uncover.pipeline.describing import Description as Description
     from uncover.pipeline.describing import describe_file as describe_file
+    from uncover.pipeline.description import Description as Description
     from uncover.pipeline.evaluating import evaluate_map as evaluate_map
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
@@ -54,7 +54,7 @@ _HOME = {
     "SourceOptions": "uncover.pipeline.map_sources",
     "Area": "uncover.pipeline.areas",
     "Criteria": "uncover.labels",
-    "Description": "uncover.pipeline.describing",
+    "Description": "uncover.pipeline.description",
     "Draw": "uncover.labels",
     "EvaluateOptions": "uncover.pipeline.evaluation",
     "Evaluation": "uncover.pipeline.evaluation",

@@ -1,50 +1,29 @@
-"""What is in a file: a model, a cube, a scene, labels, a sample table, a scheme; as facts and as text."""
+"""What is in a file: a model, a cube, a scene, labels, a sample table, a scheme, or a folder of ours."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
+from uncover.pipeline.describing_folders import describe_folder
+from uncover.pipeline.description import Description, Facts, grid_facts
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError, require
-from uncover.raster.grid import Grid
+from uncover.raster.geotiff import LAYER_TAG
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene
 from uncover.raster.tiles import RasterInfo, TileCache, describe
-
-Facts = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a file is, the facts about it, and a page of text where it has more to say.
-
-    >>> print(Description("labels", {"classes": {"forest": 3}, "crs": "EPSG:32633"}).text())
-    labels
-      classes
-        forest: 3
-      crs: EPSG:32633
-    """
-
-    kind: str
-    facts: Facts
-    page: str = ""
-
-    def text(self) -> str:
-        """Facts as indented lines, and the page."""
-        return "\n".join([self.kind, *_lines(self.facts, "  "), *([self.page.rstrip()] if self.page else [])])
 
 
 def describe_file(name: str | Path, options: SceneOptions | None = None) -> Description:
@@ -61,6 +40,9 @@ def describe_file(name: str | Path, options: SceneOptions | None = None) -> Desc
     if text in scheme_names():
         return _scheme(load_scheme(text))
     path = Path(name)
+    folder = describe_folder(path)
+    if folder is not None:
+        return folder
     if not path.exists():
         raise SceneError(f"{name} does not exist; check the path, or try `uncover info schemes`")
     if is_table(path):
@@ -167,7 +149,7 @@ def _cube(path: Path) -> Description:
     cube = open_cube(path)
     facts: Facts = {"scene": cube.identity, "realisations": cube.realisations, "bands": list(cube.bands)}
     facts |= {name: np.asarray(values).tolist() for name, values in cube.coordinates.items()}
-    return Description("cube", facts | dict(cube.attributes) | _grid(cube.grid))
+    return Description("cube", facts | dict(cube.attributes) | grid_facts(cube.grid))
 
 
 def _samples(path: Path) -> Description:
@@ -184,6 +166,8 @@ def _samples(path: Path) -> Description:
 def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
     if path.is_file() and path.suffix.lower() not in (".zip", ".json", ".nc", ".nc4", ".h5"):
         info = describe(path)
+        if LAYER_TAG in info.tags:
+            return Description("layer of a map", _layer(info))
         scheme = scheme_in(info)
         if scheme is not None:
             return Description("labels", _labels(info, scheme))
@@ -192,19 +176,38 @@ def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
     return _scene(open_scene(path, options))
 
 
+def _layer(info: RasterInfo) -> Facts:
+    names = [name or f"band {i}" for i, name in enumerate(info.names, start=1)]
+    facts: Facts = {
+        "layer": info.tags[LAYER_TAG],
+        "bands": names,
+        "type": info.dtype,
+        "scale": info.scales[0],
+    }
+    facts["nodata"] = info.nodata[0]
+    scheme = scheme_in(info)
+    return facts | (grid_facts(info.grid) if scheme is None else _labels(info, scheme))
+
+
 def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
     counts = np.zeros(256, np.int64)
     cache = TileCache(0)
     for window in info.grid.blocks(2048):
         counts += np.bincount(info.bands(1).read(window, cache)[0].ravel(), minlength=256)
     classes = {f"{c.code} {c.name}": int(counts[c.code]) for c in scheme.classes}
-    return {"scheme": scheme.name, "pixels": classes, "unlabelled": int(counts[0]), **_grid(info.grid)}
+    return {"scheme": scheme.name, "pixels": classes, "unlabelled": int(counts[0]), **grid_facts(info.grid)}
 
 
 def _raster(info: RasterInfo) -> Facts:
     names = [name or f"band {i}" for i, name in enumerate(info.names, start=1)]
     note = "whole numbers without a scale: as a scene it needs --scale (and perhaps --offset)"
-    return {"bands": names, "type": info.dtype, "nodata": info.nodata[0], "note": note, **_grid(info.grid)}
+    return {
+        "bands": names,
+        "type": info.dtype,
+        "nodata": info.nodata[0],
+        "note": note,
+        **grid_facts(info.grid),
+    }
 
 
 def _scene(scene: Scene) -> Description:
@@ -220,28 +223,6 @@ def _scene(scene: Scene) -> Description:
         "retrieved by": atmosphere.aot_method,
         "water vapour, cm": atmosphere.water_vapour,
         "ozone, DU": atmosphere.ozone,
-        **_grid(scene.grid),
+        **grid_facts(scene.grid),
     }
     return Description("scene", {key: value for key, value in facts.items() if value is not None})
-
-
-def _grid(grid: Grid) -> Facts:
-    return {
-        "size": f"{grid.width} x {grid.height} pixels of {grid.resolution[0]:g} x {grid.resolution[1]:g}",
-        "crs": grid.crs,
-        "bounds": [float(value) for value in grid.bounds],
-    }
-
-
-def _lines(facts: Mapping[str, Any], indent: str) -> list[str]:
-    lines: list[str] = []
-    for key, value in facts.items():
-        if isinstance(value, Mapping):
-            lines += [f"{indent}{key}", *_lines(value, indent + "  ")]
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
-            for i, each in enumerate(value, start=1):
-                lines += [f"{indent}{key} {i}", *_lines(each, indent + "  ")]
-        else:
-            shown = ", ".join(str(v) for v in value) if isinstance(value, list | tuple) else value
-            lines.append(f"{indent}{key}: {shown}")
-    return lines

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from uncover.pipeline.evaluation import Evaluation, Result
-from uncover.pipeline.files import whole_or_nothing
+from uncover.pipeline.files import check_place, whole_or_nothing
 
 FILES = ("confusion.csv", "accuracy.csv", "areas.csv", "reliability.csv", "evaluation.json")
 
@@ -32,15 +32,14 @@ def check_folder(out: str | Path, product: str | Path) -> Path:
     >>> check_folder("nowhere/deeper", "map")
     Traceback (most recent call last):
     ...
-    ValueError: nowhere/deeper cannot be made: there is no folder nowhere; make it first
+    ValueError: nowhere/deeper cannot be written: there is no folder nowhere; make it first
     """
     goal = Path(out)
     if goal.resolve() == Path(product).resolve():
         raise ValueError(f"{goal} is the folder of the map, whose own files have these names; name another")
     if goal.exists() and not goal.is_dir():
         raise ValueError(f"{goal} is a file; name a folder to write to")
-    if not goal.exists() and not goal.absolute().parent.is_dir():
-        raise ValueError(f"{goal} cannot be made: there is no folder {goal.parent}; make it first")
+    check_place(goal / FILES[-1] if goal.is_dir() else goal)
     return goal
 
 

@@ -9,6 +9,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def check_place(out: str | Path) -> Path:
+    """The path, if its folder is there and takes files: found out by trying, which permissions do not tell.
+
+    >>> check_place("nowhere/map")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere/map cannot be written: there is no folder nowhere; make it first
+    """
+    goal = Path(out)
+    folder = goal.absolute().parent
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{goal} cannot be written: {goal.parent} is not a folder; write somewhere else")
+    if not folder.is_dir():
+        raise ValueError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        why = f"the folder {goal.parent} takes no files ({error.strerror})"
+        raise ValueError(f"{goal} cannot be written: {why}; write somewhere else") from error
+    return goal
+
+
 def check_goal(out: str | Path) -> Path:
     """The path, if a file can be written there: found out before the work, not after it.
 
@@ -18,13 +41,9 @@ def check_goal(out: str | Path) -> Path:
     ValueError: nowhere/model.uncover cannot be written: there is no folder nowhere; make it first
     """
     goal = Path(out)
-    if not goal.parent.is_dir():
-        raise ValueError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
     if goal.is_dir():
         raise ValueError(f"{goal} is a folder; name a file to write")
-    if not os.access(goal.parent, os.W_OK):
-        raise ValueError(f"{goal} cannot be written: the folder {goal.parent} is write-protected")
-    return goal
+    return check_place(goal)
 
 
 @contextmanager

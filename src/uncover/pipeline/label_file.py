@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 from uncover.labels import Scheme
 from uncover.pipeline.files import whole_or_nothing
 from uncover.raster.errors import SceneError
+from uncover.raster.geotiff import SCHEME_TAG, category_names, class_tags
 from uncover.raster.grid import Grid
 from uncover.raster.tiles import RasterInfo
 
-SCHEME_TAG = "UNCOVER_SCHEME"
 NODATA = 0
 
 
@@ -44,14 +43,14 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
             with rasterio.open(plain, "w", **_profile(grid)) as dataset:
                 dataset.write(labels, 1)
                 dataset.write_colormap(1, scheme.colour_table())
-                dataset.update_tags(**{SCHEME_TAG: json.dumps(scheme.as_dict(), ensure_ascii=True)})
+                dataset.update_tags(**class_tags(scheme))
             rasterio.shutil.copy(
                 plain, out, driver="COG", compress="DEFLATE", blocksize=512, overview_resampling="nearest"
             )
         except RasterioError as error:
             raise SceneError(f"{path} cannot be written: {error}") from error
         plain.unlink()
-        out.with_name(out.name + ".aux.xml").write_text(_category_names(scheme), "utf-8")
+        out.with_name(out.name + ".aux.xml").write_text(category_names(scheme), "utf-8")
 
 
 def scheme_in(info: RasterInfo) -> Scheme | None:
@@ -81,13 +80,3 @@ def _profile(grid: Grid) -> dict[str, object]:
         "compress": "deflate",
         "photometric": "palette",
     }
-
-
-def _category_names(scheme: Scheme) -> str:
-    """GDAL's own side file with the name of each code; TIFF itself has no place for them."""
-    names = "".join(f"      <Category>{escape(name)}</Category>\n" for name in scheme.category_names())
-    return (
-        '<PAMDataset>\n  <PAMRasterBand band="1">\n    <CategoryNames>\n'
-        f"{names}"
-        "    </CategoryNames>\n  </PAMRasterBand>\n</PAMDataset>\n"
-    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +20,7 @@ from uncover.pipeline.map_table import area_table
 from uncover.pipeline.overview import write_overview
 from uncover.pipeline.styles import styles
 from uncover.raster.cf import write_dataset
-from uncover.raster.geotiff import category_names, class_tags, statistics, write_cog
+from uncover.raster.geotiff import LAYER_TAG, category_names, class_tags, statistics, write_cog
 from uncover.raster.mapper import Mapper
 from uncover.raster.product import Layer, Product
 from uncover.raster.scratch import Scratch
@@ -35,6 +37,7 @@ class Finish:
     record: Mapping[str, Any]
     key: str
     format: Literal["cog", "zarr", "netcdf"]
+    threads: int = 1
 
     @property
     def product(self) -> Product:
@@ -45,12 +48,13 @@ class Finish:
         """Write all files; those that the journal knows are there already."""
         store.mkdir(parents=True, exist_ok=True)
         if self.format == "cog":
-            for layer in self.product.layers:
-                self._layer(store, scratch, layer)
+            self._layers(store, scratch)
         elif "dataset" not in scratch.journal.done:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes())
             scratch.journal.add("dataset")
         areas = scratch.areas()
+        if not areas[0].any():
+            warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
         known = self.product.grid.crs is not None
         _write(store / "areas.csv", area_table(areas, self.product.scheme, known))
         shutil.copyfile(self.model_file, store / "model.uncover")
@@ -58,14 +62,29 @@ class Finish:
         write_overview(store / "overview.png", scratch, self.mapper.evidence.identity, share)
         self._items(store)
 
+    def _emptiness(self) -> str:
+        hint = "" if self.record["missing"] == "marginalise" else "; --missing marginalise classifies by some"
+        return (
+            f"no pixel of scene {self.mapper.evidence.identity} has a class: none has data in all bands that "
+            f"the model needs{hint}"
+        )
+
     @property
     def _dataset(self) -> str:
         return "map.zarr" if self.format == "zarr" else "map.nc"
 
+    def _layers(self, store: Path, scratch: Scratch) -> None:
+        """Several files at a time, the largest first."""
+        missing = [x for x in self.product.layers if f"{x.name}.tif" not in scratch.journal.done]
+        missing.sort(key=lambda layer: -layer.itemsize * len(layer.bands))
+        with ThreadPoolExecutor(max(1, min(self.threads, len(missing)))) as pool:
+            files = [pool.submit(self._layer, store, scratch, layer) for layer in missing]
+            for layer, file in zip(missing, files, strict=True):
+                file.result()
+                scratch.journal.add(f"{layer.name}.tif")
+
     def _layer(self, store: Path, scratch: Scratch, layer: Layer) -> None:
-        if f"{layer.name}.tif" in scratch.journal.done:
-            return
-        tags = {"UNCOVER_RUN": self.key, "UNCOVER_LAYER": layer.title}
+        tags = {"UNCOVER_RUN": self.key, LAYER_TAG: layer.title}
         if layer.name == "class":
             tags |= class_tags(self.product.scheme)
         write_cog(store / f"{layer.name}.tif", scratch, layer, tags)
@@ -73,7 +92,6 @@ class Finish:
             _write(store / "class.tif.aux.xml", category_names(self.product.scheme))
         if layer.name == "quality":
             self._styles(store, scratch, layer)
-        scratch.journal.add(f"{layer.name}.tif")
 
     def _styles(self, store: Path, scratch: Scratch, quality: Layer) -> None:
         seen: set[int] = set()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
 from uncover.raster.matching import model_bands
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
+from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene
 from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
@@ -37,6 +39,47 @@ class SourceOptions:
     angles: tuple[float, float, float] | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+
+
+def source_record(options: SourceOptions) -> dict[str, Any]:
+    """The options as plain values, for the record of a run; `source_options` makes options of them again.
+
+    >>> source_options(source_record(SourceOptions(angles=(40.0, 5.0, 120.0)))).angles
+    (40.0, 5.0, 120.0)
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(key): plain(each) for key, each in value.items()}
+        if isinstance(value, tuple):
+            return [plain(each) for each in value]
+        return str(value) if isinstance(value, Path) else value
+
+    return {key: plain(value) for key, value in asdict(options).items()}
+
+
+def source_options(record: Mapping[str, Any]) -> SourceOptions:
+    """Options from the record of a run.
+
+    >>> source_options({"realise": {"aod": 0.12, "draws": 9}}).realise.draws
+    9
+    """
+
+    def values(name: str) -> dict[str, Any]:
+        given = record.get(name) or {}
+        return {key: tuple(each) if isinstance(each, list) else each for key, each in given.items()}
+
+    scene = values("scene")
+    if scene.get("mask_values"):
+        scene["mask_values"] = {int(key): Quality(bits) for key, bits in scene["mask_values"].items()}
+    angles = record.get("angles")
+    return SourceOptions(
+        scene=SceneOptions(**scene),
+        realise=RealiseOptions(**values("realise")) if record.get("realise") else None,
+        angles=None if angles is None else (angles[0], angles[1], angles[2]),
+        uncertainty=record.get("uncertainty"),
+        uncertainty_options=UncertaintyOptions(**values("uncertainty_options")),
+    )
 
 
 def open_evidence(source: str | Path, model: Any, options: SourceOptions) -> Evidence:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +14,10 @@ from typing import Any, Literal
 from uncover import __version__
 from uncover.estimators.base import GenerativeClassifier
 from uncover.estimators.persistence import load_model
+from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
-from uncover.pipeline.map_sources import SourceOptions, open_evidence
+from uncover.pipeline.map_sources import SourceOptions, open_evidence, source_record
 from uncover.raster.classify import make_mapper
-from uncover.raster.cube import writing
 from uncover.raster.errors import SceneError, require
 from uncover.raster.evidence import Evidence
 from uncover.raster.executors import Cluster, Executor, Threads
@@ -30,6 +28,7 @@ from uncover.raster.matching import check_match, trained_on
 from uncover.raster.memory import MEGABYTE, Plan
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.scratch import Scratch, open_scratch
+from uncover.raster.unfinished import unfinished, writing
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 Format = Literal["cog", "zarr", "netcdf"]
@@ -171,14 +170,21 @@ def map_scene(
     key = prepared.key()
     if goal.exists():
         return _already(goal, key)
-    with _workspace(goal, key, chosen.resume) as (store, journal), _resumable(journal):
-        plain = store.parent / "scratch"
-        with writing(goal), open_scratch(plain, prepared.mapper.product, journal) as scratch:
+    with unfinished(goal, key, chosen.resume) as (store, journal), _resumable(journal):
+        # Scratch is kept until the product has its name: whoever goes on before that needs it.
+        place = store.parent / "scratch"
+        with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
             _compute(prepared, scratch, progress)
-            finish = Finish(prepared.mapper, prepared.model_file, prepared.record(), key, chosen.format)
+            finish = Finish(
+                prepared.mapper,
+                prepared.model_file,
+                prepared.record(),
+                key,
+                chosen.format,
+                prepared.plan.threads,
+            )
             finish.write(store, scratch)
             finish.run_file(store, _run_facts(prepared, scene, began))
-        shutil.rmtree(plain)
     return goal
 
 
@@ -202,8 +208,7 @@ def _compute(prepared: Prepared, scratch: Scratch, progress: Progress | None) ->
 
 def _check_goal(goal: Path, resume: bool) -> None:
     """Find out before the work whether its result can be written."""
-    if not goal.absolute().parent.is_dir():
-        raise SceneError(f"{goal} cannot be written: there is no folder {goal.parent}; make it first")
+    check_place(goal)
     if goal.exists() and not (resume and goal.is_dir()):
         raise SceneError(f"{goal} exists already; remove it, or write somewhere else")
 
@@ -218,40 +223,6 @@ def _already(goal: Path, key: str) -> Path:
         raise SceneError(f"{goal} holds another map (other inputs, model or options); write somewhere else")
     shutil.rmtree(f"{goal}.partial", ignore_errors=True)
     return goal
-
-
-@contextmanager
-def _workspace(goal: Path, key: str, resume: bool) -> Iterator[tuple[Path, Journal]]:
-    """The folder that becomes the product if all goes well; kept if not, unless nothing was done yet."""
-    partial = Path(f"{goal}.partial")
-    if partial.exists() and not resume:
-        raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
-    with writing(goal):
-        partial.mkdir(exist_ok=True)
-    with _alone(partial):
-        with writing(goal):
-            journal = Journal(partial / "journal", key)
-        try:
-            yield partial / "store", journal
-            with writing(goal):
-                (partial / "store").rename(goal)
-                shutil.rmtree(partial)
-        finally:
-            if partial.exists() and not journal.done:
-                shutil.rmtree(partial, ignore_errors=True)
-
-
-@contextmanager
-def _alone(partial: Path) -> Iterator[None]:
-    """Two runs never work on one product."""
-    folder = os.open(partial, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise SceneError(f"another run works in {partial}; wait for it, or write elsewhere") from None
-    finally:
-        os.close(folder)
 
 
 @contextmanager
@@ -279,6 +250,8 @@ def _run_facts(prepared: Prepared, scene: str | Path, began: float) -> dict[str,
         "versions": {name: version(name) for name in ("uncover", "numpy", "scipy", "rasterio")},
         "model": str(prepared.model_file),
         "scene": str(scene),
+        "folder": str(Path.cwd()),
+        "source": source_record(prepared.options.source),
         "threads": prepared.plan.threads,
         "block": prepared.options.block,
         "scheduler": prepared.options.scheduler,

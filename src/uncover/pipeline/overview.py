@@ -24,15 +24,18 @@ Image = NDArray[np.uint8]  # (row, col, 3)
 
 
 def write_overview(path: Path, scratch: Scratch, title: str, shares: NDArray[np.float64]) -> None:
-    """Write the picture as PNG."""
+    """Write the picture as PNG; made in memory, because GDAL does not report every write that fails."""
     import rasterio
+    from rasterio.io import MemoryFile
 
     image = overview(scratch, title, shares)
     height, width, _ = image.shape
     with rasterio.Env(GDAL_PAM_ENABLED="NO"):
         profile = {"driver": "PNG", "width": width, "height": height, "count": 3, "dtype": "uint8"}
-        with _quietly(), rasterio.open(path, "w", **profile) as dataset:
-            dataset.write(np.moveaxis(image, 2, 0))
+        with _quietly(), MemoryFile() as file:
+            with file.open(**profile) as dataset:
+                dataset.write(np.moveaxis(image, 2, 0))
+            path.write_bytes(file.read())
 
 
 def _quietly() -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from uncover.atmosphere import LookupTable
 from uncover.measurement import Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
+from uncover.pipeline.files import check_place
 from uncover.raster.cube import Cube, write_cube
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
@@ -109,6 +110,7 @@ def write_realisations(
     progress: Progress | None = None,
 ) -> Cube:
     """Write the realisations of a scene to a cube, with the optical depth of each and where it came from."""
+    check_place(out)
     realised = realise_scene(open_scene(source, scene_options), options)
     inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
     return write_cube(out, realised.layout, realised.read, inputs=inputs, resume=resume, progress=progress)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ class SampleTable:
     bands: tuple[str, ...]
     dates: NDArray[np.str_] | None = None  # (sample,)
     groups: NDArray[np.str_] | None = None  # (sample,)
+    samples: NDArray[np.str_] | None = None  # (sample,), what the table calls them
 
     def __len__(self) -> int:
         return len(self.values)
@@ -58,9 +59,7 @@ class SampleTable:
                 f"{self.name} has no column for band {', '.join(missing)}; it has {', '.join(self.bands)}"
             )
         at = [self.bands.index(band) for band in bands]
-        return SampleTable(
-            self.name, self.values[..., at], self.classes, tuple(bands), self.dates, self.groups
-        )
+        return replace(self, values=self.values[..., at], bands=tuple(bands))
 
 
 def is_table(name: str | Path) -> bool:
@@ -73,14 +72,19 @@ def is_table(name: str | Path) -> bool:
 
 
 def read_table(
-    path: str | Path, class_field: str | None = None, bands: Sequence[str] | None = None
+    path: str | Path,
+    class_field: str | None = None,
+    bands: Sequence[str] | None = None,
+    *,
+    incomplete: Literal["leave out", "refuse"] = "leave out",
 ) -> SampleTable:
     """Labelled samples of a CSV or Parquet file.
 
     The class is in `class_field`, or in a column called class or label. Bands are the columns asked for; else
     those called like Sentinel-2 bands (B2, B8A); else all columns of numbers that are not called date, group,
     realisation, sample, id or like coordinates. With a column `realisation`, rows of one `sample` (and date)
-    belong together; without a column `sample`, the i-th rows of all realisations do.
+    belong together; without a column `sample`, the i-th rows of all realisations do. Rows that lack a band or
+    a class are left out with a warning, or refused.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
@@ -94,7 +98,7 @@ def read_table(
         raise ValueError(f"{name} has no rows; a sample table needs at least one labelled sample")
     class_column = _class_column(frame, class_field, name)
     columns = _band_columns(frame, class_column, bands, name)
-    frame = _complete_rows(frame, [*columns, class_column], name)
+    frame = _complete_rows(frame, [*columns, class_column], name, incomplete)
     values = _numbers(frame, columns, name)
     realisation = _column(frame, _REALISATION)
     order = (
@@ -110,6 +114,7 @@ def read_table(
         bands=tuple(canonical_band(column) for column in columns),
         dates=_text(frame, _DATE, first),
         groups=_text(frame, _GROUP, first),
+        samples=_text(frame, _SAMPLE, first),
     )
 
 
@@ -170,8 +175,14 @@ def _band_columns(frame: Any, class_column: str, bands: Sequence[str] | None, na
     return found
 
 
-def _complete_rows(frame: Any, columns: list[str], name: str) -> Any:
+def _complete_rows(frame: Any, columns: list[str], name: str, incomplete: str) -> Any:
     missing = frame[columns].isna().any(axis=1)
+    if missing.any() and incomplete == "refuse":
+        lacking = [column for column in columns if frame[column].isna().any()]
+        raise ValueError(
+            f"{name}: {int(missing.sum())} of {len(frame)} rows have no value for {_listed(lacking)}; every "
+            "row needs all bands and a class: fill or remove them"
+        )
     if missing.all():
         raise ValueError(f"{name} has no row with a class and a value in every band ({_listed(columns)})")
     if missing.any():

@@ -283,7 +283,9 @@ class TableRows:
             raise ValueError(f"{table.name} has {known.size} classes; at most 254 are possible")
         labels[classes == ""] = 0
         taken = draw(labels, options.draw, stream(options.seed, "draw"))
-        drawn = replace(table, values=table.values[taken], classes=classes[taken], dates=None, groups=None)
+        drawn = replace(
+            table, values=table.values[taken], classes=classes[taken], dates=None, groups=None, samples=None
+        )
         return cls(drawn, scheme)
 
     @property

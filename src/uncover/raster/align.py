@@ -67,7 +67,7 @@ def align_raster(name: str | Path, grid: Grid, window: Window | None = None) -> 
     info = describe(path)
     window = grid.window if window is None else window
     grid.crop(window)
-    _check_overlap(path, grid, info.grid)
+    check_overlap(path, grid, info.grid)
     values = np.zeros(window.shape, info.dtype)
     valid = np.zeros(window.shape, np.bool_)
     cache = TileCache(CACHE_BYTES)
@@ -85,13 +85,14 @@ def _is(values: NDArray[Any], nodata: float | None) -> NDArray[np.bool_]:
     return missing if nodata is None else missing | (values == nodata)
 
 
-def _check_overlap(path: str, grid: Grid, source: Grid) -> None:
+def check_overlap(name: str, grid: Grid, source: Grid, needed: str = "a raster") -> None:
+    """Refuse what lies somewhere else than a scene."""
     try:
         window_of(source, grid.bounds, grid.crs)
     except SceneError as error:
         raise SceneError(
-            f"{path} does not overlap the scene: its bounds are {source.bounds} ({source.crs}), the scene's "
-            f"{grid.bounds} ({grid.crs}); give a raster of the same place"
+            f"{name} does not overlap the scene: its bounds are {source.bounds} ({source.crs}), the scene's "
+            f"{grid.bounds} ({grid.crs}); give {needed} of the same place"
         ) from error
 
 

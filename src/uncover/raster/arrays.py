@@ -34,13 +34,17 @@ class Plane:
 
 @dataclass(frozen=True)
 class ArraySource:
-    """Planes of a Zarr or NetCDF dataset, opened for each read so that processes and threads can share it."""
+    """Planes of a Zarr or NetCDF dataset, opened for each read so that processes and threads can share it.
+
+    `decoded` applies the scale, offset and fill value of CF; without it numbers come as they are stored.
+    """
 
     path: str
     planes: tuple[Plane, ...]
     axes: tuple[Hashable, Hashable]
     grid: Grid
     tile: tuple[int, int]
+    decoded: bool = True
 
     @property
     def name(self) -> str:
@@ -48,11 +52,11 @@ class ArraySource:
         return Path(self.path).name
 
     def read(self, window: Window, cache: TileCache) -> NDArray[Any]:
-        """Decoded numbers of a window, (plane, row, col)."""
+        """Numbers of a window, (plane, row, col)."""
 
         def load(tile: Window) -> NDArray[Any]:
             rows, cols = tile.slices
-            with open_dataset(self.path) as dataset:
+            with open_dataset(self.path, self.decoded) as dataset:
                 found = [
                     dataset[plane.variable]
                     .isel({**dict(plane.at), self.axes[0]: rows, self.axes[1]: cols})
@@ -64,7 +68,7 @@ class ArraySource:
 
         def get(tile: Window) -> NDArray[Any]:
             try:
-                return cache.get((self.path, self.planes, tile), lambda: load(tile))
+                return cache.get((self.path, self.planes, self.decoded, tile), lambda: load(tile))
             except (OSError, ValueError, RuntimeError) as error:
                 raise ReadError(
                     f"{self.path}: {tile} cannot be read ({error}); the file is damaged"
@@ -74,14 +78,14 @@ class ArraySource:
 
 
 @contextmanager
-def open_dataset(path: str) -> Iterator[Any]:
-    """Open a Zarr or NetCDF dataset with its CF scaling applied."""
+def open_dataset(path: str, decoded: bool = True) -> Iterator[Any]:
+    """Open a Zarr or NetCDF dataset, with its CF scaling applied or with numbers as they are stored."""
     require("xarray", "zarr", "h5netcdf", "h5py")
     import xarray
 
     engine = "zarr" if path.rstrip("/").lower().endswith(".zarr") else None  # xarray tells NetCDF 3 from 4
     try:
-        dataset = xarray.open_dataset(path, engine=engine, decode_coords="all")
+        dataset = xarray.open_dataset(path, engine=engine, decode_coords="all", mask_and_scale=decoded)
     except Exception as error:  # the backends raise whatever they please
         raise ReadError(f"{path} cannot be opened by xarray ({type(error).__name__}: {error})") from error
     with dataset:
@@ -101,7 +105,7 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
         identity = dataset.attrs.get("scene_id") or Path(name).stem
     if integer and options.scale is None:
         raise SceneError(
-            f"{name} holds integers without a scale; give scale=0.0001, or scale=1 to take them as is"
+            f"{name} holds integers without a scale; give --scale 0.0001, or --scale 1 to take them as is"
         )
     source = ArraySource(name, planes, axes, grid, (512, 512))
     chosen = Calibration(options.scale or 1.0, options.offset or 0.0, options.nodata)
@@ -170,7 +174,9 @@ def _choose(offered: list[Plane], options: SceneOptions, name: str) -> tuple[Pla
 def grid_of(dataset: Any, array: Any, axes: tuple[Hashable, Hashable]) -> Grid:
     """The grid of a variable: CF grid mapping for the CRS, coordinates for the position."""
     height, width = (int(array.sizes[axis]) for axis in axes)
-    return Grid(_crs(dataset, array, axes), _transform(dataset, axes), width, height)
+    stated = str(_mapping(dataset, array).get("GeoTransform", ""))
+    transform = _stated_transform(stated, dataset, axes) or _transform(dataset, axes)
+    return Grid(_crs(dataset, array, axes), transform, width, height)
 
 
 def _mapping(dataset: Any, array: Any) -> dict[str, Any]:
@@ -189,6 +195,22 @@ def _crs(dataset: Any, array: Any, axes: tuple[Hashable, Hashable]) -> str | Non
 
         return str(CRS.from_user_input(text).to_string())
     return "EPSG:4326" if str(axes[0]).lower().startswith("lat") else None
+
+
+def _stated_transform(text: str, dataset: Any, axes: tuple[Hashable, Hashable]) -> Transform | None:
+    """The transform that a grid mapping states, if the coordinates agree: a cut may leave it behind."""
+    try:
+        c, a, b, f, d, e = (float(number) for number in text.split())
+    except ValueError:
+        return None
+    for axis, step, edge in ((axes[0], e, f), (axes[1], a, c)):
+        if axis not in dataset.coords:
+            return None
+        values = np.asarray(dataset[axis].values, dtype=np.float64)
+        line = edge + step * (np.arange(len(values)) + 0.5)
+        if b != 0 or d != 0 or not np.abs(values - line).max() <= 0.01 * abs(step):
+            return None
+    return a, b, c, d, e, f
 
 
 def _transform(dataset: Any, axes: tuple[Hashable, Hashable]) -> Transform:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.cube import create_array, crs_attributes, put_array
+from uncover.raster.cube import create_array, crs_attributes, open_arrays, put_array
 from uncover.raster.errors import SceneError, require
 from uncover.raster.grid import Window
 from uncover.raster.product import Layer, Product
@@ -78,7 +78,7 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
     group = zarr.open_group(str(path), mode="w", zarr_format=2)
     group.attrs.update(dict(attributes))
     height, width = product.grid.shape
-    chunk, arrays = (min(_CHUNK, height), min(_CHUNK, width)), {}
+    chunk, names = (min(_CHUNK, height), min(_CHUNK, width)), []
     for layer in product.layers:
         for name, band in _variables(layer):
             fill = 0 if layer.nodata is None else layer.nodata
@@ -90,13 +90,13 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
             more = _attributes(layer, name, product)
             if layer.nodata is not None:
                 more["_FillValue"] = "NaN" if np.isnan(layer.nodata) else int(layer.nodata)
-            arrays[name] = create_array(group, name, shape, chunks, layer.dtype, axes, fill, **more)
+            create_array(group, name, shape, chunks, layer.dtype, axes, fill, **more)
+            names.append(name)
     for name, values in _coordinates(product).items():
         put_array(group, name, values, [name], {"axis": name.upper()})
     put_array(group, "class_name", np.array(product.scheme.names), ["class_name"], {})
-    if product.grid.crs is not None:
-        put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(product.grid))
-    yield arrays
+    put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(product.grid))
+    yield open_arrays(path, *names)
     zarr.consolidate_metadata(str(path), zarr_format=2)
 
 
@@ -113,9 +113,8 @@ def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) ->
             file.create_variable(name, (name,), values.dtype, data=values).attrs["axis"] = name.upper()
         names = np.array(product.scheme.names, dtype=object)
         _text_variable(file, names)
-        if product.grid.crs is not None:
-            mapping = file.create_variable("spatial_ref", (), np.int32)
-            mapping.attrs.update(crs_attributes(product.grid))
+        mapping = file.create_variable("spatial_ref", (), np.int32)
+        mapping.attrs.update(crs_attributes(product.grid))
         arrays = {}
         for layer in product.layers:
             for name, band in _variables(layer):

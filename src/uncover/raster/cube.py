@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Window
-from uncover.raster.journal import Journal, fingerprint
+from uncover.raster.journal import fingerprint
 from uncover.raster.layers import Flags
-from uncover.raster.quality import INCOMPLETE, UNUSABLE, flag_attributes, without
+from uncover.raster.quality import Flagged, flag_attributes
+from uncover.raster.unfinished import unfinished, writing
 
 #: A chunk holds all realisations and bands of a window; about this many bytes before compression.
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -28,7 +29,7 @@ _AXES = ["realisation", "band", "y", "x"]
 
 
 @dataclass(frozen=True)
-class CubeBlock:
+class CubeBlock(Flagged):
     """All realisations and bands of one window.
 
     >>> values = np.ones((2, 3, 1, 2), np.float32)
@@ -40,16 +41,6 @@ class CubeBlock:
     window: Window
     values: NDArray[np.float32]  # (realisation, band, row, col), NaN where there is none
     quality: Flags  # (row, col)
-
-    @property
-    def valid(self) -> NDArray[np.bool_]:
-        """Pixels with a value in every band, (row, col)."""
-        return without(self.quality, INCOMPLETE)
-
-    @property
-    def usable(self) -> NDArray[np.bool_]:
-        """Pixels fit for training: valid, and no cloud, shadow, snow or saturation."""
-        return without(self.quality, UNUSABLE)
 
     def samples(self, where: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
         """Values of the valid pixels (and only those in `where`), (pixel, realisation, band), row by row."""
@@ -140,39 +131,6 @@ def write_cube(
     return open_cube(path)
 
 
-@contextmanager
-def unfinished(path: str | Path, key: str, resume: bool) -> Iterator[tuple[Path, Journal]]:
-    """A store that becomes `path` if all goes well; kept for resuming if not, unless nothing was done yet."""
-    final, partial = Path(path), Path(f"{path}.partial")
-    if final.exists():
-        raise SceneError(f"{final} exists already; remove it, or write somewhere else")
-    if partial.exists() and not resume:
-        raise SceneError(f"{partial} is an unfinished run; go on with resume, or remove it")
-    with writing(final):
-        partial.mkdir(parents=True, exist_ok=True)
-        journal = Journal(partial / "journal", key)
-    try:
-        yield partial / "store", journal
-        with writing(final):
-            (partial / "store").rename(final)
-            shutil.rmtree(partial)
-    finally:
-        if partial.exists() and not journal.done:
-            shutil.rmtree(partial, ignore_errors=True)
-
-
-@contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """Turn what the file system refuses into one line."""
-    try:
-        yield
-    except OSError as error:
-        raise SceneError(
-            f"{path} cannot be written ({error.strerror or error}); make room and resume, or write "
-            "somewhere else"
-        ) from error
-
-
 def _create(store: Path, layout: CubeLayout) -> None:
     """Arrays, coordinates and CF attributes; no pixels yet."""
     require("zarr", "rasterio")
@@ -241,9 +199,12 @@ def _spatial(grid: Grid) -> dict[str, Any]:
 
 
 def crs_attributes(grid: Grid) -> dict[str, Any]:
-    """Attributes of the grid mapping of a grid that has a reference system."""
-    wkt, (a, b, c, d, e, f) = _spatial(grid)["_CRS"]["wkt"], grid.transform
+    """Attributes of the grid mapping of a grid: its transform, and its reference system if it has one."""
+    a, b, c, d, e, f = grid.transform
     numbers = " ".join(repr(float(value)) for value in (c, a, b, f, d, e))
+    if grid.crs is None:
+        return {"GeoTransform": numbers}
+    wkt = _spatial(grid)["_CRS"]["wkt"]
     return {"crs_wkt": wkt, "spatial_ref": wkt, "GeoTransform": numbers}
 
 
@@ -334,13 +295,6 @@ class Cube:
     def __iter__(self) -> Iterator[CubeBlock]:
         """All blocks, one at a time."""
         return (self.read(window) for window in self.blocks())
-
-
-def check_chunks(path: Path, *files: str) -> None:
-    """Zarr reads a chunk that is not there as empty: here it is an error."""
-    for file in files:
-        if not (path / file).exists():
-            raise ReadError(f"{path} lacks {file}; the cube is damaged, write it again")
 
 
 def open_cube(path: str | Path) -> Cube:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
+from uncover.estimators.summary import corrected
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Flags
+from uncover.raster.product import CHUNK
 from uncover.raster.quality import Quality
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import Block, Scene
@@ -24,11 +26,22 @@ Values = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Pixels:
-    """Some pixels: values (realisation, pixel, band), and the known noise of each where there is one."""
+    """Some pixels: planes (realisation, band, pixel), and the known noise of each pixel where there is one.
 
-    values: Values
+    With coefficients (realisation, 3, band) the planes are one realisation, at the top of the atmosphere, of
+    which the others are made: path, slope and albedo of `uncover.atmosphere.Coefficients`.
+    """
+
+    planes: Values
+    coefficients: NDArray[np.float64] | None = None
     noise: Covariances | None = None
     known: NDArray[np.bool_] | None = None  # which of the pixels asked for these are; all where None
+
+    def realised(self) -> Values:
+        """All realisations, (realisation, band, pixel)."""
+        if self.coefficients is None:
+            return self.planes
+        return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
 
 
 class Reading(Protocol):
@@ -42,8 +55,11 @@ class Reading(Protocol):
     def present(self) -> NDArray[np.bool_]:
         """Which bands have a value, (band, row, col)."""
 
+    def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Places in the window, counted row by row, cut into pieces that `pixels` takes."""
+
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """Pixels by their place in the window, counted row by row."""
+        """Pixels by their place in the window."""
 
 
 class Evidence(Protocol):
@@ -96,9 +112,13 @@ class SceneReading:
         """Which bands have a value, (band, row, col)."""
         return np.isfinite(self.block.reflectance)
 
+    def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Any pixels go together."""
+        return _chunks(where)
+
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
         """The values, once."""
-        return Pixels(_take(self.block.reflectance, where).T[None])
+        return Pixels(_take(self.block.reflectance, where)[None])
 
 
 @dataclass(frozen=True)
@@ -153,7 +173,8 @@ class NoisyReading(SceneReading):
         rows = Window(window.row + top, window.col, bottom - top, width)
         here = self.uncertainty.read(rows, self.block.reflectance[:, top:bottom], asked.reshape(-1, width))
         known = here.valid.ravel()[where - top * width]
-        return Pixels(_take(self.block.reflectance, where[known]).T[None], here.covariances, known)
+        planes = _take(self.block.reflectance, where[known])[None]
+        return Pixels(planes, None, here.covariances, known)
 
 
 @dataclass(frozen=True)
@@ -191,9 +212,41 @@ class CubeReading:
         """Bands that have a value in every realisation, (band, row, col)."""
         return np.asarray(np.isfinite(self.values).all(axis=0))
 
+    def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Any pixels go together."""
+        return _chunks(where)
+
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
         """All realisations."""
-        return Pixels(np.swapaxes(_take(self.values, where), 1, 2))
+        return Pixels(_take(self.values, where))
+
+
+@dataclass(frozen=True)
+class UncorrectedReading(SceneReading):
+    """Reflectance at the top of the atmosphere: what makes its realisations is the same for each cell."""
+
+    coefficients: NDArray[np.float64]  # (cell, realisation, 3, band)
+    cells: NDArray[np.intp]  # number of the cell of each pixel
+
+    @classmethod
+    def of(cls, block: Block, source: RealisedScene) -> UncorrectedReading:
+        """With the cells of the block, and how each is corrected."""
+        cells, window = list(source.cells(block.window)), block.window
+        numbers = np.empty(window.shape, np.intp)
+        for number, cell in enumerate(cells):
+            numbers[cell.shifted(-window.row, -window.col).slices] = number
+        return cls(block, source.coefficients(cells), numbers.ravel())
+
+    def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Pixels of one cell go together."""
+        here = self.cells[where]
+        for number in range(len(self.coefficients)):
+            yield from _chunks(where[here == number])
+
+    def pixels(self, where: NDArray[np.intp]) -> Pixels:
+        """What was measured, and how it is corrected in each world."""
+        coefficients = self.coefficients[self.cells[where[0]]]
+        return Pixels(_take(self.block.reflectance, where)[None], coefficients)
 
 
 @dataclass(frozen=True)
@@ -289,11 +342,14 @@ class Realised:
 
     @property
     def bytes_per_pixel(self) -> int:
-        """Values in all worlds, and those that were measured."""
-        return (4 * self.realisations + 24) * len(self.bands) + 32
+        """Values that were measured; where they are not corrected in machine code, in all worlds."""
+        worlds = 0 if self.source.direct else 4 * self.realisations
+        return (worlds + 24) * len(self.bands) + 32
 
     def read(self, window: Window) -> Reading:
-        """Read a window, and correct it in every world."""
+        """Read a window; its worlds are made pixel by pixel as they are classified, if that can be."""
+        if self.source.direct:
+            return UncorrectedReading.of(self.scene.read(window), self.source)
         block = self.source.read(window)
         return CubeReading(block.values, block.quality)
 
@@ -316,6 +372,11 @@ def _check_weights(identity: str, weights: NDArray[Any] | None) -> None:
         )
 
 
+def _chunks(where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+    """Pieces of a bounded number of pixels."""
+    return (where[start : start + CHUNK] for start in range(0, len(where), CHUNK))
+
+
 def _take(planes: Values, where: NDArray[np.intp]) -> Values:
     """Pixels of planes (..., row, col) by their place: (..., pixel)."""
     return planes.reshape(*planes.shape[:-2], -1)[..., where]
@@ -326,12 +387,12 @@ def probe(evidence: Evidence, windows: int = 3, size: int = 64) -> Values:
     grid = evidence.grid
     rows = sorted({int(r) for r in np.linspace(0, max(grid.height - size, 0), windows)})
     cols = sorted({int(c) for c in np.linspace(0, max(grid.width - size, 0), windows)})
-    found = []
+    found: list[Values] = []
     for row in rows:
         for col in cols:
             reading = evidence.read(Window(row, col, size, size) & grid.window)
             incomplete = np.uint16(Quality.NODATA | Quality.PARTIAL)
             where = np.flatnonzero((reading.quality & incomplete).ravel() == 0)
             if len(where):
-                found.append(reading.pixels(where).values[0])
+                found.extend(reading.pixels(part).realised()[0].T for part in reading.parts(where))
     return np.concatenate(found) if found else np.empty((0, len(evidence.bands)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
@@ -20,7 +21,9 @@ from uncover.raster.tiles import GDAL_OPTIONS, open_raster
 _GDAL_TYPES = {"uint8": "Byte", "uint16": "UInt16", "float32": "Float32"}
 _SIDE = 1024  # of the windows that are read back
 _ROWS = 64  # of the strips that statistics are made of
+_STATISTICS = ("minimum", "maximum", "mean", "stddev")
 SCHEME_TAG = "UNCOVER_SCHEME"
+LAYER_TAG = "UNCOVER_LAYER"
 
 
 def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> None:
@@ -31,7 +34,19 @@ def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str
 
     description = scratch.folder / f"{layer.name}.vrt"
     description.write_text(_vrt(scratch, layer, tags), "utf-8")
-    options = {
+    path.unlink(missing_ok=True)
+    try:
+        with rasterio.Env(**GDAL_OPTIONS, GDAL_PAM_ENABLED="NO"):
+            rasterio.shutil.copy(description, path, driver="COG", **cog_options(layer))
+        _compare(path, scratch, layer)
+    except (RasterioError, OSError) as error:
+        why = str(error.__cause__ or error).splitlines()[0]
+        raise OSError(f"{path.name} was not written whole ({why})") from error
+
+
+def cog_options(layer: Layer) -> dict[str, Any]:
+    """Options of GDAL's COG driver. One thread for each file: several files are written at a time."""
+    return {
         "compress": "DEFLATE",
         "predictor": {"uint8": "NO", "uint16": "STANDARD", "float32": "FLOATING_POINT"}[layer.dtype],
         "blocksize": 512,
@@ -40,14 +55,6 @@ def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str
         "bigtiff": "IF_SAFER",
         "num_threads": 1,
     }
-    path.unlink(missing_ok=True)
-    try:
-        with rasterio.Env(**GDAL_OPTIONS, GDAL_PAM_ENABLED="NO"):
-            rasterio.shutil.copy(description, path, driver="COG", **options)
-        _compare(path, scratch, layer)
-    except (RasterioError, OSError) as error:
-        why = str(error.__cause__ or error).splitlines()[0]
-        raise OSError(f"{path.name} was not written whole ({why})") from error
 
 
 def _compare(path: Path, scratch: Scratch, layer: Layer) -> None:
@@ -159,24 +166,59 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
 
     Not left to GDAL: its COG driver writes zeros when it computes statistics of plain files.
     """
-    n = np.zeros(len(layer.bands))
-    lowest, highest = np.full(len(n), np.inf), np.full(len(n), -np.inf)
-    mean, spread = np.zeros(len(n)), np.zeros(len(n))
+    if np.dtype(layer.dtype).kind == "u":
+        return [_of_counts(counts, layer) for counts in _counts(scratch, layer)]
+    found = [_Numbers() for _ in layer.bands]
     for window in scratch.strips(_ROWS):
-        for i, plane in enumerate(scratch.read(layer, window)):
-            values = _known(plane, layer).astype(np.float64)
-            if not len(values):
-                continue
-            lowest[i], highest[i] = min(lowest[i], values.min()), max(highest[i], values.max())
-            together, here = n[i] + len(values), values.mean()
-            spread[i] += ((values - here) ** 2).sum() + (here - mean[i]) ** 2 * n[i] * len(values) / together
-            mean[i] += (here - mean[i]) * len(values) / together
-            n[i] = together
-    names = ("minimum", "maximum", "mean", "stddev")
-    deviation = np.sqrt(spread / np.maximum(n, 1))
-    numbers = zip(lowest, highest, mean, deviation, strict=True)
-    found = [{name: float(v) for name, v in zip(names, each, strict=True)} for each in numbers]
-    return [each if n[i] else {} for i, each in enumerate(found)]
+        for numbers, plane in zip(found, scratch.read(layer, window), strict=True):
+            numbers.add(_known(plane, layer).astype(np.float64))
+    return [numbers.statistics() for numbers in found]
+
+
+def _counts(scratch: Scratch, layer: Layer) -> NDArray[np.int64]:
+    """How often each whole number occurs: (band, number)."""
+    counts = np.zeros((len(layer.bands), np.iinfo(layer.dtype).max + 1), np.int64)
+    for window in scratch.strips(_ROWS):
+        for band, plane in zip(counts, scratch.read(layer, window), strict=True):
+            band += np.bincount(plane.ravel(), minlength=len(band))
+    return counts
+
+
+def _of_counts(counts: NDArray[np.int64], layer: Layer) -> dict[str, float]:
+    if layer.nodata is not None:
+        counts[int(layer.nodata)] = 0
+    there, n = np.flatnonzero(counts), counts.sum()
+    if not n:
+        return {}
+    mean = float(counts[there] @ there / n)
+    spread = float(counts[there] @ (there - mean) ** 2 / n)
+    numbers = (float(there[0]), float(there[-1]), mean, spread**0.5)
+    return dict(zip(_STATISTICS, numbers, strict=True))
+
+
+@dataclass
+class _Numbers:
+    """Statistics of numbers that come in pieces."""
+
+    n: int = 0
+    lowest: float = np.inf
+    highest: float = -np.inf
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        if not len(values):
+            return
+        self.lowest, self.highest = min(self.lowest, values.min()), max(self.highest, values.max())
+        together, here = self.n + len(values), float(values.mean())
+        away = (here - self.mean) ** 2 * self.n * len(values) / together
+        self.squares += float(((values - here) ** 2).sum()) + away
+        self.mean += (here - self.mean) * len(values) / together
+        self.n = together
+
+    def statistics(self) -> dict[str, float]:
+        numbers = (self.lowest, self.highest, self.mean, (self.squares / max(self.n, 1)) ** 0.5)
+        return dict(zip(_STATISTICS, map(float, numbers), strict=True)) if self.n else {}
 
 
 def _known(plane: NDArray[Any], layer: Layer) -> NDArray[Any]:
@@ -188,8 +230,7 @@ def _known(plane: NDArray[Any], layer: Layer) -> NDArray[Any]:
 
 def statistics(path: Path) -> list[dict[str, float]]:
     """Statistics of each band, as a file has them."""
-    names = ("minimum", "maximum", "mean", "stddev")
     with open_raster(str(path)) as dataset:
         tags = [dataset.tags(i) for i in range(1, dataset.count + 1)]
-    keys = {name: f"STATISTICS_{name.upper()}" for name in names}
+    keys = {name: f"STATISTICS_{name.upper()}" for name in _STATISTICS}
     return [{name: float(band[key]) for name, key in keys.items() if key in band} for band in tags]

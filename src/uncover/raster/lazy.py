@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,26 +88,17 @@ def _classify_block(
     complete = np.flatnonzero(~missing.any(axis=1))
     for start in range(0, len(complete), CHUNK):
         where = complete[start : start + CHUNK]
-        values = np.concatenate([pixels[where], np.repeat(pixels[where[:1]], CHUNK - len(where), axis=0)])
-        summary = summariser.summarise(
-            partial(_realisation, values), n_realisations=worlds, first_pixel=int(where[0])
-        )
-        n = len(where)
-        out[where, 0] = codes[summary.probability[:n].argmax(axis=1)]
-        out[where, 1 : 1 + len(codes)] = summary.probability[:n]
-        parts = np.stack([getattr(summary, name)[:n] for name in UNCERTAINTY], axis=1)
-        out[where, 1 + len(codes) : -1] = parts
+        planes = np.ascontiguousarray(np.moveaxis(pixels[where], 0, 2))
+        summary = summariser.summarise(planes, first_pixel=int(where[0]))
+        out[where, 0] = codes[summary.best]
+        out[where, 1 : 1 + len(codes)] = summary.probability.T
+        out[where, 1 + len(codes) : -1] = np.stack([getattr(summary, name) for name in UNCERTAINTY], axis=1)
         out[where, -1] = (
-            (summary.typicality[:n] < limits.typicality) * int(Quality.OUTSIDE_DOMAIN)
-            + (summary.disagreement[:n] > limits.disagreement) * int(Quality.DISAGREE)
-            + (summary.margin[:n] < limits.margin) * int(Quality.LOW_MARGIN)
+            (summary.typicality < limits.typicality) * int(Quality.OUTSIDE_DOMAIN)
+            + (summary.disagreement > limits.disagreement) * int(Quality.DISAGREE)
+            + (summary.margin < limits.margin) * int(Quality.LOW_MARGIN)
         )
     return out.reshape(*place, -1)
-
-
-def _realisation(values: NDArray[Any], r: int) -> NDArray[Any]:
-    realisation: NDArray[Any] = values[:, r]
-    return realisation
 
 
 def _dataset(planes: Any, scheme: Any, place: Any, xarray: Any) -> Any:

@@ -10,12 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.covariances import Covariances
 from uncover.estimators.summary import PixelSummary, Summariser
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
 from uncover.raster.pixel_area import pixel_areas
-from uncover.raster.product import CHUNK, UNCERTAINTY, UNIT, Product, Thresholds, Unit
+from uncover.raster.product import UNCERTAINTY, UNIT, Product, Thresholds, Unit
 from uncover.raster.quality import Quality, without
 
 Missing = Literal["nodata", "marginalise"]
@@ -87,14 +86,13 @@ class Mapper:
                 quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.PARTIAL)
             if not len(where):
                 continue
-            summary = self._summarise(number, pixels, where, features)
-            best = summary.probability.argmax(axis=1)
-            flat["class"][0, where] = codes[best]
-            flat["probability"][:, where] = layers["probability"].encode(summary.probability.T)
+            summary = self._summarise(number, pixels, int(where[0]), features)
+            flat["class"][0, where] = codes[summary.best]
+            flat["probability"][:, where] = layers["probability"].encode(summary.probability)
             parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
             flat["uncertainty"][:, where] = layers["uncertainty"].encode(parts)
             quality[where] |= self._bits(summary)
-            _add_areas(areas, best, summary.world_classes, weight[where])
+            _add_areas(areas, summary.best, summary.world_classes, weight[where])
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
@@ -103,8 +101,7 @@ class Mapper:
         """Places of pixels that are computed together, and the bands that they have (None for all)."""
         flags = reading.quality.ravel()
         complete = np.flatnonzero(without(flags, Quality.NODATA | Quality.PARTIAL))
-        for start in range(0, len(complete), CHUNK):
-            yield complete[start : start + CHUNK], None
+        yield from ((part, None) for part in reading.parts(complete))
         if self.reader.missing == "nodata":
             return
         partial = np.flatnonzero(flags & np.uint16(Quality.PARTIAL))
@@ -113,28 +110,20 @@ class Mapper:
         present = reading.present.reshape(len(self.evidence.bands), -1)[:, partial].T
         patterns, which = np.unique(present, axis=0, return_inverse=True)
         for i, pattern in enumerate(patterns):
-            mine = partial[which.ravel() == i]
             if pattern.any():
-                yield from ((mine[s : s + CHUNK], pattern) for s in range(0, len(mine), CHUNK))
+                yield from ((part, pattern) for part in reading.parts(partial[which.ravel() == i]))
 
     def _summarise(
-        self,
-        number: int,
-        pixels: Pixels,
-        where: NDArray[np.intp],
-        features: NDArray[np.bool_] | None,
+        self, number: int, pixels: Pixels, first: int, features: NDArray[np.bool_] | None
     ) -> PixelSummary:
-        """Summary of some pixels, computed as a full chunk."""
-        values = _padded(pixels, len(where))
-        summary = self.summariser.summarise(
-            lambda r: values[r],
-            n_realisations=len(values),
-            noise=_padded_noise(pixels.noise, len(where)),
+        return self.summariser.summarise(
+            pixels.planes,
+            coefficients=pixels.coefficients,
+            noise=pixels.noise,
             systematic=self.evidence.systematic,
-            first_pixel=number * UNIT * UNIT + int(where[0]),
+            first_pixel=number * UNIT * UNIT + first,
             features=features,
         )
-        return _first(summary, len(where))
 
     def _bits(self, summary: PixelSummary) -> NDArray[np.uint16]:
         limits = self.thresholds
@@ -150,35 +139,14 @@ def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     middle = np.asarray(model.means_).reshape(-1, model.n_features_in_)
     middle = np.nanmean(middle, axis=0)[None]
     summariser = Summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
-    summary = summariser.summarise(
-        lambda r: middle, n_realisations=evidence.realisations, systematic=evidence.systematic
-    )
+    planes = np.repeat(middle.T[None], evidence.realisations, axis=0)
+    summary = summariser.summarise(planes, systematic=evidence.systematic)
     return len(summary.world_classes)
-
-
-def _padded(pixels: Pixels, n: int) -> NDArray[Any]:
-    """Values with as many pixels as a full chunk: the first is repeated."""
-    values = pixels.values
-    if n == CHUNK:
-        return values
-    return np.concatenate([values, np.repeat(values[:, :1], CHUNK - n, axis=1)], axis=1)
-
-
-def _padded_noise(noise: Covariances | None, n: int) -> Covariances | None:
-    if noise is None or n == CHUNK:
-        return noise
-    return noise[np.concatenate([np.arange(n), np.zeros(CHUNK - n, np.intp)])]
-
-
-def _first(summary: PixelSummary, n: int) -> PixelSummary:
-    """The first n pixels."""
-    fields = {name: value[:n] for name, value in vars(summary).items() if name != "world_classes"}
-    return PixelSummary(**fields, world_classes=summary.world_classes[:, :n])
 
 
 def _add_areas(
     areas: NDArray[np.float64],
-    best: NDArray[np.intp],
+    best: NDArray[np.integer[Any]],
     worlds: NDArray[np.integer[Any]],
     weight: NDArray[np.float64],
 ) -> None:

@@ -16,8 +16,8 @@ DType = Literal["uint16", "float32"]
 
 #: Rows and columns of a unit. Part of the product's definition: other units give other last bits.
 UNIT = 256
-#: Pixels that are computed in one call, padded up to it: the shape of every matrix product is the same.
-CHUNK = 4096
+#: Pixels that are computed in one call, at most. Part of the definition, as the unit is.
+CHUNK = 16384
 #: One step of a layer stored in whole numbers, and the number that means "none".
 QUANTUM = 1e-4
 NOTHING = 65535

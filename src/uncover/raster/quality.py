@@ -48,6 +48,22 @@ def without(quality: NDArray[np.uint16], bits: Quality) -> NDArray[np.bool_]:
     return free
 
 
+class Flagged:
+    """Pixels with quality bits: which of them are whole, and which are fit for training."""
+
+    quality: NDArray[np.uint16]  # (row, col), bits of Quality
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Pixels with a value in every band, (row, col)."""
+        return without(self.quality, INCOMPLETE)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Pixels fit for training: valid, and no cloud, shadow, snow or saturation."""
+        return without(self.quality, UNUSABLE)
+
+
 def flag_attributes() -> dict[str, object]:
     """CF attributes that make the bits readable by other programs.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -113,7 +113,7 @@ class RealisedScene:
         block = self.scene.read(window)
         values = np.empty((len(self.draws.values), *block.reflectance.shape), np.float32)
         depths = self._depths(window)
-        for cell in self._cells(window):
+        for cell in self.cells(window):
             inside = cell.shifted(-window.row, -window.col).slices
             here = None if depths is None else depths[inside]
             values[(slice(None), slice(None), *inside)] = self._realise(block, cell, inside, here)
@@ -172,7 +172,23 @@ class RealisedScene:
         """Row and column of the scene in its product, so that a crop has the cells of the whole."""
         return self.grid.offset_in(self.scene.groups[0].source.grid)
 
-    def _cells(self, window: Window) -> Iterator[Window]:
+    @property
+    def direct(self) -> bool:
+        """Whether a realisation is made from the measured value alone, the same way in a whole cell."""
+        return self.scene.level == "L1C"
+
+    def coefficients(self, cells: Sequence[Window]) -> NDArray[np.float64]:
+        """How cells are corrected in each world: path, slope, albedo (cell, realisation, 3, band)."""
+        each = [self._geometry(cell) for cell in cells]
+        geometry = Geometry(
+            *(np.array([getattr(one, name) for one in each]) for name in Geometry.__dataclass_fields__)
+        )
+        found = self.table.coefficients(self._state(self.draws.values), geometry)
+        parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
+        return np.ascontiguousarray(np.transpose(np.stack(parts), (3, 1, 0, 2)))
+
+    def cells(self, window: Window) -> Iterator[Window]:
+        """The parts of a window that share their angles."""
         rows = _cuts(window.row, window.height, self._offset[0])
         cols = _cuts(window.col, window.width, self._offset[1])
         for top, bottom in pairwise(rows):

@@ -66,14 +66,14 @@ class ProductMetadata:
         if _KNOWN_BASELINE.fullmatch(self.baseline) is None:
             raise SceneError(
                 f"{product} has processing baseline {self.baseline!r}, which is not known (00.00 to 05.99 "
-                "and 99.99 are); give scale and offset, for instance scale=0.0001 and offset=-0.1"
+                "and 99.99 are); give scale and offset, for instance --scale 0.0001 and --offset -0.1"
             )
         if self.offsets or options.offset is not None or self.baseline < _FIRST_WITH_OFFSET:
             return
         element = "RADIO_ADD_OFFSET" if self.level == "L1C" else "BOA_ADD_OFFSET"
         raise SceneError(
             f"{product} has processing baseline {self.baseline} but no {element} in its metadata; "
-            "give offset=-0.1 (numbers with +1000) or offset=0 (numbers without)"
+            "give --offset -0.1 (numbers with +1000) or --offset 0 (numbers without)"
         )
 
 

@@ -14,7 +14,7 @@ from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
-from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
+from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
 from uncover.raster.tiles import ArrayPlanes, TileCache
 
@@ -42,7 +42,7 @@ class Atmosphere:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Flagged):
     """What a scene holds in one window.
 
     >>> block = Block(Window(0, 0, 1, 2), ("B02",), np.array([[[0.1, np.nan]]], np.float32),
@@ -55,16 +55,6 @@ class Block:
     bands: tuple[str, ...]
     reflectance: NDArray[np.float32]  # (band, row, col), NaN where there is none
     quality: Flags  # (row, col), bits of Quality
-
-    @property
-    def valid(self) -> NDArray[np.bool_]:
-        """Pixels with a value in every band, (row, col)."""
-        return without(self.quality, INCOMPLETE)
-
-    @property
-    def usable(self) -> NDArray[np.bool_]:
-        """Pixels fit for training: valid, and no cloud, shadow, snow or saturation."""
-        return without(self.quality, UNUSABLE)
 
     def samples(self, where: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
         """Reflectance of the valid pixels (and only those in `where`), (pixel, band), row by row; finite."""

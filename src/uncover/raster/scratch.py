@@ -87,7 +87,10 @@ class Scratch:
         for band, plane in enumerate(little):
             first = band * self.product.grid.window.pixels
             for row, line in enumerate(plane, start=window.row):
-                write_at(file, line.tobytes(), (first + row * width + window.col) * layer.itemsize)
+                place = (first + row * width + window.col) * layer.itemsize
+                written = os.pwrite(file, line, place)
+                if written < line.nbytes:
+                    write_at(file, line.tobytes()[written:], place + written)
 
     def read(self, layer: Layer, window: Window, bands: Sequence[int] | None = None) -> NDArray[Any]:
         """A window of a layer, all bands or those counted from 0: (band, row, col)."""

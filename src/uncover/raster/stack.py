@@ -94,8 +94,8 @@ def calibration(info: RasterInfo, index: int, options: SceneOptions) -> Calibrat
     silent = scale == 1 and offset == 0
     if silent and options.scale is None and np.issubdtype(np.dtype(info.dtype), np.integer):
         raise SceneError(
-            f"{info.path} holds {info.dtype} numbers without a scale; give scale=0.0001 for Sentinel-2 "
-            "reflectance (and offset=-0.1 from baseline 04.00 on), or scale=1 to take the numbers as they are"
+            f"{info.path} holds {info.dtype} numbers without a scale; give --scale 0.0001 for Sentinel-2 "
+            "reflectance (and --offset -0.1 from baseline 04.00 on), or --scale 1 to take them as they are"
         )
     nodata = info.nodata[index - 1] if options.nodata is None else options.nodata
     return Calibration(
@@ -156,7 +156,7 @@ def warn_of_scale(scene: Scene) -> None:
 def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
     warnings.warn(
         f"scene {scene.identity}: {seen}, as if the offset BOA_ADD_OFFSET/RADIO_ADD_OFFSET = -1000 (-0.1 in "
-        f"reflectance) of baseline 04.00 on {what}; give offset={remedy:g}, or another offset if the numbers "
+        f"reflectance) of baseline 04.00 on {what}; give --offset {remedy:g}, or another one if the numbers "
         "are right",
         OffsetWarning,
         stacklevel=6,

@@ -22,7 +22,7 @@ from uncover.measurement.bands import canonical_band, places_of
 from uncover.measurement.correlation import read_correlation
 from uncover.measurement.effects_attributes import TableEffect, is_dimensionless
 from uncover.measurement.effects_table import EffectsTable
-from uncover.raster.area import window_of
+from uncover.raster.align import check_overlap
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -214,7 +214,7 @@ def _open_bands(name: str, bands: tuple[str, ...], options: UncertaintyOptions) 
 
 def _open_raster(name: str, grid: Grid, bands: tuple[str, ...], options: UncertaintyOptions) -> Uncertainty:
     info = describe(name)
-    _check_overlap(name, grid, info.grid)
+    check_overlap(name, grid, info.grid, "the uncertainty")
     indexes = _raster_bands(info, bands, options)
     short = Path(name).name
     if options.between_pixels is None:
@@ -299,7 +299,7 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         )
         _check_dimensionless(dataset[table.variable].attrs.get("units"), short, table.variable)
         reader = _TableLayers.of(name, dataset, table)
-        _check_overlap(name, grid, reader.grid)
+        check_overlap(name, grid, reader.grid, "the uncertainty")
         effects = tuple(reader.effect(dataset, effect) for effect in table.effects)
         flags = reader.flags(dataset, options.exclude_flags)
     absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, Layer)]
@@ -379,16 +379,6 @@ class _TableLayers:
             if isinstance(layer, Layer):
                 out.append((layer, bits))
         return tuple(out)
-
-
-def _check_overlap(name: str, grid: Grid, source: Grid) -> None:
-    try:
-        window_of(source, grid.bounds, grid.crs)
-    except SceneError as error:
-        raise SceneError(
-            f"{name} does not overlap the scene: its bounds are {source.bounds} ({source.crs}), the scene's "
-            f"{grid.bounds} ({grid.crs}); give the uncertainty of the same place"
-        ) from error
 
 
 def _probe(layer: Layer, grid: Grid) -> Array:

@@ -10,6 +10,8 @@ from uncover.estimators.discriminant import BayesianQDA
 
 Array = NDArray[np.float64]
 
+_MOST_DRAWS = 500
+
 
 @dataclass(frozen=True)
 class SyntheticProblem:
@@ -52,12 +54,16 @@ def draw_problem(
     >>> problem.X.shape, int(problem.train.sum())
     ((200, 2), 160)
     """
-    while True:
+    for _ in range(_MOST_DRAWS):
         problem = _draw_once(n_features, rng, n_classes, n_per_class, correlated)
         clf = BayesianQDA().fit(problem.X[problem.train], problem.y[problem.train])
         predicted = clf.predict(problem.X[~problem.train])
         if f1_score(problem.y[~problem.train], predicted, average="macro") >= 0.9:
             return problem
+    raise ValueError(
+        f"in {_MOST_DRAWS} draws no problem of {n_features} features had an F₁ of 0.9; {n_per_class} points "
+        "of each class are too few to learn so many parameters, give more."
+    )
 
 
 def _draw_once(

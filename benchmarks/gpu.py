@@ -1,0 +1,145 @@
+"""A whole Sentinel-2 tile on a graphics processor: correction, classification and entropies in one kernel.
+
+Run it on a machine with CuPy: `python -m benchmarks gpu`. It needs neither rasterio nor dask nor xarray.
+"""
+
+import time
+
+import numpy as np
+
+from benchmarks.registry import Table, benchmark
+from uncover import BayesianQDA
+from uncover.atmosphere import Geometry, LookupTable, State
+from uncover.estimators.reading import Reader
+from uncover.estimators.summary import Summariser
+
+BANDS = ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B11", "B12")
+# Typical surface reflectance of forest, cropland, grassland and settlements in these bands.
+KINDS = np.array(
+    [
+        [0.03, 0.05, 0.04, 0.08, 0.20, 0.25, 0.28, 0.30, 0.15, 0.08],
+        [0.06, 0.09, 0.09, 0.13, 0.22, 0.25, 0.28, 0.30, 0.25, 0.18],
+        [0.04, 0.07, 0.05, 0.10, 0.28, 0.34, 0.37, 0.39, 0.22, 0.12],
+        [0.10, 0.12, 0.14, 0.16, 0.19, 0.20, 0.22, 0.23, 0.25, 0.22],
+    ]
+)
+WORLDS, SIDE = 25, 10_980
+
+
+def surface(rng, kind):
+    """Surface reflectance of pixels: three common factors and noise of each band."""
+    loadings = np.random.default_rng(3).normal(0, 0.25, (len(KINDS), len(BANDS), 3))
+    factors = rng.normal(size=(len(kind), 3))
+    spread = np.einsum("npf,nf->np", loadings[kind], factors) + rng.normal(0, 0.12, (len(kind), len(BANDS)))
+    return np.clip(KINDS[kind] * (1 + spread), 0.002, 0.9)
+
+
+def problem(rng, worlds=WORLDS):
+    """A model with a world for each drawn optical depth, and how each world corrects."""
+    table, geometry = LookupTable("S2A", BANDS), Geometry(35, 4, 120)
+    aod = np.clip(rng.normal(0.12, 0.04, worlds), 0.01, None)
+    kind = rng.integers(0, len(KINDS), 4000)
+    measured = table.simulate(surface(rng, kind), State(aod=0.14), geometry)
+    model = BayesianQDA(realisations="shared").fit(table.correct(measured, State(aod=aod), geometry), kind)
+    found = table.coefficients(State(aod=aod), geometry)
+    parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
+    coefficients = np.stack([part[..., 0] for part in parts], axis=1)
+
+    def measure(n):
+        kinds = rng.integers(0, len(KINDS), n)
+        toa = table.simulate(surface(rng, kinds), State(aod=0.14), geometry)
+        return np.rint(toa.T * 10_000).astype(np.uint16)  # (band, pixel)
+
+    return model, coefficients, measure
+
+
+def seconds_on_device(work, repeats=7):
+    """Shortest time of some work on the device."""
+    import cupy
+
+    work()
+    best = np.inf
+    for _ in range(repeats):
+        start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        work()
+        stop.record()
+        stop.synchronize()
+        best = min(best, cupy.cuda.get_elapsed_time(start, stop) / 1000)
+    return best
+
+
+def ceilings():
+    """Bytes a second of a copy, and multiply-adds a second of the plain units, as measured here."""
+    import cupy
+
+    source, target = cupy.zeros(1 << 30, np.float32), cupy.empty(1 << 30, np.float32)
+    copy = 2 * source.nbytes / seconds_on_device(lambda: cupy.copyto(target, source))
+    chain = cupy.RawKernel(
+        r"""extern "C" __global__ void chain(float *out, float a, float b) {
+        float x[8];
+        for (int i = 0; i < 8; i++) x[i] = threadIdx.x + i;
+        for (int n = 0; n < 4096; n++)
+        #pragma unroll
+            for (int i = 0; i < 8; i++) x[i] = fmaf(x[i], a, b);
+        float sum = 0;
+        for (int i = 0; i < 8; i++) sum += x[i];
+        out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    }""",
+        "chain",
+    )
+    out = cupy.empty(132 * 16 * 256, np.float32)
+    arguments = (out, np.float32(0.999), np.float32(0.5))
+    rate = len(out) * 8 * 4096 / seconds_on_device(lambda: chain((132 * 16,), (256,), arguments))
+    return copy, rate
+
+
+@benchmark("gpu")
+def run(quick=False):
+    """Time of a tile, beside what the arithmetic alone takes, and the distance from double precision."""
+    import cupy
+
+    from uncover.bayes.cuda import summarise_on_device
+
+    rng = np.random.default_rng(0)
+    model, coefficients, measure = problem(rng)
+    lens, pairs = Reader(model, paired=True, method="exact").lens(WORLDS, np.ones(len(BANDS), bool))
+    side = 2048 if quick else SIDE
+    sample = cupy.asarray(measure(1 << 18))
+    planes = cupy.ascontiguousarray(cupy.tile(sample, (1, -(-(side**2) // sample.shape[1])))[:, : side**2])
+    scale = np.full(len(BANDS), 1e-4)
+
+    def work():
+        return summarise_on_device(lens, planes, pairs, coefficients=coefficients, scale=scale)
+
+    took = seconds_on_device(work)
+    began = time.perf_counter()
+    layers = work()
+    cupy.cuda.Device().synchronize()
+    wall = time.perf_counter() - began
+    few = 4096
+    exact = Summariser(model).summarise(
+        sample[:, :few].get()[None].astype(np.float64) * 1e-4, coefficients=coefficients
+    )
+    wrong = np.abs(layers.probability[:, :few].get() - exact.probability).max()
+    worst = max(
+        np.abs(getattr(layers, n)[:few].get() - getattr(exact, n)).max() for n in ("total", "measurement")
+    )
+    copy, rate = ceilings()
+    p, K = len(BANDS), len(KINDS)
+    adds = side**2 * WORLDS * K * (p * (p + 1) / 2 + 2 * p)
+    moved = planes.nbytes + (K + 7) * 4 * side**2
+    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    rows = [
+        ["seconds for the tile", took, f"{device}, {side} x {side} pixels, {WORLDS} worlds, uint16 in"],
+        ["seconds by the clock", wall, "launches and copies of the model included"],
+        ["ns per pixel and world", 1e9 * took / side**2 / WORLDS, ""],
+        ["floor of multiply-adds, s", adds / rate, f"{rate / 1e12:.1f} T multiply-adds/s measured"],
+        ["floor of bytes, s", moved / copy, f"{copy / 1e12:.2f} TB/s copied, measured"],
+        ["fraction of the floor", max(adds / rate, moved / copy) / took, "distances alone count as work"],
+        ["sure pixels, P > 0.99", float((layers.probability.max(axis=0) > 0.99).mean()), ""],
+        ["largest error of probability", wrong, "against double precision on the processor"],
+        ["largest error of a part", worst, ""],
+    ]
+    caption = "A tile through correction, classification and entropies on the device"
+    return [Table("gpu", caption, {"": "", "value": ".3g", "remark": ""}, rows)]

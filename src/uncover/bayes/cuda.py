@@ -1,0 +1,151 @@
+"""The map path on a graphics processor: pixels, their realisations and all layers in one kernel, by CuPy."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.kernels import Lens, Pairs, tail_coefficients
+
+# As on the processor: pixels whose probabilities may be further off are computed again in double precision.
+TOLERANCE = 2e-5
+_THREADS, _SHARED_BYTES = 128, 46 * 1024
+_TYPES = {"uint16": "unsigned short", "float32": "float", "float64": "double"}
+
+
+class Layers(NamedTuple):
+    """What a map says of each pixel, as arrays on the device, in single precision."""
+
+    probability: Any  # (class, pixel)
+    total: Any  # (pixel,)
+    measurement: Any
+    model: Any
+    overlap: Any
+    margin: Any
+    typicality: Any
+    disagreement: Any
+
+
+def summarise_on_device(
+    lens: Lens,
+    planes: Any,
+    pairs: Pairs,
+    *,
+    coefficients: NDArray[np.float64] | None = None,
+    scale: NDArray[np.float64] | None = None,
+    offset: NDArray[np.float64] | None = None,
+) -> Layers:
+    """All layers of pixels on the device: planes (feature, pixel) of uint16, float32 or float64.
+
+    Numbers become physical by scale and offset; coefficients (realisation, 3, feature) correct them in each
+    realisation, as in :meth:`Lens.summarise`. Without them there is one realisation. CuPy arrays and torch
+    tensors in, the same kind out.
+    """
+    import cupy
+
+    torch_like = type(planes).__module__.split(".")[0] == "torch"
+    source = cupy.ascontiguousarray(cupy.from_dlpack(planes) if torch_like else planes)
+    n, K = source.shape[1], lens.n_classes
+    single = source.dtype != np.float64
+    out = cupy.empty((K + 7, n), np.float32)
+    doubt = cupy.empty(n, np.uint8) if single else None
+    job = _Job(lens, pairs, coefficients, scale, offset, str(source.dtype))
+    job.run(source, None, out, doubt, single)
+    if single:
+        chosen = cupy.flatnonzero(doubt)
+        if len(chosen):
+            job.run(source, chosen, out, None, False)
+    rows = [out[:K], *out[K:]]
+    if torch_like:
+        import torch
+
+        rows = [torch.from_dlpack(row) for row in rows]
+    return Layers(*rows)
+
+
+class _Job:
+    """One problem, compiled and with its numbers on the device."""
+
+    def __init__(
+        self,
+        lens: Lens,
+        pairs: Pairs,
+        coefficients: NDArray[np.float64] | None,
+        scale: NDArray[np.float64] | None,
+        offset: NDArray[np.float64] | None,
+        dtype: str,
+    ) -> None:
+        self.lens, self.pairs, self.coefficients, self.dtype = lens, pairs, coefficients, dtype
+        p = lens.n_features
+        self.scale = np.ones(p) if scale is None else np.asarray(scale)
+        self.offset = np.zeros(p) if offset is None else np.asarray(offset)
+
+    def run(self, source: Any, chosen: Any, out: Any, doubt: Any, single: bool) -> None:
+        """Launch the kernel for all pixels, or those chosen."""
+        import cupy
+
+        p, n = source.shape
+        K, worlds = self.lens.n_classes, len(self.pairs.worlds)
+        kind = np.dtype(np.float32 if single else np.float64)
+        pixels = 2 if single else 1
+        kernel = _compiled(p, K, single, _TYPES[self.dtype], pixels)
+        records = self._records(kind)
+        near = self.lens._centre.astype(kind)
+        features = np.stack([self.scale, self.offset, near, self.lens._centre - near]).astype(kind)
+        each = kind.itemsize * (records.shape[-1] * K + 3 * p)
+        held = max(1, min(worlds, _SHARED_BYTES // each))
+        coefficients = None if self.coefficients is None else cupy.asarray(self._chosen(kind))
+        scales, table = self.lens._tables if p % 2 else (np.zeros((1, K)), np.zeros((1, K, 2)))
+        order = self.pairs.worlds if p % 2 else np.zeros(worlds, int)
+        count = n if chosen is None else len(chosen)
+        device = cupy.cuda.Device()
+        blocks = min(-(-count // (_THREADS * pixels)), 64 * device.attributes["MultiProcessorCount"])
+        arguments = (
+            source, np.int64(n), chosen, np.int64(count), cupy.asarray(features), coefficients,
+            cupy.asarray(records), np.int32(worlds), np.int32(held),
+            cupy.asarray(table[order].astype(np.float32)), cupy.asarray(scales[order].astype(np.float32)),
+            np.int32(table.shape[-1]), out, doubt,
+        )  # fmt: skip
+        given = tuple(np.uintp(0) if a is None else a for a in arguments)
+        kernel((blocks,), (_THREADS,), given, shared_mem=held * each)
+
+    def _chosen(self, kind: np.dtype[Any]) -> NDArray[Any]:
+        assert self.coefficients is not None
+        return np.ascontiguousarray(self.coefficients[self.pairs.realisations], dtype=kind)
+
+    def _records(self, kind: np.dtype[Any]) -> NDArray[Any]:
+        """Numbers of each class of each pair, in the order that the kernel reads: (pair, class, number)."""
+        lens, p = self.lens, self.lens.n_features
+        W, K = lens.dof.shape
+        shift = lens._stacked[1].reshape(W, K, p)
+        rows = [
+            np.concatenate([-shift[..., i : i + 1], lens.whitening[..., i, : i + 1]], -1) for i in range(p)
+        ]
+        rounded = np.abs(lens.location - lens._centre)
+        if self.coefficients is not None:
+            rounded = rounded + np.abs(lens.location)
+        weight = lens.log_weight - lens.log_weight.max(axis=1, keepdims=True)
+        constants = [weight, lens.slope, 1.0 / lens.dof, 0.5 * lens.dof]
+        tail = np.zeros((W, K, 1)) if p % 2 else tail_coefficients(p, lens.dof)
+        parts = [*rows, np.stack(constants, -1), lens.variance, lens._doubt(rounded), tail]
+        record = np.concatenate(parts, axis=-1)
+        record = np.pad(record, [(0, 0), (0, 0), (0, -record.shape[-1] % 4)])
+        return np.ascontiguousarray(record[self.pairs.worlds], dtype=kind)
+
+
+@cache
+def _compiled(p: int, classes: int, single: bool, source: str, pixels: int) -> Any:
+    import cupy
+
+    code = resources.files("uncover.bayes").joinpath("summarise.cu").read_text("utf-8")
+    options = {
+        "P": p, "K": classes, "PX": pixels, "IN": source, "SINGLE": int(single),
+        "REAL": "float" if single else "double", "TOLERANCE": TOLERANCE,
+    }  # fmt: skip
+    # Macros stand in the source: a type of two words would not survive a command line.
+    head = "".join(f"#define {name} {value}\n" for name, value in options.items())
+    return cupy.RawKernel(head + code, "summarise", options=("--std=c++14",))

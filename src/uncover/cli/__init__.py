@@ -1,0 +1,27 @@
+"""The command line: parses, calls the layers below, prints. No mathematics and no file formats here.
+
+One module for each command. They import what they call when they are called: `--help` need not wait for it.
+"""
+
+import click
+
+from uncover import __version__
+from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce
+from uncover.cli.problems import PlainGroup
+
+
+@click.group(cls=PlainGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="uncover")
+def main() -> None:
+    """Classification that knows what it does not know."""
+
+
+main.add_command(demo.demo)
+main.add_command(labels.labels)
+main.add_command(realise.realise)
+main.add_command(fit.fit)
+main.add_command(map.map_command)
+main.add_command(evaluate.evaluate)
+main.add_command(report.report)
+main.add_command(reproduce.reproduce)
+main.add_command(info.info)

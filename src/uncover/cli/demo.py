@@ -1,0 +1,78 @@
+"""`uncover demo`: the embedded scene, from satellite measurement to report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from uncover.cli.options import seed_option
+from uncover.cli.progress import bar, pixel_bar
+
+
+@click.command(
+    epilog="""
+    \b
+    Examples:
+      uncover demo
+      uncover demo --size 400 --out small-demo
+    """
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    default=Path("demo-output"),
+    show_default=True,
+    help="Folder for the results; made where there is none.",
+)
+@click.option(
+    "--size", default=2000, show_default=True, metavar="PIXELS", help="Side of the scene, 10 m a pixel."
+)
+@click.option("--draws", default=25, show_default=True, help="Worlds: optical depths drawn.")
+@seed_option
+def demo(out: Path, size: int, draws: int, seed: int) -> None:
+    """Run everything once, on a simulated scene whose truth is known.
+
+    Makes two Sentinel-2 products of a landscape, collects labels from simulated earlier maps, draws optical
+    depths, fits a model, maps the scene, compares the map with the truth, and writes a report. What an
+    earlier run made from the same inputs is not made again.
+    """
+    from uncover.studies.demo import DemoOptions, run_demo
+    from uncover.studies.landscape import LandscapeOptions
+
+    options = DemoOptions(LandscapeOptions(size=size, seed=seed), draws)
+    numbers = run_demo(out, options, _watch)
+    _report(out)
+    click.echo(f"SIMULATED DATA, of no real place: {size} x {size} pixels of 10 m, seed {seed}\n")
+    click.echo(numbers.text())
+    click.echo(f"\nThe report is {out / 'report.html'}, the map {out / 'map'}")
+
+
+def _report(out: Path) -> None:
+    """The page, unless it shows what is there already."""
+    from uncover import __version__
+    from uncover.report.map_report import make_report
+    from uncover.studies.steps import Steps
+
+    def make() -> None:
+        with _watch("report"):
+            make_report(out)
+
+    shown = [out / name for name in ("map", "labels.tif", "evaluation", "evaluation-trained-classes")]
+    Steps(out).do("report", {"version": __version__}, shown, ["report.html"], make)
+
+
+@contextmanager
+def _watch(name: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal; in a pipe a line with the time taken, and some on the way for maps."""
+    began = time.monotonic()
+    shown = pixel_bar if name.startswith("map") else bar
+    with shown(f"{name:<18}" if sys.stderr.isatty() else name) as progress:
+        yield progress
+    if not sys.stderr.isatty():
+        click.echo(f"{name}: {time.monotonic() - began:.1f} s", err=True)

@@ -1,0 +1,60 @@
+"""`uncover evaluate`: a map against reference data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from uncover.cli.options import class_options, seed_option
+from uncover.cli.progress import bar
+
+
+@click.command(
+    epilog="""
+    \b
+    Example: points drawn at random in each class of the map
+      uncover evaluate map/ --reference points.gpkg --class-field class --design stratified --out evaluation
+    \b
+    Example: labels that were kept for testing
+      uncover evaluate map/ --reference test.tif --out evaluation
+    """
+)
+@click.argument("folder", metavar="DIR")
+@click.option(
+    "--reference", required=True, metavar="FILE[:BAND]", help="Raster, points or polygons with true classes."
+)
+@click.option("--out", required=True, type=click.Path(), help="Folder for the results.")
+@class_options
+@click.option(
+    "--design",
+    type=click.Choice(["random", "stratified", "poststratified"]),
+    help="How the sample was drawn; without it no areas are estimated.",
+)
+@click.option("--stratum-field", metavar="NAME", help="Field with the stratum [the map's classes].")
+@click.option(
+    "--stratum-areas", type=click.Path(), help="CSV with the columns stratum and area_ha (or pixels)."
+)
+@click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
+@click.option("--bins", default=10, show_default=True, help="Bins of the reliability curves.")
+@click.option("--draws", default=1000, show_default=True, help="Bootstrap draws.")
+@seed_option
+@click.option(
+    "--block",
+    default=1000.0,
+    show_default=True,
+    metavar="METRES",
+    help="Side of the blocks of a reference raster that are resampled together.",
+)
+def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
+    """Compare a map with reference data: accuracy, areas, scores and calibration, with intervals.
+
+    Writes evaluation.json, confusion.csv, accuracy.csv, areas.csv and reliability.csv.
+    """
+    from uncover import pipeline
+
+    pipeline.check_folder(out, folder)
+    with bar("evaluate") as progress:
+        found = pipeline.evaluate_map(folder, reference, pipeline.EvaluateOptions(**given), progress)
+    found.write(out)
+    click.echo(found.summary())

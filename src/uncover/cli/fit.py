@@ -1,0 +1,76 @@
+"""`uncover fit`: a model from labelled pixels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from uncover.cli.options import class_options, scene_from, scene_options, world_options, worlds_from
+from uncover.cli.progress import bar
+
+
+@click.command(
+    epilog="""
+    \b
+    Example: one scene, a tenth of its labels
+      uncover fit S2A_MSIL2A_….SAFE --labels labels.tif --fraction 0.1 --out model.uncover
+    \b
+    Example: polygons
+      uncover fit scene.tif --scale 0.0001 --offset -0.1 --labels fields.gpkg --class-field class \\
+        --out model.uncover
+    \b
+    Example: a table of labelled pixels
+      uncover fit pixels.csv --class-field class --out model.uncover
+    """
+)
+@click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
+@click.option("--out", required=True, type=click.Path(), help="Model file to write.")
+@click.option(
+    "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
+)
+@class_options
+@click.option("--fraction", type=float, help="Use this share of the labelled pixels of each scene.")
+@click.option("--count", type=int, help="Use this many labelled pixels of each scene.")
+@click.option(
+    "--allocation",
+    type=click.Choice(["proportional", "stratified"]),
+    default="proportional",
+    show_default=True,
+    help="Classes by their shares, or equally many of each.",
+)
+@click.option(
+    "--realisations",
+    type=click.Choice(["pooled", "repeats", "draws", "shared"]),
+    default="pooled",
+    show_default=True,
+    help="What several realisations of a pixel mean.",
+)
+@click.option(
+    "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
+)
+@world_options
+@scene_options
+def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
+    """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
+
+    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out.
+    """
+    from uncover import pipeline
+
+    pipeline.check_goal(out)
+    options = pipeline.FitOptions(
+        labels=label_file,
+        class_field=given["class_field"],
+        scheme=given["scheme"],
+        scene=scene_from(given),
+        draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
+        class_prior=given["class_prior"],
+        realisations=given["realisations"],
+        seed=given["seed"],
+        realise=None if given["aod"] is None else worlds_from(given),
+    )
+    with bar("fit") as progress:
+        training = pipeline.fit_model(sources, options, progress)
+    training.save(out)
+    click.echo(training.summary())

@@ -1,0 +1,110 @@
+"""`uncover labels`: labels from maps and vector files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from uncover.cli.options import area_options, class_options, seed_option
+from uncover.cli.progress import bar
+
+
+@click.command(
+    epilog="""
+    \b
+    Example: three years of a map whose second band is the probability
+      uncover labels lcm2018.tif lcm2019.tif lcm2020.tif \\
+        --probability lcm2018.tif:2 --probability lcm2019.tif:2 --probability lcm2020.tif:2 \\
+        --scheme ukceh-lulucf --out labels.tif
+    \b
+    Example: polygons on the grid of a scene
+      uncover labels fields.gpkg --class-field class --like S2A_MSIL2A_….SAFE --out labels.tif
+    """
+)
+@click.argument("maps", nargs=-1, required=True, metavar="MAP...")
+@click.option(
+    "--out", required=True, type=click.Path(), help="Label raster to write (Cloud-Optimised GeoTIFF)."
+)
+@click.option(
+    "--probability",
+    "probabilities",
+    multiple=True,
+    metavar="FILE[:BAND]",
+    help="Probability layer of a map; one per map, in the same order.",
+)
+@class_options
+@click.option(
+    "--threshold", default=0.95, show_default=True, help="Each year's probability must be above it."
+)
+@click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
+@click.option("--purity", type=float, metavar="SHARE", help="Least share of the window with the same label.")
+@click.option("--window", default=3, show_default=True, metavar="PIXELS", help="Side of the purity window.")
+@click.option(
+    "--erosion", default=0, show_default=True, metavar="PIXELS", help="Taken off at edges of parcels."
+)
+@click.option("--spacing", default=0.0, metavar="METRES", help="Smallest distance between two labels.")
+@click.option(
+    "--like", type=click.Path(), metavar="SCENE|RASTER", help="Take its grid; the first map's otherwise."
+)
+@area_options
+@click.option(
+    "--test-out", type=click.Path(), help="Write a part of the labels here, for testing, and not to --out."
+)
+@click.option("--test-share", default=0.2, show_default=True, help="How much of them.")
+@click.option(
+    "--split",
+    type=click.Choice(["pixel", "polygon", "block"]),
+    default="block",
+    show_default=True,
+    help="What stays together when labels are split for testing.",
+)
+@click.option(
+    "--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block."
+)
+@seed_option
+@click.option("--report", type=click.Path(), help="Write the counts as JSON, too.")
+def labels(
+    maps: tuple[str, ...],
+    out: str,
+    probabilities: tuple[str, ...],
+    like: str | None,
+    test_out: str | None,
+    report: str | None,
+    **given: Any,
+) -> None:
+    """Collect labels from land cover maps of several years (FILE or FILE:BAND) or from a vector file.
+
+    A pixel keeps its label where the translated maps agree in all years and are sure of it; further criteria
+    on request. Prints how many pixels each criterion removed.
+    """
+    from uncover import pipeline
+
+    for goal in (out, test_out, report):
+        if goal is not None:
+            pipeline.check_goal(goal)
+    options = pipeline.LabelOptions(
+        scheme=given["scheme"],
+        class_field=given["class_field"],
+        criteria=pipeline.Criteria(given["threshold"], given["purity"], given["window"], given["erosion"]),
+        probability_scale=given["probability_scale"],
+        spacing=given["spacing"],
+        like=None if like is None else pipeline.grid_of(like),
+        area=pipeline.Area(given["bbox"], given["bbox_crs"], given["aoi"]),
+        seed=given["seed"],
+    )
+    with bar("labels") as progress:
+        found = pipeline.collect_labels(maps, probabilities, options, progress)
+    if test_out is not None:
+        how = pipeline.HoldOut(given["test_share"], given["split"], given["block"])
+        found, test = pipeline.hold_out(found, how, given["seed"])
+        test.write(test_out)
+    found.write(out)
+    if report is not None:
+        with pipeline.whole_or_nothing(report) as path:
+            path.write_text(json.dumps(found.report.as_dict(found.scheme), indent=2) + "\n", "utf-8")
+    click.echo(found.report.table(found.scheme))
+    if test_out is not None:
+        kept, held = (int((part.codes > 0).sum()) for part in (found, test))
+        click.echo(f"{kept:,} for training in {out}, {held:,} for testing in {test_out}")

@@ -1,0 +1,121 @@
+"""`uncover map`: every pixel with its class, its probabilities and its uncertainty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from uncover.cli.options import scene_from, scene_options, world_options, worlds_from
+from uncover.cli.progress import pixel_bar
+
+
+@click.command(
+    name="map",
+    epilog="""
+    \b
+    Example: a Sentinel-2 product, with the uncertainty of its aerosol optical depth
+      uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map
+    \b
+    Example: noise of each band from a table
+      uncover map model.uncover scene.tif --uncertainty noise.csv --between-pixels random --out map
+    \b
+    Example: what would it take?
+      uncover map model.uncover S2A_MSIL2A_….SAFE --out map --dry-run
+    """,
+)
+@click.argument("model", metavar="MODEL")
+@click.argument("scene", metavar="SCENE|CUBE")
+@click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
+@world_options
+@click.option("--product-aod", is_flag=True, help="Draw worlds around the product's own optical depth.")
+@click.option(
+    "--angles",
+    type=float,
+    nargs=3,
+    metavar="SUN VIEW RELATIVE",
+    help="Zeniths and relative azimuth in degrees, where the product has none.",
+)
+@click.option("--uncertainty", type=click.Path(), help="CSV, JSON, raster or effects table with the noise.")
+@click.option(
+    "--between-pixels",
+    type=click.Choice(["random", "systematic"]),
+    help="What errors of two pixels have in common, where the file does not say it.",
+)
+@click.option("--correlation", type=click.Path(), help="CSV table of the correlation between bands.")
+@click.option("--uncertainty-units", type=click.Choice(["1", "%"]), help="Where the file does not say it.")
+@click.option(
+    "--paired/--unpaired", default=None, help="Whether this scene trained the model [its own word]."
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["nodata", "marginalise"]),
+    default="nodata",
+    show_default=True,
+    help="Pixels that lack bands: no class, or one by the bands that they have.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["uint16", "float32"]),
+    default="uint16",
+    show_default=True,
+    help="Of layers.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["cog", "zarr", "netcdf"]),
+    default="cog",
+    show_default=True,
+    help="GeoTIFFs, or one CF dataset.",
+)
+@click.option("--memory", default="1GB", show_default=True, help="Stay below it.")
+@click.option("--threads", type=int, help="How many [all processors].")
+@click.option("--block", default=1024, show_default=True, metavar="PIXELS", help="What is computed together.")
+@click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and write nothing.")
+@scene_options
+def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -> None:
+    """Map a scene: class, probabilities, uncertainty and quality of every pixel.
+
+    Memory, threads, blocks and cluster have no influence on the product: it is the same to the last byte.
+    """
+    from uncover import pipeline
+
+    options = _map_options(given)
+    if dry_run:
+        click.echo(pipeline.forecast(model, scene, options).text())
+        return
+    with pixel_bar("map") as progress:
+        made = pipeline.map_scene(model, scene, out, options, progress)
+    click.echo(f"{made}")
+
+
+def _map_options(given: dict[str, Any]) -> Any:
+    from uncover import pipeline
+
+    worlds = given["aod"] is not None or given["product_aod"]
+    source = pipeline.SourceOptions(
+        scene=scene_from(given),
+        realise=worlds_from(given) if worlds else None,
+        angles=given["angles"],
+        uncertainty=given["uncertainty"],
+        uncertainty_options=pipeline.UncertaintyOptions(
+            between_pixels=given["between_pixels"],
+            correlation=given["correlation"],
+            units=given["uncertainty_units"],
+        ),
+    )
+    return pipeline.MapOptions(
+        source=source,
+        paired=given["paired"],
+        missing=given["missing"],
+        dtype=given["dtype"],
+        format=given["kind"],
+        memory=pipeline.parse_memory(given["memory"]),
+        threads=given["threads"],
+        block=given["block"],
+        scheduler=given["scheduler"],
+        resume=given["resume"],
+    )

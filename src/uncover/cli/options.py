@@ -1,0 +1,119 @@
+"""Options that several commands share, and the option objects that they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from uncover.pipeline import RealiseOptions, SceneOptions
+
+Command = Callable[..., Any]
+
+
+def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which the help shows them."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+seed_option = click.option(
+    "--seed", default=0, show_default=True, help="Decides everything that is drawn at random."
+)
+
+class_options = _stacked(
+    click.option("--class-field", metavar="NAME", help="Field or column with the class."),
+    click.option("--scheme", metavar="NAME|FILE", help="Translate the classes (see `uncover info schemes`)."),
+)
+
+area_options = _stacked(
+    click.option(
+        "--bbox",
+        type=float,
+        nargs=4,
+        metavar="WEST SOUTH EAST NORTH",
+        help="Area: longitude and latitude by default.",
+    ),
+    click.option("--bbox-crs", default="EPSG:4326", show_default=True, help="Reference system of --bbox."),
+    click.option("--aoi", type=click.Path(), help="Area: the polygons of a vector file."),
+)
+
+scene_options = _stacked(
+    area_options,
+    click.option("--bands", metavar="B02,B03,…", help="Bands, in order [all that the first source has]."),
+    click.option(
+        "--scale", type=float, help="Reflectance = scale · number + offset, where metadata are silent."
+    ),
+    click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
+    click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
+    click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
+    click.option("--scene-id", help="Identity of the scene where the product has none."),
+)
+
+world_options = _stacked(
+    click.option("--aod", type=float, help="Aerosol optical depth at 550 nm [that of the product]."),
+    click.option("--aod-uncertainty", type=float, help="Standard uncertainty of it [by its retrieval]."),
+    click.option("--draws", default=25, show_default=True, help="Realisations: optical depths drawn."),
+    click.option(
+        "--draw-method",
+        type=click.Choice(["mc", "quantile", "quadrature"]),
+        default="mc",
+        show_default=True,
+        help="Random, quantile midpoints, or nodes with weights.",
+    ),
+    click.option(
+        "--impossible",
+        type=click.Choice(["truncate", "clip", "gamma", "refuse"]),
+        default="truncate",
+        show_default=True,
+        help="What becomes of negative draws.",
+    ),
+    click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, 0 to 3."),
+    click.option("--dem", metavar="FILE", help="Heights in metres, any raster, in place of --altitude."),
+    click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
+    click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
+    seed_option,
+)
+
+
+def scene_from(given: dict[str, Any]) -> SceneOptions:
+    """What `scene_options` were given."""
+    from uncover import pipeline
+
+    bands = given["bands"]
+    return pipeline.SceneOptions(
+        bands=None if bands is None else tuple(band.strip() for band in bands.split(",") if band.strip()),
+        scale=given["scale"],
+        offset=given["offset"],
+        resampling=given["resampling"],
+        bbox=given["bbox"],
+        bbox_crs=given["bbox_crs"],
+        aoi=given["aoi"],
+        mask=given["mask"],
+        scene_id=given["scene_id"],
+    )
+
+
+def worlds_from(given: dict[str, Any]) -> RealiseOptions:
+    """What `world_options` were given."""
+    from uncover import pipeline
+
+    return pipeline.RealiseOptions(
+        aod=given["aod"],
+        uncertainty=given["aod_uncertainty"],
+        draws=given["draws"],
+        method=given["draw_method"],
+        impossible=given["impossible"],
+        seed=given["seed"],
+        altitude=given["altitude"],
+        dem=given["dem"],
+        water_vapour=given["water_vapour"],
+        ozone=given["ozone"],
+    )

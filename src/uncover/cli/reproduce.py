@@ -1,0 +1,94 @@
+"""`uncover reproduce`: the studies of the paper, from computing to the report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from uncover.cli.options import seed_option
+from uncover.cli.progress import counter, say
+
+
+@click.command(
+    epilog="""
+    \b
+    Example: a part of the synthetic study, in a few minutes
+      uncover reproduce synthetic --scale quick --out synthetic
+    \b
+    Example: labelled pixels of your own, one column per band and one of the class
+      uncover reproduce landcover --data pixels.csv --class-field class --out landcover
+    \b
+    Example: cubes of two years, and labels that are of both
+      uncover reproduce landcover --data 2020.zarr --data 2021.zarr --labels labels.tif --out landcover
+    \b
+    Example: how long would all of it take?
+      uncover reproduce synthetic --scale paper --out synthetic --dry-run
+    """
+)
+@click.argument("study", type=click.Choice(["synthetic", "landcover"]))
+@click.option(
+    "--scale",
+    type=click.Choice(["quick", "standard", "paper"]),
+    default="quick",
+    show_default=True,
+    help="How much of it: minutes, hours, or all that the paper did.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results.")
+@click.option(
+    "--data",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Land cover: a table of labelled pixels (CSV, Parquet), or a table or cube for each year "
+    "[the embedded scene].",
+)
+@click.option("--labels", metavar="FILE[:BAND]", help="Labels of the pixels of cubes: raster or vector file.")
+@click.option("--class-field", metavar="NAME", help="Column or field with the class.")
+@click.option("--workers", type=int, help="Processes of this machine [all processors].")
+@click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
+@seed_option
+@click.option("--dry-run", is_flag=True, help="Say how long it would take, and write nothing.")
+def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) -> None:
+    """Repeat a study of the paper: tables, figures, and a report that goes through its claims.
+
+    The same command goes on where it was stopped. The number of workers has no influence on the tables.
+    """
+    from uncover.studies.cells import Workers
+    from uncover.studies.reproduce import Run, dry_plan
+
+    processes = given["workers"] if given["workers"] is not None else os.cpu_count() or 1
+    workers = Workers(processes, given["scheduler"])
+    say("preparing")
+    chosen = _study(study, scale, given)
+    if dry_run:
+        click.echo(dry_plan(chosen, workers).text())
+        return
+    run = Run.begin(chosen, out, workers)
+    if run.missing():
+        say("estimating")
+        click.echo(run.plan().text(), err=True)
+    with counter("cells") as progress:
+        _, findings = run.compute(progress)
+    say("drawing")
+    from uncover.report.study import write_study_report
+
+    report = write_study_report(out)
+    for finding in findings:
+        click.echo(f"{finding.verdict:>13}  {finding.claim}")
+    click.echo(f"{report}")
+
+
+def _study(study: str, scale: str, given: dict[str, Any]) -> Any:
+    from uncover.studies.reproduce import LandCoverStudy, SyntheticStudy, read_data
+
+    if study == "synthetic":
+        if given["data"] or given["labels"]:
+            raise ValueError("the synthetic study draws its data itself; --data is for landcover")
+        return SyntheticStudy(scale, given["seed"])
+    if not given["data"]:
+        return LandCoverStudy.embedded(scale, given["seed"])
+    data = read_data(given["data"], given["labels"], given["class_field"])
+    return LandCoverStudy.of(data, scale, given["seed"])

@@ -1,0 +1,155 @@
+"""Prediction with arrays on a device: torch and CuPy by the array API, computed where they lie."""
+
+import numpy as np
+
+from uncover.estimators.reading import Reader
+
+# As in the compiled kernels: probabilities that may be further off are computed again in double precision.
+_TOLERANCE = 2e-5
+# Numbers of one block of distances.
+_BLOCK_NUMBERS = 1 << 26
+
+
+def on_device(X):
+    """Whether X is an array of torch or CuPy."""
+    return type(X).__module__.split(".")[0] in ("torch", "cupy")
+
+
+def to_host(X):
+    """X as a NumPy array."""
+    if hasattr(X, "get"):
+        return X.get()
+    return X.detach().cpu().numpy()
+
+
+def like(values, X):
+    """NumPy values as an array of the same kind and in the same place as X."""
+    xp = _namespace(X)
+    return xp.asarray(values, device=X.device)
+
+
+class DeviceReader:
+    """A fitted model that reads samples where they lie: (sample, feature) or (sample, realisation, feature).
+
+    Only the sums that predictions consist of are kept; of the samples, one block at a time.
+    """
+
+    def __init__(self, model, X, paired):
+        self.model, self.xp = model, _namespace(X)
+        if X.ndim not in (2, 3) or X.shape[-1] != model.n_features_in_:
+            raise ValueError(
+                f"X has the shape {tuple(X.shape)}; {type(model).__name__} needs (sample, feature) or "
+                f"(sample, realisation, feature) with {model.n_features_in_} features."
+            )
+        if X.dtype not in (self.xp.float32, self.xp.float64):
+            raise ValueError(f"X has the type {X.dtype}; on a device it must be float32 or float64.")
+        used = ~model.ignored_features_
+        found = Reader(model, paired=paired, method="exact").lens(X.shape[1] if X.ndim == 3 else None, used)
+        if found is None:
+            raise ValueError(
+                "on a device the class models must be Student t without known noise, one view for each "
+                "realisation; copy X to the host for this model."
+            )
+        self.lens, self.pairs = found
+        X = X if X.ndim == 3 else X[:, None, :]
+        self.X = X if used.all() else X[..., self.xp.asarray(np.flatnonzero(used), device=X.device)]
+        if not bool(self.xp.all(self.xp.isfinite(self.X))):
+            raise ValueError("Input X contains NaN or infinity.")
+
+    def average(self, of_view, columns):
+        """Average of ``of_view(log joint, depth, world)`` over the views: (sample, column)."""
+        xp, X = self.xp, self.X
+        out = xp.zeros((X.shape[0], columns), dtype=X.dtype, device=X.device)
+        size = max(1, _BLOCK_NUMBERS // (self.lens.n_classes * self.lens.n_features))
+        for start in range(0, X.shape[0], size):
+            rows = slice(start, start + size)
+            for r, w in zip(*self.pairs, strict=True):
+                out[rows] += of_view(*self._look(X[rows, int(r)], int(w)), int(w))
+        return out / len(self.pairs.worlds)
+
+    def probability(self):
+        """P(class | x, D)."""
+        return self._spread(self.average(lambda joint, depth, w: self._softmax(joint), self.lens.n_classes))
+
+    def log_evidence(self):
+        """log p(x | D), the densities of the views averaged: (sample,)."""
+        xp, X = self.xp, self.X
+        total = None
+        for r, w in zip(*self.pairs, strict=True):
+            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.model.temperature_
+            top = xp.max(joint, axis=1)
+            here = top + xp.log(xp.sum(xp.exp(joint - top[:, None]), axis=1))
+            total = here if total is None else xp.logaddexp(total, here)
+        return total - float(np.log(len(self.pairs.worlds)))
+
+    def typicality(self):
+        """p-value for each class."""
+        scale, table = (self._here(part, self.X) for part in self.lens._tables)
+
+        def p_values(joint, depth, w):
+            place = self.xp.sqrt(depth) * scale[w]
+            place = self.xp.clip(place, max=table.shape[-1] - 2.0)
+            left = self.xp.astype(place, self.xp.int64)
+            columns = [
+                (before := table[w, k][left[:, k]])
+                + (place[:, k] - self.xp.astype(left[:, k], place.dtype))
+                * (table[w, k][left[:, k] + 1] - before)
+                for k in range(self.lens.n_classes)
+            ]
+            return self.xp.stack(columns, axis=1)
+
+        return self._spread(self.average(p_values, self.lens.n_classes))
+
+    def _spread(self, values):
+        """Columns of the known classes among all classes; the others have 0."""
+        known, K = self.model._known_classes(), len(self.model.classes_)
+        if len(known) == K:
+            return values
+        out = self.xp.zeros((values.shape[0], K), dtype=values.dtype, device=values.device)
+        for column, k in enumerate(known):
+            out[:, int(k)] = values[:, column]
+        return out
+
+    def _look(self, points, w):
+        """Log joint and depth of points in a world; in double precision where single is not enough."""
+        joint, depth, q = self._log_joint(points, w)
+        if points.dtype == self.xp.float64:
+            return joint, depth
+        P = self._softmax(joint)
+        doubt = self._here(self.lens._doubt(np.abs(self.lens.location - self.lens._centre))[w], points)
+        error = self.xp.sum(P * (1 - P) * (doubt[:, 0] + doubt[:, 1] * q), axis=1)
+        again = error > _TOLERANCE
+        if bool(self.xp.any(again)):
+            better, deeper, _ = self._log_joint(self.xp.astype(points[again], self.xp.float64), w)
+            # Only differences between classes survive in single precision.
+            top = self.xp.max(better, axis=1, keepdims=True)
+            base = self.xp.max(joint[again], axis=1, keepdims=True)
+            joint[again] = self.xp.astype(better - top, points.dtype) + base
+            depth[again] = self.xp.astype(deeper, points.dtype)
+        return joint, depth
+
+    def _log_joint(self, points, w):
+        lens, xp = self.lens, self.xp
+        near = lens._centre.astype(np.float32)
+        x = (points - self._here(near, points)) - self._here(lens._centre - near, points)
+        whitening, shift = (self._here(part[w], points) for part in lens._stacked)
+        z = xp.reshape(x @ whitening - shift, (x.shape[0], lens.n_classes, lens.n_features))
+        q = xp.clip(xp.sum(z * z, axis=2), max=1e15)
+        depth = xp.log1p(q / self._here(lens.dof[w], points))
+        slope = self._here(lens.slope[w], points)
+        return self._here(lens.log_weight[w], points) - slope * depth, depth, q
+
+    def _here(self, values, array):
+        return self.xp.asarray(np.ascontiguousarray(values), dtype=array.dtype, device=array.device)
+
+    def _softmax(self, joint):
+        e = self.xp.exp(joint - self.xp.max(joint, axis=1, keepdims=True))
+        return e / self.xp.sum(e, axis=1, keepdims=True)
+
+
+def _namespace(X):
+    try:
+        from array_api_compat import array_namespace
+    except ImportError:  # scikit-learn carries it along
+        from sklearn.externals.array_api_compat import array_namespace
+    return array_namespace(X)

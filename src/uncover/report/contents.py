@@ -1,0 +1,144 @@
+"""What a folder holds that a report can be made of: a map, or a map with what led to it and judges it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uncover.raster.align import split_band
+
+_ITEM, _RUN = "item.json", "run.json"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Paths of what is there; None or empty where it is not.
+
+    folder
+        The folder of the report.
+    map
+        The map product in it; the folder itself where that is a product.
+    labels, class_field, model
+        Training labels (and the field of a vector file that has the class), and the model.
+    evaluations
+        Folders that `uncover evaluate` wrote.
+    scene
+        The folder with the scenes, and what `scene.json` says of them.
+
+    >>> Contents.of("nowhere")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere is not a folder; give one that `uncover map`, `uncover demo` or ... wrote
+    """
+
+    folder: Path
+    map: Path
+    labels: str | None = None
+    class_field: str | None = None
+    model: Path | None = None
+    evaluations: tuple[Path, ...] = ()
+    scene: Path | None = None
+
+    @classmethod
+    def of(
+        cls,
+        folder: str | Path,
+        labels: str | Path | None = None,
+        evaluations: Sequence[str | Path] = (),
+        class_field: str | None = None,
+    ) -> Contents:
+        """Look into a folder; labels and evaluations that lie elsewhere are named."""
+        place = Path(folder)
+        if Path(f"{place}.partial").is_dir() and not place.exists():
+            raise ValueError(f"{folder} is not finished; go on with `uncover map … --out {folder} --resume`")
+        if not place.is_dir():
+            raise ValueError(
+                f"{folder} is not a folder; give one that `uncover map`, `uncover demo` or "
+                "`uncover reproduce` wrote"
+            )
+        if (place / "evaluation.json").is_file():
+            raise ValueError(
+                f"{folder} is an evaluation; give the folder of its map, and this one with --evaluation"
+            )
+        product = next((p for p in (place, place / "map") if _is_product(p)), None)
+        found = tuple(Path(e) for e in evaluations) or _evaluations(place)
+        for each in found:
+            if not (each / "evaluation.json").is_file():
+                raise ValueError(f"{each} holds no evaluation.json; give a folder of `uncover evaluate`")
+        if product is None:
+            raise ValueError(
+                f"{folder} holds no map: neither it nor its folder map/ has the {_ITEM} and the layers of a "
+                "finished product; make one with `uncover map`"
+            )
+        return cls(
+            folder=place,
+            map=product,
+            labels=_labels(labels, place),
+            class_field=class_field,
+            model=_file(product / "model.uncover") or _file(place / "model.uncover"),
+            evaluations=found,
+            scene=place / "scene" if (place / "scene").is_dir() else None,
+        )
+
+    def item(self) -> dict[str, Any]:
+        """The STAC item of the map: what it is, and what was assumed."""
+        return _read_json(self.map, _ITEM)
+
+    def run(self) -> dict[str, Any]:
+        """The record of the run that made the map; empty where it is lost."""
+        return _read_json(self.map, _RUN)
+
+    def truth(self) -> Path | None:
+        """A raster of the true classes where they are known: that of a made scene, or a file truth.tif.
+
+        The finest one that there is: kinds of ground below the classes tell more.
+        """
+        identity = self.item().get("properties", {}).get("uncover:scene")
+        years = self.scene_facts().get("years", {})
+        mine = [year for year, facts in years.items() if facts.get("datatake") == identity]
+        names = [f"scene/truth-{year}{kind}.tif" for year in mine for kind in ("-kinds", "")]
+        places = [self.folder / name for name in (*names, "truth.tif")]
+        return next((place for place in places if place.is_file()), None)
+
+    def scene_facts(self) -> dict[str, Any]:
+        """What is written beside the scenes; empty where nothing is."""
+        return _read_json(self.scene, "scene.json")
+
+
+def _is_product(folder: Path) -> bool:
+    layers = ("class.tif", "map.zarr", "map.nc")
+    return (folder / _ITEM).is_file() and any((folder / name).exists() for name in layers)
+
+
+def _evaluations(folder: Path) -> tuple[Path, ...]:
+    """Folders called evaluation… with results in them or one below."""
+    found = [path.parent for path in folder.glob("evaluation*/evaluation.json")]
+    found += [path.parent for path in folder.glob("evaluation*/*/evaluation.json")]
+    return tuple(sorted(found))
+
+
+def _file(path: Path) -> Path | None:
+    return path if path.is_file() else None
+
+
+def _labels(given: str | Path | None, folder: Path) -> str | None:
+    """Labels that were named (with a band, perhaps), or those that lie in the folder."""
+    if given is None:
+        found = _file(folder / "labels.tif")
+        return None if found is None else str(found)
+    if not Path(split_band(given)[0]).exists():
+        raise ValueError(f"{given} does not exist; give the labels that trained the model")
+    return str(given)
+
+
+def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
+    if folder is None or not (folder / name).is_file():
+        return {}
+    try:
+        found = json.loads((folder / name).read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / name} is not readable JSON: {error}") from None
+    return found if isinstance(found, dict) else {}

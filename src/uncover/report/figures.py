@@ -1,0 +1,249 @@
+"""Figures of a map's report with their words: how to read them, what they show, the numbers behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from uncover.report.page import Figure, Table
+from uncover.report.plots import (
+    area_intervals,
+    band_statistics,
+    class_shares,
+    percent,
+    principal_components,
+    world_spread,
+)
+from uncover.report.style import figure_style, inline_svg
+from uncover.report.summary import Summary
+
+
+def shares_figure(summary: Summary) -> Figure:
+    """Shares of the classes among the labels and on the map."""
+    shares = {"of the map": summary.areas.share}
+    total = sum(summary.label_counts.values())
+    if total:
+        labelled = np.array([summary.label_counts[name] for name in summary.names]) / total
+        shares = {"of the labels": labelled, **shares}
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{percent(float(s[k]))} {kind}" for kind, s in shares.items())
+        for k, name in enumerate(summary.names)
+    )
+    rows = tuple(
+        (name, *(percent(float(s[k])) for s in shares.values()), f"{summary.areas.pixels[k]:,}")
+        for k, name in enumerate(summary.names)
+    )
+    with figure_style():
+        figure = class_shares(shares, summary.names, summary.colours)
+        svg = inline_svg(figure, f"Class shares. {words}")
+    reading = "Each bar is the share of one class of the mapped area."
+    if total:
+        reading = (
+            "Each bar is the share of one class: plain among the labelled pixels, hatched on the map. The "
+            "two need not agree: labels are taken where classes are certain, not everywhere alike."
+        )
+    numbers = Table("Class shares", ("class", *shares, "pixels on the map"), rows)
+    return Figure("class-shares", "Class shares", svg, reading, words + ".", numbers)
+
+
+def bands_figure(summary: Summary) -> Figure:
+    """Mean ± 2 s of each band and class: the model's parameters."""
+    model = summary.model
+    assert model is not None
+    label = model.units or "value"
+    with figure_style():
+        figure = band_statistics(
+            model.bands, model.mean, model.deviation, summary.names, summary.colours, label
+        )
+        svg = inline_svg(figure, f"Mean and spread of {len(model.bands)} bands for {_list(summary.names)}")
+    wide = figure.get_figwidth() > 6
+    cells = [
+        [f"{m:.3g} ± {2 * s:.2g}" for m, s in zip(mean, deviation, strict=True)]
+        for mean, deviation in zip(model.mean, model.deviation, strict=True)
+    ]
+    rows = tuple((name, *row) for name, row in zip(summary.names, cells, strict=True))
+    words = " ".join(
+        f"{name}: {', '.join(f'{b} {cell}' for b, cell in zip(model.bands, row, strict=True))}."
+        for name, row in zip(summary.names, cells, strict=True)
+    )
+    reading = (
+        "These are the model's own parameters, not a picture of the data: the mark is the mean of a class "
+        "in a band, the bar reaches from mean − 2 s to mean + 2 s, with s the square root of the variance "
+        "in the class's covariance matrix. About 95 % of a class lies within its bar. Where bars of two "
+        "classes overlap in all bands, only correlations between bands can tell them apart."
+    )
+    table = Table("Mean ± 2 s", ("class", *model.bands), rows)
+    return Figure("band-statistics", "What the model knows of each class", svg, reading, words, table, wide)
+
+
+def components_figure(summary: Summary) -> Figure | None:
+    """Scatter of labelled pixels (or of mapped ones) in the plane of the first two principal components."""
+    model, found = summary.model, _points(summary)
+    if model is None or found is None:
+        return None
+    values, classes, what = found
+    with figure_style():
+        figure, shares = principal_components(
+            values, classes, model.mean, model.covariance, summary.names, summary.colours
+        )
+        label = f"Scatter of {len(values):,} {what} in two principal components"
+        svg = inline_svg(figure, label)
+    reading = (
+        f"Each point is one of {len(values):,} {what}, seen from the direction in which they differ most. "
+        "Ellipses hold 95 % of each class as the model has it. Classes whose ellipses overlap here may "
+        "still differ in other directions."
+    )
+    words = (
+        f"{label}; the axes hold {percent(float(shares[0]))} and {percent(float(shares[1]))} of the variance."
+    )
+    return Figure("principal-components", "Classes in two dimensions", svg, reading, words)
+
+
+def _points(summary: Summary) -> tuple[Any, Any, str] | None:
+    if summary.sample is not None and len(summary.sample.values) > 2:
+        return summary.sample.values, summary.sample.classes.astype(int) - 1, "labelled pixels"
+    spectra = summary.stories.spectra
+    if spectra is None:
+        return None
+    known = np.isfinite(spectra.mean).all(axis=2) & (summary.stories.classes > 0)
+    chosen = np.flatnonzero(known)[:: max(1, int(known.sum()) // 1500)]
+    if len(chosen) < 3:
+        return None
+    values = spectra.mean.reshape(-1, spectra.mean.shape[2])[chosen]
+    return values, summary.stories.classes.ravel()[chosen].astype(int) - 1, "pixels by their mapped class"
+
+
+def areas_figure(summary: Summary) -> Figure:
+    """Areas on the map, in the worlds, estimated with intervals, and true where that is known."""
+    areas, true = summary.areas, summary.true_areas
+    judged = next((j for j in summary.judged if j.areas), None)
+    estimated = {} if judged is None else dict(judged.areas)
+    with figure_style():
+        figure = area_intervals(
+            summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated, true
+        )
+        svg = inline_svg(figure, f"Areas of {_list(summary.names)}")
+    n = areas.worlds.shape[1]
+    header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share")
+    header += ("spread over the worlds (1 s)", "lowest world", "highest world") if n > 1 else ()
+    header += (f"estimated, {areas.unit}", "interval") if estimated else ()
+    header += (f"true, {areas.unit}",) if true else ()
+    rows = tuple(_area_row(summary, k, estimated) for k in range(len(summary.names)))
+    words = "; ".join(
+        f"{name} {_amount(areas.area[k])} {areas.unit} on the map"
+        + (f" ± {_amount(areas.spread[k])} over the worlds" if n > 1 else "")
+        + (f", {_amount(true[name])} in truth" if true else "")
+        for k, name in enumerate(summary.names)
+    )
+    reading = _areas_reading(n, None if judged is None else judged.facts["level"], bool(true))
+    return Figure("areas-figure", "Areas", svg, reading, words + ".", Table("Areas", header, rows))
+
+
+def _areas_reading(worlds: int, level: float | None, true: bool) -> str:
+    reading = "The diamond is the area on the map."
+    if worlds > 1:
+        reading += (
+            f" Ticks are the areas in {worlds} worlds, each a way in which the measurement may be wrong for "
+            "all pixels together: their spread is the systematic part, which no number of pixels averages "
+            "out."
+        )
+    if level is not None:
+        reading += (
+            f" The circle is the area estimated from the reference sample, with its {100 * level:g} % "
+            "interval: this, not the mapped area, is the estimate, because it corrects for what the map gets "
+            "wrong."
+        )
+    if true:
+        reading += (
+            " The cross is the true area, which is known here. Where it lies outside the ticks, the rest is "
+            "due to errors of classification, and to classes that the model was never trained on."
+        )
+    return reading
+
+
+def worlds_figure(summary: Summary) -> Figure | None:
+    """How much the areas change together over the worlds; None where there is one world."""
+    areas = summary.areas
+    n = areas.worlds.shape[1]
+    if n < 2:
+        return None
+    with figure_style():
+        figure = world_spread(summary.names, summary.colours, areas.worlds)
+        svg = inline_svg(figure, f"Relative spread of the areas over {n} worlds")
+    relative = [
+        areas.spread[k] / max(float(areas.worlds[k].mean()), 1e-300) for k in range(len(summary.names))
+    ]
+    words = "; ".join(f"{name} {percent(float(r))}" for name, r in zip(summary.names, relative, strict=True))
+    reading = (
+        f"Each tick is one of {n} worlds. The error of the measurement is the same for all pixels of a "
+        "scene, so that the area of a class moves as a whole: s, its standard deviation, is the systematic "
+        "part of the area's uncertainty."
+    )
+    rows = tuple(
+        (name, _amount(areas.worlds[k].mean()), _amount(areas.spread[k]), percent(float(relative[k])))
+        for k, name in enumerate(summary.names)
+    )
+    header = ("class", f"mean, {areas.unit}", f"s, {areas.unit}", "s relative to the mean")
+    table = Table("Areas over the worlds", header, rows)
+    title = "Spread over the worlds"
+    return Figure("worlds-figure", title, svg, reading, f"Relative standard deviation: {words}.", table)
+
+
+def overlap_table(summary: Summary) -> Table:
+    """How much each pair of classes looks alike to the model."""
+    model, names = summary.model, summary.names
+    assert model is not None
+    shared = bhattacharyya(model.mean, model.covariance)
+    rows = tuple(
+        (name, *("" if i == j else _likeness(shared[i, j]) for j in range(len(names))))
+        for i, name in enumerate(names)
+    )
+    caption = "Likeness of classes (Bhattacharyya coefficient): 0 is wholly apart, 1 is the same"
+    return Table(caption, ("class", *names), rows, wide=False)
+
+
+def _likeness(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def bhattacharyya(mean: Any, covariance: Any) -> Any:
+    """Bhattacharyya coefficients of normal distributions (class, …), a matrix over the classes.
+
+    >>> bhattacharyya(np.array([[0.0], [2.0]]), np.ones((2, 1, 1))).round(3).tolist()  # exp(-4/8)
+    [[1.0, 0.607], [0.607, 1.0]]
+    """
+    K = len(mean)
+    found = np.eye(K)
+    for i in range(K):
+        for j in range(i):
+            middle = (covariance[i] + covariance[j]) / 2
+            apart = mean[i] - mean[j]
+            logs = [np.linalg.slogdet(c)[1] for c in (middle, covariance[i], covariance[j])]
+            distance = apart @ np.linalg.solve(middle, apart) / 8 + (logs[0] - (logs[1] + logs[2]) / 2) / 2
+            found[i, j] = found[j, i] = np.exp(-distance)
+    return found
+
+
+def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str, ...]:
+    areas, name = summary.areas, summary.names[k]
+    row: tuple[str, ...] = (name, _amount(areas.area[k]), percent(float(areas.share[k])))
+    if areas.worlds.shape[1] > 1:
+        row += tuple(_amount(v) for v in (areas.spread[k], areas.worlds[k].min(), areas.worlds[k].max()))
+    if estimated:
+        found = estimated.get(name)
+        row += ("–", "–") if found is None else (
+            _amount(found["value"]), f"{_amount(found['lower'])} – {_amount(found['upper'])}",
+        )  # fmt: skip
+    if summary.true_areas:
+        row += (_amount(summary.true_areas[name]),)
+    return row
+
+
+def _amount(value: float) -> str:
+    """A number of hectares or pixels with three digits or all whole ones."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

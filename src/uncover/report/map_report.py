@@ -1,0 +1,320 @@
+"""The report of a map: what stands in which section, from a summary to a page."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uncover import __version__
+from uncover.pipeline.files import check_goal, whole_or_nothing
+from uncover.report.colours import look_alikes
+from uncover.report.contents import Contents
+from uncover.report.figures import (
+    areas_figure,
+    bands_figure,
+    components_figure,
+    overlap_table,
+    shares_figure,
+    worlds_figure,
+)
+from uncover.report.figures_accuracy import (
+    confusion_figure,
+    detection_figure,
+    detection_table,
+    detection_words,
+    rates_table,
+    reliability_figure,
+    scores_table,
+)
+from uncover.report.images import indexed_png, photograph
+from uncover.report.judged import Judged
+from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, Text, render
+from uncover.report.plots import percent
+from uncover.report.requiring import require_report
+from uncover.report.summary import Say, Summary, summarise
+from uncover.report.viewer import viewer
+
+
+def make_report(
+    folder: str | Path,
+    out: str | Path | None = None,
+    *,
+    labels: str | Path | None = None,
+    class_field: str | None = None,
+    evaluations: Sequence[str | Path] = (),
+    say: Say = lambda step: None,
+) -> Path:
+    """Write the report of a folder as one HTML file, `report.html` in it by default.
+
+    Parameters
+    ----------
+    folder
+        What `uncover map` wrote; or a folder with such a map in `map/` and, beside it, `labels.tif`,
+        `evaluation/` and `scene/`, as `uncover demo` makes it.
+    out
+        The file to write.
+    labels, class_field, evaluations
+        Training labels (of a vector file: the field with the class), and folders that `uncover evaluate`
+        wrote, where they lie elsewhere.
+    say
+        Told what goes on.
+
+    Examples
+    --------
+    >>> make_report("nowhere")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere is not a folder; give one that ... wrote
+    """
+    require_report("jinja2", "matplotlib", "PIL")
+    contents = Contents.of(folder, labels, evaluations, class_field)
+    goal = check_goal(contents.folder / "report.html" if out is None else out)
+    summary = summarise(contents, say)
+    say("drawing")
+    html = render(map_page(summary, _hashes(contents)))
+    with whole_or_nothing(goal) as path:
+        path.write_text(html, "utf-8")
+    return goal
+
+
+def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
+    """The page of a summary."""
+    fragment, data = viewer(summary)
+    sections = [
+        _scene_section(summary),
+        _model_section(summary),
+        Section("map", "The map and its uncertainty", _map_lead(summary), (fragment,)),
+        _accuracy_section(summary),
+        _areas_section(summary),
+        _unknown_section(summary),
+        _provenance_section(summary, hashes or {}),
+    ]
+    height, width = summary.grid.shape
+    return Page(
+        title=f"Land cover of {summary.identity}",
+        subtitle=(
+            f"{width:,} × {height:,} pixels {summary.pixel}, {len(summary.classes)} classes, each with its "
+            f"probability and an account of how uncertain it is and why. {summary.remark}"
+        ),
+        sections=tuple(section for section in sections if section is not None),
+        headlines=_headlines(summary),
+        data={"viewer": data},
+        styles=("viewer.css",),
+        scripts=("story.js", "viewer.js"),
+        footer=f"Made by uncover {__version__}. This file needs no network and no other file.",
+    )
+
+
+def _headlines(summary: Summary) -> tuple[Headline, ...]:
+    largest = max(range(len(summary.names)), key=lambda k: float(summary.areas.share[k]))
+    share = percent(float(summary.areas.share[largest]))
+    found = [Headline(share, f"{summary.names[largest]}, the largest class", "of the mapped area")]
+    for judged in summary.judged[:1]:
+        entry = judged.facts["accuracy"]["overall accuracy"]
+        ends = f"{entry['lower']:.3f} to {entry['upper']:.3f}"
+        found.append(Headline(f"{entry['value']:.3f}", "overall accuracy", ends))
+        error = judged.facts["calibration error"]["top label"]
+        found.append(
+            Headline(f"{error['value']:.3f}", "calibration error", "promised against what came true")
+        )
+    total = summary.means["total"]
+    found.append(
+        Headline(
+            f"{total:.3f}", "mean uncertainty, nats", f"at most {math.log(max(len(summary.names), 2)):.2f}"
+        )
+    )
+    if total > 0:
+        part = percent(summary.means["measurement"] / total)
+        found.append(Headline(part, "of it from the measurement"))
+    outside = summary.flagged["outside domain"]
+    found.append(Headline(percent(outside), "unlike anything trained", "typicality below the threshold"))
+    return tuple(found)
+
+
+def _scene_section(summary: Summary) -> Section:
+    parts: list[Part] = []
+    pictures = summary.pictures
+    if pictures.colours is not None:
+        parts.append(_scene_picture(summary))
+    parts.append(shares_figure(summary))
+    parts += _notes(summary, "scene", "labels")
+    alike = look_alikes(summary.colours)
+    if alike:
+        pairs = ", ".join(f"{summary.names[i]} and {summary.names[j]} ({who})" for i, j, who in alike)
+        parts.append(
+            Note(
+                f"Some class colours are hard to tell apart: {pairs}.",
+                "They are those of the product's class scheme. Figures add marks and names, and a click on "
+                "the map names the class.",
+            )
+        )
+    return Section("scene", "The scene and its labels", "", tuple(parts))
+
+
+def _scene_picture(summary: Summary) -> Fragment:
+    pictures = summary.pictures
+    assert pictures.colours is not None
+    bands = ", ".join(pictures.colour_bands)
+    there = sum(summary.label_counts.values())
+    reading = f"Bands {bands} in red, green and blue, brightened."
+    if there:
+        reading += f" On top are {there:,} labelled pixels; the model is trained on these or on some of them."
+    counts = ", ".join(f"{name} {n:,}" for name, n in summary.label_counts.items())
+    return Fragment(
+        "scene.html",
+        {
+            "title": "The scene" + (" and its labelled pixels" if there else ""),
+            "colours": photograph(pictures.colours),
+            "alt": f"The scene {summary.identity} in colours of the bands {bands}.",
+            "labels": None if pictures.labels is None else indexed_png(pictures.labels, summary.colours),
+            "labels_alt": f"Labelled pixels: {counts}.",
+            "classes": summary.classes,
+            "reading": reading,
+        },
+    )
+
+
+def _model_section(summary: Summary) -> Section | None:
+    if summary.model is None:
+        return None
+    parts: list[Part | None] = [bands_figure(summary), components_figure(summary), overlap_table(summary)]
+    counts = zip(summary.names, summary.model.count, strict=True)
+    lead = (
+        f"{summary.model.kind} ({summary.model.realisations} realisations), trained on "
+        + ", ".join(f"{n:,.0f} of {name}" for name, n in counts)
+        + "."
+    )
+    return Section("model", "What the model learned", lead, tuple(p for p in parts if p is not None))
+
+
+def _map_lead(summary: Summary) -> str:
+    worlds = summary.areas.worlds.shape[1]
+    source = summary.item["properties"].get("uncover:measurement_uncertainty", {}).get("source", "none")
+    step = summary.pictures.step
+    lead = f"Measurement uncertainty: {source}" + (f", {worlds} worlds. " if worlds > 1 else ". ")
+    if worlds > 1 and summary.item["properties"].get("uncover:paired"):
+        lead += "The scene trained the model itself: the error that all its pixels share cancels, mostly. "
+    if step > 1:
+        lead += f"One pixel of the pictures stands for {step} × {step} pixels of the map; "
+        return lead + "stories are of single pixels of the map, at full resolution."
+    return lead + "The pictures have the map's own resolution."
+
+
+def _accuracy_section(summary: Summary) -> Section:
+    parts: list[Part] = []
+    for i, judged in enumerate(summary.judged, start=1):
+        parts.append(Text(f"{judged.facts['map']}: {judged.name}", _compared(judged)))
+        said = "; ".join(judged.facts.get("warnings", ()))
+        if said:
+            parts.append(Note(f"Beware: {said}."))
+        parts += [confusion_figure(judged, i), reliability_figure(judged, summary, i)]
+        parts += [scores_table(judged), rates_table(judged)]
+    parts += _notes(summary, "evaluation")
+    several = "Each comparison of a map with a reference, the ones of this map first."
+    lead = several if len(summary.judged) > 1 else ""
+    return Section("accuracy", "How good it is", lead, tuple(parts))
+
+
+def _compared(judged: Judged) -> str:
+    reference, design = judged.facts["reference"], judged.facts["design"]["name"]
+    how = f"a {design} sample" if design else "no probability sample"
+    return f"Compared with {reference['name']}: {reference['samples']:,} samples, {how}."
+
+
+def _areas_section(summary: Summary) -> Section:
+    spread = worlds_figure(summary)
+    parts: list[Part] = [areas_figure(summary), *([] if spread is None else [spread])]
+    if not any(judged.areas for judged in summary.judged):
+        parts.append(
+            Note(
+                "These are areas on the map; they carry the map's errors of classification.",
+                "With a probability sample as reference (uncover evaluate --design …) they can be "
+                "corrected, and get intervals.",
+            )
+        )
+    return Section("areas", "Areas", "", tuple(parts))
+
+
+def _unknown_section(summary: Summary) -> Section:
+    flagged = percent(summary.flagged["outside domain"])
+    lead = f"{flagged} of the map looks like nothing that the model was trained on."
+    if summary.detection is None:
+        return Section("unknown", "The unknown", lead, tuple(_notes(summary, "truth")))
+    found = summary.detection
+    parts = (detection_figure(found), detection_table(found))
+    return Section("unknown", "The unknown", f"{lead} {detection_words(found)}", parts)
+
+
+def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
+    item, run = summary.item.get("properties", {}), summary.run
+    made = {
+        "map made": run.get("began"),
+        "seconds": run.get("seconds"),
+        "run": item.get("uncover:run"),
+        "scene": item.get("uncover:scene"),
+        "sensed": item.get("datetime"),
+        "model trained on": ", ".join(item.get("uncover:trained_on", ())),
+        "the scene trained the model": "yes" if item.get("uncover:paired") else "no",
+        "reference system": item.get("proj:code"),
+        "lineage": item.get("processing:lineage"),
+        "thresholds": ", ".join(f"{k} {v:g}" for k, v in item.get("uncover:thresholds", {}).items()),
+        **{f"version of {name}": number for name, number in run.get("versions", {}).items()},
+        "report made by": f"uncover {__version__}",
+        **{f"SHA-256 of {name}": value for name, value in hashes.items()},
+    }
+    rows = tuple((key, str(value)) for key, value in made.items() if value not in (None, ""))
+    parts: list[Part] = [Table("How it was made", ("what", "value"), rows, words=True)]
+    for title, facts in (
+        ("Measurement uncertainty", item.get("uncover:measurement_uncertainty", {})),
+        ("Training", summary.provenance),
+    ):
+        if facts:
+            parts.append(Table(title, ("what", "value"), tuple(_flat(facts)), words=True))
+    return Section("provenance", "Provenance", "", tuple(parts))
+
+
+def _flat(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and short texts of a record."""
+    rows = []
+    for key, value in facts.items():
+        if value is None:
+            continue
+        text = _short(value)
+        if key == "scheme" and isinstance(value, Mapping):
+            text = f"{value.get('name')}: " + ", ".join(str(c["name"]) for c in value.get("classes", ()))
+        rows.append((str(key), text if len(text) <= 400 else text[:400] + " …"))
+    return rows
+
+
+def _short(value: Any) -> str:
+    """A value in few letters: numbers with four digits, lists and records in a line.
+
+    >>> _short([0.123456, {"draws": 25}])
+    '0.1235, draws 25'
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_short(each)}" for key, each in value.items() if each is not None)
+    if isinstance(value, list | tuple):
+        return ", ".join(_short(each) for each in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _notes(summary: Summary, *names: str) -> list[Part]:
+    return [Note(*summary.missing[name]) for name in names if name in summary.missing]
+
+
+def _hashes(contents: Contents) -> dict[str, str]:
+    """Hashes of the files that the report rests on."""
+    folder = contents.map
+    names = ("class.tif", "probability.tif", "uncertainty.tif", "quality.tif", "map.nc", "model.uncover")
+    files = [folder / name for name in names]
+    files += [] if contents.labels is None else [Path(contents.labels)]
+    found = {}
+    for path in files:
+        if path.is_file():
+            with open(path, "rb") as file:
+                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found

@@ -1,0 +1,224 @@
+"""Pixels of a scene, read again along some of its lines: their stories, and a sample of the labelled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.estimators.summary import Summariser
+from uncover.pipeline.label_sources import LabelsOnGrid
+from uncover.raster.evidence import Evidence, Pixels, Stored
+from uncover.raster.grid import Window
+from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
+from uncover.raster.tiles import TileCache
+from uncover.report.product import Floats, Lines, ReportProduct, crossing
+
+#: Pixels with a story, at most; and numbers of realisations in all of them, at most.
+_MOST, _MOST_NUMBERS = 4096, 1_100_000
+#: Labelled pixels of each class that are looked at.
+_OF_EACH = 500
+
+
+@dataclass(frozen=True)
+class Spectra:
+    """What was measured at the pixels with a story: (row, col, …) over the lattice, NaN where nothing was."""
+
+    mean: Floats  # (row, col, band), over realisations
+    realisations: Floats  # (row, col, realisation, band); one realisation where there is no more
+    deviation: Floats | None  # (row, col, band), standard deviation of known noise
+    worlds: NDArray[np.uint8] | None  # (row, col, world), number of the class in each world from 1
+
+
+@dataclass(frozen=True)
+class Stories:
+    """What is known of each pixel of a lattice."""
+
+    rows: Lines
+    cols: Lines
+    classes: NDArray[np.uint8]  # (row, col), number from 1, 0 for none
+    probability: Floats  # (class, row, col)
+    uncertainty: Floats  # (part, row, col), parts of UNCERTAINTY
+    quality: NDArray[np.uint16]  # (row, col)
+    spectra: Spectra | None = None
+
+
+@dataclass(frozen=True)
+class LabelledSample:
+    """Labelled pixels: their values (pixel, band), averaged over realisations, and the number of their "
+    "class."""
+
+    values: Floats
+    classes: NDArray[np.uint8]
+
+
+@dataclass
+class _Collected:
+    """Pixels of the lines that were read, put where they belong."""
+
+    spectra: Spectra
+    labelled: list[Floats] = field(default_factory=list)
+    labels: list[NDArray[np.uint8]] = field(default_factory=list)
+
+
+def choose(product: ReportProduct, evidence: Evidence | None) -> tuple[Lines, Lines]:
+    """Rows and columns of the lattice: fewer pixels where each has more numbers."""
+    each = 1 if evidence is None else evidence.realisations * len(evidence.bands)
+    return crossing(product.grid.shape, max(100, min(_MOST, _MOST_NUMBERS // each)))
+
+
+def read_stories(product: ReportProduct, rows: Lines, cols: Lines, uncertainty: tuple[str, ...]) -> Stories:
+    """Stories from the layers of the map alone."""
+    store = product.store
+    return Stories(
+        rows,
+        cols,
+        product.class_numbers(store.pixels("class", rows, cols)),
+        store.pixels("probability", rows, cols),
+        np.stack([store.pixels(name, rows, cols) for name in uncertainty]),
+        store.pixels("quality", rows, cols).astype(np.uint16),
+    )
+
+
+def read_spectra(
+    evidence: Evidence, rows: Lines, cols: Lines, labels: LabelsOnGrid | None, summariser: Summariser | None
+) -> tuple[Spectra, LabelledSample | None]:
+    """Read the lines of the lattice: all realisations where rows and columns cross, and labelled pixels."""
+    R, p = evidence.realisations, len(evidence.bands)
+    blank = np.full((len(rows), len(cols), R, p), np.nan, np.float32)
+    deviation = np.full((len(rows), len(cols), p), np.nan, np.float32)
+    found = _Collected(Spectra(blank[:, :, 0], blank, deviation, None))
+    cache = TileCache(64 << 20)
+    for window in _windows(evidence, rows):
+        reading = evidence.read(window)
+        quality = reading.quality
+        for at in np.flatnonzero((rows >= window.row) & (rows < window.row + window.height)):
+            inside = (cols >= window.col) & (cols < window.col + window.width)
+            line = int(rows[at]) - window.row
+            complete = without(quality[line], INCOMPLETE)
+            mine = np.flatnonzero(inside)[complete[cols[inside] - window.col]]
+            where = line * window.width + cols[mine] - window.col
+            for part in reading.parts(where):
+                _put(found.spectra, int(at), mine[np.searchsorted(where, part)], reading.pixels(part))
+            if labels is not None:
+                here = labels.labels(Window(int(rows[at]), window.col, 1, window.width), cache)[0]
+                taken = np.flatnonzero((here > 0) & without(quality[line], UNUSABLE))
+                for part in reading.parts(line * window.width + taken):
+                    pixels = reading.pixels(part)
+                    kept = part if pixels.known is None else part[pixels.known]
+                    found.labelled.append(pixels.realised().mean(axis=0).T)
+                    found.labels.append(here[kept - line * window.width])
+    return _finished(found, summariser)
+
+
+def _windows(evidence: Evidence, rows: Lines) -> Iterator[Window]:
+    """Single lines; whole chunks of a cube, which are decoded as a whole whatever is wanted of them."""
+    if not isinstance(evidence, Stored):
+        yield from (Window(int(row), 0, 1, evidence.grid.width) for row in rows)
+        return
+    for window in evidence.cube.blocks():
+        if ((rows >= window.row) & (rows < window.row + window.height)).any():
+            yield window
+
+
+def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> None:
+    """Put pixels in their places of the lattice."""
+    cols = cols if pixels.known is None else cols[pixels.known]
+    spectra.realisations[row, cols] = np.moveaxis(pixels.realised(), 2, 0)  # (pixel, realisation, band)
+    if pixels.noise is not None and spectra.deviation is not None:
+        spectra.deviation[row, cols] = np.sqrt(pixels.noise.variances())
+
+
+def _worlds(values: Floats, summariser: Summariser) -> NDArray[np.uint8]:
+    """Number of the class from 1 in each world, (row, col, world); 0 where nothing was measured."""
+    known = np.isfinite(values).all(axis=(2, 3))
+    pixels = values[known]  # (pixel, realisation, band)
+    found = np.zeros(values.shape[:3], np.uint8)
+    if len(pixels):
+        summary = summariser.summarise(np.moveaxis(pixels, 0, 2))
+        found[known] = summary.world_classes.T + 1
+    return found
+
+
+def _finished(found: _Collected, summariser: Summariser | None) -> tuple[Spectra, LabelledSample | None]:
+    given = found.spectra
+    noisy = given.deviation is not None and bool(np.isfinite(given.deviation).any())
+    values = given.realisations
+    spectra = Spectra(
+        mean=values.mean(axis=2),
+        realisations=values,
+        deviation=given.deviation if noisy else None,
+        worlds=None if summariser is None else _worlds(values, summariser),
+    )
+    if not found.labels:
+        return spectra, None
+    values, classes = np.concatenate(found.labelled), np.concatenate(found.labels)
+    kept = [np.flatnonzero(classes == code) for code in np.unique(classes)]
+    kept = [mine[np.linspace(0, len(mine) - 1, min(len(mine), _OF_EACH)).astype(int)] for mine in kept]
+    chosen = np.concatenate(kept)
+    return spectra, LabelledSample(values[chosen], classes[chosen])
+
+
+def quality_words(bits: int) -> list[str]:
+    """Names of the bits that are set, as words.
+
+    >>> quality_words(320)
+    ['outside domain', 'low margin']
+    """
+    return [str(bit.name).lower().replace("_", " ") for bit in Quality if bits & bit]
+
+
+def natural_colours(evidence: Evidence, step: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+    """The scene as people would see it, one pixel for step × step, and the bands in red, green and blue."""
+    wanted = ("B04", "B03", "B02")
+    bands = wanted if set(wanted) <= set(evidence.bands) else (evidence.bands * 3)[:3]
+    grid = evidence.grid
+    picture = np.full((3, -(-grid.height // step), -(-grid.width // step)), np.nan, np.float32)
+    size = step * max(1, 512 // step)
+    read = _reader(evidence, bands)
+    for window in grid.blocks(size):
+        values = read(window)
+        part = _block_means(values, step)
+        top, left = window.row // step, window.col // step
+        picture[:, top : top + part.shape[1], left : left + part.shape[2]] = part
+    return _stretched(picture), bands
+
+
+def _reader(evidence: Evidence, bands: tuple[str, ...]) -> Any:
+    """What reads three bands of a window: (3, row, col), of the measured scene or the mean of a cube."""
+    from dataclasses import replace
+
+    if isinstance(evidence, Stored):
+        places = [evidence.cube.bands.index(band) for band in bands]
+        return lambda window: evidence.cube.read(window).values[:, places].mean(axis=0)
+    scene = evidence.scene  # type: ignore[attr-defined]
+    groups = tuple(group for group in scene.groups if set(group.bands) & set(bands))
+    few = replace(scene, bands=tuple(band for group in groups for band in group.bands), groups=groups)
+    places = [few.bands.index(band) for band in bands]
+    return lambda window: few.read(window).reflectance[places]
+
+
+def _block_means(values: Floats, step: int) -> Floats:
+    """Means of step × step pixels, of fewer at the right and lower edges; NaN where there is nothing."""
+    _, height, width = values.shape
+    padded = np.full((len(values), -(-height // step) * step, -(-width // step) * step), np.nan, np.float32)
+    padded[:, :height, :width] = values
+    tiles = padded.reshape(len(values), padded.shape[1] // step, step, -1, step)
+    count = np.isfinite(tiles).sum(axis=(2, 4))
+    total = np.nansum(tiles, axis=(2, 4))
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _stretched(picture: Floats) -> NDArray[np.uint8]:
+    """Bytes (row, col, 3): each band from its 1st to its 99th percentile, a little brighter in the dark."""
+    out = np.empty((*picture.shape[1:], 3), np.uint8)
+    for i, plane in enumerate(picture):
+        known = plane[np.isfinite(plane)]
+        low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
+        share = np.clip((np.nan_to_num(plane, nan=low) - low) / max(high - low, 1e-9), 0, 1)
+        out[..., i] = np.rint(255 * share**0.8)
+    out[~np.isfinite(picture).all(axis=0)] = 200
+    return out

@@ -1,0 +1,98 @@
+"""The report of a study: reads the folder that `uncover reproduce` filled, draws figures, writes the page."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uncover.report.page import Fragment, Headline, Note, Page, Section, Table, render
+from uncover.report.requiring import require_report
+
+_TITLES = {"synthetic": "The synthetic study", "landcover": "The land cover study"}
+_FIGURES = "figures"
+
+
+def write_study_report(folder: str | Path, out: str | Path | None = None) -> Path:
+    """Write the figures (SVG and PNG) and the page of a finished study, `report.html` or `out`; its path."""
+    require_report("matplotlib", "jinja2", "pandas")
+    import pandas as pd
+
+    place = Path(folder)
+    if not (place / "findings.json").is_file():
+        raise ValueError(f"{folder} holds no finished study; make one with `uncover reproduce`")
+    facts = json.loads((place / "study.json").read_text("utf-8"))
+    findings = json.loads((place / "findings.json").read_text("utf-8"))
+    tables = {file.stem: pd.read_parquet(file) for file in sorted((place / "tables").glob("*.parquet"))}
+    (place / _FIGURES).mkdir(exist_ok=True)
+    sections = _sections(facts, tables, place)
+    goal = place / "report.html" if out is None else Path(out)
+    goal.write_text(render(_page(facts, findings, sections)), "utf-8")
+    return goal
+
+
+def _sections(facts: Mapping[str, Any], tables: Mapping[str, Any], place: Path) -> tuple[Section, ...]:
+    if facts["study"] == "synthetic":
+        from uncover.report.study_synthetic import synthetic_figures, synthetic_sections
+
+        made = {figure.name: figure.made(place / _FIGURES) for figure in synthetic_figures(tables)}
+        return synthetic_sections(facts, made)
+    from uncover.report.study_landcover import land_cover_figures, land_cover_sections
+
+    made = {figure.name: figure.made(place / _FIGURES) for figure in land_cover_figures(tables, place)}
+    return land_cover_sections(facts, tables, made)
+
+
+def _page(
+    facts: Mapping[str, Any], findings: Sequence[Mapping[str, Any]], sections: tuple[Section, ...]
+) -> Page:
+    counts = Counter(finding["verdict"] for finding in findings)
+    return Page(
+        title=_TITLES[facts["study"]],
+        subtitle="of Bilson, McCrory and Pustogvar (2025), An uncertainty-aware Bayesian framework for "
+        f"machine learning classification models, repeated at the scale “{facts['scale']}” with the seed "
+        f"{facts['seed']}.",
+        headlines=tuple(
+            Headline(str(counts.get(verdict, 0)), f"claims: {verdict}")
+            for verdict in ("holds", "does not hold", "undecided")
+        ),
+        sections=(_claims(facts, findings), *sections, _models(facts)),
+        footer=f"Made by uncover {facts['uncover']}. The tables behind all numbers are in the folder tables, "
+        "as Parquet and CSV; figures are in the folder figures, as SVG and PNG.",
+    )
+
+
+def _claims(facts: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> Section:
+    notes = [Note(note[0].upper() + note[1:] + ".") for note in facts.get("notes", ())]
+    if facts["scale"] == "quick":
+        notes.append(
+            Note(
+                "This is the quick scale, a small part of the study: intervals are wide, and claims that "
+                "need many realisations or pixels may not show.",
+                "Use --scale standard or --scale paper.",
+            )
+        )
+    return Section(
+        "claims",
+        "Claim by claim",
+        "What the paper found, and what was found here. A claim holds where the numbers support it with "
+        "their intervals, does not hold where they contradict it, and is undecided where they do neither.",
+        (*notes, Fragment("claims.html", {"findings": list(findings)})),
+    )
+
+
+def _models(facts: Mapping[str, Any]) -> Section:
+    rows = tuple(
+        (name, model["title"], "ours" if model["ours"] else "the paper's")
+        for name, model in facts["models"].items()
+    )
+    return Section(
+        "models",
+        "The models",
+        "All of scikit-learn with its defaults but for what is named, one thread. Models of one realisation "
+        "each: model r predicts realisation π(r) of the test data, π a random permutation, and probabilities "
+        "are averaged.",
+        (Table("Models", ("name", "what it is", "whose"), rows),),
+    )

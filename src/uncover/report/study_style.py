@@ -1,0 +1,163 @@
+"""What all figures of studies share: how a model looks, axes of scores, legends, and how files are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from uncover.report.page import Figure, Table
+from uncover.report.style import figure_style, inline_svg, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+#: Colour, mark and line of each model. Those of the paper are drawn solid, ours dashed.
+LOOKS = {
+    "BQDA": ("#0072B2", "o", "-"),
+    "QDA": ("#56B4E9", "s", "-"),
+    "RF": ("#009E73", "^", "-"),
+    "NN": ("#D55E00", "D", "-"),
+    "LDA": ("#CC79A7", "v", "-"),
+    "QDA pooled": ("#56B4E9", "s", "--"),
+    "BQDA repeats": ("#332288", "P", "--"),
+    "BQDA draws": ("#AA4499", "X", "--"),
+    "BQDA shared": ("#0072B2", "*", "--"),
+    "LR": ("#999933", "<", "--"),
+    "GB pooled": ("#E69F00", ">", "--"),
+}
+PAPER = ("BQDA", "QDA", "RF", "NN", "LDA")
+
+SCORES = {
+    "f1": "F₁",
+    "f2": "F₂",
+    "cross_entropy": "cross-entropy in nats",
+    "brier": "Brier score",
+    "cross_entropy_norm": "normalised cross-entropy",
+    "brier_norm": "normalised Brier score",
+}
+_MORE_IS_BETTER = ("f1", "f2")
+#: Logarithmic axes end at this share of the largest value; lines that go on leave the frame.
+LEAST_SHARE = 1e-5
+
+
+@dataclass(frozen=True)
+class StudyFigure:
+    """A figure of a study before it is drawn: what it is called, how it is read, and who draws it."""
+
+    name: str
+    title: str
+    reading: str
+    alternative: str
+    draw: Callable[[], Drawing]
+    numbers: Table | None = None
+    wide: bool = True
+    files: tuple[str, ...] = field(default=(".svg", ".png"))
+
+    def made(self, folder: Path) -> Figure:
+        """Draw it, write its files, and return it as a part of a page."""
+        with figure_style():
+            drawing = self.draw()
+            drawing.draw_without_rendering()
+            drawing.set_layout_engine("none")  # laid out once, not for each file
+            for suffix in self.files:
+                save_figure(drawing, folder / f"{self.name}{suffix}")
+            svg = inline_svg(drawing, self.alternative)
+        return Figure(self.name, self.title, svg, self.reading, self.alternative, self.numbers, self.wide)
+
+
+def draw_model(ax: Axes, model: str, x: Any, y: Any, low: Any = None, high: Any = None) -> None:
+    """A line of one model with its intervals; values of no number leave a gap."""
+    colour, mark, line = LOOKS[model]
+    ax.plot(
+        x, y, line, color=colour, marker=mark, markersize=4.5, markeredgecolor="white", markeredgewidth=0.5,
+        zorder=4 if model == "BQDA" else 3, label=model,
+    )  # fmt: skip
+    if low is not None:
+        ax.vlines(x, low, high, color=colour, linewidth=1.0, alpha=0.55, zorder=2)
+
+
+def dodged(x: Sequence[float], i: int, n: int, width: float) -> list[float]:
+    """Places beside each other, so that intervals of several models can be told apart.
+
+    >>> dodged([1.0], 0, 3, 0.2), dodged([1.0], 2, 3, 0.2)
+    ([0.9], [1.1])
+    """
+    shift = 0.0 if n == 1 else width * (i / (n - 1) - 0.5)
+    return [value + shift for value in x]
+
+
+def name_score(ax: Axes, metric: str) -> None:
+    """Title of a panel: the score, and which way is better."""
+    name = SCORES[metric]
+    ax.set_title(
+        f"{name[0].upper()}{name[1:]} ({'higher' if metric in _MORE_IS_BETTER else 'lower'} is better)"
+    )
+
+
+def logarithmic(ax: Axes, which: Literal["x", "y"], values: Any = None) -> None:
+    """A logarithmic axis with plain numbers: at the given values, or at 1, 2 and 5 times powers of ten.
+
+    Where the axis spans many decades only the powers of ten have a number.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    getattr(ax, f"set_{which}scale")("log")
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    if values is not None:
+        axis.set_major_locator(FixedLocator(sorted(set(values))))
+        axis.set_minor_locator(NullLocator())
+        ax.tick_params(axis=which, labelrotation=40)
+    else:
+        low, high = sorted(axis.get_view_interval())
+        wide = high > 300 * low
+        axis.set_major_locator(LogLocator(10, (1.0,) if wide else (1.0, 2.0, 5.0)))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _plain(value: float) -> str:
+    """A number without powers of ten where it is not too small or large for that.
+
+    >>> _plain(20000), _plain(0.002), _plain(1e-7)
+    ('20,000', '0.002', '1e−7')
+    """
+    if value and not 1e-4 <= abs(value) < 1e7:
+        mantissa, exponent = f"{value:.0e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+def fit_score_axis(ax: Axes, metric: str, values: Any) -> None:
+    """A logarithmic axis where values differ by more than a factor of 20, else one from zero."""
+    import numpy as np
+
+    finite = np.asarray(values, float)
+    finite = finite[np.isfinite(finite) & (finite > 0)]
+    if metric not in _MORE_IS_BETTER and finite.size and finite.max() > 20 * finite.min():
+        ax.set_ylim(max(0.6 * finite.min(), LEAST_SHARE * finite.max()), 1.6 * finite.max())
+        logarithmic(ax, "y")
+    elif metric not in _MORE_IS_BETTER and finite.size:
+        ax.set_ylim(0, 1.08 * finite.max())
+
+
+def one_legend(drawing: Drawing, axes: Iterable[Axes], columns: int | None = None) -> None:
+    """One legend below all panels, each model once."""
+    found: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    drawing.legend(
+        found.values(), found.keys(), loc="outside lower center", ncols=columns or min(len(found), 6)
+    )
+
+
+def rounded(value: float) -> str:
+    """A number for a table.
+
+    >>> rounded(0.123456), rounded(float("nan"))
+    ('0.1235', '–')
+    """
+    return "–" if value != value else f"{value:.4g}".replace("-", "−")

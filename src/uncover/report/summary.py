@@ -1,0 +1,325 @@
+"""All that a report of a map says, as values: no figure and no HTML is made here."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.estimators.persistence import load_model
+from uncover.estimators.summary import Summariser
+from uncover.labels.scheme import LandClass
+from uncover.pipeline.label_sources import LabelSource, open_labels
+from uncover.raster.grid import Grid
+from uncover.raster.product import UNCERTAINTY
+from uncover.raster.tiles import TileCache
+from uncover.report.contents import Contents
+from uncover.report.detection import Detection, detect, true_areas
+from uncover.report.judged import Judged
+from uncover.report.pixels import (
+    LabelledSample,
+    Stories,
+    choose,
+    natural_colours,
+    read_spectra,
+    read_stories,
+)
+from uncover.report.product import Floats, ReportProduct
+from uncover.report.reopening import Reopened, reopen
+
+#: Pixels of the longer side of the pictures.
+SIDE = 800
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ClassModel:
+    """The parameters of the class models: what the classifier knows of each class."""
+
+    kind: str
+    realisations: str
+    bands: tuple[str, ...]
+    count: Floats  # (class,)
+    mean: Floats  # (class, band)
+    covariance: Floats  # (class, band, band)
+    units: str | None
+
+    @property
+    def deviation(self) -> Floats:
+        """Standard deviation of each band, (class, band)."""
+        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+
+
+@dataclass(frozen=True)
+class Areas:
+    """Area of each class on the map, and in each world; unit ha or pixels."""
+
+    unit: str
+    pixels: NDArray[np.int64]  # (class,)
+    area: Floats  # (class,)
+    share: Floats  # (class,)
+    worlds: Floats  # (class, world)
+
+    @property
+    def spread(self) -> Floats:
+        """Standard deviation over the worlds, (class,): 0 where there is one."""
+        n = self.worlds.shape[1]
+        return self.worlds.std(axis=1, ddof=1) if n > 1 else np.zeros(len(self.worlds))
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Thinned layers: one value stands for step × step pixels of the map."""
+
+    step: int
+    classes: NDArray[np.uint8]  # number of the class from 1, 0 for none
+    layers: Mapping[str, Floats]  # parts of UNCERTAINTY, NaN where there is none
+    quality: NDArray[np.uint16]
+    colours: NDArray[np.uint8] | None = None  # (row, col, 3)
+    colour_bands: tuple[str, ...] = ()
+    labels: NDArray[np.uint8] | None = None  # number of the class from 1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report says.
+
+    `missing` has what is not there and how to get it, by the section that lacks it.
+    """
+
+    identity: str
+    classes: tuple[LandClass, ...]
+    grid: Grid
+    pixel: str
+    pictures: Pictures
+    areas: Areas
+    stories: Stories
+    means: Mapping[str, float]  # of the uncertainty layers over the map
+    flagged: Mapping[str, float]  # share of pixels with each quality bit
+    model: ClassModel | None = None
+    label_counts: Mapping[str, int] = field(default_factory=dict)
+    sample: LabelledSample | None = None
+    judged: tuple[Judged, ...] = ()
+    detection: Detection | None = None
+    true_areas: Mapping[str, float] = field(default_factory=dict)
+    item: Mapping[str, Any] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    missing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    remark: str = ""  # what the scene says of itself
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return tuple(c.name for c in self.classes)
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """Colours of the classes."""
+        return tuple(c.colour for c in self.classes)
+
+
+def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
+    """Look at everything that a folder holds."""
+    judged = _judged(contents)
+    say("reading the map")
+    product = ReportProduct.open(contents)
+    areas = _areas(contents.map / "areas.csv", product)
+    if not areas.pixels.sum():
+        raise ValueError(f"no pixel of {contents.map} has a class; there is nothing to report")
+    model = None if contents.model is None else load_model(contents.model)
+    scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
+    labels = (
+        None if contents.labels is None else open_labels(contents.labels, class_field=contents.class_field)
+    )
+    say("reading pixels")
+    stories, sample = _pixels(contents, product, scene, labels, model)
+    say("reading pictures")
+    pictures, label_counts = _pictures(product, scene, labels)
+    item, truth = contents.item(), contents.truth()
+    threshold = item["properties"].get("uncover:thresholds", {}).get("typicality", 0.001)
+    say("comparing")
+    return Summary(
+        identity=str(item["properties"].get("uncover:scene", contents.folder.name)),
+        classes=product.classes,
+        grid=product.grid,
+        pixel=_pixel(product),
+        pictures=pictures,
+        areas=areas,
+        stories=stories,
+        means={name: float(np.nanmean(plane)) for name, plane in pictures.layers.items()},
+        flagged=_flagged(stories),
+        model=None if model is None else _class_model(model, product),
+        label_counts=label_counts,
+        sample=sample,
+        judged=judged,
+        detection=None if truth is None else detect(product, truth, threshold),
+        true_areas={} if truth is None else true_areas(product, truth, areas.area, areas.pixels),
+        item=item,
+        run=contents.run(),
+        provenance=getattr(model, "provenance_", None) or {},
+        missing=_missing(contents, scene, truth),
+        remark=_sentence(str(contents.scene_facts().get("title", ""))),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text + "." if text and text[-1] not in ".!?" else text
+
+
+def _judged(contents: Contents) -> tuple[Judged, ...]:
+    """All evaluations, those of this map first."""
+    found = [Judged.read(folder) for folder in contents.evaluations]
+    mine = contents.map.resolve().name
+    return tuple(sorted(found, key=lambda judged: judged.facts["map"] != mine))
+
+
+def _pixels(
+    contents: Contents, product: ReportProduct, scene: Reopened, labels: LabelSource | None, model: Any
+) -> tuple[Stories, LabelledSample | None]:
+    """Stories of a lattice of pixels, and labelled pixels."""
+    from dataclasses import replace
+
+    evidence = scene.evidence
+    rows, cols = choose(product, evidence)
+    stories = read_stories(product, rows, cols, UNCERTAINTY)
+    if evidence is None:
+        return stories, None
+    paired = bool(contents.item()["properties"].get("uncover:paired"))
+    by_world = model.realisations in ("pooled", "shared")
+    summariser = Summariser(model, paired=paired) if by_world and evidence.realisations > 1 else None
+    on_grid = None if labels is None else labels.on(evidence.grid)
+    spectra, sample = read_spectra(evidence, rows, cols, on_grid, summariser)
+    if sample is not None and labels is not None:
+        numbers = _renumbered(labels, product)[sample.classes]
+        sample = LabelledSample(sample.values[numbers > 0], numbers[numbers > 0])
+    return replace(stories, spectra=spectra), sample
+
+
+def _renumbered(labels: LabelSource, product: ReportProduct) -> NDArray[np.uint8]:
+    """Number of the map's class, from 1, for each code of the labels; 0 where the map has no such class."""
+    numbers = {name.casefold(): i for i, name in enumerate(product.names, start=1)}
+    table = np.zeros(256, np.uint8)
+    for entry in labels.scheme.classes:
+        table[entry.code] = numbers.get(entry.name.casefold(), 0)
+    return table
+
+
+def _pictures(
+    product: ReportProduct, scene: Reopened, labels: LabelSource | None
+) -> tuple[Pictures, dict[str, int]]:
+    step = product.step(SIDE)
+    classes = product.class_numbers(product.store.thinned("class", step))
+    layers = {name: product.store.thinned(name, step) for name in UNCERTAINTY}
+    quality = product.store.thinned("quality", step).astype(np.uint16)
+    colours, bands = (None, ()) if scene.evidence is None else natural_colours(scene.evidence, step)
+    if labels is None:
+        return Pictures(step, classes, layers, quality, colours, bands), {}
+    picture, counts = _labels(labels, product, step)
+    named = {name: int(counts[i]) for i, name in enumerate(product.names, start=1)}
+    return Pictures(step, classes, layers, quality, colours, bands, picture), named
+
+
+def _labels(
+    labels: LabelSource, product: ReportProduct, step: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Labels as a picture, any of step × step pixels being enough to be seen, and how many there are."""
+    grid, cache = product.grid, TileCache(64 << 20)
+    table, on_grid = _renumbered(labels, product), labels.on(grid)
+    picture = np.zeros((-(-grid.height // step), -(-grid.width // step)), np.uint8)
+    counts = np.zeros(256, np.int64)
+    size = step * max(1, 1024 // step)
+    for window in grid.blocks(size):
+        numbers = table[on_grid.labels(window, cache)]
+        counts += np.bincount(numbers.ravel(), minlength=256)
+        padded = np.zeros((-(-window.height // step) * step, -(-window.width // step) * step), np.uint8)
+        padded[: window.height, : window.width] = numbers
+        tiles = padded.reshape(padded.shape[0] // step, step, -1, step).max(axis=(1, 3))
+        top, left = window.row // step, window.col // step
+        picture[top : top + tiles.shape[0], left : left + tiles.shape[1]] = tiles
+    return picture, counts
+
+
+def _areas(path: Path, product: ReportProduct) -> Areas:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = {row["class"]: row for row in csv.DictReader(file)}
+        mine = [rows[name] for name in product.names]
+        unit = "ha" if "area_ha" in mine[0] else "pixels"
+        worlds = [key for key in mine[0] if key.startswith("world_")]
+        return Areas(
+            unit,
+            np.array([int(row["pixels"]) for row in mine]),
+            np.array([float(row[f"area_{unit}"]) for row in mine]),
+            np.array([float(row["share"]) for row in mine]),
+            np.array([[float(row[key]) for key in worlds] for row in mine]).reshape(len(mine), -1),
+        )
+    except (OSError, KeyError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"{path} is not the table of areas of this map ({error}); make the map again"
+        ) from None
+
+
+def _flagged(stories: Stories) -> dict[str, float]:
+    """Share of pixels with each quality bit, from the lattice of stories."""
+    from uncover.raster.quality import Quality
+
+    return {
+        str(bit.name).lower().replace("_", " "): float((stories.quality & np.uint16(bit) > 0).mean())
+        for bit in Quality
+    }
+
+
+def _class_model(model: Any, product: ReportProduct) -> ClassModel:
+    order = [[str(name) for name in model.classes_].index(name) for name in product.names]
+    bands = getattr(model, "feature_names_in_", None)
+    p = model.n_features_in_
+    return ClassModel(
+        kind=type(model).__name__,
+        realisations=model.realisations,
+        bands=tuple(f"feature {i}" for i in range(1, p + 1)) if bands is None else tuple(map(str, bands)),
+        count=np.asarray(model.class_count_, float)[order],
+        mean=np.asarray(model.means_, float)[order],
+        covariance=np.asarray(model.covariances_, float)[order],
+        units=getattr(model, "units_", None),
+    )
+
+
+def _pixel(product: ReportProduct) -> str:
+    across, down = product.grid.resolution
+    if product.grid.crs is None:
+        return "without a reference system"
+    unit = "°" if "4326" in product.grid.crs or "GEOGCRS" in product.grid.crs[:9] else " m"
+    sides = [np.format_float_positional(side, 3, fractional=False, trim="-") for side in (across, down)]
+    return f"of {sides[0]}{unit} × {sides[1]}{unit}"
+
+
+def _missing(contents: Contents, scene: Reopened, truth: Path | None) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    if scene.evidence is None:
+        found["scene"] = (
+            f"The scene itself is not shown, and pixels have no spectrum: {scene.reason}.",
+            "Put the scene back to where it was, or make the map again, and run uncover report again.",
+        )
+    if contents.labels is None:
+        found["labels"] = (
+            "The labelled pixels are not shown: no labels are there.",
+            "Give them with --labels, or put labels.tif beside the folder of the map.",
+        )
+    if not contents.evaluations:
+        found["evaluation"] = (
+            "Nothing says how good this map is: it has not been compared with a reference.",
+            "Run uncover evaluate with reference data, and give its folder with --evaluation.",
+        )
+    if truth is None:
+        found["truth"] = (
+            "How well pixels of unknown kinds are found cannot be said: there is no map of the truth.",
+            "Where one exists with classes that were never trained, put it beside the map as truth.tif.",
+        )
+    return found

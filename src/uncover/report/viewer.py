@@ -1,0 +1,172 @@
+"""The part of a report that one plays with: layers of a map side by side, and the story of each pixel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.raster.product import UNCERTAINTY
+from uncover.raster.quality import Quality
+from uncover.report.images import indexed_png, photograph, ramp_colours, ramp_png
+from uncover.report.page import Fragment, packed
+from uncover.report.pixels import Stories, quality_words
+from uncover.report.summary import Summary
+
+_TITLES = {
+    "total": ("Total uncertainty", "nats", "how unsure the class is, all causes together"),
+    "measurement": ("… from the measurement", "nats", "what a perfect measurement would remove"),
+    "model": ("… from the model", "nats", "what more training data would remove"),
+    "overlap": (
+        "… from overlapping classes",
+        "nats",
+        "what neither would remove: the classes look alike here",
+    ),
+    "margin": (
+        "Margin",
+        "",
+        "probability of the class less that of the runner-up; near 0 it is a close call",
+    ),
+    "typicality": ("Typicality", "", "p-value; near 0 the pixel looks like nothing that was trained"),
+}
+#: Flags in the order in which they are shown where a pixel has several, with their colours (Okabe and Ito).
+_FLAGS = {
+    Quality.CLOUD: "#999999",
+    Quality.SHADOW: "#4d4d4d",
+    Quality.SNOW: "#56B4E9",
+    Quality.SATURATED: "#F0E442",
+    Quality.OUTSIDE_DOMAIN: "#CC79A7",
+    Quality.DISAGREE: "#0072B2",
+    Quality.LOW_MARGIN: "#E69F00",
+}
+
+
+def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
+    """The part itself, and the data that its script takes."""
+    layers = [*_pictures(summary), *_uncertainties(summary)]
+    flags = _flags(summary)
+    layers += [flags] if flags else []
+    fragment = Fragment("viewer.html", {"layers": layers, "identity": summary.identity})
+    data = {
+        "size": [summary.grid.width, summary.grid.height],
+        "transform": [float(v) for v in summary.grid.transform],
+        "crs": _short_crs(summary.grid.crs),
+        "layers": [
+            {key: layer[key] for key in ("name", "title", "unit", "legend", "reading")} for layer in layers
+        ],
+        "classes": [{"name": c.name, "colour": c.colour} for c in summary.classes],
+        "parts": list(UNCERTAINTY),
+        "flags": {str(int(bit)): quality_words(bit)[0] for bit in Quality},
+        "stories": stories_data(summary.stories),
+        "model": _model_data(summary),
+    }
+    return fragment, data
+
+
+def _layer(name: str, title: str, unit: str, reading: str, image: str, legend: list[Any]) -> dict[str, Any]:
+    return {"name": name, "title": title, "unit": unit, "reading": reading, "image": image, "legend": legend}
+
+
+def _pictures(summary: Summary) -> list[dict[str, Any]]:
+    pictures = summary.pictures
+    swatches = [[c.name, c.colour] for c in summary.classes]
+    classes = indexed_png(pictures.classes, summary.colours)
+    found = [
+        _layer(
+            "class", "Most probable class", "", "the class with the largest probability", classes, swatches
+        )
+    ]
+    if pictures.colours is not None:
+        bands = ", ".join(pictures.colour_bands)
+        words = f"bands {bands} in red, green and blue"
+        found.append(_layer("scene", "The scene", "", words, photograph(pictures.colours), []))
+    return found
+
+
+def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
+    """Entropies share one scale, so that they can be compared by eye."""
+    layers = summary.pictures.layers
+    known = layers["total"][np.isfinite(layers["total"])]
+    top = float(np.percentile(known, 99.5)) if known.size else 1.0
+    top = float(np.clip(top, 0.01, np.log(max(len(summary.classes), 2))))
+    found = []
+    for name, (title, unit, reading) in _TITLES.items():
+        most = top if unit else 1.0
+        end = f"{most:.2g} {unit} or more" if unit else "1"
+        legend = [["0", *ramp_colours(9), end]]
+        found.append(_layer(name, title, unit, reading, ramp_png(layers[name], most), legend))
+    return found
+
+
+def _flags(summary: Summary) -> dict[str, Any] | None:
+    """The first flag of each pixel, as a picture; None where nothing is flagged."""
+    quality = summary.pictures.quality
+    numbers = np.zeros(quality.shape, np.uint8)
+    for i, bit in reversed(list(enumerate(_FLAGS, start=1))):
+        numbers[quality & np.uint16(bit) > 0] = i
+    present = [i for i in range(1, len(_FLAGS) + 1) if (numbers == i).any()]
+    if not present:
+        return None
+    words = [quality_words(int(bit))[0] for bit in _FLAGS]
+    colours = list(_FLAGS.values())
+    legend = [[words[i - 1], colours[i - 1]] for i in present]
+    return _layer("flags", "Flags", "", "pixels to be careful with", indexed_png(numbers, colours), legend)
+
+
+def stories_data(stories: Stories) -> dict[str, Any]:
+    """Stories as packed arrays: whole steps of 1e-4, realisations as deviations from their mean."""
+    data: dict[str, Any] = {
+        "rows": packed(stories.rows.astype(np.int32)),
+        "cols": packed(stories.cols.astype(np.int32)),
+        "classes": packed(stories.classes),
+        "probability": packed(_steps(stories.probability)),
+        "uncertainty": packed(_steps(stories.uncertainty)),
+        "quality": packed(stories.quality),
+        "first": _most_interesting(stories),
+    }
+    if stories.spectra is None:
+        return data
+    spectra = stories.spectra
+    away = spectra.realisations - spectra.mean[:, :, None, :]
+    unit = np.nanmax(np.abs(away), axis=(0, 1, 2), initial=0.0) / 127
+    whole = np.rint(np.nan_to_num(away / np.where(unit > 0, unit, 1))).astype(np.int8)
+    data |= {
+        "mean": packed(spectra.mean.astype(np.float32)),
+        "away": packed(whole),
+        "unit": [float(u) for u in unit],
+        "realisations": int(whole.shape[2]),
+    }
+    if spectra.deviation is not None:
+        data["deviation"] = packed(spectra.deviation.astype(np.float32))
+    if spectra.worlds is not None:
+        data["worlds"] = packed(spectra.worlds)
+    return data
+
+
+def _steps(values: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
+    return np.rint(np.nan_to_num(values) * 1e4).astype(np.uint16)
+
+
+def _most_interesting(stories: Stories) -> int:
+    """Place in the lattice of the pixel to begin with: one whose uncertainty has all three parts."""
+    parts = np.nan_to_num(stories.uncertainty[1:4])
+    return int(np.argmax(parts.min(axis=0) + 1e-3 * parts.sum(axis=0)))
+
+
+def _model_data(summary: Summary) -> dict[str, Any] | None:
+    model = summary.model
+    if model is None:
+        return None
+    return {
+        "bands": list(model.bands),
+        "units": model.units or "value",
+        "mean": model.mean.round(6).tolist(),
+        "deviation": model.deviation.round(6).tolist(),
+    }
+
+
+def _short_crs(crs: str | None) -> str:
+    if crs is None:
+        return ""
+    return crs if len(crs) < 20 else crs.split('"')[1] if '"' in crs else "map coordinates"

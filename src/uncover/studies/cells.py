@@ -1,0 +1,232 @@
+"""A study as a grid of cells that do not depend on each other: computed by anyone, in any order, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+Result = dict[str, Any]
+Progress = Callable[[int, int], None]
+
+
+class Cell(Protocol):
+    """One independent piece of a study. It is pickled to whoever computes it."""
+
+    @property
+    def key(self) -> str:
+        """Its name, and the name of its file."""
+
+    @property
+    def like(self) -> str:
+        """Cells that take equally long have the same."""
+
+    def compute(self) -> Result:
+        """Its result, a JSON object; its random numbers depend on the seed and the key alone."""
+
+    def probe(self) -> float:
+        """Seconds that it will take, from computing a small part of it."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who computes: so many processes of this machine, or those of a dask.distributed scheduler.
+
+    Examples
+    --------
+    >>> Workers(0)
+    Traceback (most recent call last):
+    ...
+    ValueError: 0 workers cannot compute anything; give at least 1
+    """
+
+    processes: int = 1
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError(f"{self.processes} workers cannot compute anything; give at least 1")
+
+
+class CellStore:
+    """A folder of finished cells, one file each, every file whole or not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = CellStore(Path(tempfile.mkdtemp()), {"study": "tiny", "seed": 0})
+    >>> store.save("a", {"f1": 0.9})
+    >>> store.load("a"), store.load("b")
+    ({'f1': 0.9}, None)
+    """
+
+    def __init__(self, out: Path, facts: Mapping[str, Any]) -> None:
+        """Open the folder, begun with the same facts or new."""
+        self.folder = out / "cells"
+        note = out / "study.json"
+        text = json.dumps(facts, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        if note.exists():
+            _check_same(out, json.loads(note.read_text(encoding="utf-8")), json.loads(text))
+        elif out.exists() and any(out.iterdir()):
+            raise ValueError(f"{out} holds other files; choose a new or empty folder")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not note.exists():
+            write_whole(note, text)
+
+    def load(self, key: str) -> Result | None:
+        """The result of a cell, None if it has none yet."""
+        file = self.folder / f"{key}.json"
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+    def save(self, key: str, result: Result) -> None:
+        """Keep a result, on disk before this returns."""
+        write_whole(self.folder / f"{key}.json", json.dumps(result))
+
+
+def _check_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    differs = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    if differs:
+        name = differs[0]
+        raise ValueError(
+            f"{out} was begun with {name} = {_short(before.get(name))}, now it is {_short(now.get(name))}; "
+            "remove it, or choose another folder"
+        )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file that is there in full or not at all."""
+    partial = file.with_name(f".{file.name}.partial")
+    with partial.open("w", encoding="utf-8") as target:
+        target.write(text)
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(partial, file)
+
+
+def run_cells(
+    cells: Sequence[Cell], store: CellStore, workers: Workers | None = None, progress: Progress | None = None
+) -> dict[str, Result]:
+    """Compute the cells that the store does not have yet; results of all of them, in the order given."""
+    missing = [cell for cell in cells if store.load(cell.key) is None]
+    done = len(cells) - len(missing)
+    if progress is not None:
+        progress(done, len(cells))
+    for key, result in _computed(missing, workers or Workers()):
+        store.save(key, result)
+        done += 1
+        if progress is not None:
+            progress(done, len(cells))
+    return {cell.key: store.load(cell.key) or {} for cell in cells}
+
+
+def forecast(cells: Sequence[Cell]) -> float:
+    """CPU seconds of all cells, by probing one of each kind: the most that one worker would take.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Nap:
+    ...     key: str
+    ...     like: str = "nap"
+    ...     def probe(self): return 2.0
+    >>> forecast([Nap("a"), Nap("b")])
+    4.0
+    """
+    seconds: dict[str, float] = {}
+    with one_thread():
+        for cell in cells:
+            if cell.like not in seconds:
+                seconds[cell.like] = cell.probe()
+    return float(sum(seconds[cell.like] for cell in cells))
+
+
+def probed(work: Callable[[int], Any], realisations: int, few: int = 3) -> float:
+    """CPU seconds of some work on so many realisations, from the times of 1 and of a few: a straight line."""
+    if realisations <= few:
+        return _seconds(work, realisations)
+    work(1)  # what is only done once, such as importing
+    one, several = _seconds(work, 1), _seconds(work, few)
+    each = max(several - one, 0.0) / (few - 1)
+    return one + each * (realisations - 1)
+
+
+def _seconds(work: Callable[[int], Any], realisations: int) -> float:
+    began = time.process_time()
+    work(realisations)
+    return time.process_time() - began
+
+
+def _computed(cells: Sequence[Cell], workers: Workers) -> Iterator[tuple[str, Result]]:
+    """Keys and results, as they come."""
+    if not cells:
+        return
+    if workers.scheduler is not None:
+        yield from _on_cluster(cells, workers.scheduler)
+    elif workers.processes == 1:
+        yield from (compute(cell) for cell in cells)
+    else:
+        yield from _in_processes(cells, workers.processes)
+
+
+def compute(cell: Cell) -> tuple[str, Result]:
+    """Compute one cell, in a process whose libraries stay with one thread each."""
+    with one_thread():
+        return cell.key, cell.compute()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep libraries to one thread: several would split sums, and give other last bits."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
+
+
+def _in_processes(cells: Sequence[Cell], processes: int) -> Iterator[tuple[str, Result]]:
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(min(processes, len(cells)), mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(compute, cell) for cell in cells]
+        try:
+            for future in as_completed(waiting):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise ValueError(
+                "a worker died, perhaps for lack of memory; what is finished is kept: run the command again, "
+                "with fewer --workers"
+            ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _on_cluster(cells: Sequence[Cell], address: str) -> Iterator[tuple[str, Result]]:
+    try:
+        from distributed import Client, KilledWorker, as_completed
+    except ImportError as error:
+        raise ImportError(
+            'distributed is not installed; it comes with pip install "uncover[dask]"'
+        ) from error
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no dask scheduler answers at {address} ({error}); check the address") from error
+    with client:
+        futures = [client.submit(compute, cell, pure=False, retries=2) for cell in cells]
+        try:
+            for future in as_completed(futures, loop=client.loop):
+                yield future.result()
+        except KilledWorker as error:
+            raise ValueError(f"the cluster lost a cell ({error}); look at its workers") from error

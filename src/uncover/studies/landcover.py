@@ -1,0 +1,315 @@
+"""The land cover study: classifiers trained on few pixels of one year, tested on the others, in each year."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from uncover.bayes.streams import stream
+from uncover.studies.cells import Result, probed
+from uncover.studies.landcover_data import LandCoverData, nested_order
+from uncover.studies.models import MODELS, cell_groups
+from uncover.studies.protocol import BootstrapPlan, Split, assess
+from uncover.studies.tables import (
+    Tables,
+    confusion_rows,
+    cost_rows,
+    rate_rows,
+    score_rows,
+    training_row,
+)
+
+Array = NDArray[Any]
+
+#: Shares of all pixels that models are trained on; the rest of the last one is the test set.
+FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class LandCoverScale:
+    """How much of the data is used; None is all of it.
+
+    Attributes
+    ----------
+    pixels, realisations : int or None
+        Most of them that are used of a user's data.
+    scene_size, scene_draws : int
+        Pixels along a side of the embedded scene, and its realisations.
+
+    Examples
+    --------
+    >>> LAND_COVER_SCALES["quick"].pixels
+    20000
+    """
+
+    pixels: int | None = None
+    realisations: int | None = None
+    scene_size: int = 2000
+    scene_draws: int = 25
+
+
+LAND_COVER_SCALES = {
+    "quick": LandCoverScale(20_000, 5, scene_size=800, scene_draws=5),
+    "standard": LandCoverScale(None, 25),
+    "paper": LandCoverScale(None, None, scene_draws=100),
+}
+
+#: What means the same as another model where there is one realisation only.
+_NEED_REALISATIONS = ("QDA pooled", "BQDA repeats", "BQDA draws", "BQDA shared")
+
+
+@dataclass(frozen=True)
+class LandCoverSplit:
+    """Which pixels are for testing, and which for training at each size, the smaller in the larger.
+
+    Examples
+    --------
+    >>> split = LandCoverSplit.of(np.arange(1000) % 4, seed=0)
+    >>> len(split.test), {f: len(t) for f, t in split.training.items()}
+    (900, {0.005: 5, 0.01: 10, 0.05: 50, 0.1: 100})
+    """
+
+    test: Array
+    training: Mapping[float, Array]
+
+    @classmethod
+    def of(cls, codes: Array, seed: int) -> LandCoverSplit:
+        """By class, in proportion, one of each at least; sizes below the number of classes are left out."""
+        order = nested_order(codes, stream(seed, "training pixels"))
+        sizes = {fraction: round(fraction * len(codes)) for fraction in FRACTIONS}
+        K = len(np.unique(codes))
+        training = {fraction: order[:size] for fraction, size in sizes.items() if size >= K}
+        return cls(np.sort(order[sizes[FRACTIONS[-1]] :]), training)
+
+
+@dataclass(frozen=True)
+class SavedData:
+    """Data in a folder, for workers: each process opens it once."""
+
+    folder: str
+
+    @classmethod
+    def save(cls, data: LandCoverData, folder: Path) -> SavedData:
+        """Write the arrays."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for year, values in zip(data.years, data.values, strict=True):
+            np.save(folder / f"values-{year}.npy", values)
+        np.save(folder / "codes.npy", data.codes)
+        np.save(folder / "groups.npy", np.arange(data.pixels) if data.groups is None else data.groups)
+        return cls(str(folder))
+
+    def values(self, year: str) -> Array:
+        """Values of a year, left on disk until they are read."""
+        return np.load(Path(self.folder) / f"values-{year}.npy", mmap_mode="r")
+
+    def labels(self) -> tuple[Array, Array]:
+        """Codes and groups of the pixels."""
+        return np.load(Path(self.folder) / "codes.npy"), np.load(Path(self.folder) / "groups.npy")
+
+
+@dataclass(frozen=True)
+class LandCoverCell:
+    """Some models trained on a share of the pixels in one year, and tested on the test set in another."""
+
+    data: SavedData
+    train_year: str
+    test_year: str
+    fraction: float
+    models: tuple[str, ...]
+    realisations: int
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        who = self.models[0].replace(" ", "-") + ("-and-others" if len(self.models) > 1 else "")
+        years = "-".join(year for year in (self.train_year, self.test_year) if year) or "one-date"
+        return f"{years}-{100 * self.fraction:g}percent-{who}".replace("/", "_").replace(":", "_")
+
+    @property
+    def like(self) -> str:
+        """Training size and models decide how long it takes."""
+        return f"{self.fraction:g} {' '.join(self.models)}"
+
+    def compute(self) -> Result:
+        """Scores of each model."""
+        split = _split(replace(self, models=()))
+        plan = BootstrapPlan(seed=self.seed, keep=True)
+        return {"models": [assess(name, split, self.seed, plan) for name in self.models]}
+
+    def probe(self) -> float:
+        """From the times of 1 and of 3 realisations, as a straight line."""
+        return probed(lambda r: replace(self, realisations=r).compute(), self.realisations)
+
+
+@lru_cache(maxsize=1)
+def _split(cell: LandCoverCell) -> Split:
+    """The data of a cell; the next cell of a worker often needs the same."""
+    codes, groups = cell.data.labels()
+    parts = LandCoverSplit.of(codes, cell.seed)
+    train, test = np.sort(parts.training[cell.fraction]), parts.test
+    wanted = slice(cell.realisations)
+    before, after = (cell.data.values(year) for year in (cell.train_year, cell.test_year))
+    return Split(
+        X=np.asarray(before[train, wanted], np.float64),
+        y=codes[train],
+        X_test=np.asarray(after[test, wanted], np.float64),
+        y_test=codes[test],
+        shares=np.bincount(codes) / len(codes),
+        groups=groups[test],
+        paired=cell.train_year == cell.test_year,
+    )
+
+
+def land_cover_models(realisations: int) -> tuple[str, ...]:
+    """The models that say different things with so many realisations.
+
+    Examples
+    --------
+    >>> "BQDA shared" in land_cover_models(25), "BQDA shared" in land_cover_models(1)
+    (True, False)
+    """
+    return tuple(name for name in MODELS if realisations > 1 or name not in _NEED_REALISATIONS)
+
+
+def land_cover_cells(data: LandCoverData, saved: SavedData, seed: int) -> list[LandCoverCell]:
+    """All pairs of years, training sizes and models."""
+    split = LandCoverSplit.of(data.codes, seed)
+    groups = cell_groups(land_cover_models(data.realisations))
+    return [
+        LandCoverCell(saved, before, after, fraction, group, data.realisations, seed)
+        for before in data.years
+        for after in data.years
+        for fraction in split.training
+        for group in groups
+    ]
+
+
+def land_cover_tables(
+    data: LandCoverData, cells: Sequence[LandCoverCell], results: Mapping[str, Result]
+) -> Tables:
+    """Scores, bootstrap draws, confusion matrices and rates of every cell, costs, and the data in figures."""
+    sizes = {f: len(t) for f, t in LandCoverSplit.of(data.codes, cells[0].seed).training.items()}
+    found = [
+        (
+            {
+                "train_year": cell.train_year,
+                "test_year": cell.test_year,
+                "fraction": cell.fraction,
+                "pixels": sizes[cell.fraction],
+            },
+            _with_names(one, data.classes),
+        )
+        for cell in cells
+        for one in results[cell.key]["models"]
+    ]
+    return {
+        "scores": _frame(found, score_rows),
+        "replicates": _frame(found, _replicate_rows),
+        "training": pd.DataFrame([training_row(where, one) for where, one in found]),
+        "confusion": _frame(found, confusion_rows, data.classes),
+        "rates": _frame(found, rate_rows, data.classes),
+        "cost": relative_cost(_frame(found, cost_rows)),
+        **description_tables(data),
+    }
+
+
+def _with_names(found: Result, classes: Sequence[str]) -> Result:
+    """Reasons speak of classes by their names, not by their codes."""
+    if found["trained"]:
+        return found
+    why = re.sub(r"class (\d+) has", lambda code: f"class {classes[int(code[1])]!r} has", found["why"])
+    return {**found, "why": why}
+
+
+def _frame(found: Sequence[tuple[dict[str, Any], Result]], rows: Any, *more: Any) -> pd.DataFrame:
+    return pd.DataFrame([row for where, one in found for row in rows(where, one, *more)])
+
+
+def _replicate_rows(where: dict[str, Any], found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Scores of each bootstrap draw: the same draw of two models is of the same pixels."""
+    if not found["trained"]:
+        return []
+    draws = found["replicates"]
+    names = list(draws)
+    return [
+        {**where, "model": found["model"], "draw": i, **dict(zip(names, values, strict=True))}
+        for i, values in enumerate(zip(*draws.values(), strict=True))
+    ]
+
+
+def relative_cost(cost: pd.DataFrame, unit: str = "BQDA") -> pd.DataFrame:
+    """CPU time relative to that of BQDA at the smallest training size, mean over pairs of years.
+
+    Examples
+    --------
+    >>> cost = pd.DataFrame({"model": ["BQDA", "RF"], "pixels": 10, "seconds": [0.5, 20.0]})
+    >>> relative_cost(cost)["relative"].tolist()
+    [1.0, 40.0]
+    """
+    mine = cost[(cost["model"] == unit) & (cost["pixels"] == cost["pixels"].min())]
+    return cost.assign(relative=cost["seconds"] / mine["seconds"].mean())
+
+
+def description_tables(data: LandCoverData) -> Tables:
+    """Class shares, band means and spreads, and principal components: what the data look like."""
+    return {
+        "shares": pd.DataFrame(
+            {
+                "class": data.classes,
+                "pixels": np.bincount(data.codes, minlength=len(data.classes)),
+                "share": data.shares,
+            }
+        ),
+        "bands": pd.concat([_band_table(data, i) for i in range(len(data.years))], ignore_index=True),
+        "components": pd.concat(
+            [_component_table(data, i) for i in range(len(data.years))], ignore_index=True
+        ),
+    }
+
+
+def _band_table(data: LandCoverData, year: int) -> pd.DataFrame:
+    """Mean and standard deviation of each band and class over all pixels and realisations."""
+    parts = []
+    for k, name in enumerate(data.classes):
+        rows = np.asarray(data.values[year][data.codes == k], np.float64).reshape(-1, len(data.bands))
+        parts.append(
+            pd.DataFrame(
+                {
+                    "year": data.years[year],
+                    "class": name,
+                    "band": data.bands,
+                    "mean": rows.mean(axis=0),
+                    "sd": rows.std(axis=0, ddof=1),
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _component_table(data: LandCoverData, year: int, most: int = 4000) -> pd.DataFrame:
+    """The first two principal components of the first realisation, of so many pixels."""
+    from sklearn.decomposition import PCA
+
+    X = np.asarray(data.values[year][:, 0], np.float64)
+    model = PCA(n_components=2, svd_solver="full").fit(X)
+    order = nested_order(data.codes, stream(0, "pixels of a figure"))[:most]
+    scores = model.transform(X[order])
+    return pd.DataFrame(
+        {
+            "year": data.years[year],
+            "class": np.array(data.classes)[data.codes[order]],
+            "pc1": scores[:, 0],
+            "pc2": scores[:, 1],
+            "pc1_share": model.explained_variance_ratio_[0],
+            "pc2_share": model.explained_variance_ratio_[1],
+        }
+    )

@@ -1,0 +1,262 @@
+"""Labelled pixels of one or several years, with all their realisations: from tables, and from cubes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.streams import stream
+from uncover.pipeline import SampleTable, read_table
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The scene that the pixels come from, for a figure.
+
+    Attributes
+    ----------
+    rgb : array of uint8 of shape (row, col, 3)
+    labels : array of int16 of shape (row, col)
+        Code of each labelled pixel, −1 where there is none.
+    """
+
+    rgb: Array
+    labels: Array
+
+
+@dataclass(frozen=True)
+class LandCoverData:
+    """The pixels that have the same class in every year.
+
+    Attributes
+    ----------
+    name : str
+    years : tuple of str
+    values : tuple of arrays of shape (pixel, realisation, band)
+        One for each year, the same pixels in the same order.
+    codes : array of int of shape (pixel,)
+        Place of each pixel's class in `classes`.
+    classes, bands : tuples of str
+    groups : array of int of shape (pixel,) or None
+        Pixels that are not independent of each other, such as those of one polygon, have the same number.
+    picture : Picture or None
+    notes : tuple of str
+        What a reader should know about the data.
+
+    Examples
+    --------
+    >>> data = LandCoverData("tiny", ("2020",), (np.zeros((4, 3, 2)),), np.array([0, 0, 1, 1]),
+    ...     ("grass", "water"), ("B02", "B03"))
+    >>> data.pixels, data.realisations, data.shares.tolist()
+    (4, 3, [0.5, 0.5])
+    """
+
+    name: str
+    years: tuple[str, ...]
+    values: tuple[Array, ...]
+    codes: Array
+    classes: tuple[str, ...]
+    bands: tuple[str, ...]
+    groups: Array | None = None
+    picture: Picture | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pixels(self) -> int:
+        """How many pixels there are."""
+        return len(self.codes)
+
+    @property
+    def realisations(self) -> int:
+        """How many realisations each pixel has."""
+        return int(self.values[0].shape[1])
+
+    @property
+    def shares(self) -> Array:
+        """Share of each class among all labelled pixels: the prior of the scores."""
+        return np.bincount(self.codes, minlength=len(self.classes)) / self.pixels
+
+    def select(self, pixels: Array) -> LandCoverData:
+        """Some of the pixels."""
+        return replace(
+            self,
+            values=tuple(values[pixels] for values in self.values),
+            codes=self.codes[pixels],
+            groups=None if self.groups is None else self.groups[pixels],
+        )
+
+    def limited(self, most_pixels: int | None, most_realisations: int | None, seed: int) -> LandCoverData:
+        """At most so many pixels, drawn at random, and realisations, the first ones; with a note of it.
+
+        A class that would vanish keeps its share of at least ten pixels, if it has as many.
+        """
+        found, notes = self, []
+        if most_pixels is not None and self.pixels > most_pixels:
+            order = nested_order(self.codes, stream(seed, "pixels of the study"), least=10)
+            found = found.select(np.sort(order[:most_pixels]))
+            notes.append(f"{most_pixels:,} of {self.pixels:,} pixels, drawn at random")
+        if most_realisations is not None and self.realisations > most_realisations:
+            found = replace(found, values=tuple(v[:, :most_realisations] for v in found.values))
+            notes.append(f"the first {most_realisations} of {self.realisations} realisations")
+        return replace(found, notes=(*self.notes, *notes))
+
+
+def nested_order(codes: Array, rng: np.random.Generator, least: int = 1) -> Array:
+    """Pixels in an order whose every beginning has the classes in proportion, random within each class.
+
+    The first pixels are `least` of each class, so that no class is missing from a training set.
+
+    Examples
+    --------
+    >>> codes = np.repeat([0, 1, 2], [90, 9, 1])
+    >>> order = nested_order(codes, np.random.default_rng(0))
+    >>> np.bincount(codes[order[:3]]).tolist(), np.bincount(codes[order[:20]]).tolist()
+    ([1, 1, 1], [17, 2, 1])
+    """
+    place = np.empty(len(codes))
+    for code in np.unique(codes):
+        at = np.flatnonzero(codes == code)
+        rank = rng.permutation(len(at))
+        place[at] = np.where(rank < least, rank - least, (rank + 0.5) / len(at))
+    return np.lexsort((rng.permutation(len(codes)), place))
+
+
+def read_tables_of_years(paths: Sequence[str | Path], class_field: str | None = None) -> LandCoverData:
+    """Sample tables: one with a column of dates, or one for each year.
+
+    Pixels are known by their column `sample` (or pixel, id), else by their place among the rows of a year.
+    """
+    tables = [read_table(path, class_field, incomplete="refuse") for path in paths]
+    if len(tables) == 1:
+        return _joined(tables[0].name, _by_date(tables[0]))
+    return _joined(
+        " and ".join(table.name for table in tables),
+        {Path(path).stem: table for path, table in zip(paths, tables, strict=True)},
+    )
+
+
+def _by_date(table: SampleTable) -> dict[str, SampleTable]:
+    if table.dates is None:
+        return {"": table}
+    parts = {}
+    for date in np.unique(table.dates):
+        mine = table.dates == date
+        parts[str(date)] = replace(
+            table,
+            values=table.values[mine],
+            classes=table.classes[mine],
+            dates=None,
+            groups=None if table.groups is None else table.groups[mine],
+            samples=None if table.samples is None else table.samples[mine],
+        )
+    return parts
+
+
+def _joined(name: str, years: dict[str, SampleTable]) -> LandCoverData:
+    """The pixels that are in every year with the same class."""
+    first = next(iter(years.values()))
+    _check_alike(name, years)
+    ids = {year: _identities(name, year, table, len(years)) for year, table in years.items()}
+    common = ids[next(iter(years))]
+    for other in ids.values():
+        common = common[np.isin(common, other)]
+    rows = {year: _rows_of(ids[year], common) for year in years}
+    labels = np.stack([table.classes[rows[year]] for year, table in years.items()])
+    stable = (labels == labels[0]).all(axis=0)
+    notes = _stability_notes(len(first), len(common), int(stable.sum()), len(years))
+    at = {year: rows[year][stable] for year in years}
+    classes, codes = np.unique(labels[0, stable], return_inverse=True)
+    start = at[next(iter(years))]
+    data = LandCoverData(
+        name=name,
+        years=tuple(years),
+        values=tuple(_three(table.values[at[year]]) for year, table in years.items()),
+        codes=codes.reshape(-1),
+        classes=tuple(str(c) for c in classes),
+        bands=first.bands,
+        groups=None if first.groups is None else np.unique(first.groups[start], return_inverse=True)[1],
+        notes=notes,
+    )
+    return checked(data)
+
+
+def _three(values: Array) -> Array:
+    return values if values.ndim == 3 else values[:, np.newaxis, :]
+
+
+def _identities(name: str, year: str, table: SampleTable, n_years: int) -> Array:
+    """What each pixel of a year is called; only several years need names."""
+    if table.samples is None or n_years == 1:
+        return np.arange(len(table))
+    names, counts = np.unique(table.samples, return_counts=True)
+    if (counts > 1).any():
+        twice = names[counts > 1][0]
+        raise ValueError(
+            f"{name}: sample {twice} occurs {counts.max()} times in {year}; a pixel is known by its column "
+            "'sample', once in each year"
+        )
+    return table.samples
+
+
+def _rows_of(names: Array, wanted: Array) -> Array:
+    order = np.argsort(names, kind="stable")
+    return order[np.searchsorted(names[order], wanted)]
+
+
+def _check_alike(name: str, years: dict[str, SampleTable]) -> None:
+    """Years have the same bands, as many realisations, and the same classes."""
+    (year, first), *others = years.items()
+    for other, table in others:
+        if table.bands != first.bands:
+            differ = sorted({*table.bands} ^ {*first.bands})
+            raise ValueError(
+                f"{name}: {year} and {other} differ in the bands {', '.join(differ)}; give both the same"
+            )
+        if table.realisations != first.realisations:
+            raise ValueError(
+                f"{name}: {year} has {first.realisations} realisations and {other} has {table.realisations}; "
+                "give every year as many"
+            )
+        lonely = sorted({*table.classes.tolist()} ^ {*first.classes.tolist()})
+        if lonely:
+            where = year if lonely[0] in first.classes else other
+            raise ValueError(
+                f"{name}: class {lonely[0]!r} occurs in {where} only; a model cannot be tested on a class "
+                "that one year lacks: remove it, or label it in both"
+            )
+
+
+def _stability_notes(first: int, common: int, stable: int, n_years: int) -> tuple[str, ...]:
+    if n_years == 1:
+        return ("one date only: training and test pixels are of the same date",)
+    notes = [f"{stable:,} of {common:,} pixels have the same class in every year; the others are left out"]
+    if common < first:
+        notes.append(f"{first - common:,} pixels of the first year are missing from another")
+    return tuple(notes)
+
+
+def checked(data: LandCoverData) -> LandCoverData:
+    """Refuse data that cannot be divided into training and test pixels of every class."""
+    K, n = len(data.classes), data.pixels
+    if K < 2:
+        raise ValueError(f"{data.name} has {K} class; a classification needs at least 2")
+    if round(0.1 * n) < K:
+        raise ValueError(
+            f"{data.name} has {n} usable pixels: 10 % of them, {round(0.1 * n)}, are for training, and there "
+            f"are {K} classes; give at least {10 * K} pixels"
+        )
+    counts = np.bincount(data.codes, minlength=K)
+    if counts.min() < 2:
+        rare = data.classes[int(counts.argmin())]
+        raise ValueError(
+            f"{data.name}: class {rare!r} has {counts.min()} usable pixel; it needs at least 2, one for "
+            "training and one for testing"
+        )
+    return data

@@ -1,0 +1,205 @@
+"""One overpass: where sun and sensor stood, what the atmosphere was like, what the instrument added."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.atmosphere import Geometry, LookupTable, State
+from uncover.bayes.streams import stream
+from uncover.measurement import aerosol_optical_depth
+from uncover.raster.angles import AngleField
+from uncover.raster.realised import CELL
+from uncover.studies.landscape.spectra import BANDS, METRES
+
+#: Upper left corner in UTM zone 30 N (EPSG:32630), within tile 30UXC: lowland England, about 52° N, 1° W.
+CRS, TILE = "EPSG:32630", "30UXC"
+ORIGIN = (620_000.0, 5_780_000.0)
+LATITUDE, LONGITUDE = 52.07, -1.1
+NODE = 5000.0  # metres between the nodes of the angle grids, as in products
+#: Degrees of view zenith across a kilometre of ground: 20.6° over a swath of 290 km.
+VIEW_SLOPE = 0.071
+
+#: Signal-to-noise ratio required at a reference radiance in W/(m² sr µm) (ESA 2015, Sentinel-2 User Handbook,
+#: issue 1 revision 2, table of spectral bands), and solar irradiance in W/(m² µm) (product metadata).
+SNR = {
+    "B02": (154, 128.0, 1959.7), "B03": (168, 128.0, 1823.2), "B04": (142, 108.0, 1512.1),
+    "B05": (117, 74.5, 1424.6), "B06": (89, 68.0, 1287.6), "B07": (105, 67.0, 1162.1),
+    "B08": (172, 103.0, 1041.6), "B8A": (72, 52.5, 955.3), "B11": (100, 4.0, 245.6), "B12": (100, 1.5, 85.3),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Overpass:
+    """When, by which satellite, and under which sky as far as it is known."""
+
+    platform: str  # S2A or S2B
+    time: datetime
+    orbit: int  # relative orbit
+    absolute: int  # absolute orbit number, part of the datatake's name
+    baseline: str
+    view_zenith: float  # at the western edge, degrees
+    view_azimuth: float
+    reported_aod: float
+    water_vapour: float  # cm
+    ozone: float  # Dobson units
+
+    @property
+    def year(self) -> int:
+        """Year of the overpass."""
+        return self.time.year
+
+    @property
+    def datatake(self) -> str:
+        """What decides which pixels share an error."""
+        return f"G{self.platform}_{self.time:%Y%m%dT%H%M%S}_{self.absolute:06d}"
+
+    def true_aod(self, seed: int) -> float:
+        """The optical depth that really was: the report plus an error of its stated uncertainty.
+
+        >>> 0 <= OVERPASSES[2020].true_aod(0) < 1
+        True
+        """
+        stated = aerosol_optical_depth(self.reported_aod)
+        return float(stated.draw(1, scene=f"truth {self.datatake}", seed=seed).values[0])
+
+    def state(self, aod: float) -> State:
+        """The atmosphere at an optical depth."""
+        return State(aod, self.water_vapour, self.ozone)
+
+
+OVERPASSES = {
+    2020: Overpass(
+        platform="S2A",
+        time=datetime(2020, 6, 24, 11, 6, 31, tzinfo=UTC),
+        orbit=137,
+        absolute=26147,
+        baseline="02.09",
+        view_zenith=3.1,
+        view_azimuth=286.0,
+        reported_aod=0.12,
+        water_vapour=2.1,
+        ozone=335.0,
+    ),
+    2021: Overpass(
+        platform="S2B",
+        time=datetime(2021, 5, 31, 10, 56, 19, tzinfo=UTC),
+        orbit=94,
+        absolute=22110,
+        baseline="03.00",
+        view_zenith=8.4,
+        view_azimuth=106.0,
+        reported_aod=0.18,
+        water_vapour=1.6,
+        ozone=360.0,
+    ),
+}
+
+
+def sun_position(time: datetime, latitude: float, longitude: float) -> tuple[float, float]:
+    """Zenith and azimuth of the sun in degrees, to about 0.02° (low-precision formulas of the Almanac).
+
+    Michalsky (1988), The Astronomical Almanac's algorithm for approximate solar position, Solar Energy 40.
+
+    >>> zenith, azimuth = sun_position(datetime(2020, 6, 20, 12, 1, 30, tzinfo=UTC), 52.0, 0.0)
+    >>> round(zenith, 1), round(azimuth)
+    (28.6, 180)
+    """
+    days = (time - datetime(2000, 1, 1, 12, tzinfo=UTC)).total_seconds() / 86400
+    longitude_mean, anomaly = 280.460 + 0.9856474 * days, np.radians(357.528 + 0.9856003 * days)
+    ecliptic = np.radians(longitude_mean + 1.915 * np.sin(anomaly) + 0.020 * np.sin(2 * anomaly))
+    obliquity = np.radians(23.439 - 4e-7 * days)
+    ascension = np.arctan2(np.cos(obliquity) * np.sin(ecliptic), np.cos(ecliptic))
+    declination = np.arcsin(np.sin(obliquity) * np.sin(ecliptic))
+    sidereal = np.radians(15 * (18.697374558 + 24.06570982441908 * days) + longitude)
+    angle, phi = sidereal - ascension, np.radians(latitude)
+    east = -np.cos(declination) * np.sin(angle)
+    north = np.cos(phi) * np.sin(declination) - np.sin(phi) * np.cos(declination) * np.cos(angle)
+    up = np.sin(phi) * np.sin(declination) + np.cos(phi) * np.cos(declination) * np.cos(angle)
+    return float(np.degrees(np.arccos(up))), float(np.degrees(np.arctan2(east, north)) % 360)
+
+
+@dataclass(frozen=True)
+class Directions:
+    """Sun and view zenith and azimuth at the nodes of a product's angle grids, (row, col) in degrees."""
+
+    sun_zenith: NDArray[np.float64]
+    sun_azimuth: NDArray[np.float64]
+    view_zenith: NDArray[np.float64]
+    view_azimuth: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, overpass: Overpass, metres: float) -> Directions:
+        """Over a square of ground; the sun from time and place, the view from the place in the swath."""
+        n = int(np.ceil(metres / NODE)) + 1
+        row, col = np.indices((n, n)) * NODE / 1000  # km south and east of the corner
+        sun = np.array([
+            sun_position(overpass.time, LATITUDE - s / 111.2, LONGITUDE + e / 68.4)
+            for s, e in zip(row.ravel(), col.ravel(), strict=True)
+        ]).reshape(n, n, 2)  # fmt: skip
+        # Going east, one leaves a sensor in the west behind and comes nearer to one in the east.
+        slope = VIEW_SLOPE if overpass.view_azimuth > 180 else -VIEW_SLOPE
+        view = overpass.view_zenith + slope * col
+        azimuth = np.full((n, n), overpass.view_azimuth)
+        parts = (sun[..., 0], sun[..., 1], view, azimuth)
+        return cls(*(part.round(4) for part in parts))
+
+    def at(self, east: float, south: float) -> Geometry:
+        """Angles at a place, interpolated as a reader of the product does."""
+        x, y = np.array([east]), np.array([-south])
+        origin, step = (0.0, 0.0), (NODE, NODE)
+        sun = AngleField.from_degrees(self.sun_zenith, self.sun_azimuth, origin, step).at(x, y)
+        view = AngleField.from_degrees(self.view_zenith, self.view_azimuth, origin, step).at(x, y)
+        angles = [float(part[0]) for part in (*sun, *view)]
+        return Geometry.from_azimuths((angles[0], angles[1]), (angles[2], angles[3]))
+
+
+def observe(
+    surface: NDArray[np.float32], overpass: Overpass, seed: int, *, noise: bool = True
+) -> dict[str, NDArray[np.uint16]]:
+    """Digital numbers of every band at its own resolution, as the instrument would deliver them.
+
+    Surface reflectance (band, row, col) at 10 m goes up through the embedded table at the true optical depth,
+    is averaged to 20 m where the band has 20 m, gets the instrument's noise and is rounded to 1e-4.
+    """
+    size = surface.shape[1]
+    table = LookupTable(overpass.platform, BANDS)
+    state = overpass.state(overpass.true_aod(seed))
+    directions = Directions.of(overpass, 10.0 * size)
+    numbers = {b: np.empty((size * 10 // METRES[b],) * 2, np.uint16) for b in BANDS}
+
+    def row_of_cells(top: int) -> None:
+        rows = slice(top, min(top + CELL, size))
+        seen = np.empty((len(BANDS), rows.stop - top, size), np.float32)
+        for left in range(0, size, CELL):
+            cell = np.ascontiguousarray(surface[:, rows, left : left + CELL])
+            middle = (min(left + CELL // 2, size - 1) + 0.5, min(top + CELL // 2, size - 1) + 0.5)
+            geometry = directions.at(10 * middle[0], 10 * middle[1])
+            seen[:, :, left : left + CELL] = table.simulate(cell, state, geometry, band_axis=0)
+        rng = stream(seed, "landscape", "noise", overpass.year, top)
+        for band, plane in zip(BANDS, seen, strict=True):
+            factor = METRES[band] // 10
+            averaged = plane.reshape(plane.shape[0] // factor, factor, -1, factor).mean((1, 3))
+            sigma = noise_of(band, averaged) if noise else 0.0
+            measured = averaged + sigma * rng.standard_normal(averaged.shape, dtype=np.float32)
+            target = numbers[band][top // factor : top // factor + len(averaged)]
+            target[...] = np.clip(np.rint(1e4 * measured), 1, 65534)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(row_of_cells, range(0, size, CELL)))
+    return numbers
+
+
+def noise_of(band: str, reflectance: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Standard deviation of the instrument's noise: that of the requirement, growing as photons do.
+
+    >>> bool(0.0005 < noise_of("B02", np.array([0.1], np.float32))[0] < 0.002)
+    True
+    """
+    ratio, radiance, irradiance = SNR[band]
+    reference = np.pi * radiance / (irradiance * np.cos(np.radians(33)))
+    return np.asarray(reference / ratio * np.sqrt(np.maximum(reflectance, 0.01) / reference), np.float32)

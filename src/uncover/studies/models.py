@@ -1,0 +1,198 @@
+"""The classifiers that the studies compare, each made for inputs of shape (sample, realisation, feature)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from uncover.estimators.discriminant import BayesianQDA
+from uncover.estimators.ensemble import RealisationEnsemble
+
+
+@dataclass(frozen=True)
+class StudyModel:
+    """A classifier under study.
+
+    Attributes
+    ----------
+    name : str
+        Short, as in tables and legends.
+    title : str
+        One line on what it is.
+    make : callable
+        From a seed to an unfitted classifier.
+    ours : bool
+        Not among the models of the paper: an extra row.
+    slow : bool
+        Worth a cell of its own.
+
+    Examples
+    --------
+    >>> MODELS["RF"].title
+    'random forest of 100 trees, one for each realisation'
+    >>> [name for name, model in MODELS.items() if not model.ours]
+    ['BQDA', 'QDA', 'RF', 'NN', 'LDA']
+    """
+
+    name: str
+    title: str
+    make: Callable[[int], Any]
+    ours: bool = False
+    slow: bool = False
+
+
+class FullRankQDA(QuadraticDiscriminantAnalysis):
+    """Scikit-learn's QDA, refusing classes whose covariance is singular by a relative measure.
+
+    Its own measure is absolute (variances below 1e-4 count as none), so that it calls most reflectances
+    between 0 and 1 singular. QDA does not depend on units, so neither should this.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 20)
+    >>> X = 1e-3 * rng.normal(size=(40, 2)) + 0.01 * y[:, None]
+    >>> FullRankQDA().fit(X, y).score(X, y)
+    1.0
+    >>> FullRankQDA().fit(X[18:23], y[18:23])
+    Traceback (most recent call last):
+    ...
+    ValueError: class 0 has 2 samples; QDA of 2 features needs at least 3 with a covariance of full rank.
+    """
+
+    def fit(self, X, y):
+        """Fit, or say which class has too few samples."""
+        X, y = np.asarray(X, np.float64), np.asarray(y)
+        p = X.shape[1]
+        for name in np.unique(y):
+            centred = X[y == name] - X[y == name].mean(axis=0)
+            spread = centred.std(axis=0)
+            rank = np.linalg.matrix_rank(centred / np.where(spread > 0, spread, 1.0))
+            if rank < p:
+                raise ValueError(
+                    f"class {name} has {len(centred)} samples; QDA of {p} features needs at least {p + 1} "
+                    "with a covariance of full rank."
+                )
+        self.tol = 0.0
+        return super().fit(X, y)
+
+
+class Pooled(ClassifierMixin, BaseEstimator):
+    """One classifier for all realisations as samples; class probabilities of the realisations averaged.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 20)
+    >>> X = np.random.default_rng(0).normal(size=(40, 3, 2)) + y[:, None, None]
+    >>> Pooled(LinearDiscriminantAnalysis()).fit(X, y).predict_proba(X).shape
+    (40, 2)
+    """
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y):
+        """Fit to the rows of all realisations."""
+        rows = X.reshape(-1, X.shape[2])
+        self.estimator_ = clone(self.estimator).fit(rows, np.repeat(y, X.shape[1]))
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def predict_proba(self, X):
+        """Mean over realisations: (sample, class)."""
+        each = self.estimator_.predict_proba(X.reshape(-1, X.shape[2]))
+        return each.reshape(*X.shape[:2], -1).mean(axis=1)
+
+
+def _neural_network(seed):
+    return MLPClassifier(
+        hidden_layer_sizes=(10,),
+        activation="relu",
+        solver="lbfgs",
+        alpha=0.0,
+        max_iter=1000,
+        random_state=seed,
+    )
+
+
+def _ensemble(make: Callable[[int], Any]) -> Callable[[int], Any]:
+    return lambda seed: RealisationEnsemble(make(seed), random_state=seed)
+
+
+def _bayesian(kind: str) -> Callable[[int], Any]:
+    return lambda seed: BayesianQDA(realisations=kind, random_state=seed)
+
+
+#: All of them by name: those of the paper first, then ours.
+MODELS = {
+    model.name: model
+    for model in (
+        StudyModel("BQDA", "Bayesian QDA fitted on all realisations pooled", _bayesian("pooled")),
+        StudyModel("QDA", "standard QDA, one for each realisation", _ensemble(lambda seed: FullRankQDA())),
+        StudyModel(
+            "RF",
+            "random forest of 100 trees, one for each realisation",
+            _ensemble(lambda seed: RandomForestClassifier(n_estimators=100)),
+            slow=True,
+        ),
+        StudyModel(
+            "NN",
+            "neural network of 10 rectified linear units, one for each realisation",
+            _ensemble(_neural_network),
+            slow=True,
+        ),
+        StudyModel(
+            "LDA",
+            "standard LDA, one for each realisation",
+            _ensemble(lambda seed: LinearDiscriminantAnalysis()),
+        ),
+        StudyModel(
+            "QDA pooled",
+            "standard QDA fitted on all realisations pooled",
+            lambda seed: Pooled(FullRankQDA()),
+            ours=True,
+        ),
+        StudyModel("BQDA repeats", 'Bayesian QDA, realisations="repeats"', _bayesian("repeats"), ours=True),
+        StudyModel(
+            "BQDA draws", 'Bayesian QDA, realisations="draws"', _bayesian("draws"), ours=True, slow=True
+        ),
+        StudyModel("BQDA shared", 'Bayesian QDA, realisations="shared"', _bayesian("shared"), ours=True),
+        StudyModel(
+            "LR",
+            "logistic regression on standardised inputs, one for each realisation",
+            _ensemble(lambda seed: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))),
+            ours=True,
+        ),
+        StudyModel(
+            "GB pooled",
+            "gradient boosting (histograms, 100 rounds) fitted on all realisations pooled",
+            lambda seed: Pooled(HistGradientBoostingClassifier(early_stopping=False, random_state=seed)),
+            ours=True,
+            slow=True,
+        ),
+    )
+}
+
+#: The models of the paper.
+PAPER = tuple(name for name, model in MODELS.items() if not model.ours)
+
+
+def cell_groups(names: tuple[str, ...] = tuple(MODELS)) -> tuple[tuple[str, ...], ...]:
+    """Models that share a cell: the fast ones together, each slow one alone.
+
+    Examples
+    --------
+    >>> cell_groups(("BQDA", "RF", "LDA"))
+    (('BQDA', 'LDA'), ('RF',))
+    """
+    fast = tuple(name for name in names if not MODELS[name].slow)
+    slow = tuple((name,) for name in names if MODELS[name].slow)
+    return (fast, *slow) if fast else slow

@@ -1,0 +1,158 @@
+"""One model on one split: fitted, asked, scored and timed. What cannot be trained is a result, too."""
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.streams import stream
+from uncover.estimators.base import GenerativeClassifier
+from uncover.metrics import (
+    SCORE_NAMES,
+    Bootstrap,
+    Scores,
+    ScoreSums,
+    joined_groups,
+    percentile_interval,
+)
+from uncover.studies.models import MODELS
+
+Array = NDArray[Any]
+
+#: Put under probabilities in the cross-entropy; how many lay below it is counted beside it as `zeros`.
+FLOOR = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Split:
+    """What a model is trained on and tested on; classes are codes 0 … K−1.
+
+    Attributes
+    ----------
+    X, y : arrays of shape (sample, realisation, feature) and (sample,)
+        For training.
+    X_test, y_test : arrays
+        For testing.
+    shares : array of shape (class,)
+        Prior class shares q, which weight F and normalise the other scores.
+    groups : array of shape (test sample,) or None
+        What the bootstrap draws together.
+    paired : bool
+        Training and test realisations are of the same scene: world r is world r in both.
+    """
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+    shares: Array
+    groups: Array | None = None
+    paired: bool = False
+
+
+@dataclass(frozen=True)
+class BootstrapPlan:
+    """How many draws, and whether each draw's scores are kept: two models' draws can then be paired."""
+
+    draws: int = 200
+    seed: int = 0
+    keep: bool = False
+
+
+def assess(name: str, split: Split, seed: int, plan: BootstrapPlan | None = None) -> dict[str, Any]:
+    """Fit a model of `MODELS`, predict, score; a JSON object.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> X = rng.normal(size=(60, 3, 2)) + 3.0 * y[:, None, None]
+    >>> split = Split(X[:40], y[:40], X[40:], y[40:], np.array([0.5, 0.5]))
+    >>> found = assess("LDA", split, seed=0)
+    >>> found["trained"], found["scores"]["f1"] > 0.9, found["confusion"]
+    (True, True, [[10.0, 0.0], [0.0, 10.0]])
+    """
+    model = MODELS[name].make(_seed_of(seed, name))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        began = time.process_time()
+        try:
+            model.fit(split.X, split.y)
+            fitted = time.process_time()
+            found = _probabilities(model, split)
+            asked = time.process_time()
+            log_p = _logarithms(model, split, found)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            return {"model": name, "trained": False, "why": " ".join(str(error).split())}
+    return {
+        "model": name,
+        "trained": True,
+        "fit_seconds": fitted - began,
+        "predict_seconds": asked - fitted,
+        "warnings": sorted({_first_sentence(w.message) for w in caught}),
+        **scored(split, log_p, plan or BootstrapPlan()),
+    }
+
+
+def scored(split: Split, log_p: Array, plan: BootstrapPlan) -> dict[str, Any]:
+    """Scores with bootstrap intervals, and the confusion matrix (predicted class by true class)."""
+    n = len(split.y_test)
+    groups = joined_groups(np.arange(n) if split.groups is None else split.groups, seed=plan.seed)
+    sums = ScoreSums.of(
+        split.y_test, np.exp(log_p).clip(0, 1), groups=groups, floor=FLOOR, log_probabilities=log_p
+    )
+    total = sums.total()
+    bootstrap = Bootstrap.of_groups(sums.weight.size, plan.draws, plan.seed)
+    batches = [sums.combined(factors).scores(split.shares) for factors in bootstrap.batches()]
+    replicates = {
+        name: np.concatenate([np.asarray(getattr(b, name)) for b in batches]) for name in SCORE_NAMES
+    }
+    found = {
+        "scores": _numbers(total.scores(split.shares)),
+        "intervals": {name: [float(e) for e in percentile_interval(v)] for name, v in replicates.items()},
+        "zeros": int(total.zeros),
+        "confusion": total.confusion.tolist(),
+    }
+    if plan.keep:
+        found["replicates"] = {name: v.tolist() for name, v in replicates.items()}
+    return found
+
+
+def _numbers(scores: Scores) -> dict[str, float]:
+    return {name: float(getattr(scores, name)) for name in SCORE_NAMES}
+
+
+def _probabilities(model: Any, split: Split) -> Array:
+    """Class probabilities of the test samples for the classes of the model."""
+    if isinstance(model, GenerativeClassifier) and model.realisations == "shared":
+        return model.predict_proba(split.X_test, paired=split.paired)
+    return model.predict_proba(split.X_test)
+
+
+def _logarithms(model: Any, split: Split, found: Array) -> Array:
+    """Logarithms for all K classes; −∞ for classes that training did not have.
+
+    Where a probability underflows to zero, BQDA still knows its logarithm.
+    """
+    if not np.isfinite(found).all():
+        raise ValueError("the class probabilities are not numbers.")
+    with np.errstate(divide="ignore"):
+        logs = np.log(found)
+    lost = (found == 0).any(axis=1)
+    if lost.any() and isinstance(model, GenerativeClassifier):
+        options = {"paired": split.paired} if model.realisations == "shared" else {}
+        logs[lost] = model.predict_log_proba(split.X_test[lost], **options)
+    every = np.full((len(found), len(split.shares)), -np.inf)
+    every[:, model.classes_] = logs
+    return every
+
+
+def _seed_of(seed: int, name: str) -> int:
+    return int(stream(seed, "model", name).integers(2**31))
+
+
+def _first_sentence(message: object) -> str:
+    return " ".join(str(message).split()).split(". ")[0][:120]

@@ -1,0 +1,270 @@
+"""Both studies from their options to tables and findings in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from uncover import __version__
+from uncover.pipeline.tables import is_table
+from uncover.studies.cells import Cell, CellStore, Progress, Result, Workers, forecast, run_cells, write_whole
+from uncover.studies.claims_landcover import land_cover_findings
+from uncover.studies.claims_synthetic import synthetic_findings
+from uncover.studies.findings import Finding
+from uncover.studies.landcover import (
+    LAND_COVER_SCALES,
+    LandCoverCell,
+    SavedData,
+    land_cover_cells,
+    land_cover_tables,
+)
+from uncover.studies.landcover_data import LandCoverData, read_tables_of_years
+from uncover.studies.models import MODELS
+from uncover.studies.synthetic_study import (
+    SCALES,
+    SyntheticScale,
+    synthetic_cells,
+    synthetic_facts,
+    synthetic_tables,
+)
+from uncover.studies.tables import Tables, write_tables
+
+
+class Study(Protocol):
+    """What both studies have in common."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What decides the results: a JSON object, the same for the same study."""
+
+    def cells(self, out: Path) -> Sequence[Any]:
+        """Its cells; what they need is put below the folder."""
+
+    def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
+        """Results as tables."""
+
+    def findings(self, tables: Tables) -> list[Finding]:
+        """What the tables say about each claim."""
+
+    def extras(self, out: Path) -> None:
+        """Write whatever else the figures need."""
+
+
+@dataclass(frozen=True)
+class SyntheticStudy:
+    """The synthetic study at a scale.
+
+    Examples
+    --------
+    >>> SyntheticStudy("quick").facts["realisations"]
+    6
+    """
+
+    scale: str = "quick"
+    seed: int = 0
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Scale, seed, version."""
+        return _facts("synthetic", self.scale, synthetic_facts(self._scale, self.seed))
+
+    @property
+    def _scale(self) -> SyntheticScale:
+        return SCALES[self.scale]
+
+    def cells(self, out: Path) -> Sequence[Any]:
+        """All cells; they need no files."""
+        return synthetic_cells(self._scale, self.seed)
+
+    def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
+        """Scores, their means, training and cost."""
+        return synthetic_tables(cells, results)
+
+    def findings(self, tables: Tables) -> list[Finding]:
+        """What the tables say about each claim."""
+        return synthetic_findings(tables)
+
+    def extras(self, out: Path) -> None:
+        """Nothing else is needed."""
+
+
+@dataclass(frozen=True)
+class LandCoverStudy:
+    """The land cover study of some data, limited as the scale says."""
+
+    data: LandCoverData
+    scale: str = "quick"
+    seed: int = 0
+
+    @classmethod
+    def of(cls, data: LandCoverData, scale: str, seed: int) -> LandCoverStudy:
+        """Keep as much of the data as the scale says."""
+        limits = LAND_COVER_SCALES[scale]
+        return cls(data.limited(limits.pixels, limits.realisations, seed), scale, seed)
+
+    @classmethod
+    def embedded(cls, scale: str, seed: int) -> LandCoverStudy:
+        """Of the embedded scene, as large and in as many worlds as the scale says."""
+        from uncover.studies.landcover_rasters import embedded_scene
+
+        how = LAND_COVER_SCALES[scale]
+        return cls.of(embedded_scene(how.scene_size, how.scene_draws, seed), scale, seed)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Scale, seed, version, and what the data are."""
+        data = self.data
+        return _facts(
+            "landcover",
+            self.scale,
+            {
+                "seed": self.seed,
+                "data": data.name,
+                "years": list(data.years),
+                "pixels": data.pixels,
+                "realisations": data.realisations,
+                "bands": list(data.bands),
+                "classes": list(data.classes),
+                "notes": list(data.notes),
+                "checksum": _checksum(data),
+            },
+        )
+
+    def cells(self, out: Path) -> list[LandCoverCell]:
+        """All cells, which read the pixels from below the folder."""
+        return land_cover_cells(self.data, SavedData.save(self.data, out / "data"), self.seed)
+
+    def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
+        """Scores, confusion, cost, and what the data look like."""
+        return land_cover_tables(self.data, cells, results)
+
+    def findings(self, tables: Tables) -> list[Finding]:
+        """What the tables say about each claim."""
+        return land_cover_findings(tables)
+
+    def extras(self, out: Path) -> None:
+        """The scene, for its figure; the pixels are no longer needed."""
+        if self.data.picture is not None:
+            np.savez_compressed(out / "scene.npz", rgb=self.data.picture.rgb, labels=self.data.picture.labels)
+        shutil.rmtree(out / "data", ignore_errors=True)
+
+
+def _facts(study: str, scale: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    models = {name: {"title": model.title, "ours": model.ours} for name, model in MODELS.items()}
+    return {"study": study, "scale": scale, "uncover": __version__, "models": models, **more}
+
+
+def _checksum(data: LandCoverData) -> str:
+    digest = hashlib.sha256()
+    for array in (data.codes, *data.values):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study in its folder, what of it is done, and how long the rest will take.
+
+    Examples
+    --------
+    >>> Plan(10, 4, 7200.0, Workers(2)).text()
+    '6 of 10 cells to compute, about 2.0 CPU-hours: 60.0 minutes with 2 workers'
+    """
+
+    cells: int
+    done: int
+    cpu_seconds: float
+    workers: Workers = field(default_factory=Workers)
+
+    def text(self) -> str:
+        """One line for a person."""
+        missing, cost = self.cells - self.done, _duration(self.cpu_seconds, "CPU-")
+        what = f"{missing} of {self.cells} cells to compute, about {cost}"
+        if self.workers.scheduler is not None:
+            return f"{what}, divided by the workers of {self.workers.scheduler}"
+        n = self.workers.processes
+        return f"{what}: {_duration(self.cpu_seconds / n)} with {n} worker{'s' if n > 1 else ''}"
+
+
+def _duration(seconds: float, unit: str = "") -> str:
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {unit}{name}"
+    return f"{seconds:.0f} {unit}seconds"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A study that has begun in a folder: plan it, then compute it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> run = Run.begin(SyntheticStudy("quick"), Path(tempfile.mkdtemp()) / "new", Workers(2))
+    >>> len(run.cells), len(run.missing())
+    (279, 279)
+    """
+
+    study: Study
+    out: Path
+    workers: Workers
+    store: CellStore
+    cells: Sequence[Cell]
+
+    @classmethod
+    def begin(cls, study: Study, out: Path, workers: Workers) -> Run:
+        """Make the folder, or open the one where the same study was begun."""
+        store = CellStore(out, study.facts)
+        return cls(study, out, workers, store, study.cells(out))
+
+    def missing(self) -> list[Cell]:
+        """Cells that are not computed yet."""
+        return [cell for cell in self.cells if self.store.load(cell.key) is None]
+
+    def plan(self) -> Plan:
+        """Probe how long the missing cells will take."""
+        missing = self.missing()
+        return Plan(len(self.cells), len(self.cells) - len(missing), forecast(missing), self.workers)
+
+    def compute(self, progress: Progress | None = None) -> tuple[Tables, list[Finding]]:
+        """Compute what is missing; write tables and findings."""
+        began = time.time()
+        results = run_cells(self.cells, self.store, self.workers, progress)
+        tables = self.study.tables(self.cells, results)
+        findings = self.study.findings(tables)
+        write_tables(tables, self.out / "tables")
+        text = json.dumps([f.as_dict() for f in findings], indent=2, ensure_ascii=False)
+        write_whole(self.out / "findings.json", text + "\n")
+        self.study.extras(self.out)
+        record = {"seconds": time.time() - began, "workers": self.workers.processes}
+        write_whole(self.out / "run.json", json.dumps(record, indent=2) + "\n")
+        return tables, findings
+
+
+def dry_plan(study: Study, workers: Workers) -> Plan:
+    """How long a study would take, without a trace of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Run.begin(study, Path(folder), workers).plan()
+
+
+def read_data(
+    paths: Sequence[str | Path], labels: str | None = None, class_field: str | None = None
+) -> LandCoverData:
+    """Labelled pixels of a user's own files: tables, or a cube for each year with a file of labels."""
+    kinds = {is_table(path) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError("--data mixes tables and cubes; give tables only, or cubes only")
+    if kinds == {True}:
+        return read_tables_of_years(paths, class_field)
+    from uncover.studies.landcover_rasters import read_cubes_of_years
+
+    return read_cubes_of_years(paths, labels, class_field)

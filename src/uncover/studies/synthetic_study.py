@@ -1,0 +1,203 @@
+"""The synthetic study: classifiers on Gaussian classes measured with more and more noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from uncover.bayes.streams import stream
+from uncover.studies.cells import Result, probed
+from uncover.studies.models import MODELS, PAPER, cell_groups
+from uncover.studies.protocol import BootstrapPlan, Split, assess
+from uncover.studies.synthetic import SyntheticProblem, draw_problem, measure
+from uncover.studies.tables import Tables, cost_rows, score_rows, training_row
+
+N_CLASSES = 4
+SHARES = np.full(N_CLASSES, 1 / N_CLASSES)
+#: Columns that say which cell a row comes from.
+WHERE = ("p", "covariance", "kind", "noise", "data_set")
+
+_TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
+
+
+@dataclass(frozen=True)
+class SyntheticScale:
+    """How much of the study is computed.
+
+    Attributes
+    ----------
+    data_sets : dict
+        Number of data sets for each number of features.
+    noises, kinds : tuples
+        Noise factors σ, and "gaussian", "uniform".
+    noises_without_covariance, kinds_without_covariance : tuples
+        The same for the variant without covariance between variables.
+    points, realisations : int
+        Of each class; of each point.
+    draws_up_to : int
+        Most features for `realisations="draws"`, whose cost grows with their cube.
+
+    Examples
+    --------
+    >>> SCALES["paper"].points, SCALES["paper"].data_sets[2]
+    (1000, 60)
+    """
+
+    data_sets: Mapping[int, int]
+    noises: tuple[float, ...]
+    noises_without_covariance: tuple[float, ...]
+    kinds: tuple[str, ...] = ("gaussian", "uniform")
+    kinds_without_covariance: tuple[str, ...] = ("gaussian",)
+    points: int = 1000
+    realisations: int = 100
+    draws_up_to: int = 10
+
+    def variants(self) -> Iterator[tuple[int, bool, str, float, int]]:
+        """Number of features, with covariance or not, kind of noise, its factor, number of the data set."""
+        for covariance in (True, False):
+            kinds = self.kinds if covariance else self.kinds_without_covariance
+            noises = self.noises if covariance else self.noises_without_covariance
+            for p, n_sets in self.data_sets.items():
+                for data_set in range(n_sets):
+                    for kind in kinds:
+                        yield from ((p, covariance, kind, noise, data_set) for noise in noises)
+
+
+SCALES = {
+    "quick": SyntheticScale(
+        dict.fromkeys((2, 10, 50), 3), (0.2, 0.6, 1.0), (0.6,), points=250, realisations=6
+    ),
+    "standard": SyntheticScale(dict.fromkeys((2, 10, 50), 3), (0.2, 0.4, 0.6, 0.8, 1.0), (0.6,)),
+    "paper": SyntheticScale(
+        {2: 60, 10: 30, 50: 30},
+        _TENTHS,
+        _TENTHS,
+        kinds_without_covariance=("gaussian", "uniform"),
+        draws_up_to=50,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SyntheticCell:
+    """Some models on one data set with one noise."""
+
+    p: int
+    covariance: bool
+    kind: str
+    noise: float
+    data_set: int
+    models: tuple[str, ...]
+    points: int = 1000
+    realisations: int = 100
+    seed: int = 0
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The columns of its rows that say where they come from."""
+        return {name: getattr(self, name) for name in WHERE}
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        spread = "covariance" if self.covariance else "independent"
+        who = self.models[0].replace(" ", "-") + ("-and-others" if len(self.models) > 1 else "")
+        return f"p{self.p}-{spread}-set{self.data_set:02}-{self.kind}-{self.noise:g}-{who}"
+
+    @property
+    def like(self) -> str:
+        """Features and models decide how long it takes."""
+        return f"p{self.p} {' '.join(self.models)}"
+
+    def split(self) -> Split:
+        """Training and test points: all realisations of a point are on one side."""
+        return _split(replace(self, models=()))
+
+    def compute(self) -> Result:
+        """Scores of each model."""
+        split = self.split()
+        plan = BootstrapPlan(seed=self.seed)
+        return {"models": [assess(name, split, self.seed, plan) for name in self.models]}
+
+    def probe(self) -> float:
+        """From the times of 1 and of 3 realisations, as a straight line."""
+        return probed(lambda r: replace(self, realisations=r).compute(), self.realisations)
+
+
+@lru_cache(maxsize=1)
+def _split(cell: SyntheticCell) -> Split:
+    """The data of a cell; the next cell of a worker often needs the same."""
+    problem = problem_of(cell.p, cell.covariance, cell.data_set, cell.points, cell.seed)
+    name = ("noise", cell.p, cell.covariance, cell.data_set, cell.kind, f"{cell.noise:g}")
+    X = measure(problem.X, cell.noise, cell.realisations, stream(cell.seed, *name), kind=cell.kind)
+    train = problem.train
+    return Split(X[train], problem.y[train], X[~train], problem.y[~train], SHARES, paired=True)
+
+
+def problem_of(p: int, covariance: bool, data_set: int, points: int, seed: int) -> SyntheticProblem:
+    """A data set by its number; kinds of noise and noise factors see the same one."""
+    rng = stream(seed, "synthetic problem", p, covariance, data_set)
+    return draw_problem(p, rng, n_classes=N_CLASSES, n_per_class=points, correlated=covariance)
+
+
+def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
+    """All cells of the study at a scale.
+
+    Examples
+    --------
+    >>> len(synthetic_cells(SCALES["quick"], seed=0))
+    279
+    """
+    cells = []
+    for p, covariance, kind, noise, data_set in scale.variants():
+        names = tuple(MODELS) if covariance else PAPER
+        names = tuple(name for name in names if name != "BQDA draws" or p <= scale.draws_up_to)
+        cells += [
+            SyntheticCell(p, covariance, kind, noise, data_set, group, scale.points, scale.realisations, seed)
+            for group in cell_groups(names)
+        ]
+    return cells
+
+
+def synthetic_facts(scale: SyntheticScale, seed: int) -> dict[str, Any]:
+    """What decides the results, for the note of the study."""
+    return {**asdict(scale), "data_sets": {str(p): n for p, n in scale.data_sets.items()}, "seed": seed}
+
+
+def synthetic_tables(cells: Sequence[SyntheticCell], results: Mapping[str, Result]) -> Tables:
+    """Scores of every cell, their means over the data sets, and what the models cost."""
+    found = [(cell.where, one) for cell in cells for one in results[cell.key]["models"]]
+    scores = pd.DataFrame([row for where, one in found for row in score_rows(where, one)])
+    return {
+        "scores": scores,
+        "means": means_over_data_sets(scores),
+        "training": pd.DataFrame([training_row(where, one) for where, one in found]),
+        "cost": pd.DataFrame([row for where, one in found for row in cost_rows(where, one)]),
+    }
+
+
+def means_over_data_sets(scores: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """Mean of each score over the data sets, with Student's interval; one data set alone has none.
+
+    Examples
+    --------
+    >>> where = {"p": 2, "covariance": True, "kind": "gaussian", "noise": 0.1, "data_set": [0, 1]}
+    >>> found = {"model": "LDA", "ours": False, "metric": "f1", "value": [0.8, 0.9], "zeros": 0}
+    >>> scores = pd.DataFrame({**where, **found})
+    >>> means_over_data_sets(scores)[["value", "low", "high"]].round(3).values.tolist()
+    [[0.85, 0.215, 1.485]]
+    """
+    by = [name for name in (*WHERE, "model", "ours", "metric") if name != "data_set"]
+    grouped = scores.groupby(by, sort=False)
+    table = grouped.agg(
+        value=("value", "mean"), sd=("value", "std"), n=("value", "size"), zeros=("zeros", "sum")
+    )
+    half = student.ppf((1 + level) / 2, np.maximum(table["n"] - 1, 1)) * table["sd"] / np.sqrt(table["n"])
+    table["low"], table["high"] = table["value"] - half, table["value"] + half
+    return table.drop(columns="sd").reset_index()

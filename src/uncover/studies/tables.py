@@ -1,0 +1,121 @@
+"""Tables of a study: results of cells as data frames, written as Parquet and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+try:
+    import pandas as pd
+except ImportError:
+    raise ImportError("studies need pandas: install it with `pip install uncover[tables]`") from None
+
+from uncover.metrics import SCORE_NAMES, Outcomes
+from uncover.studies.models import MODELS
+
+Row = dict[str, Any]
+Facts = Mapping[str, Any]
+
+Tables = dict[str, pd.DataFrame]
+
+
+def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
+    """One row for each score of a model; none where it could not be trained.
+
+    Examples
+    --------
+    >>> found = {"model": "RF", "trained": False, "why": "no samples"}
+    >>> score_rows({"p": 2}, found)
+    []
+    """
+    if not found["trained"]:
+        return []
+    head = {**where, "model": found["model"], "ours": MODELS[found["model"]].ours}
+    return [
+        {
+            **head,
+            "metric": name,
+            "value": found["scores"][name],
+            "low": found["intervals"][name][0],
+            "high": found["intervals"][name][1],
+            "zeros": found["zeros"],
+        }
+        for name in SCORE_NAMES
+    ]
+
+
+def training_row(where: Facts, found: Mapping[str, Any]) -> Row:
+    """Whether a model could be trained, and what it complained about."""
+    return {
+        **where,
+        "model": found["model"],
+        "trained": found["trained"],
+        "why": found.get("why", ""),
+        "warnings": "; ".join(found.get("warnings", [])),
+    }
+
+
+def cost_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
+    """CPU seconds of a model."""
+    if not found["trained"]:
+        return []
+    seconds = {name: found[name] for name in ("fit_seconds", "predict_seconds")}
+    return [{**where, "model": found["model"], **seconds, "seconds": sum(seconds.values())}]
+
+
+def confusion_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) -> list[Row]:
+    """One row for each predicted and true class."""
+    if not found["trained"]:
+        return []
+    names = list(classes)
+    return [
+        {**where, "model": found["model"], "predicted": a, "true": b, "count": found["confusion"][i][j]}
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
+    ]
+
+
+def rate_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) -> list[Row]:
+    """True and false positive and negative rates of each class."""
+    if not found["trained"]:
+        return []
+    seen = Outcomes.of(found["confusion"])
+    rates = {
+        name: getattr(seen, name)
+        for name in (
+            "true_positive_rate",
+            "false_positive_rate",
+            "true_negative_rate",
+            "false_negative_rate",
+            "precision",
+        )
+    }
+    return [
+        {**where, "model": found["model"], "class": name, **{r: float(v[k]) for r, v in rates.items()}}
+        for k, name in enumerate(classes)
+    ]
+
+
+def write_tables(tables: Tables, out: Path) -> list[Path]:
+    """Write each table as Parquet and CSV.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> [file.name for file in write_tables({"cost": pd.DataFrame({"seconds": [1.5]})}, folder)]
+    ['cost.parquet', 'cost.csv']
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, table in tables.items():
+        files += [out / f"{name}.parquet", out / f"{name}.csv"]
+        table.to_parquet(files[-2], index=False)
+        table.to_csv(files[-1], index=False, lineterminator="\n")
+    return files
+
+
+def read_tables(folder: Path) -> Tables:
+    """Read the tables of a folder back."""
+    return {file.stem: pd.read_parquet(file) for file in sorted(folder.glob("*.parquet"))}

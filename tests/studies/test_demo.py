@@ -1,0 +1,112 @@
+"""The demonstration at small size: the whole chain, by the command line."""
+
+import json
+
+import numpy as np
+import pytest
+import rasterio
+from click.testing import CliRunner
+from sklearn.metrics import roc_auc_score
+
+from uncover import load_model
+from uncover.cli import main
+from uncover.studies.landscape.kinds import TRAINED
+from uncover.studies.novelty import Novelty, measure_novelty
+
+
+def demo(out, *more):
+    return CliRunner().invoke(main, ["demo", "--size", "120", "--draws", "3", "--out", str(out), *more])
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    out = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    return out, demo(out)
+
+
+def times(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_demonstration_runs_and_says_that_its_data_are_simulated(ran):
+    out, result = ran
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("SIMULATED DATA")
+    assert str(out / "report.html") in result.stdout
+    assert (out / "report.html").stat().st_size < 10_000_000
+    steps = [line.split(":")[0] for line in result.stderr.splitlines() if not line.startswith("Warning")]
+    assert steps[:4] == ["scene", "labels", "fit", "map"]
+    assert not list(out.glob("*.partial"))
+    assert tuple(load_model(out / "model.uncover").classes_) == tuple(sorted(TRAINED))
+
+
+def test_its_ten_numbers_are_those_of_its_files(ran):
+    out, result = ran
+    numbers = json.loads((out / "numbers.json").read_text("utf-8"))
+    with rasterio.open(out / "map" / "class.tif") as mapped, rasterio.open(
+        out / "scene" / "truth-2020.tif"
+    ) as true:  # fmt: skip
+        classes, truth = mapped.read(1), true.read(1)
+    known = np.isin(truth, [1, 2, 3, 5])
+    assert numbers["right"] == pytest.approx((classes == truth)[known].mean(), abs=1e-9)
+    assert numbers["right_all"] == pytest.approx((classes == truth).mean(), abs=1e-9)
+    with rasterio.open(out / "map" / "probability.tif") as layer:
+        assert numbers["claimed"] == pytest.approx(1e-4 * layer.read().max(0)[known].mean(), abs=1e-6)
+    with rasterio.open(out / "map" / "uncertainty.tif") as layer:
+        typicality = 1e-4 * layer.read(layer.descriptions.index("typicality") + 1)
+    assert numbers["found"] == pytest.approx((typicality[~known] < 0.001).mean(), abs=1e-9)
+    assert numbers["false_alarms"] == pytest.approx((typicality[known] < 0.001).mean(), abs=1e-9)
+    assert numbers["separation"] == pytest.approx(
+        roc_auc_score(~known.ravel(), -typicality.ravel()), abs=1e-6
+    )
+    assert len([line for line in result.stdout.splitlines() if line.startswith("   ")]) == 10
+
+
+def test_what_is_there_is_not_made_again_and_what_is_damaged_is(ran):
+    out, first = ran
+    before = times(out)
+    again = demo(out)
+    assert (again.exit_code, again.stdout, again.stderr) == (0, first.stdout, "")
+    assert times(out) == before
+    (out / "labels.tif").write_bytes(b"not a raster")
+    mended = demo(out)
+    assert (mended.exit_code, mended.stdout) == (0, first.stdout)
+    steps = [line.split(":")[0] for line in mended.stderr.splitlines()]
+    assert steps == ["labels"]  # they came out as before, so that nothing after them had to be done
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--size", "121"], "even number"),
+        (["--size", "100"], "120 or more"),
+        (["--seed", "-1"], "0 or more"),
+        (["--draws", "0"], "1 or more"),
+    ],
+)
+def test_bad_options_are_one_clear_line_and_leave_nothing(tmp_path, options, said):
+    result = demo(tmp_path / "out", *options)
+    assert result.exit_code != 0
+    assert said in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/inside"])
+def test_a_place_that_is_no_folder_is_one_clear_line(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    result = demo(tmp_path / place)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+
+
+def test_rates_of_typicality_are_those_of_the_pixels(rng):
+    typicality, novel = rng.random(4000) ** 2, rng.random(4000) < 0.2
+    typicality[novel] /= 3
+    bins = np.minimum((typicality * 10_000).astype(int), 9999)
+    counts = np.stack([np.bincount(bins[mask], minlength=10_000) for mask in (~novel, novel)])
+    found = Novelty(("old", "new"), np.array([False, True]), counts.astype(float))
+    assert found.rates(0.05) == (
+        pytest.approx((typicality[novel] < 0.05).mean()),
+        pytest.approx((typicality[~novel] < 0.05).mean()),
+    )
+    assert found.separation == pytest.approx(roc_auc_score(novel, -bins))
+    assert measure_novelty.__doc__
