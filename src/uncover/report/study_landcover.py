@@ -338,7 +338,7 @@ def land_cover_sections(
         Section(
             "pixels",
             "The data",
-            f"{facts['data'][:1].upper()}{facts['data'][1:]}: {facts['pixels']:,} pixels with "
+            f"{facts['data']}: {facts['pixels']:,} pixels with "
             f"{facts['realisations']} realisations of {len(facts['bands'])} "
             f"bands{f' in {years}' if years else ''}. Training sets of {sizes} pixels, nested; the test set "
             "is the same 90 % of the pixels for all.",
