@@ -338,9 +338,10 @@ def land_cover_sections(
         Section(
             "pixels",
             "The data",
-            f"{facts['data']}: {facts['pixels']:,} pixels with {facts['realisations']} realisations of "
-            f"{len(facts['bands'])} bands{f' in {years}' if years else ''}. Training sets of {sizes} pixels, "
-            "nested; the test set is the same 90 % of the pixels for all.",
+            f"{facts['data']}: {facts['pixels']:,} pixels with "
+            f"{facts['realisations']} realisations of {len(facts['bands'])} "
+            f"bands{f' in {years}' if years else ''}. Training sets of {sizes} pixels, nested; the test set "
+            "is the same 90 % of the pixels for all.",
             tuple(data),
         ),
         Section("confusion-section", "Confusion", "", (figures["confusion"],)),

@@ -69,7 +69,7 @@ def embedded_scene(size: int, draws: int, seed: int) -> LandCoverData:
         labels = Path(folder) / "labels.tif"
         found.write(labels)
         rasters = {str(year): _realised(scene, year, draws, seed) for year in YEARS}
-        return read_rasters("the embedded scene, which is simulated", rasters, labels)
+        return read_rasters("The embedded scene, which is simulated", rasters, labels)
 
 
 def _realised(scene: SceneFiles, year: int, draws: int, seed: int) -> Raster:
