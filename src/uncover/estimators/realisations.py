@@ -6,6 +6,7 @@ import numpy as np
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.moments import Moments
+from uncover.bayes.speed import in_order
 from uncover.bayes.streams import stream
 
 MEAN_WORLD = -1
@@ -246,21 +247,29 @@ class _Nested:
 def _nested(X, membership):
     """Moments of the samples' means for each class, and the scatter within the samples, in blocks."""
     n, p = len(X), X.shape[-1]
-    within = np.zeros((membership.n_classes, p, p))
+    K = membership.n_classes
     if X.ndim == 2:
-        return _Nested(membership.moments(X), within, 0.0, 1)
+        return _Nested(membership.moments(X), np.zeros((K, p, p)), 0.0, 1)
     R = X.shape[1]
-    means = np.empty((n, p))
-    for block in _blocks(n, R * p):
-        means[block] = X[block].mean(axis=1, dtype=np.float64)
+    total, within = Moments.empty(p, (K,)), np.zeros((K, p, p))
+    for means, spread in in_order(lambda rows: _of_block(X[rows], membership[rows]), _blocks(n, R * p)):
+        total, within = total + means, within + spread
+    return _Nested(total, within, membership.total_weight(n) * (R - 1), R)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _of_block(X, membership):
+    """Moments of the means of a block of samples, and the scatter within them, for each class."""
+    p = X.shape[-1]
+    x = X.astype(np.float64)
+    means = x.mean(axis=1)
+    x -= means[:, None, :]
+    within = np.zeros((membership.n_classes, p, p))
     for k in range(membership.n_classes):
         rows, weight = membership.of_class(k)
-        for block in _blocks(len(rows), R * p):
-            mine = rows[block]
-            x = X[mine].astype(np.float64) - means[mine][:, None, :]
-            within[k] += (x * weight[block][:, None, None]).reshape(-1, p).T @ x.reshape(-1, p)
-    dof = membership.total_weight(n) * (R - 1)
-    return _Nested(membership.moments(means), within, dof, R)
+        mine = x[rows]
+        within[k] = (mine * weight[:, None, None]).reshape(-1, p).T @ mine.reshape(-1, p)
+    return membership.moments(means), within
 
 
 def _covariances_of_draws(X):
