@@ -30,6 +30,16 @@ def nodes_among(draws, count):
     return np.array(chosen)
 
 
+def pixels_of_all_sorts(measure, n, rng):
+    """Numbers (band, pixel): a third of one kind of land, a third of two, a third with clouds over them."""
+    first, second = (measure(n).astype(np.float64) for _ in range(2))
+    share, cloud = np.ones(n), np.zeros(n)
+    share[n // 3 :] = rng.random(n - n // 3)
+    cloud[2 * n // 3 :] = rng.random(n - 2 * n // 3)
+    land = share * first + (1 - share) * second
+    return np.rint((1 - cloud) * land + cloud * rng.uniform(4000, 8000, n))
+
+
 def distances(lens, pairs, planes, coefficients):
     """Squared distances in each world, in double precision: (world, pixel, class)."""
     X = corrected(planes * 1e-4, coefficients)
@@ -44,9 +54,10 @@ def probability(lens, pairs, q):
 
 def errors(depth, realisations, n, counts):
     """Largest error of averaged probabilities for each coordinate and number of nodes."""
-    model, coefficients, measure, aod = problem(np.random.default_rng(0), *depth, realisations)
+    rng = np.random.default_rng(0)
+    model, coefficients, measure, aod = problem(rng, *depth, realisations)
     lens, pairs = Reader(model, paired=True, method="exact").lens(WORLDS, np.ones(len(BANDS), bool))
-    q = distances(lens, pairs, measure(n), coefficients)
+    q = distances(lens, pairs, pixels_of_all_sorts(measure, n, rng), coefficients)
     exact = probability(lens, pairs, q)
     found = {}
     for name, coordinate in COORDINATES.items():
@@ -59,9 +70,9 @@ def errors(depth, realisations, n, counts):
     return found
 
 
-def interpolation_tables(quick):
+def interpolation_tables():
     """A table for each coordinate: the largest error in probability by the number of nodes."""
-    n, counts = (2_000 if quick else 50_000), range(4, 11)
+    n, counts = 20_000, range(4, 11)
     cases = [(width, kind) for width in DEPTHS for kind in ("shared", "pooled")]
     found = {case: errors(DEPTHS[case[0]], case[1], n, counts) for case in cases}
     tables = []

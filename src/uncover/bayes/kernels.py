@@ -154,7 +154,8 @@ class Lens:
             def part(rows: slice) -> None:
                 code.average_probability(X[rows], *pairs, lens, exact, single, out[rows])
 
-        pieces = _slices(len(X), _CHUNK if work >= _MANY else len(X))
+        # NumPy's matrix products have threads of their own, which would be in the way of ours.
+        pieces = _slices(len(X), _CHUNK if code is not None and work >= _MANY else len(X))
         for _ in in_order(part, pieces):
             pass
         return out
@@ -186,8 +187,9 @@ class Lens:
         """
         p, n = planes.shape[1:]
         kind = np.float64 if planes.dtype == np.float64 else np.float32
-        scale = np.ones(p) if scale is None else np.asarray(scale)
-        offset = np.zeros(p) if offset is None else np.asarray(offset)
+        rounded = any(part is not None for part in (coefficients, scale, offset))
+        scale = np.ones(p) if scale is None else np.asarray(scale, np.float64)
+        offset = np.zeros(p) if offset is None else np.asarray(offset, np.float64)
         sums = Sums.empty(self.n_classes, n, len(pairs.worlds), kind)
         code = machine_code()
         if code is None:
@@ -198,10 +200,10 @@ class Lens:
         filling = np.broadcast_to([[0.0], [1.0], [0.0]], (len(exact), 3, p % 2))
         exact = np.concatenate([exact, filling], axis=-1)
         lens = self._numbers(kind)
-        if coefficients is not None:
-            lens = lens._replace(doubt=self._doubt_of_corrected.astype(kind))
+        if rounded:
+            lens = lens._replace(doubt=self._doubt_of_rounded.astype(kind))
         code.summarise(
-            planes, scale.astype(kind), offset.astype(kind), exact.astype(kind), exact, *pairs,
+            planes, scale, offset, exact.astype(kind), exact, *pairs,
             lens, self._numbers(np.float64), kind == np.float32, sums,
         )  # fmt: skip
         return sums
@@ -320,8 +322,8 @@ class Lens:
         return _Numbers(*(np.ascontiguousarray(part, dtype=kind) for part in numbers))
 
     @cached_property
-    def _doubt_of_corrected(self) -> Array:
-        """The doubt of values that were corrected in single precision, and are rounded themselves."""
+    def _doubt_of_rounded(self) -> Array:
+        """The doubt of values that were scaled or corrected, and are rounded themselves."""
         rounded = np.abs(self.location - self._centre) + np.abs(self.location)
         return self._doubt(rounded)
 
