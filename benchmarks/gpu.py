@@ -40,7 +40,9 @@ def problem(rng, mean=0.12, deviation=0.04, realisations="shared"):
     aod = np.clip(rng.normal(mean, deviation, WORLDS), 0.01, None)
     kind = rng.integers(0, len(KINDS), 4000)
     measured = table.simulate(surface(rng, kind), State(aod=0.14), geometry)
-    model = BayesianQDA(realisations=realisations).fit(table.correct(measured, State(aod=aod), geometry), kind)
+    model = BayesianQDA(realisations=realisations).fit(
+        table.correct(measured, State(aod=aod), geometry), kind
+    )
     found = table.coefficients(State(aod=aod), geometry)
     parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
     coefficients = np.stack([part[..., 0] for part in parts], axis=1)

@@ -80,7 +80,7 @@ def interpolation_tables():
         rows = [[J, WORLDS / J, *(found[case][name, J] for case in cases)] for J in counts]
         heads = {"J": "d", "work saved, times": ".1f"} | {f"{w} AOD, {kind}": ".1e" for w, kind in cases}
         caption = (
-            f"Largest error of the averaged probabilities of {n:,} pixels where squared distances at J of {WORLDS} "
+            f"Largest error of the averaged probabilities of {n:,} pixels where distances at J of {WORLDS} "
             f"draws of the optical depth give the others by a polynomial in {name}; bound: {BOUND:g}. "
             "Narrow: 0.12 ± 0.04, wide: 0.3 ± 0.15"
         )

@@ -156,8 +156,9 @@ def ratios_table(quick):
     heads = {f"{name}{unit}": form for name in CASES for unit, form in ((", ns", ".3g"), (", ratio", ".3g"))}
     wanted = ", ".join(f"{case[-1]} ({name})" for name, case in CASES.items())
     caption = (
-        "predict_proba, ns per sample and realisation, and as a ratio to ours: (n, 25, 10) at K = 4 in two types, "
-        f"(n, 5, 50) at K = 20 in float32; {THREADS} threads, BLAS with one or two, whichever is faster. Wanted of scikit-learn's QDA: at least {wanted}"
+        "predict_proba, ns per sample and realisation, and as a ratio to ours: (n, 25, 10) at K = 4 in two "
+        f"types, (n, 5, 50) at K = 20 in float32; {THREADS} threads, BLAS with one or two as is faster. "
+        f"Wanted of scikit-learn's QDA: at least {wanted}"
     )
     return Table("ratios", caption, {"method": "", **heads}, rows)
 
@@ -187,8 +188,8 @@ def fit_table(quick):
     rows = [[name, 1e3 * s, s / took["uncover"], extra_megabytes(works[name])] for name, s in took.items()]
     rows.append(["floor: bytes", 1e3 * X.nbytes / copy, X.nbytes / copy / took["uncover"], 0.0])
     caption = (
-        f"fit on ({n:,}, {p}) float64 ({X.nbytes / 1e6:.0f} MB), {K} classes, {THREADS} threads; memory beyond the "
-        f"input. Wanted of scikit-learn's QDA: a ratio of at least {FIT_WANTED}"
+        f"fit on ({n:,}, {p}) float64 ({X.nbytes / 1e6:.0f} MB), {K} classes, {THREADS} threads; memory over "
+        f"the input. Wanted of scikit-learn's QDA: a ratio of at least {FIT_WANTED}"
     )
     return Table("fit", caption, {"method": "", "ms": ".3g", "ratio": ".2f", "MB": ".0f"}, rows)
 

@@ -34,4 +34,3 @@ def draw(table, path):
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         save_figure(figure, path)
-

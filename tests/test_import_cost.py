@@ -58,5 +58,7 @@ def test_importing_uncover_imports_nothing_heavy():
 
 
 def test_importing_uncover_takes_little_longer_than_numpy():
-    took = run("import time, numpy; start = time.process_time(); import uncover; print(time.process_time() - start)")
+    took = run(
+        "import time, numpy; start = time.process_time(); import uncover; print(time.process_time() - start)"
+    )
     assert float(took) < 0.3

@@ -37,7 +37,9 @@ class Classes:
             mixing = rng.normal(size=(K, p, p)) + np.eye(p)
             scale = mixing @ mixing.swapaxes(1, 2) / p
             if correlation is not None:
-                scale = np.broadcast_to(np.full((p, p), correlation) + (1 - correlation) * np.eye(p), scale.shape)
+                scale = np.broadcast_to(
+                    np.full((p, p), correlation) + (1 - correlation) * np.eye(p), scale.shape
+                )
             scale = scale * spread**2 * rng.uniform(0.8, 1.25, (K, 1, 1))
             # Means are as far apart as their classes are wide: these overlap, whatever their shape.
             mean = centre + 0.6 * np.einsum("kij,kj->ki", np.linalg.cholesky(scale), rng.normal(size=(K, p)))

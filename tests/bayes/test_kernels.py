@@ -229,7 +229,9 @@ def corrected_plainly(toa, coefficients):
 
 @PATHS
 @pytest.mark.parametrize("kind", [np.uint16, SINGLE, DOUBLE])
-@pytest.mark.parametrize(("p", "K", "worlds"), [(1, 2, 1), (2, 3, 4), (3, 6, 4), (7, 2, 1), (10, 4, 4), (13, 5, 1)])
+@pytest.mark.parametrize(
+    ("p", "K", "worlds"), [(1, 2, 1), (2, 3, 4), (3, 6, 4), (7, 2, 1), (10, 4, 4), (13, 5, 1)]
+)
 def test_realisations_are_made_inside_from_measured_numbers(how, kind, p, K, worlds):
     rng = rng_of(p, K)
     classes = Classes.random(rng, p, K, worlds, centre=0.25, spread=0.03)

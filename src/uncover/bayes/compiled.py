@@ -340,7 +340,9 @@ def _again(source, coefficients, exact, w, chosen, found, q, v, t, e, s):
 
 
 @njit(**OPTIONS)
-def _look(source, measured, coefficients, precise, lens, exact, w, single, x, z, q, v, t, e, s, error, chosen):
+def _look(
+    source, measured, coefficients, precise, lens, exact, w, single, x, z, q, v, t, e, s, error, chosen
+):
     """Distances and probabilities of a block in world w, in double precision where it takes that.
 
     ``measured`` is the source before it was rounded.

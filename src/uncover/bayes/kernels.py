@@ -146,17 +146,19 @@ class Lens:
         work = len(X) * len(pairs.worlds) * self.n_classes * self.n_features * (self.n_features + 20) // 2
         code = machine_code() if work >= _FEW else None
         if code is None:
-            part: Callable[[slice], None] = lambda rows: self._fill(X[rows], pairs, out[rows])  # noqa: E731
+            work_on: Callable[[slice], None] = lambda rows: self._fill(X[rows], pairs, out[rows])  # noqa: E731
         else:
             single = X.dtype == np.float32
             lens, exact = self._numbers(X.dtype), self._numbers(np.float64)
 
-            def part(rows: slice) -> None:
-                code.average_probability(X[rows], *pairs, lens, exact, single, out[rows])
+            def work_on(rows: slice) -> None:
+                # In one order of memory: another would be compiled anew.
+                part = np.ascontiguousarray(X[rows])
+                code.average_probability(part, *pairs, lens, exact, single, out[rows])
 
         # NumPy's matrix products have threads of their own, which would be in the way of ours.
         pieces = _slices(len(X), _CHUNK if code is not None and work >= _MANY else len(X))
-        for _ in in_order(part, pieces):
+        for _ in in_order(work_on, pieces):
             pass
         return out
 
@@ -203,7 +205,7 @@ class Lens:
         if rounded:
             lens = lens._replace(doubt=self._doubt_of_rounded.astype(kind))
         code.summarise(
-            planes, scale, offset, exact.astype(kind), exact, *pairs,
+            np.ascontiguousarray(planes), scale, offset, exact.astype(kind), exact, *pairs,
             lens, self._numbers(np.float64), kind == np.float32, sums,
         )  # fmt: skip
         return sums
