@@ -196,7 +196,7 @@ def fit_table(quick):
 
 def growth_table(quick):
     """Time per sample and realisation as one of four sizes grows."""
-    base = {"pixels": 4_000, "realisations": 25, "bands": 10, "classes": 4}
+    base = {"pixels": 4_000 if quick else 10_000, "realisations": 25, "bands": 10, "classes": 4}
     sizes = {
         "pixels": (100, 1_000, 10_000, 100_000),
         "realisations": (1, 3, 10, 30, 100),

@@ -17,6 +17,10 @@ def growth(table):
     return curves
 
 
+def _short(size):
+    return f"{size // 1000}k" if size >= 1000 else str(size)
+
+
 def draw(table, path):
     """Four panels, one for each size that grows, on one scale of time."""
     curves = growth(table)
@@ -27,9 +31,10 @@ def draw(table, path):
             for i, (method, (sizes, times)) in enumerate(methods.items()):
                 label = NAMES.get(method, method)
                 panel.loglog(sizes, times, color=OKABE_ITO[i], marker=MARKERS[i], markersize=4, label=label)
-            panel.set_title(f"more {axis}")
             panel.set_xlabel(axis)
             panel.minorticks_off()
+            panel.set_xticks(sizes, [_short(size) for size in sizes])
+            panel.yaxis.set_major_formatter("{x:,.0f}")
         panels[0].set_ylabel("ns per pixel and realisation")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))

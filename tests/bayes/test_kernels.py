@@ -54,6 +54,13 @@ def test_probabilities_are_those_of_the_formula(how, kind, p, K, worlds, n):
     assert_allclose(found, classes.probability(X, pairs), rtol=0, atol=tolerance(kind))
 
 
+def test_probabilities_do_not_wait_for_tables_of_p_values(monkeypatch):
+    monkeypatch.setattr(kernels, "_table", lambda *_: pytest.fail("made a table that nobody reads"))
+    classes = Classes.random(rng_of(0), 3, 2)
+    with path("compiled"):
+        assert classes.lens.probability(classes.draw(rng_of(1), 10), classes.lens.pairs(1)).shape == (10, 2)
+
+
 def test_small_inputs_do_not_wait_for_machine_code(monkeypatch):
     monkeypatch.setattr(kernels, "machine_code", lambda: pytest.fail("loaded machine code for ten points"))
     classes = Classes.random(rng_of(0), 4, 3)

@@ -201,7 +201,7 @@ class Lens:
         # A feature that only fills up to an even number stays 0: path 0, slope 1, albedo 0.
         filling = np.broadcast_to([[0.0], [1.0], [0.0]], (len(exact), 3, p % 2))
         exact = np.concatenate([exact, filling], axis=-1)
-        lens = self._numbers(kind)
+        lens = self._numbers(kind, p_values=True)
         if rounded:
             lens = lens._replace(doubt=self._doubt_of_rounded.astype(kind))
         code.summarise(
@@ -290,21 +290,23 @@ class Lens:
     # ---- what machine code takes -------------------------------------------------------------------
 
     @cached_property
-    def _cache(self) -> dict[np.dtype[Any], _Numbers]:
+    def _cache(self) -> dict[tuple[np.dtype[Any], bool], _Numbers]:
         return {}
 
-    def _numbers(self, dtype: DTypeLike) -> _Numbers:
-        kind = np.dtype(dtype)
-        if kind not in self._cache:
-            self._cache[kind] = self._arrange(kind)
-        return self._cache[kind]
+    def _numbers(self, dtype: DTypeLike, p_values: bool = False) -> _Numbers:
+        """The lens in one type; with tables of p-values, which take their time, only where they are read."""
+        key = np.dtype(dtype), p_values and self.n_features % 2 == 1
+        if key not in self._cache:
+            self._cache[key] = self._arrange(*key)
+        return self._cache[key]
 
-    def _arrange(self, kind: np.dtype[Any]) -> _Numbers:
+    def _arrange(self, kind: np.dtype[Any], with_table: bool) -> _Numbers:
         p = self.n_features
         odd = p % 2
         near = self._centre.astype(kind)
         shift = self._stacked[1].reshape(self.location.shape)
-        scale, table = self._tables if odd else (np.zeros(self.dof.shape), np.zeros((*self.dof.shape, 2)))
+        none = np.zeros(self.dof.shape), np.zeros((*self.dof.shape, 2))
+        scale, table = self._tables if with_table else none
         numbers = _Numbers(
             centre=np.pad(np.stack([near, self._centre - near]), [(0, 0), (0, odd)]),
             whitening=np.pad(self.whitening, [(0, 0), (0, 0), (0, odd), (0, odd)]),
