@@ -34,13 +34,15 @@ def surface(rng, kind):
     return np.clip(KINDS[kind] * (1 + spread), 0.002, 0.9)
 
 
-def problem(rng, worlds=WORLDS):
-    """A model with a world for each drawn optical depth, and how each world corrects."""
+def problem(rng, worlds=WORLDS, mean=0.12, deviation=0.04, realisations="shared"):
+    """A model with a world for each drawn optical depth, how each world corrects, and the depths."""
     table, geometry = LookupTable("S2A", BANDS), Geometry(35, 4, 120)
-    aod = np.clip(rng.normal(0.12, 0.04, worlds), 0.01, None)
+    aod = np.clip(rng.normal(mean, deviation, worlds), 0.01, None)
     kind = rng.integers(0, len(KINDS), 4000)
     measured = table.simulate(surface(rng, kind), State(aod=0.14), geometry)
-    model = BayesianQDA(realisations="shared").fit(table.correct(measured, State(aod=aod), geometry), kind)
+    model = BayesianQDA(realisations=realisations).fit(
+        table.correct(measured, State(aod=aod), geometry), kind
+    )
     found = table.coefficients(State(aod=aod), geometry)
     parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
     coefficients = np.stack([part[..., 0] for part in parts], axis=1)
@@ -50,7 +52,7 @@ def problem(rng, worlds=WORLDS):
         toa = table.simulate(surface(rng, kinds), State(aod=0.14), geometry)
         return np.rint(toa.T * 10_000).astype(np.uint16)  # (band, pixel)
 
-    return model, coefficients, measure
+    return model, coefficients, measure, aod
 
 
 def seconds_on_device(work, repeats=7):
@@ -102,7 +104,7 @@ def run(quick=False):
     from uncover.bayes.cuda import summarise_on_device
 
     rng = np.random.default_rng(0)
-    model, coefficients, measure = problem(rng)
+    model, coefficients, measure, _ = problem(rng)
     lens, pairs = Reader(model, paired=True, method="exact").lens(WORLDS, np.ones(len(BANDS), bool))
     side = 2048 if quick else SIDE
     sample = cupy.asarray(measure(1 << 18))

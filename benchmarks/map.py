@@ -120,7 +120,7 @@ def _write_cog(pair: tuple[Path, Layer]) -> None:
 
 def one_map(size: int, worlds: int, compare: bool) -> list:
     """Numbers of one map."""
-    model, _, measure = problem(np.random.default_rng(0), worlds)
+    model, _, measure, _ = problem(np.random.default_rng(0), worlds)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         scene, file = make_scene(folder, size, measure), save_model(folder, model, "bench")

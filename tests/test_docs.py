@@ -65,6 +65,15 @@ def test_tables_of_probabilities_are_the_measured_ones():
         assert tables[name].as_markdown() in page, name
 
 
+@pytest.mark.parametrize("name", ["speed", "gpu"])
+def test_tables_of_the_speed_page_are_the_measured_ones(name):
+    page = (ROOT / "docs/speed.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+    assert results["command"].startswith(f"python -m benchmarks {name}")
+    for table in results["tables"]:
+        assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
+
+
 def test_pages_do_not_name_machines():
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.json")]:
         text = page.read_text(encoding="utf-8")

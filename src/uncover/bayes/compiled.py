@@ -340,8 +340,13 @@ def _again(source, coefficients, exact, w, chosen, found, q, v, t, e, s):
 
 
 @njit(**OPTIONS)
-def _look(source, coefficients, precise, lens, exact, w, single, x, z, q, v, t, e, s, error, chosen):
-    """Distances and probabilities of a block in world w, in double precision where it takes that."""
+def _look(
+    source, measured, coefficients, precise, lens, exact, w, single, x, z, q, v, t, e, s, error, chosen
+):
+    """Distances and probabilities of a block in world w, in double precision where it takes that.
+
+    ``measured`` is the source before it was rounded.
+    """
     _centred(source, coefficients, lens.centre, x)
     for k in range(q.shape[0]):
         _squared_distance(x, lens.whitening[w, k], lens.shift[w, k], z, q[k])
@@ -349,7 +354,7 @@ def _look(source, coefficients, precise, lens, exact, w, single, x, z, q, v, t, 
     if single:
         found = _doubtful(q, e, lens.doubt[w], error, chosen)
         if found:
-            _again(source, precise, exact, w, chosen, found, q, v, t, e, s)
+            _again(measured, precise, exact, w, chosen, found, q, v, t, e, s)
 
 
 @njit(**OPTIONS)
@@ -386,7 +391,7 @@ def average_probability(X, realisations, worlds, lens, exact, single, out):
         for i in range(len(realisations)):
             r, w = realisations[i], worlds[i]
             _turned(X, start, m, r, raw)
-            _look(raw, none, nothing, lens, exact, w, single, x, z, q, v, t, e, s, error, chosen)
+            _look(raw, raw, none, nothing, lens, exact, w, single, x, z, q, v, t, e, s, error, chosen)
             for k in range(K):
                 for b in range(BLOCK):
                     total[k, b] += e[k, b]
@@ -475,14 +480,19 @@ def _most_probable(t, found, best):
 
 
 @njit(**OPTIONS)
-def _load(planes, r, start, m, scale, offset, raw):
-    """A block of planes (realisation, feature, pixel) as physical values; the last pixel fills the block."""
+def _load(planes, r, start, m, scale, offset, measured, raw):
+    """A block of planes (realisation, feature, pixel) as physical values, in double precision and rounded.
+
+    The last pixel fills the block.
+    """
     for j in range(planes.shape[1]):
         a, c = scale[j], offset[j]
         for b in range(m):
-            raw[j, b] = planes[r, j, start + b] * a + c
+            measured[j, b] = planes[r, j, start + b] * a + c
         for b in range(m, BLOCK):
-            raw[j, b] = raw[j, m - 1]
+            measured[j, b] = measured[j, m - 1]
+        for b in range(BLOCK):
+            raw[j, b] = measured[j, b]
 
 
 @njit(**OPTIONS)
@@ -496,6 +506,7 @@ def summarise(planes, scale, offset, coefficients, precise, realisations, worlds
     """
     n, p, K = planes.shape[2], planes.shape[1], out.probability.shape[0]
     even, kind = p + p % 2, lens.whitening.dtype
+    measured = np.zeros((even, BLOCK))
     raw, x, z = np.zeros((even, BLOCK), kind), np.empty((even, BLOCK), kind), np.empty((4, BLOCK), kind)
     q, v, t = np.empty((K, BLOCK), kind), np.empty((K, BLOCK), kind), np.empty((K, BLOCK), kind)
     e, s, inner = np.empty((K, BLOCK), kind), np.empty(BLOCK, kind), np.empty(BLOCK, kind)
@@ -512,17 +523,20 @@ def summarise(planes, scale, offset, coefficients, precise, realisations, worlds
         entropies[:] = 0
         model[:] = 0
         if corrected:
-            _load(planes, 0, start, m, scale, offset, raw)
+            _load(planes, 0, start, m, scale, offset, measured, raw)
         for i in range(len(realisations)):
             r, w = realisations[i], worlds[i]
             if corrected:
                 _look(
-                    raw, coefficients[r], precise[r], lens, exact, w, single,
+                    raw, measured, coefficients[r], precise[r], lens, exact, w, single,
                     x, z, q, v, t, e, s, error, chosen,
                 )  # fmt: skip
             else:
-                _load(planes, r, start, m, scale, offset, raw)
-                _look(raw, none, nothing, lens, exact, w, single, x, z, q, v, t, e, s, error, chosen)
+                _load(planes, r, start, m, scale, offset, measured, raw)
+                _look(
+                    raw, measured, none, nothing, lens, exact, w, single,
+                    x, z, q, v, t, e, s, error, chosen,
+                )  # fmt: skip
             for k in range(K):
                 for b in range(BLOCK):
                     probability[k, b] += e[k, b]

@@ -81,6 +81,7 @@ class _Job:
     ) -> None:
         self.lens, self.pairs, self.coefficients, self.dtype = lens, pairs, coefficients, dtype
         p = lens.n_features
+        self.rounded = any(part is not None for part in (coefficients, scale, offset))
         self.scale = np.ones(p) if scale is None else np.asarray(scale)
         self.offset = np.zeros(p) if offset is None else np.asarray(offset)
 
@@ -126,7 +127,7 @@ class _Job:
             np.concatenate([-shift[..., i : i + 1], lens.whitening[..., i, : i + 1]], -1) for i in range(p)
         ]
         rounded = np.abs(lens.location - lens._centre)
-        if self.coefficients is not None:
+        if self.rounded:
             rounded = rounded + np.abs(lens.location)
         weight = lens.log_weight - lens.log_weight.max(axis=1, keepdims=True)
         constants = [weight, lens.slope, 1.0 / lens.dof, 0.5 * lens.dof]

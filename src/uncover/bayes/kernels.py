@@ -153,16 +153,19 @@ class Lens:
         work = len(X) * len(pairs.worlds) * self.n_classes * self.n_features * (self.n_features + 20) // 2
         code = machine_code() if work >= _FEW else None
         if code is None:
-            part: Callable[[slice], None] = lambda rows: self._fill(X[rows], pairs, out[rows])  # noqa: E731
+            work_on: Callable[[slice], None] = lambda rows: self._fill(X[rows], pairs, out[rows])  # noqa: E731
         else:
             single = X.dtype == np.float32
             lens, exact = self._numbers(X.dtype), self._numbers(np.float64)
 
-            def part(rows: slice) -> None:
-                code.average_probability(X[rows], *pairs, lens, exact, single, out[rows])
+            def work_on(rows: slice) -> None:
+                # In one order of memory: another would be compiled anew.
+                part = np.ascontiguousarray(X[rows])
+                code.average_probability(part, *pairs, lens, exact, single, out[rows])
 
-        pieces = _slices(len(X), _CHUNK if work >= _MANY else len(X))
-        for _ in in_order(part, pieces):
+        # NumPy's matrix products have threads of their own, which would be in the way of ours.
+        pieces = _slices(len(X), _CHUNK if code is not None and work >= _MANY else len(X))
+        for _ in in_order(work_on, pieces):
             pass
         return out
 
@@ -193,20 +196,23 @@ class Lens:
         """
         p, n = planes.shape[1:]
         kind = np.float64 if planes.dtype == np.float64 else np.float32
-        scale = np.ones(p) if scale is None else np.asarray(scale)
-        offset = np.zeros(p) if offset is None else np.asarray(offset)
+        rounded = any(part is not None for part in (coefficients, scale, offset))
+        scale = np.ones(p) if scale is None else np.asarray(scale, np.float64)
+        offset = np.zeros(p) if offset is None else np.asarray(offset, np.float64)
         sums = Sums.empty(self.n_classes, n, len(pairs.worlds), kind)
         code = machine_code()
         if code is None:
             self._summarise(planes, scale, offset, coefficients, pairs, sums)
             return sums
         exact = np.zeros((0, 3, p)) if coefficients is None else coefficients
-        exact = np.concatenate([exact, np.ones((*exact.shape[:2], p % 2))], axis=-1)
-        lens = self._numbers(kind)
-        if coefficients is not None:
-            lens = lens._replace(doubt=self._doubt_of_corrected.astype(kind))
+        # A feature that only fills up to an even number stays 0: path 0, slope 1, albedo 0.
+        filling = np.broadcast_to([[0.0], [1.0], [0.0]], (len(exact), 3, p % 2))
+        exact = np.concatenate([exact, filling], axis=-1)
+        lens = self._numbers(kind, p_values=True)
+        if rounded:
+            lens = lens._replace(doubt=self._doubt_of_rounded.astype(kind))
         code.summarise(
-            planes, scale.astype(kind), offset.astype(kind), exact.astype(kind), exact, *pairs,
+            np.ascontiguousarray(planes), scale, offset, exact.astype(kind), exact, *pairs,
             lens, self._numbers(np.float64), kind == np.float32, sums,
         )  # fmt: skip
         return sums
@@ -291,21 +297,23 @@ class Lens:
     # ---- what machine code takes -------------------------------------------------------------------
 
     @cached_property
-    def _cache(self) -> dict[np.dtype[Any], _Numbers]:
+    def _cache(self) -> dict[tuple[np.dtype[Any], bool], _Numbers]:
         return {}
 
-    def _numbers(self, dtype: DTypeLike) -> _Numbers:
-        kind = np.dtype(dtype)
-        if kind not in self._cache:
-            self._cache[kind] = self._arrange(kind)
-        return self._cache[kind]
+    def _numbers(self, dtype: DTypeLike, p_values: bool = False) -> _Numbers:
+        """The lens in one type; with tables of p-values, which take their time, only where they are read."""
+        key = np.dtype(dtype), p_values and self.n_features % 2 == 1
+        if key not in self._cache:
+            self._cache[key] = self._arrange(*key)
+        return self._cache[key]
 
-    def _arrange(self, kind: np.dtype[Any]) -> _Numbers:
+    def _arrange(self, kind: np.dtype[Any], with_table: bool) -> _Numbers:
         p = self.n_features
         odd = p % 2
         near = self._centre.astype(kind)
         shift = self._stacked[1].reshape(self.location.shape)
-        scale, table = self._tables if odd else (np.zeros(self.dof.shape), np.zeros((*self.dof.shape, 2)))
+        none = np.zeros(self.dof.shape), np.zeros((*self.dof.shape, 2))
+        scale, table = self._tables if with_table else none
         numbers = _Numbers(
             centre=np.pad(np.stack([near, self._centre - near]), [(0, 0), (0, odd)]),
             whitening=np.pad(self.whitening, [(0, 0), (0, 0), (0, odd), (0, odd)]),
@@ -325,8 +333,8 @@ class Lens:
         return _Numbers(*(np.ascontiguousarray(part, dtype=kind) for part in numbers))
 
     @cached_property
-    def _doubt_of_corrected(self) -> Array:
-        """The doubt of values that were corrected in single precision, and are rounded themselves."""
+    def _doubt_of_rounded(self) -> Array:
+        """The doubt of values that were scaled or corrected, and are rounded themselves."""
         rounded = np.abs(self.location - self._centre) + np.abs(self.location)
         return self._doubt(rounded)
 

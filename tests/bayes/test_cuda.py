@@ -1,0 +1,116 @@
+"""The kernel on a graphics processor against the processor's, where there is a device."""
+
+import numpy as np
+import pytest
+from lenses import Classes, every_world
+from numpy.testing import assert_allclose
+
+from uncover.bayes.budget import entropy
+
+cupy = pytest.importorskip("cupy", reason="the kernel needs CuPy and a device of NVIDIA")
+
+
+def _devices():
+    try:
+        return cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return 0
+
+
+pytestmark = pytest.mark.skipif(_devices() == 0, reason="CuPy is installed, but there is no device")
+
+from uncover.bayes.cuda import summarise_on_device  # noqa: E402
+
+SCALE, OFFSET = 1e-4, -0.01
+
+
+def problem(p, K, n_worlds, n, kind):
+    """Classes, numbers (feature, pixel), coefficients, and surface reflectance in double precision."""
+    rng = np.random.default_rng((p, K, n_worlds))
+    classes = Classes.random(rng, p, K, n_worlds, centre=0.25, spread=0.03)
+    low, high = np.array([[0.02], [0.6], [0.05]]), np.array([[0.1], [0.9], [0.2]])
+    coefficients = rng.uniform(low, high, (n_worlds, 3, p))
+    numbers = rng.uniform(500, 5000, (p, n)).round()
+    toa = (numbers * SCALE + OFFSET).T
+    X = np.stack([(toa - a) / (b + s * (toa - a)) for a, b, s in coefficients], axis=1)
+    return classes, numbers.astype(kind), coefficients, X
+
+
+def expected_layers(classes, X, pairs):
+    """All layers from the plain formulas."""
+    n = len(pairs.worlds)
+    probability, typicality, inner, model = (part / n for part in classes.plainly(X, pairs)[:4])
+    total = entropy(probability.T)
+    measurement = total - inner
+    ordered = np.sort(probability, axis=0)
+    return {
+        "probability": probability,
+        "total": total,
+        "measurement": np.maximum(measurement, 0),
+        "model": model,
+        "overlap": total - measurement - model,
+        "margin": ordered[-1] - ordered[-2],
+        "typicality": typicality.max(axis=0),
+    }
+
+
+def assert_layers(layers, expected):
+    for name, values in expected.items():
+        bound = 1e-5 if name in ("probability", "margin") else 1e-4
+        assert_allclose(getattr(layers, name).get(), values, rtol=0, atol=bound, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["uint16", "float32", "float64"])
+@pytest.mark.parametrize(("p", "K", "n_worlds"), [(1, 2, 3), (2, 3, 1), (7, 5, 4), (10, 4, 25), (13, 6, 2)])
+def test_layers_are_those_of_the_formulas(kind, p, K, n_worlds):
+    classes, numbers, coefficients, X = problem(p, K, n_worlds, 1500, kind)
+    lens = classes.lens
+    pairs = every_world(lens, n_worlds)
+    layers = summarise_on_device(
+        lens, cupy.asarray(numbers), pairs, coefficients=coefficients,
+        scale=np.full(p, SCALE), offset=np.full(p, OFFSET),
+    )  # fmt: skip
+    assert_layers(layers, expected_layers(classes, X, pairs))
+
+
+def test_more_worlds_than_shared_memory_holds():
+    classes, numbers, coefficients, X = problem(10, 6, 60, 700, "float64")
+    pairs = every_world(classes.lens, 60)
+    layers = summarise_on_device(
+        classes.lens, cupy.asarray(numbers), pairs, coefficients=coefficients,
+        scale=np.full(10, SCALE), offset=np.full(10, OFFSET),
+    )  # fmt: skip
+    assert_layers(layers, expected_layers(classes, X, pairs))
+
+
+def test_without_coefficients_there_is_one_realisation():
+    rng = np.random.default_rng(0)
+    classes = Classes.random(rng, 6, 3)
+    X = classes.draw(rng, 900)
+    pairs = classes.lens.pairs(1)
+    layers = summarise_on_device(classes.lens, cupy.asarray(X[:, 0].T), pairs)
+    assert_layers(layers, expected_layers(classes, X, pairs))
+
+
+def test_single_precision_looks_twice():
+    rng = np.random.default_rng(0)
+    classes = Classes.random(rng, 10, 4, correlation=0.999, dof=(1e6, 1.1e6), spread=0.2)
+    X = classes.draw(rng, 3000).astype(np.float32)
+    pairs = classes.lens.pairs(1)
+    layers = summarise_on_device(classes.lens, cupy.asarray(X[:, 0].T), pairs)
+    wrong = np.abs(layers.probability.get().T - classes.probability(X, pairs)).max()
+    assert wrong <= 1e-5
+
+
+def test_tensors_in_tensors_out():
+    torch = pytest.importorskip("torch", reason="tensors need torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch is installed without CUDA")
+    rng = np.random.default_rng(0)
+    classes = Classes.random(rng, 6, 3)
+    X = classes.draw(rng, 900)
+    tensor = torch.from_numpy(np.ascontiguousarray(X[:, 0].T)).cuda()
+    layers = summarise_on_device(classes.lens, tensor, classes.lens.pairs(1))
+    assert all(part.is_cuda for part in layers)
+    expected = expected_layers(classes, X, classes.lens.pairs(1))
+    assert_allclose(layers.probability.cpu().numpy(), expected["probability"], atol=1e-5)

@@ -1,0 +1,114 @@
+"""Arrays of torch go in and come out; what they say is what NumPy arrays say."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from uncover import BayesianLDA, BayesianNB, BayesianQDA, UncertaintyBudget
+
+torch = pytest.importorskip("torch", reason="arrays on a device are tested with torch on the processor")
+
+N, R, P = 300, 4, 5
+BOTH = pytest.mark.parametrize("kind", ["float32", "float64"])
+SHAPES = pytest.mark.parametrize("shape", [(N, P), (N, R, P)], ids=["one value", "realisations"])
+
+
+@pytest.fixture
+def data(rng):
+    y = rng.integers(0, 3, N)
+    truth = 1.5 * rng.normal(size=(3, P))[y] + rng.normal(size=(N, P))
+    return truth[:, None, :] + 0.4 * rng.normal(size=(N, R, P)), y
+
+
+@pytest.fixture
+def model(data):
+    return BayesianQDA(realisations="pooled").fit(*data)
+
+
+def both(X, kind):
+    """X as a NumPy array and as a tensor."""
+    array = X.astype(kind)
+    return array, torch.from_numpy(array)
+
+
+def close(found, expected, kind, bound=1e-5):
+    assert isinstance(found, torch.Tensor)
+    assert str(found.dtype) == f"torch.{kind}"
+    assert_allclose(found.numpy(), expected, rtol=0, atol=bound if kind == "float32" else 1e-10)
+
+
+@BOTH
+@SHAPES
+def test_tensors_say_what_arrays_say(model, data, kind, shape):
+    X = data[0] if len(shape) == 3 else data[0][:, 0]
+    array, tensor = both(X, kind)
+    exact = array.astype(np.float64)
+    close(model.predict_proba(tensor), model.predict_proba(exact), kind)
+    sure = model.predict_proba(exact).min(axis=1) > 1e-3
+    close(model.predict_log_proba(tensor)[sure], model.predict_log_proba(exact)[sure], kind, 1e-2)
+    close(model.score_samples(tensor), model.score_samples(exact), kind, 1e-4)
+    close(model.typicality(tensor), model.typicality(exact), kind, 2e-5) if kind == "float32" else None
+    per_class = model.typicality(tensor, per_class=True)
+    assert_allclose(per_class.numpy(), model.typicality(exact, per_class=True), rtol=0, atol=2e-5)
+    assert_array_equal(model.predict(tensor).numpy(), model.predict(array))
+
+
+@BOTH
+def test_worlds_and_one_covariance(data, kind):
+    X, y = data
+    array, tensor = both(X, kind)
+    for model in (BayesianQDA(realisations="shared"), BayesianLDA()):
+        model.fit(X, y)
+        close(model.predict_proba(tensor), model.predict_proba(array.astype(float)), kind)
+
+
+def test_single_precision_looks_twice(rng):
+    """At correlation 0.999 and far from zero, single precision alone would miss the bound."""
+    y = rng.integers(0, 3, 4000)
+    common = rng.normal(size=(4000, 1))
+    X = 30.0 + np.sqrt(0.999) * common + np.sqrt(0.001) * rng.normal(size=(4000, P)) + 0.02 * y[:, None]
+    model = BayesianQDA().fit(X, y)
+    array, tensor = both(X, "float32")
+    close(model.predict_proba(tensor), model.predict_proba(array.astype(float)), "float32")
+
+
+def test_fitting_tensors_is_fitting_arrays(data, model):
+    X, y = data
+    again = BayesianQDA().fit(torch.from_numpy(X), torch.from_numpy(y))
+    assert_array_equal(again.posterior_.mean, model.posterior_.mean)
+
+
+def test_names_of_classes_come_as_arrays(data):
+    X, y = data
+    model = BayesianQDA().fit(X, np.array(["a", "b", "c"])[y])
+    assert_array_equal(model.predict(torch.from_numpy(X)), model.predict(X))
+
+
+def test_the_budget_comes_as_tensors(model, data):
+    array, tensor = both(data[0][:20], "float64")
+    found, expected = model.uncertainty(tensor, n_draws=10), model.uncertainty(array, n_draws=10)
+    assert isinstance(found, UncertaintyBudget)
+    for name, part in vars(expected).items():
+        close(getattr(found, name), part, "float64")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda X: X[..., :3], "5 features"),
+        (lambda X: X[0, 0], "needs \\(sample, feature\\)"),
+        (lambda X: X.to(torch.int64), "float32 or float64"),
+        (lambda X: torch.where(X > 1, float("nan"), X), "NaN or infinity"),
+    ],
+)
+def test_wrong_tensors_are_named(model, data, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        model.predict_proba(wrong(torch.from_numpy(data[0])))
+
+
+def test_what_a_device_cannot_do_is_said(data, model):
+    tensor = torch.from_numpy(data[0])
+    with pytest.raises(ValueError, match="X_cov is not taken"):
+        model.predict_proba(tensor, X_cov=np.ones(P))
+    with pytest.raises(ValueError, match="copy X to the host"):
+        BayesianNB().fit(*data).predict_proba(tensor)

@@ -1,0 +1,64 @@
+"""What importing takes: heavy libraries only where they are needed, none of them for arrays on a device."""
+
+import subprocess
+import sys
+
+HEAVY = "rasterio", "dask", "xarray", "zarr", "numba", "pandas", "matplotlib", "pyogrio", "shapely"
+
+BLOCKED = f"""
+import importlib, importlib.abc, pkgutil, sys
+
+class Block(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HEAVY!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Block())
+for package in ("uncover.bayes", "uncover.estimators", "uncover.atmosphere"):
+    found = importlib.import_module(package)
+    for module in pkgutil.iter_modules(found.__path__, package + "."):
+        if module.name != "uncover.bayes.compiled":  # the machine code itself
+            importlib.import_module(module.name)
+
+import numpy as np
+from uncover import BayesianQDA
+from uncover.bayes.speed import machine_code
+from uncover.estimators.summary import Summariser
+
+assert machine_code() is None
+rng = np.random.default_rng(0)
+y = np.arange(90) % 3
+X = rng.normal(size=(90, 4, 2)) + 3.0 * y[:, None, None]
+model = BayesianQDA(realisations="shared").fit(X, y)
+P = model.predict_proba(X)
+assert np.allclose(P.T, Summariser(model).summarise(X.transpose(1, 2, 0)).probability)
+print("ok")
+"""
+
+LIGHT = f"""
+import sys
+import uncover
+found = [name for name in {(*HEAVY, "sklearn", "scipy", "scipy.stats", "click")!r} if name in sys.modules]
+print(*found)
+"""
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_classification_needs_no_raster_library_and_no_compiler():
+    assert run(BLOCKED) == "ok"
+
+
+def test_importing_uncover_imports_nothing_heavy():
+    assert run(LIGHT) == ""
+
+
+def test_importing_uncover_takes_little_longer_than_numpy():
+    took = run(
+        "import time, numpy; start = time.process_time(); import uncover; print(time.process_time() - start)"
+    )
+    assert float(took) < 0.3
