@@ -194,7 +194,9 @@ class Lens:
             self._summarise(planes, scale, offset, coefficients, pairs, sums)
             return sums
         exact = np.zeros((0, 3, p)) if coefficients is None else coefficients
-        exact = np.concatenate([exact, np.ones((*exact.shape[:2], p % 2))], axis=-1)
+        # A feature that fills up to an even number stays 0: nothing is taken from it, and it is divided by 1.
+        nothing = np.broadcast_to(np.array([0.0, 1.0, 0.0])[:, None], (len(exact), 3, p % 2))
+        exact = np.concatenate([exact, nothing], axis=-1)
         lens = self._numbers(kind)
         if coefficients is not None:
             lens = lens._replace(doubt=self._doubt_of_corrected.astype(kind))
