@@ -55,7 +55,7 @@ def probability(lens, pairs, q):
 def errors(depth, realisations, n, counts):
     """Largest error of averaged probabilities for each coordinate and number of nodes."""
     rng = np.random.default_rng(0)
-    model, coefficients, measure, aod = problem(rng, *depth, realisations)
+    model, coefficients, measure, aod = problem(rng, WORLDS, *depth, realisations)
     lens, pairs = Reader(model, paired=True, method="exact").lens(WORLDS, np.ones(len(BANDS), bool))
     q = distances(lens, pairs, pixels_of_all_sorts(measure, n, rng), coefficients)
     exact = probability(lens, pairs, q)

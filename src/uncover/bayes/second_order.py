@@ -86,7 +86,17 @@ def model_information(probability: Array, variance: Array, total: Array) -> Arra
     >>> float(model_information(p, np.array([0.02, 0.02]), np.log(2.0)).round(5))
     0.00498
     """
-    information = 0.5 * (variance * probability * (1.0 - probability)).sum(-1)
+    return below_entropy(0.5 * (variance * probability * (1.0 - probability)).sum(-1), total)
+
+
+def below_entropy(information: Array, total: Array) -> Array:
+    """H(1 − e^(−I/H)): small information as it is, and never more than the entropy.
+
+    Examples
+    --------
+    >>> below_entropy(np.array([0.001, 9.0]), np.array([0.5, 0.5])).round(4)
+    array([0.001, 0.5  ])
+    """
     safe = np.where(total > 0, total, 1.0)
     return np.asarray(np.where(total > 0, -safe * np.expm1(-information / safe), 0.0))
 

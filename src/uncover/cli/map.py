@@ -55,6 +55,13 @@ from uncover.cli.progress import pixel_bar
     help="Pixels that lack bands: no class, or one by the bands that they have.",
 )
 @click.option(
+    "--method",
+    type=click.Choice(["fast", "exact"]),
+    default="fast",
+    show_default=True,
+    help="Pixels whose noise is known: by matched covariance, or exactly (far slower).",
+)
+@click.option(
     "--dtype",
     type=click.Choice(["uint16", "float32"]),
     default="uint16",
@@ -111,6 +118,7 @@ def _map_options(given: dict[str, Any]) -> Any:
         source=source,
         paired=given["paired"],
         missing=given["missing"],
+        method=given["method"],
         dtype=given["dtype"],
         format=given["kind"],
         memory=pipeline.parse_memory(given["memory"]),

@@ -1,7 +1,7 @@
 """How a fitted model reads new inputs: views of them, and the class models that apply to each view."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,13 +11,17 @@ from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
+from uncover.bayes.noisy_lens import NoisyLens, Seen
 from uncover.bayes.second_order import LogDensityVariance
+from uncover.bayes.streams import stream
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.realisations import Pairing, View
 
 # Numbers (float64) that one block of samples may need.
 _BLOCK_NUMBERS = 1 << 20
+# Sets of draws of true values on the fast path, among which the pixels are shared out.
+_SETS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +168,48 @@ class Reader:
         if len(densities) < len(models):
             return None
         lens = Lens.of(densities, sights[0].log_prior, variances, self.model.temperature_)
+        return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
+
+    def noisy_lens(
+        self, view: View, used: np.ndarray, systematic: np.ndarray | None, draws: int, columns: int
+    ) -> NoisyLens | None:
+        """The class models of a view whose noise is known, arranged for speed; None if not Student t.
+
+        The points and the noise of the view do not count. True values are drawn in pairs of opposite sign,
+        with so many columns of a pixel's noise.
+        """
+        sight = replace(self.sight(view, used, systematic), sample_noise=None)
+        predictive, truth = sight.models.predictive, sight.truth.predictive()
+        if not isinstance(predictive, StudentT) or not isinstance(truth, StudentT):
+            return None
+        measured = Seen(predictive, self._common(sight.noise, predictive.n_features))
+        same = sight.models.truth is None
+        concentration = self.model.class_posterior_[self.model._known_classes()]
+        half = stream(self.model.random_state, "true values", "fast").standard_normal(
+            (_SETS, -(-draws // 2), 2 * predictive.n_features + columns)
+        )
+        return NoisyLens(
+            measured=measured,
+            truth=measured if same else Seen(truth, self._common(sight.full_noise, truth.n_features)),
+            log_prior=sight.log_prior,
+            variance=LogDensityVariance.of(sight.models.posterior, concentration),
+            normal=np.stack([half, -half], axis=2).reshape(_SETS, -1, half.shape[2])[:, :draws],
+        )
+
+    def _common(self, noise: Callable[[int], Covariances | None], p: int) -> np.ndarray:
+        """Noise of each known class that all samples share, (class, feature, feature)."""
+        found = [noise(k) for k in range(len(self.model._known_classes()))]
+        return np.stack([np.zeros((p, p)) if each is None else each.matrices()[0] for each in found])
+
+    def world_lens(self, n_realisations: int, used: np.ndarray) -> tuple[Lens, Pairs]:
+        """The class models of all worlds, and which is read with which realisation; Student t only."""
+        pairs = self.kind.pairs(n_realisations, self.pairing)
+        worlds = sorted({world for _, world in pairs})
+        nowhere = np.zeros((1, len(used)))
+        sights = [self.sight(View(nowhere, world), used) for world in worlds]
+        densities = [s.models.predictive for s in sights if isinstance(s.models.predictive, StudentT)]
+        lens = Lens.of(densities, sights[0].log_prior)
+        numbers = [worlds.index(world) for _, world in pairs]
         return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
 
     def blocks(self, inputs: Inputs, extra: int = 1) -> Iterator[tuple[np.ndarray, list[Sight]]]:

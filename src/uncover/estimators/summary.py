@@ -8,7 +8,13 @@ from scipy.special import softmax
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.noise import sample_true_value
-from uncover.bayes.second_order import LogDensityVariance, model_information, squared_distances
+from uncover.bayes.noisy_lens import NoisyLens
+from uncover.bayes.second_order import (
+    LogDensityVariance,
+    below_entropy,
+    model_information,
+    squared_distances,
+)
 from uncover.bayes.streams import stream
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader, Sight
@@ -59,6 +65,9 @@ class Summariser:
     model : fitted estimator
     paired : bool
         Whether the pixels are of the scene that trained the model.
+    method : "exact" or "fast"
+        How pixels whose noise is known are read: through it exactly, or by the Student t of matched
+        covariance, with true values drawn from Gaussians; other pixels are read the same by both.
     n_true_values : int
         Draws of the true value of a pixel whose noise is known.
 
@@ -79,6 +88,8 @@ class Summariser:
         self.reader = Reader(model, paired=paired, method=method)
         self.n_true_values = n_true_values
         self._variances: dict = {}
+        self._noisy_lenses: dict = {}
+        self._world_lenses: dict = {}
 
     def summarise(
         self,
@@ -103,7 +114,8 @@ class Summariser:
             Known noise of the pixels; only with one realisation.
         systematic : array of shape (feature, feature), optional
         first_pixel : int
-            Number of the first pixel, from which the draws of true values are seeded.
+            Number of the first pixel, from which the draws of true values are seeded; with "fast" they are
+            the same for all pixels.
         features : array of bool of shape (feature,), optional
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
@@ -116,6 +128,10 @@ class Summariser:
             fast = self.reader.lens(n, used)
             if fast is not None:
                 return self._by_lens(*fast, planes, coefficients, used)
+        if self.reader.method == "fast" and self.model.temperature_ == 1.0:
+            lenses = self._lenses_for_noise(n, noise, systematic, used)
+            if lenses is not None:
+                return self._by_noisy_lenses(*lenses, planes, coefficients, noise, used)
         values = planes if coefficients is None else corrected(planes[0], coefficients)
         summary = self._by_sights(values, noise, systematic, first_pixel, used)
         if self._between_scenes and n > 1:
@@ -134,6 +150,62 @@ class Summariser:
             spread(sums.probability) / n, spread(sums.typicality) / n, 0.0, sums.model / n, sums.inner / n,
             known.astype(np.uint8)[sums.best] if len(known) < len(self.model.classes_) else sums.best,
         )  # fmt: skip
+
+    def _lenses_for_noise(self, n, noise, systematic, used) -> tuple[list[NoisyLens], bool] | None:
+        """A lens for each view, and whether the spread of realisations is noise; None if not Student t."""
+        shared = None if systematic is None else systematic.tobytes()
+        key = n, noise is None, shared, used.tobytes()
+        if key not in self._noisy_lenses:
+            nowhere = np.zeros((1, n, len(used)) if n > 1 else (1, len(used)))
+            inputs = Inputs(nowhere, None if noise is None else noise[:1], systematic)
+            common, views = self.reader.systematic(inputs), self.reader.views(inputs)
+            columns = max(n, int(used.sum()))
+            found = [
+                self.reader.noisy_lens(view, used, common, self.n_true_values, columns)
+                for view in (views if used.any() else [])
+            ]
+            spread = n > 1 and len(found) == 1 and views[0].noise is not None
+            known = [lens for lens in found if lens is not None]
+            self._noisy_lenses[key] = (known, spread) if found and len(known) == len(found) else None
+        return self._noisy_lenses[key]
+
+    def _by_noisy_lenses(self, lenses, spread, planes, coefficients, noise, used) -> PixelSummary:
+        """With known noise, by the matched Student t."""
+        if not used.all():
+            planes = planes[:, used]
+            coefficients = None if coefficients is None else coefficients[..., used]
+            noise = None if noise is None else noise.select_features(used)
+        covariances = None if noise is None else noise.matrices()
+        parts = []
+        for i, lens in enumerate(lenses):
+            mine = slice(i, i + 1) if len(lenses) > 1 else slice(None)
+            found = lens.read(
+                planes[mine] if coefficients is None else planes,
+                coefficients=None if coefficients is None else coefficients[mine],
+                covariances=covariances,
+                spread=spread,
+            )
+            model = below_entropy(found.information, found.inner - found.measurement)
+            parts.append((found.probability, found.typicality, found.measurement, model, found.inner))
+        best = np.stack([part[0].argmax(axis=0) for part in parts])
+        probability, typicality, measurement, model, inner = (
+            sum(x) / len(x) for x in zip(*parts, strict=True)
+        )
+        spread_rows, known = self._spread_rows, self.model._known_classes().astype(np.uint8)
+        summary = _conclude(
+            spread_rows(probability), spread_rows(typicality), measurement, model, inner, known[best]
+        )
+        n = len(planes) if coefficients is None else len(coefficients)
+        if not self._between_scenes or n == 1:
+            return summary
+        lens, pairs = self._lens_of_worlds(n, used)
+        return _replace_worlds(summary, known[lens.summarise(planes, pairs, coefficients=coefficients).best])
+
+    def _lens_of_worlds(self, n, used):
+        key = n, used.tobytes()
+        if key not in self._world_lenses:
+            self._world_lenses[key] = self.reader.world_lens(n, used)
+        return self._world_lenses[key]
 
     def _spread_rows(self, values: np.ndarray) -> np.ndarray:
         """Put the rows of the known classes among all classes."""
@@ -165,8 +237,7 @@ class Summariser:
         for realisation, world in self.reader.kind.pairs(len(values), self.reader.pairing):
             sight = self.reader.sight(View(values[realisation].T, world), used)
             worlds.append(known[sight.log_joint().argmax(axis=1)])
-        classes = np.stack(worlds).astype(np.uint8)
-        return replace(summary, world_classes=classes, disagreement=(classes != summary.best).mean(axis=0))
+        return _replace_worlds(summary, np.stack(worlds).astype(np.uint8))
 
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
@@ -214,6 +285,11 @@ def corrected(toa, coefficients):
     path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
     y = toa - path
     return y / (slope + albedo * y)
+
+
+def _replace_worlds(summary: PixelSummary, classes: np.ndarray) -> PixelSummary:
+    """With the classes in other worlds (world, pixel), and how often they are not that of the average."""
+    return replace(summary, world_classes=classes, disagreement=(classes != summary.best).mean(axis=0))
 
 
 def _conclude(probability, typicality, measurement, model, inner, worlds) -> PixelSummary:

@@ -23,7 +23,7 @@ from uncover.raster.evidence import Evidence
 from uncover.raster.executors import Cluster, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.journal import Journal, fingerprint
-from uncover.raster.mapper import Mapper, Missing, Reader
+from uncover.raster.mapper import Mapper, Method, Missing, Reader
 from uncover.raster.matching import check_match, trained_on
 from uncover.raster.memory import MEGABYTE, Plan
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
@@ -44,6 +44,8 @@ class MapOptions:
         Whether the scene trained the model; None takes the model's word.
     missing
         Pixels that lack bands: "nodata", or "marginalise" to classify them by the bands that they have.
+    method
+        Pixels whose noise is known: "fast" by the Student t of matched covariance, or "exact".
     dtype, format
         Numbers of the probability and uncertainty layers; the kind of files.
     thresholds
@@ -61,6 +63,7 @@ class MapOptions:
     source: SourceOptions = field(default_factory=SourceOptions)
     paired: bool | None = None
     missing: Missing = "nodata"
+    method: Method = "fast"
     dtype: DType = "uint16"
     format: Format = "cog"
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -94,7 +97,7 @@ class Prepared:
             )
         evidence = open_evidence(scene, model, options.source)
         check_match(model, evidence)
-        reader = Reader(missing=options.missing)
+        reader = Reader(missing=options.missing, method=options.method)
         mapper = make_mapper(model, evidence, options.paired, reader, options.thresholds, options.dtype)
         plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
         own = getattr(evidence, "scene", None)
@@ -116,6 +119,7 @@ class Prepared:
             "measurement_uncertainty": self.evidence.facts(),
             "worlds": self.mapper.product.worlds,
             "missing": self.options.missing,
+            "method": self.options.method,
             "thresholds": asdict(self.options.thresholds),
         }
 

@@ -18,6 +18,7 @@ from uncover.raster.product import UNCERTAINTY, UNIT, Product, Thresholds, Unit
 from uncover.raster.quality import Quality, without
 
 Missing = Literal["nodata", "marginalise"]
+Method = Literal["fast", "exact"]
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,15 @@ class Reader:
         Whether the pixels are of the scene that trained the model, whose errors then cancel.
     missing
         What becomes of pixels that lack some bands: no class, or one from the bands that they have.
+    method
+        How pixels whose noise is known are read: by the Student t of matched covariance ("fast"), or exactly.
+    true_values
+        Draws of the true value of each of them.
     """
 
     paired: bool = False
     missing: Missing = "nodata"
-    method: Literal["exact", "fast"] = "exact"
+    method: Method = "fast"
     true_values: int = 16
 
 

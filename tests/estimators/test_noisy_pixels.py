@@ -1,0 +1,180 @@
+"""Pixels whose noise is known, read fast: by machine code or NumPy, against the densities and exact draws."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from map_cases import BANDS, fitted, grid, reflectance
+from uncover import BayesianQDA
+from uncover.bayes import kernels, noisy_lens
+from uncover.bayes.covariances import Covariances
+from uncover.estimators.inputs import Inputs
+from uncover.estimators.reading import Reader
+from uncover.estimators.summary import Summariser, corrected
+from uncover.raster import classify
+from uncover.raster.evidence import CubeReading
+
+CLASSES = 3
+PARTS = ("probability", "typicality", "total", "measurement", "model", "overlap", "margin", "disagreement")
+
+
+def scene(n, p, realisations, seed, spread=0.4):
+    """Planes (realisation, feature, pixel) of three classes; errors of a realisation go together."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % CLASSES
+    means = np.random.default_rng(99).normal(size=(CLASSES, p))
+    error = spread * rng.normal(size=(realisations, p, 1)) * (1 + 0.3 * rng.normal(size=(1, p, n)))
+    return (means[y] + rng.normal(size=(n, p))).T + error, y
+
+
+def trained(kind, p=4, n=900, realisations=6):
+    planes, y = scene(n, p, realisations, seed=1)
+    return BayesianQDA(realisations=kind, random_state=0).fit(planes.transpose(2, 0, 1), y)
+
+
+def covariances(n, p, seed=3):
+    root = 0.4 * np.random.default_rng(seed).normal(size=(n, p, p))
+    return root @ root.swapaxes(1, 2) / p
+
+
+def cases(p):
+    """Models with pixels in every form in which noise can be known: keywords of `summarise`."""
+    planes, _ = scene(70, p, 6, seed=2)
+    rng = np.random.default_rng(4)
+    size = (6, 1, p)
+    atmosphere = [0.01 * rng.normal(size=size), 1 + 0.1 * rng.random(size), 0.1 * rng.random(size)]
+    single = {"planes": planes[:1], "noise": Covariances.read(covariances(70, p), 70, p)}
+    return {
+        "another scene": ("shared", {"planes": planes}),
+        "made inside": ("shared", {"planes": planes[:1], "coefficients": np.concatenate(atmosphere, axis=1)}),
+        "draws": ("draws", {"planes": planes}),
+        "given": ("draws", single),
+        "given, and shared": ("pooled", single | {"systematic": 0.1 * np.eye(p)}),
+        "one for all": ("draws", {"planes": planes[:1], "noise": Covariances.read(np.full(p, 0.2), 70, p)}),
+        "each realisation": ("pooled", {"planes": planes, "systematic": 0.1 * np.eye(p)}),
+        "repeats": ("repeats", {"planes": planes[:2], "systematic": 0.1 * np.eye(p)}),
+    }
+
+
+@pytest.mark.parametrize("p", [4, 5])
+@pytest.mark.parametrize("name", list(cases(4)))
+def test_machine_code_and_numpy_agree(name, p, monkeypatch):
+    pytest.importorskip("numba")
+    kind, given = cases(p)[name]
+    model = trained(kind, p)
+    compiled = Summariser(model, paired=False, method="fast").summarise(**given)
+    for module in (noisy_lens, kernels):
+        monkeypatch.setattr(module, "machine_code", lambda: None)
+    plain = Summariser(model, paired=False, method="fast").summarise(**given)
+    for part in PARTS:
+        assert np.allclose(getattr(compiled, part), getattr(plain, part), rtol=0, atol=1e-9), part
+    assert np.array_equal(compiled.world_classes, plain.world_classes)
+
+
+@pytest.mark.parametrize("name", list(cases(4)))
+def test_probabilities_are_those_of_the_matched_student_t(name):
+    kind, given = cases(4)[name]
+    model = trained(kind)
+    found = Summariser(model, paired=False, method="fast").summarise(**given)
+    values = given["planes"]
+    if "coefficients" in given:
+        values = corrected(values[0], given["coefficients"])
+    points = values.transpose(2, 0, 1) if len(values) > 1 else values[0].T
+    inputs = Inputs(points, given.get("noise"), given.get("systematic"))
+    reader = Reader(model, paired=False, method="fast")
+    common = reader.systematic(inputs)
+    sights = [reader.sight(view, np.ones(4, bool), common) for view in reader.views(inputs)]
+    probability = np.mean([softmax(sight.log_joint(), axis=1) for sight in sights], axis=0)
+    typicality = np.mean([sight.typicality() for sight in sights], axis=0)
+    assert np.allclose(found.probability.T, probability, rtol=0, atol=1e-9)
+    assert np.allclose(found.typicality, typicality.max(axis=1), rtol=0, atol=1e-9)
+    parts = np.stack([found.measurement, found.model, found.overlap])
+    assert np.all(parts >= 0)
+    assert np.allclose(parts.sum(axis=0), found.total, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", ["another scene", "given", "given, and shared", "each realisation", "repeats"]
+)
+def test_the_measurement_part_is_that_of_exact_draws(name):
+    """On average over pixels, with many draws; 300 samples a class, where a Student t is almost Gaussian."""
+    kind, given = cases(4)[name]
+    model = trained(kind)
+    exact = Summariser(model, paired=False, method="exact", n_true_values=800).summarise(**given)
+    drawn = []
+    for seed in range(4):
+        model.random_state = seed
+        summariser = Summariser(model, paired=False, method="fast", n_true_values=800)
+        drawn.append(summariser.summarise(**given).measurement)
+    by_seed = np.mean(drawn, axis=1)
+    tolerance = 5 * by_seed.std(ddof=1) + 0.01 * by_seed.mean()
+    assert by_seed.mean() > 0.01
+    assert abs(by_seed.mean() - exact.measurement.mean()) < tolerance
+    assert tolerance < 0.1 * by_seed.mean()
+    assert np.abs(np.mean(drawn, axis=0) - exact.measurement).max() < 0.05
+
+
+@pytest.mark.parametrize("p", [4, 5])
+def test_without_noise_it_is_the_plain_reading(p):
+    model = trained("pooled", p)
+    planes = scene(70, p, 1, seed=2)[0]
+    summariser = Summariser(model, method="fast")
+    plain = summariser.summarise(planes)
+    none = summariser.summarise(planes, noise=Covariances.read(np.zeros(p), 70, p))
+    for part in PARTS:
+        assert np.allclose(getattr(none, part), getattr(plain, part), rtol=0, atol=1e-9), part
+
+
+def test_singular_noise_moves_the_true_value_along_itself_only():
+    """Noise in one band that does not tell the classes apart gives the true value nothing to say."""
+    rng = np.random.default_rng(0)
+    y = np.arange(2000) % 2
+    X = rng.normal(size=(2000, 2)) + np.stack([1.5 * y, 0 * y], axis=1)
+    summariser = Summariser(BayesianQDA(random_state=0).fit(X, y), method="fast")
+    points = rng.normal(0.75, 1.0, size=(1, 2, 200))
+    silent, telling = (
+        summariser.summarise(points, noise=Covariances.read(variance, 200, 2)).measurement.mean()
+        for variance in ([0.0, 1.0], [1.0, 0.0])
+    )
+    assert silent < 0.01 < 0.1 < telling
+
+
+@pytest.mark.parametrize("name", ["another scene", "made inside", "given"])
+def test_a_pixel_is_read_the_same_wherever_it_lies(name):
+    kind, given = cases(4)[name]
+    summariser = Summariser(trained(kind), paired=False, method="fast")
+    whole = summariser.summarise(**given)
+    some = np.r_[60:69, 3, 31:34]
+    noise = given.get("noise")
+    part = given | {"planes": np.ascontiguousarray(given["planes"][..., some]), "first_pixel": 17}
+    again = summariser.summarise(**part | ({} if noise is None else {"noise": noise[some]}))
+    for name in (*PARTS, "world_classes"):
+        assert np.array_equal(getattr(again, name), getattr(whole, name)[..., some]), name
+
+
+def test_a_map_of_another_scene_is_read_fast():
+    """All layers of a small map are those of the summariser, whatever the chunks."""
+    model = fitted("shared", worlds=5)
+    rng = np.random.default_rng(5)
+    values = (reflectance(20, 30)[None] + 0.004 * rng.normal(size=(5, 4, 1, 1))).astype(np.float32)
+    layers = classify(_Cube(values), model, paired=False, dtype="float32")
+    summary = Summariser(model, paired=False, method="fast").summarise(values.reshape(5, 4, -1))
+    assert np.allclose(layers["probability"].reshape(3, -1), summary.probability, rtol=0, atol=1e-6)
+    found = layers["uncertainty"].reshape(len(layers["uncertainty"]), -1)
+    assert np.allclose(found[:2], [summary.total, summary.measurement], rtol=0, atol=1e-6)
+
+
+class _Cube:
+    """Realisations in memory, as evidence."""
+
+    identity, bands, realisations, systematic, bytes_per_pixel = "elsewhere", BANDS, 5, None, 100
+
+    def __init__(self, values):
+        self.values, self.grid = values, grid(*values.shape[2:])
+
+    def read(self, window):
+        rows, cols = window.slices
+        return CubeReading(self.values[:, :, rows, cols], np.zeros(window.shape, np.uint16))
+
+    def facts(self):
+        return {"source": "memory"}
