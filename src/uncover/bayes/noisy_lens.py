@@ -16,7 +16,7 @@ Two implementations give the same answers: machine code (:mod:`uncover.bayes.com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -166,7 +166,7 @@ class NoisyLens:
             planes,
             np.zeros((0, 3, p)) if coefficients is None else np.ascontiguousarray(coefficients, np.float64),
             np.zeros((0, p, p)) if covariances is None else np.ascontiguousarray(covariances, np.float64),
-            spread, self._numbers, self._plain._numbers(np.float64), self._truth_numbers, draws, out,
+            spread, self._numbers, self._plain._numbers(np.float64, p_values=True), self._truth_numbers, draws, out,
         )  # fmt: skip
         return out
 
@@ -178,7 +178,7 @@ class NoisyLens:
         lens = Lens.of([self.measured.density], self.log_prior, [self.variance])
         before = np.log(np.diagonal(self.measured.density.root, axis1=-2, axis2=-1)).sum(-1)
         after = 0.5 * np.log(self._pivots(self.measured)).sum(-1)
-        return Lens(lens.location, lens.whitening, lens.log_weight + before - after, lens.dof, lens.variance)
+        return replace(lens, log_weight=lens.log_weight + before - after)
 
     @cached_property
     def _true(self) -> Lens:
