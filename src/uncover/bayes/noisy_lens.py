@@ -36,8 +36,9 @@ Array = NDArray[np.float64]
 
 # Numbers of one chunk of pixels in NumPy.
 _NUMBERS = 1 << 20
-# The information of a true value is at most the entropy: below this much of it, none is looked for.
-CERTAIN = 1e-7
+# The information of a true value is at most the entropy: below this much of it, a tenth of the step in which
+# maps store it, none is looked for.
+CERTAIN = 1e-5
 # Mixes the bits of a pixel's numbers (Knuth's multiplicative hashing, 2^64 over the golden ratio).
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
