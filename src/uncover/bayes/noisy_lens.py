@@ -167,7 +167,8 @@ class NoisyLens:
             planes,
             np.zeros((0, 3, p)) if coefficients is None else np.ascontiguousarray(coefficients, np.float64),
             np.zeros((0, p, p)) if covariances is None else np.ascontiguousarray(covariances, np.float64),
-            spread, self._numbers, self._plain._numbers(np.float64, p_values=True), self._truth_numbers, draws, out,
+            spread, self._numbers, self._plain._numbers(np.float64, p_values=True), self._truth_numbers,
+            draws, out,
         )  # fmt: skip
         return out
 

@@ -193,7 +193,8 @@ def _pixels(
         return stories, None
     paired = bool(contents.item()["properties"].get("uncover:paired"))
     by_world = model.realisations in ("pooled", "shared")
-    summariser = Summariser(model, paired=paired) if by_world and evidence.realisations > 1 else None
+    read = by_world and evidence.realisations > 1
+    summariser = Summariser(model, paired=paired, method="fast") if read else None
     on_grid = None if labels is None else labels.on(evidence.grid)
     spectra, sample = read_spectra(evidence, rows, cols, on_grid, summariser)
     if sample is not None and labels is not None:
