@@ -12,7 +12,7 @@ from benchmarks.speed_figures import draw
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/speed.md"
-_PLACE = re.compile(r"^% table: (?P<file>[\w-]+)/(?P<table>[^\n]+)\n\n(?:\|[^\n]*\n)*", re.MULTILINE)
+_PLACE = re.compile(r"^% table: (?P<file>[\w-]+)/(?P<table>[^\n]+)\n+(?:\|[^\n]*\n)*\n*", re.MULTILINE)
 
 
 def results(name):
@@ -23,7 +23,7 @@ def results(name):
 
 def _filled(match):
     table = Table(**results(match["file"])[match["table"]])
-    return f"% table: {match['file']}/{match['table']}\n\n{table.as_markdown()}\n"
+    return f"% table: {match['file']}/{match['table']}\n\n{table.as_markdown()}\n\n"
 
 
 def main():

@@ -53,7 +53,7 @@ def _write_band(path: Path, plane: np.ndarray, size: int) -> None:
     with rasterio.open(
         path, "w", driver="GTiff", width=size, height=size, count=1, dtype="uint16", crs="EPSG:32633",
         transform=Affine(10, 0, 300_000, 0, -10, 5_000_000), tiled=True, blockxsize=PATCH, blockysize=PATCH,
-        compress="deflate", zlevel=6, predictor=2, bigtiff="if_safer", nodata=0,
+        compress="deflate", zlevel=1, predictor=2, bigtiff="if_safer", nodata=0,
     ) as file:  # fmt: skip
         file.scales = (1e-4,)
         for row in range(0, size, PATCH):

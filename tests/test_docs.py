@@ -65,7 +65,7 @@ def test_tables_of_probabilities_are_the_measured_ones():
         assert tables[name].as_markdown() in page, name
 
 
-@pytest.mark.parametrize("name", ["speed", "gpu"])
+@pytest.mark.parametrize("name", ["speed", "map", "gpu"])
 def test_tables_of_the_speed_page_are_the_measured_ones(name):
     page = (ROOT / "docs/speed.md").read_text(encoding="utf-8")
     results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))

@@ -17,7 +17,7 @@ sys.meta_path.insert(0, Block())
 for package in ("uncover.bayes", "uncover.estimators", "uncover.atmosphere"):
     found = importlib.import_module(package)
     for module in pkgutil.iter_modules(found.__path__, package + "."):
-        if module.name != "uncover.bayes.compiled":  # the machine code itself
+        if not module.name.startswith("uncover.bayes.compiled"):  # the machine code itself
             importlib.import_module(module.name)
 
 import numpy as np

@@ -21,8 +21,7 @@ import uncover.bayes
 names = [m.name for m in pkgutil.walk_packages(uncover.bayes.__path__, "uncover.bayes.")]
 names = [name for name in names if not name.startswith("uncover.bayes.compiled")]  # these are for numba
 for name in names:
-    if name != "uncover.bayes.compiled":  # machine code, where numba is there
-        importlib.import_module(name)
+    importlib.import_module(name)
 from uncover.bayes.speed import machine_code
 assert machine_code() is None
 from uncover import NIW, UncertaintyBudget

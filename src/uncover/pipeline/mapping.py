@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from uncover import __version__
+from uncover.bayes.speed import machine_code
 from uncover.estimators.base import GenerativeClassifier
 from uncover.estimators.persistence import load_model
 from uncover.pipeline.files import check_place
@@ -134,6 +135,7 @@ class Prepared:
             "dtype": self.options.dtype,
             "format": self.options.format,
             "version": [__version__, UNIT, CHUNK],
+            "kernels": "NumPy" if machine_code() is None else "machine code",  # their last bits differ
         }
         return fingerprint(facts)
 
