@@ -10,7 +10,7 @@ BANDS = ("B02", "B03", "B04", "B08")
 
 #: A synthetic study of seconds, with all its dimensions.
 TINY = SyntheticScale(
-    dict.fromkeys((2, 10, 50), 1), (0.2, 1.0), (1.0,), points=200, realisations=2, draws_up_to=2
+    dict.fromkeys((2, 10, 50), 1), (0.2, 1.0), (1.0,), points=200, realisations=2, costly_up_to=2
 )
 
 
