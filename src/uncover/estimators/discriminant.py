@@ -4,6 +4,7 @@ import numpy as np
 
 from uncover.bayes.evidence import (
     ScatterEvidence,
+    echo_of_samples,
     evidence_independent_prior,
     evidence_prior,
     evidence_tied_prior,
@@ -94,6 +95,12 @@ class BayesianQDA(GenerativeClassifier):
 
     def _evidence_prior(self, moments, rows_per_sample):
         return evidence_prior(moments, rows_per_sample)
+
+    def _echo_in_prior(self):
+        if not isinstance(self.prior, str) or self.prior != "evidence":
+            return 0.0
+        moments = self.statistics_.classes.select_features(~self.ignored_features_)
+        return echo_of_samples(self.prior_, moments, self.statistics_.rows_per_sample(self._kind()))
 
     def _restricted_evidence(self, prior, moments, rows_per_sample):
         evidence = ScatterEvidence.of(per_sample(moments, rows_per_sample), prior.expected_covariance)

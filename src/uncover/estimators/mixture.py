@@ -13,7 +13,7 @@ from uncover.bayes.components import find_components
 from uncover.bayes.streams import stream
 from uncover.estimators.attribution import average_budgets, split_sight
 from uncover.estimators.base import concentration
-from uncover.estimators.calibration import fit_temperature, held_out_log_joint, read_groups
+from uncover.estimators.calibration import calibrate, held_out_log_joint, read_groups
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.inputs import check_choice, read_inputs
 from uncover.estimators.membership import Membership, read_membership
@@ -115,7 +115,9 @@ class BayesianMDA(ClassifierMixin, BaseEstimator):
         if self.calibration is not None:
             of_parts = Membership(len(self.class_of_part_), parts, None, membership.weight)
             joint = self._merged(held_out_log_joint(self.model_, inputs, of_parts, groups))
-            self.model_.temperature_ = fit_temperature(joint, membership.targets(), membership.weight)
+            found = calibrate(joint, membership.targets(), membership.weight)
+            self.model_.temperature_, scale = found
+            self.model_.class_scale_ = scale[self.class_of_part_]
         return self
 
     @property
