@@ -94,26 +94,26 @@ def _each(posterior: NIW, points: Array, codes: NDArray[np.intp], w: Array) -> A
 
 def _each_with_echo(posterior: NIW, points: Array, codes: NDArray[np.intp], w: Array, echo: float) -> Array:
     """A covariance for each class and a prior made of the samples: all classes change, by one vector each."""
-    p, n = posterior.n_features, len(points)
+    p, strength = posterior.n_features, posterior.strength
     deviation = points - posterior.mean[codes]
-    out = np.empty((n, len(posterior.mean)))
-    lost = w * posterior.strength[codes] / (posterior.strength[codes] - w)
+    lost = w * strength[codes] / (strength[codes] - w)
+    out = np.empty((len(points), len(posterior.mean)))
     for k, mean in enumerate(posterior.mean):
-        own = codes == k
-        whitening = invert_triangle(posterior.root[k])
+        own, whitening = codes == k, invert_triangle(posterior.root[k])
         u = deviation @ whitening.T
-        away = ((posterior.mean - mean) @ whitening.T)[codes]
-        norm, along = np.einsum("ij,ij->i", u, u), np.einsum("ij,ij->i", u, away)
-        a = lost * np.where(own, 1.0 + echo, echo)
+        norm = np.einsum("ij,ij->i", u, u)
+        away = (posterior.mean - mean) @ whitening.T
+        along = np.take_along_axis(u @ away.T, codes[:, None], axis=1)[:, 0]
+        echoes = np.where(own, 1.0 + echo, echo)
+        a = lost * echoes
         share = np.maximum(1.0 - a * norm, _SMALLEST)
-        z = u + away
-        square = np.einsum("ij,ij->i", z, z) + a / share * (norm + along) ** 2
-        strength = posterior.strength[k] - np.where(own, w, 0.0)
-        square[own] = ((posterior.strength[k] / strength) ** 2 * norm / share)[own]
-        nu = posterior.dof[k] - w * np.where(own, 1.0 + echo, echo)
-        half_log_det = log_det_of_root(posterior.root[k]) + 0.5 * np.log(share)
-        density = _log_student(square, half_log_det, strength, nu - p + 1, p)
-        out[:, k] = np.where(_something_left(strength, nu, p), density, -np.inf)
+        left = strength[k] - np.where(own, w, 0.0)
+        square = norm + 2.0 * along + np.einsum("ij,ij->i", away, away)[codes]
+        square = np.maximum(square, 0.0) + a / share * (norm + along) ** 2
+        square = np.where(own, (strength[k] / left) ** 2 * norm / share, square)
+        nu, half_log_det = posterior.dof[k] - w * echoes, log_det_of_root(posterior.root[k])
+        density = _log_student(square, half_log_det + 0.5 * np.log(share), left, nu - p + 1, p)
+        out[:, k] = np.where(_something_left(left, nu, p), density, -np.inf)
     return out
 
 

@@ -113,12 +113,10 @@ def _fit_scale(log_joint, target, weight):
     joint = log_joint[known].reshape(-1, K).T
     if not joint.size:
         return 1.0, np.zeros(K)
-    each = np.ones(int(known.sum())) if weight is None else weight[known]
-    fit = ScaleFit(
-        np.ascontiguousarray(np.maximum(joint - joint.max(0), _LOWEST)),
-        np.ascontiguousarray(np.repeat(target[known], V, axis=0).T),
-        np.repeat(each, V) / V,
-    )
+    each = np.repeat(np.ones(int(known.sum())) if weight is None else weight[known], V) / V
+    aim = np.repeat(target[known], V, axis=0).T * each
+    below = np.maximum(joint - joint.max(0), _LOWEST)
+    fit = ScaleFit(np.ascontiguousarray(below), np.ascontiguousarray(aim), each)
     alone, evidence_alone = fit.maximise(np.zeros(K + 1), 1)
     both, evidence = fit.maximise(alone, K + 1)
     best = both if evidence > evidence_alone else alone
@@ -130,8 +128,8 @@ def _fit_scale(log_joint, target, weight):
 class ScaleFit:
     """Log posterior of θ = (log T, c), for P = softmax(ℓ/T + c) of held-out samples, and its maximum."""
 
-    joint: np.ndarray  # (class, sample)
-    target: np.ndarray  # (class, sample)
+    joint: np.ndarray  # (class, sample), at most 0
+    aim: np.ndarray  # (class, sample), the target times the weight
     weight: np.ndarray  # (sample,)
 
     def maximise(self, theta, free):
@@ -158,28 +156,24 @@ class ScaleFit:
 
     def _at(self, theta, free):
         """Log posterior, its gradient and negative Hessian in the first parameters."""
-        beta, c = np.exp(-theta[0]), theta[1:]
-        scaled = beta * self.joint
+        c = theta[1:]
+        scaled = np.exp(-theta[0]) * self.joint
         log_P = scaled + c[:, None]
-        log_P -= log_P.max(0)
         P = np.exp(log_P)
         total = P.sum(0)
         P /= total
         prior = np.concatenate([[PRIOR_DEVIATION**-2], np.full(len(c), SCALE_DEVIATION**-2)])
-        log_P -= np.log(total)
-        score = float(np.einsum("kn,kn,n->", self.target, np.maximum(log_P, _LOWEST), self.weight))
-        value = score - 0.5 * float(prior @ theta**2)
-        rest, weighed = (self.target - P) * self.weight, P * self.weight
-        mean = np.einsum("kn,kn->n", P, scaled)
-        away = scaled - mean
-        slope = np.concatenate([[-np.einsum("kn,kn->", rest, scaled)], rest.sum(1)])[:free]
-        slope -= (prior * theta)[:free]
+        value = np.vdot(self.aim, log_P) - self.weight @ np.log(total) - 0.5 * prior @ theta**2
+        weighed = P * self.weight
+        rest, product = self.aim - weighed, weighed * scaled
+        along, mean = np.vdot(rest, scaled), (P * scaled).sum(0)
         H = np.diag(prior[:free])
-        H[0, 0] += np.einsum("kn,kn,kn->", weighed, away, away) - np.einsum("kn,kn->", rest, scaled)
+        H[0, 0] += np.vdot(product, scaled) - self.weight @ mean**2 - along
         if free > 1:
-            H[0, 1:] = H[1:, 0] = -np.einsum("kn,kn->k", weighed, away)
+            H[0, 1:] = H[1:, 0] = weighed @ mean - product.sum(1)
             H[1:, 1:] += np.diag(weighed.sum(1)) - weighed @ P.T
-        return value, slope, H
+        slope = np.concatenate([[-along], rest.sum(1)])[:free] - (prior * theta)[:free]
+        return float(value), slope, H
 
 
 def _made_positive(matrix):

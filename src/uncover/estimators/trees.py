@@ -11,7 +11,7 @@ TREES = 100
 # Each tree is grown without one of so many parts of the samples, or of the groups.
 PARTS = 4
 # Numbers of samples that the parent of a node is worth, which are tried.
-STRENGTHS = (0.25, 1.0, 4.0, 16.0)
+STRENGTHS = (0.25, 1.0, 4.0)
 
 
 class TreeMember:
