@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.probability_models import OWN, fit_model, model_names
+from benchmarks.probability_cost import cost_table
+from benchmarks.probability_models import CALIBRATED_QDA, OWN, UNCALIBRATED, fit_model, model_names
 from benchmarks.probability_problems import DATA, PROBLEMS, SIZES, draw_split
 from benchmarks.registry import Table, benchmark
 from uncover.bayes.streams import stream
@@ -22,6 +23,7 @@ from uncover.metrics.scores import ScoreSums
 
 RUNS = Path(__file__).parent / "results" / "probabilities.jsonl"
 REPEATS = 20
+MISCALIBRATED = 0.05  # calibration error that calls for calibration
 FLOOR = 1e-6  # under the probabilities, for every model: a 0 that comes true would cost infinitely much
 
 
@@ -92,7 +94,8 @@ def run(quick=False):
     found = all_runs(Runs(RUNS), sizes, repeats, names)
     scores = ("cross_entropy", "brier", "calibration_error")
     tables = [_score_table(score, cells, names, found, repeats) for score in scores]
-    return [_summary_table(cells, names, found, repeats), *tables]
+    summary = _summary_table(cells, names, found, repeats)
+    return [summary, *tables, _calibration_table(cells, found), cost_table(repeats=2 if quick else 5)]
 
 
 def _check_data():
@@ -147,6 +150,27 @@ def _summary_table(cells, names, found, repeats):
     )
     headings = ("cross-entropy", "best other", "difference", "Brier", "best other ", "difference ")
     return Table("against the best", caption, dict.fromkeys(("problem, samples", *headings), ""), rows)
+
+
+def _calibration_table(cells, found):
+    """Calibration errors with and without calibration, where it is more than 0.05 without."""
+    pairs = (("BayesianQDA (the paper's)", "BayesianClassifier"), (UNCALIBRATED, CALIBRATED_QDA))
+    rows = []
+    for cell in cells:
+        row = [f"{cell[0]}, {cell[1]}"]
+        for before, after in pairs:
+            errors = [_values(found, cell, name, "calibration_error").mean() for name in (before, after)]
+            row += [*errors, errors[1] / errors[0] if errors[0] > MISCALIBRATED else "–"]
+        rows.append(row)
+    caption = (
+        "Calibration error of the published model and of BayesianClassifier, and of "
+        'BayesianQDA(prior="evidence") without and with calibration="loo"; ratios where the first of the two '
+        f"is above {MISCALIBRATED}"
+    )
+    columns = {"problem, samples": ""}
+    for what in ("", " "):
+        columns |= {f"before{what}": ".4f", f"after{what}": ".4f", f"ratio{what}": ".2f"}
+    return Table("calibration", caption, columns, rows)
 
 
 def paired_interval(difference, draws=2000, level=0.95):

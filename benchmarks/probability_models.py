@@ -27,9 +27,11 @@ PEERS: dict[str, Callable[[], Any]] = {
     "gradient boosting": lambda: HistGradientBoostingClassifier(min_samples_leaf=5, random_state=0),
     "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
 }
+UNCALIBRATED, CALIBRATED_QDA = 'BayesianQDA("evidence")', 'BayesianQDA("evidence", "loo")'
 OWN: dict[str, Callable[[], Any]] = {
     "BayesianClassifier": lambda: uncover.BayesianClassifier(),
-    'BayesianQDA("evidence", "loo")': lambda: uncover.BayesianQDA(prior="evidence", calibration="loo"),
+    CALIBRATED_QDA: lambda: uncover.BayesianQDA(prior="evidence", calibration="loo"),
+    UNCALIBRATED: lambda: uncover.BayesianQDA(prior="evidence"),
     "BayesianQDA (the paper's)": lambda: uncover.BayesianQDA(),
 }
 CALIBRATED = " + calibration"

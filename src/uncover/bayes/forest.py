@@ -9,7 +9,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # Places of one block of points in the trees: they stay in the cache.
-_BLOCK_NUMBERS = 1 << 17
+_BLOCK_NUMBERS = 1 << 18
+_STEPS = 4  # down the trees, before those that have arrived are set aside
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,22 @@ class Forest:
         return np.concatenate(blocks) if blocks else np.empty((0, len(self.roots)), dtype=np.intp)
 
     def _descend(self, points: Array) -> Index:
-        x, p = np.ascontiguousarray(points).ravel(), points.shape[1]
-        found = np.tile(self.roots, len(points))
-        place = np.arange(len(found))
-        start = np.repeat(np.arange(len(points)) * p, len(self.roots))
+        """Some steps for all, then those that have not reached a leaf go on."""
+        x, trees = np.ascontiguousarray(points).ravel(), len(self.roots)
+        child = np.stack([self.left, self.right], axis=1).ravel().astype(np.int32)
+        feature = self.feature.astype(np.int32)
+        found = np.tile(self.roots.astype(np.int32), len(points))
         node = found.copy()
+        start = np.repeat(np.arange(len(points), dtype=np.int32) * np.int32(points.shape[1]), trees)
+        place = np.arange(len(found), dtype=np.int32)
         while len(place):
-            goes_left = x[start + self.feature[node]] <= self.threshold[node]
-            node = np.where(goes_left, self.left[node], self.right[node])
+            for _ in range(_STEPS):
+                goes_right = x[start + feature[node]] > self.threshold[node]
+                node = child[2 * node + goes_right]
             found[place] = node
-            inner = self.left[node] != node
+            inner = np.flatnonzero(child[2 * node] != node)
             place, node, start = place[inner], node[inner], start[inner]
-        return found.reshape(len(points), -1)
+        return found.reshape(len(points), trees).astype(np.intp)
 
     def shares(self) -> Array:
         """What each node says: (node, class)."""
