@@ -72,10 +72,56 @@ def test_single_precision_looks_twice(rng):
     close(model.predict_proba(tensor), model.predict_proba(array.astype(float)), "float32")
 
 
-def test_fitting_tensors_is_fitting_arrays(data, model):
+@BOTH
+@SHAPES
+@pytest.mark.parametrize("realisations", ["pooled", "repeats", "shared"])
+@pytest.mark.parametrize("labels", ["hard", "weighted", "soft"])
+def test_fitting_tensors_is_fitting_arrays(data, rng, kind, shape, realisations, labels):
+    X, y = data[0] if len(shape) == 3 else data[0][:, 0], data[1]
+    array, tensor = both(1000.0 + X, kind)
+    weight = rng.random(N) if labels == "weighted" else None
+    soft = {"label_proba": rng.dirichlet(np.ones(3), N)} if labels == "soft" else {}
+    known = () if soft else (y, weight)
+    expected = BayesianQDA(realisations=realisations).fit(array.astype(float), *known, **soft)
+    found = BayesianQDA(realisations=realisations).fit(tensor, *known, **soft)
+    for name in ("mean", "strength", "scale", "dof"):
+        assert_allclose(getattr(found.posterior_, name), getattr(expected.posterior_, name), rtol=1e-9)
+    assert found.n_features_in_ == P
+
+
+def test_samples_stay_on_the_device(data, monkeypatch):
+    """Only sums are brought over, never the samples."""
+    monkeypatch.setattr(torch.Tensor, "numpy", _refuse_large(torch.Tensor.numpy))
+    X, y = torch.from_numpy(np.tile(data[0], (10, 1, 1))), np.tile(data[1], 10)
+    model = BayesianQDA().fit(X, y)
+    model.partial_fit(X, y)
+    model.uncertainty(X, n_draws=3)
+
+
+def _refuse_large(numpy):
+    def small(tensor):
+        assert tensor.nelement() < N
+        return numpy(tensor)
+
+    return small
+
+
+def test_tensors_in_parts_are_tensors_at_once(data, model):
     X, y = data
-    again = BayesianQDA().fit(torch.from_numpy(X), torch.from_numpy(y))
-    assert_array_equal(again.posterior_.mean, model.posterior_.mean)
+    tensor = torch.from_numpy(X)
+    again = BayesianQDA().partial_fit(tensor[:100], torch.from_numpy(y[:100]), classes=[0, 1, 2])
+    again.partial_fit(tensor[100:], y[100:])
+    assert_allclose(again.posterior_.scale, model.posterior_.scale, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "options", [{"calibration": "loo"}, {"label_noise": "learn"}, {"realisations": "draws"}], ids=str
+)
+def test_what_needs_the_samples_themselves_brings_them_over(data, options):
+    X, y = data
+    X = X if "realisations" in options else X[:, 0]
+    found = BayesianQDA(**options).fit(torch.from_numpy(X), torch.from_numpy(y))
+    assert_array_equal(found.posterior_.mean, BayesianQDA(**options).fit(X, y).posterior_.mean)
 
 
 def test_names_of_classes_come_as_arrays(data):
@@ -84,12 +130,19 @@ def test_names_of_classes_come_as_arrays(data):
     assert_array_equal(model.predict(torch.from_numpy(X)), model.predict(X))
 
 
-def test_the_budget_comes_as_tensors(model, data):
-    array, tensor = both(data[0][:20], "float64")
-    found, expected = model.uncertainty(tensor, n_draws=10), model.uncertainty(array, n_draws=10)
+@BOTH
+@pytest.mark.parametrize("realisations", ["pooled", "shared", "draws", "one value"])
+def test_the_budget_comes_as_tensors(data, kind, realisations):
+    one = realisations == "one value"
+    X, y = data[0][:, 0] if one else data[0], data[1]
+    model = BayesianQDA(realisations="pooled" if one else realisations).fit(X, y)
+    array, tensor = both(X, kind)
+    found = model.uncertainty(tensor, n_draws=10)
     assert isinstance(found, UncertaintyBudget)
-    for name, part in vars(expected).items():
-        close(getattr(found, name), part, "float64")
+    for name, part in vars(model.uncertainty(array.astype(float), n_draws=10)).items():
+        close(getattr(found, name), part, kind, 1e-4)
+    total = found.model + found.measurement + found.overlap
+    assert_allclose(total.numpy(), found.total.numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +152,22 @@ def test_the_budget_comes_as_tensors(model, data):
         (lambda X: X[0, 0], "needs \\(sample, feature\\)"),
         (lambda X: X.to(torch.int64), "float32 or float64"),
         (lambda X: torch.where(X > 1, float("nan"), X), "NaN or infinity"),
+        (lambda X: X[:0], "at least one"),
     ],
 )
 def test_wrong_tensors_are_named(model, data, wrong, message):
+    tensor = wrong(torch.from_numpy(data[0]))
     with pytest.raises(ValueError, match=message):
-        model.predict_proba(wrong(torch.from_numpy(data[0])))
+        model.predict_proba(tensor)
+    if message != "5 features":
+        with pytest.raises(ValueError, match=message):
+            BayesianQDA().fit(tensor, data[1])
+
+
+def test_models_of_true_values_take_tensors_as_exact(data):
+    model = BayesianQDA(realisations="draws").fit(*data)
+    with pytest.warns(UserWarning, match="taken as exact"):
+        model.predict_proba(torch.from_numpy(data[0][:, 0]))
 
 
 def test_what_a_device_cannot_do_is_said(data, model):
