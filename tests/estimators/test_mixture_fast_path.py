@@ -8,7 +8,7 @@ from scipy.special import logsumexp, softmax
 from uncover import BayesianMDA
 from uncover.bayes import kernels
 from uncover.bayes.folding import Folding
-from uncover.estimators.summary import PixelSummary, Summariser
+from uncover.estimators.summary import Summariser
 
 LAYERS = ("probability", "total", "measurement", "model", "overlap", "margin", "typicality")
 
@@ -60,13 +60,11 @@ def test_probabilities_are_those_of_the_definition(problem, take, dtype):
     assert_allclose(found, by_definition(model, X), atol=1e-5 if dtype == "float32" else 1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_maps_say_what_the_estimator_says(problem, take, dtype):
+def test_maps_say_what_the_estimator_says(problem, take):
     model, X = problem
-    summary = Summariser(model).summarise(np.moveaxis(X, 0, 2).astype(dtype))
-    bound = 2e-5 if dtype == "float32" else 2e-7  # of the tables of p-values
-    assert_allclose(summary.probability.T, by_definition(model, X), atol=bound)
-    assert_allclose(summary.typicality, model.typicality(X), atol=bound)
+    summary = Summariser(model).summarise(np.moveaxis(X, 0, 2).astype(np.float32))
+    assert_allclose(summary.probability.T, by_definition(model, X), atol=1e-5)
+    assert_allclose(summary.typicality, model.typicality(X), atol=1e-5)
     each = np.stack([by_definition(model, X[:, r : r + 1]).argmax(1) for r in range(3)])
     assert_array_equal(summary.world_classes, each)
     budget = model.uncertainty(X, n_draws=200)
@@ -79,19 +77,18 @@ def test_maps_say_what_the_estimator_says(problem, take, dtype):
 def test_both_paths_and_the_slow_one_agree(problem, monkeypatch):
     model, X = problem
     pytest.importorskip("numba", reason="machine code needs numba")
-    planes = np.moveaxis(X, 0, 2)
+    planes = np.moveaxis(X, 0, 2).astype(np.float32)
     compiled = Summariser(model).summarise(planes)
     slow = Summariser(model)._by_sights(planes, None, None, 0, np.ones(X.shape[2], bool))
     monkeypatch.setattr(kernels, "machine_code", lambda: None)
     plain = Summariser(model).summarise(planes)
     for name in LAYERS:
-        assert_allclose(getattr(compiled, name), getattr(plain, name), atol=1e-7, err_msg=name)
-        assert_allclose(getattr(slow, name), getattr(plain, name), atol=1e-7, err_msg=name)
-    assert isinstance(slow, PixelSummary)
+        assert_allclose(getattr(compiled, name), getattr(plain, name), atol=1e-5, err_msg=name)
+        assert_allclose(getattr(slow, name), getattr(plain, name), atol=1e-6, err_msg=name)
 
 
 def test_what_single_precision_cannot_is_computed_again(rng, take):
-    """Parts as thin as paper, far from the origin: the bound of the error sends points to double precision."""
+    """Parts as thin as paper, far from the origin: points beyond the bound of the error go to double."""
     X, y = draw(rng, 500, 4, 1)
     X = 500.0 + X @ (np.eye(4) + 30.0)
     model = BayesianMDA().fit(X[:, 0], y)
@@ -102,15 +99,17 @@ def test_what_single_precision_cannot_is_computed_again(rng, take):
 
 def test_correction_in_the_kernel_is_correction_before_it(problem, take):
     model, X = problem
-    toa = X[:, 0].T[None] * 0.01 + 0.2
-    coefficients = np.array([[[0.05], [0.9], [0.1]], [[0.06], [0.85], [0.12]]]) * np.ones((1, 1, toa.shape[1]))
+    toa = (X[:, 0].T[None] * 0.01 + 0.2).astype(np.float32)
+    coefficients = np.array([[[0.05], [0.9], [0.1]], [[0.06], [0.85], [0.12]]]) * np.ones(
+        (1, 1, toa.shape[1])
+    )
     coefficients[:, 1] *= 0.01
     path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
     values = (toa - path) / (slope + albedo * (toa - path))
     made = Summariser(model).summarise(toa, coefficients=coefficients)
-    given = Summariser(model).summarise(values)
+    given = Summariser(model)._by_sights(values, None, None, 0, np.ones(X.shape[2], bool))
     for name in LAYERS:
-        assert_allclose(getattr(made, name), getattr(given, name), atol=1e-6, err_msg=name)
+        assert_allclose(getattr(made, name), getattr(given, name), atol=2e-5, err_msg=name)
 
 
 def test_known_noise_is_read_part_by_part(problem):
@@ -119,7 +118,7 @@ def test_known_noise_is_read_part_by_part(problem):
 
     model, X = problem
     planes = np.moveaxis(X[:20, :1], 0, 2)
-    noise = Covariances(np.broadcast_to(1e-10 * np.eye(X.shape[2]), (20, X.shape[2], X.shape[2])), None, None)
+    noise = Covariances(1e-10 * np.eye(X.shape[2]), None, None)
     with_noise = Summariser(model, method="fast").summarise(planes, noise=noise)
     without = Summariser(model).summarise(planes)
     for name in ("probability", "total", "typicality"):

@@ -109,7 +109,22 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def predict_set(self, X, X_cov=None):
         """Return which classes are in the set of each sample: booleans of shape (sample, class)."""
-        return self.p_values(X, X_cov) > 1.0 - self.coverage
+        check_is_fitted(self, "scores_")
+        return self.inside(self._probability(X, X_cov))
+
+    @property
+    def thresholds_(self):
+        """Probability from which on each class is in the set: shape (class,).
+
+        p_k > 1 − coverage says that at least m of the kept samples of the class have no larger probability,
+        with m the smallest number for which (1 + m)/(1 + n_k) is so.
+        """
+        check_is_fitted(self, "scores_")
+        return np.array([s[_rank(len(s), self.coverage) - 1] for s in self.scores_])
+
+    def inside(self, probability):
+        """Return which classes are in the set, from probabilities of the classes (..., class)."""
+        return np.asarray(probability) >= self.thresholds_
 
     def predict_proba(self, X, X_cov=None):
         """Return the probabilities of the estimator."""
@@ -120,9 +135,34 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the most probable class of each sample."""
         return self.classes_[self.predict_proba(X, X_cov).argmax(axis=1)]
 
+    def save(self, path, *, units=None, provenance=None):
+        """Write the model and its sets to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
+        from uncover.estimators.persistence import save_model
+
+        check_is_fitted(self, "scores_")
+        save_model(self, path, units=units, provenance=provenance)
+
     def _probability(self, X, X_cov):
         noise = {} if X_cov is None else {"X_cov": X_cov}
         return np.asarray(self.estimator_.predict_proba(X, **noise))
+
+
+def _rank(n, coverage):
+    """Smallest m with (1 + m)/(1 + n) > 1 − coverage; rounding does not count.
+
+    >>> _rank(9, 0.9), _rank(30, 0.9)
+    (1, 3)
+    """
+    return int(np.floor((1.0 - coverage) * (n + 1.0) + 1e-9))
+
+
+def without_sets(model):
+    """Return the model that makes the probabilities, and the sets, or None where there are none.
+
+    >>> without_sets("any other model")
+    ('any other model', None)
+    """
+    return (model.estimator_, model) if isinstance(model, ConformalSets) else (model, None)
 
 
 def _rows(X, rows):
