@@ -30,7 +30,7 @@ from uncover.report.pixels import (
     read_spectra,
     read_stories,
 )
-from uncover.report.product import Floats, ReportProduct
+from uncover.report.product import SET_SIZE, Floats, ReportProduct
 from uncover.report.reopening import Reopened, reopen
 
 #: Pixels of the longer side of the pictures.
@@ -80,7 +80,7 @@ class Pictures:
 
     step: int
     classes: NDArray[np.uint8]  # number of the class from 1, 0 for none
-    layers: Mapping[str, Floats]  # parts of UNCERTAINTY, NaN where there is none
+    layers: Mapping[str, Floats]  # parts of UNCERTAINTY, perhaps SET_SIZE; NaN where there is none
     quality: NDArray[np.uint16]
     colours: NDArray[np.uint8] | None = None  # (row, col, 3)
     colour_bands: tuple[str, ...] = ()
@@ -218,7 +218,8 @@ def _pictures(
 ) -> tuple[Pictures, dict[str, int]]:
     step = product.step(SIDE)
     classes = product.class_numbers(product.store.thinned("class", step))
-    layers = {name: product.store.thinned(name, step) for name in UNCERTAINTY}
+    names = (*UNCERTAINTY, SET_SIZE) if product.has_sets else UNCERTAINTY
+    layers = {name: product.store.thinned(name, step) for name in names}
     quality = product.store.thinned("quality", step).astype(np.uint16)
     colours, bands = (None, ()) if scene.evidence is None else natural_colours(scene.evidence, step)
     if labels is None:
