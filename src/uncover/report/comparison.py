@@ -68,8 +68,8 @@ def comparison_figure(
         panels[0].set_ylim(len(names) - 0.4, -0.6)
         splits = found.scores["brier"].shape[1]
         figure.supxlabel(
-            f"difference to the best: mean of {splits} splits and {100 * level:g} % interval, filled where it "
-            "does not hold 0; scores on the right",
+            f"difference to the best: mean of {splits} splits and {100 * level:g} % interval, filled where "
+            "it does not hold 0; scores on the right",
             fontsize=9, color=MUTED,
         )  # fmt: skip
     return figure
