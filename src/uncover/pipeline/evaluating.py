@@ -186,7 +186,7 @@ def _covered(
     place = groups * k + y
     hit = known[np.arange(y.size), y]
     sums = [np.bincount(place, w, minlength=n_groups * k) for w in (weights * hit, weights)]
-    return np.stack(sums, axis=-1).reshape(n_groups, k, 2)
+    return np.stack(sums, axis=-1).astype(np.float64).reshape(n_groups, k, 2)
 
 
 def _chosen(found: Matches, where: NDArray[np.bool_]) -> Matches:

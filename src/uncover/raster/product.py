@@ -100,7 +100,7 @@ class Product:
         number = {"dtype": dtype, "nodata": NOTHING, "scale": QUANTUM}
         if dtype == "float32":
             number = {"dtype": dtype, "nodata": float("nan"), "scale": 1.0}
-        layers = (
+        layers: tuple[Layer, ...] = (
             Layer("class", ("class",), "uint8", 0, resampling="nearest", title="most probable class"),
             Layer("probability", scheme.names, **number, title="probability of each class"),  # type: ignore[arg-type]
             Layer("uncertainty", UNCERTAINTY, **number, title="entropies in nats, margin, typicality"),  # type: ignore[arg-type]
