@@ -136,6 +136,9 @@ def test_arrays_of_torch(problem, dtype):
     assert_allclose(typical.numpy(), model.typicality(X, per_class=True), atol=1e-5)
     evidence = model.score_samples(torch.from_numpy(X.astype(dtype)))
     assert_allclose(evidence.numpy(), model.score_samples(X), rtol=1e-4)
+    there, here = (model.uncertainty(each, n_draws=20) for each in (torch.from_numpy(X.astype(dtype)), X))
+    for name in ("total", "model", "measurement", "overlap"):
+        assert_allclose(getattr(there, name).numpy(), getattr(here, name), atol=2e-5, err_msg=name)
 
 
 def test_moments_of_classes_are_those_of_the_mixture(problem):

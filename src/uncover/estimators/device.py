@@ -108,8 +108,8 @@ class DeviceReader:
     def _split_view(self, points, w, models):
         """Class probabilities of points in a world, their entropy, and its model and overlap part."""
         xp = self.xp
-        P = xp.astype(self._softmax(self._look(points, w)[0]), xp.float64)
-        weight = self._softmax(self._log_joint_of_draws(points, models) / models.temperature)
+        P = xp.astype(self._softmax(self._odds(self._look(points, w)[0])), xp.float64)
+        weight = self._softmax(self._odds(self._log_joint_of_draws(points, models) / self.temperature))
         table = P[:, None, :] * weight
         entropy = self._entropy(P)
         rest = xp.sum(self._entropy(table), axis=1) - self._entropy(xp.sum(table, axis=2))
@@ -175,14 +175,14 @@ class DeviceReader:
         return self._here(lens.log_weight[w], points) - slope * depth, depth, q
 
     def _odds(self, joint):
-        """Log odds of the classes, from log joints that may be those of their parts."""
+        """Log odds of the classes, from log joints that may be those of their parts: (..., class)."""
         if self.lens.folding is None:
             return joint
         xp, columns = self.xp, []
         for part in self._classes(joint):
-            top = xp.max(part, axis=1)
-            columns.append(top + xp.log(xp.sum(xp.exp(part - top[:, None]), axis=1)))
-        return xp.stack(columns, axis=1) / self.lens.folding.temperature
+            top = xp.max(part, axis=-1)
+            columns.append(top + xp.log(xp.sum(xp.exp(part - top[..., None]), axis=-1)))
+        return xp.stack(columns, axis=-1) / self.lens.folding.temperature
 
     def _of_parts(self, joint):
         """What the error of each log joint does to the probabilities: p(1 − p), shared out among parts."""
@@ -202,7 +202,7 @@ class DeviceReader:
     def _classes(self, values):
         """Columns of the parts of each class."""
         first = self.lens.folding.first
-        return [values[:, int(a) : int(b)] for a, b in pairwise(first)]
+        return [values[..., int(a) : int(b)] for a, b in pairwise(first)]
 
     def _here(self, values, array):
         return self.xp.asarray(np.ascontiguousarray(values), dtype=array.dtype, device=array.device)

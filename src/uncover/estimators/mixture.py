@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.components import find_components
 from uncover.bayes.folding import Folding
+from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.base import concentration
 from uncover.estimators.calibration import fit_temperature, held_out_log_joint, read_groups
-from uncover.estimators.device import on_device
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.inputs import check_choice, read_inputs
 from uncover.estimators.membership import Membership, read_membership
@@ -92,6 +92,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.fit`.
         """
+        X, y = to_host(X), to_host(y)
         inputs = read_inputs(self, X, X_cov, reset=True)
         membership, self.classes_ = read_membership(self, y, None, None, sample_weight, inputs.X)
         check_choice("calibration", self.calibration, (None, "loo"))
