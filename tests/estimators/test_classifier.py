@@ -186,7 +186,7 @@ def test_it_beats_each_of_its_members_or_nearly(rng):
     ring = np.stack([np.cos(angle), np.sin(angle)], 1) * (1.0 + y)[:, None] + 0.15 * rng.normal(size=(600, 2))
     X = np.concatenate([ring, rng.normal(size=(600, 1)) + y[:, None]], axis=1)
     clf = BayesianClassifier().fit(X[:300], y[:300])
-    P, _ = clf._members_at(clf._read(X[300:], None), True)
+    P, _ = clf._probabilities(clf._joints(clf._read(X[300:], None), True))
     each = [log_loss(y[300:], member) for member in P]
     assert log_loss(y[300:], clf.predict_proba(X[300:])) < min(each) + 0.02
 

@@ -1,4 +1,6 @@
-"""The recommended classifier: class models averaged by how well each predicts what it has not seen."""
+"""The recommended classifier: class models pooled by how well they predict what they have not seen."""
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -10,7 +12,7 @@ from uncover.estimators.calibration import fit_temperature, read_groups
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.inputs import Inputs, check_choice, read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
-from uncover.estimators.membership import read_membership
+from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.trees import TreeMember
@@ -20,6 +22,15 @@ from uncover.measurement.transforms import MeasuredLog, carry_covariances
 LEAST_WEIGHT = 0.01
 # An input that is less typical than this p-value is strange: members that extrapolate are heard the less.
 STRANGE = 0.1
+
+
+class Answers(NamedTuple):
+    """All that the recommended classifier says of some inputs."""
+
+    probability: np.ndarray  # (sample, class)
+    budget: UncertaintyBudget
+    best_of_views: np.ndarray  # (view, sample), number of the most probable class
+    typicality: np.ndarray  # (sample,)
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):
@@ -39,7 +50,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     the kernels, which are then not sure.
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
-    class models only: with them these are pooled alone.
+    class models only: with them these are pooled alone. Weights of samples and soft labels are not taken:
+    what a sample left out says would have to be weighed too; :class:`BayesianQDA` and :class:`BayesianMDA`
+    take them.
 
     Parameters
     ----------
@@ -53,6 +66,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : array of shape (class,)
+    means_, covariances_ : arrays of shape (class, feature) and (class, feature, feature)
+        Of the training samples of each class.
+    realisations_ : int
+        Of each training sample.
     members_ : list of str
         Names of the members; those of less than 1 % weight are dropped, unless typicality comes from them.
     weights_ : array of shape (member,)
@@ -107,6 +124,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         seed = 0 if self.random_state is None else self.random_state
         training = Training(inputs, membership.codes, self.classes_, groups, seed)
         self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
+        self.realisations_ = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
+        self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
         self.logarithm_ = _logarithm(inputs.X)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
@@ -157,7 +176,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.predict`.
         """
-        P, gate = self._members_at(self._read(X, X_cov), paired)
+        P, gate = self._probabilities(self._joints(self._read(X, X_cov), paired))
         out = pool(P, gate, self.weights_, self.temperature_)
         return out.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else out
 
@@ -179,10 +198,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """
         inputs = self._read(X, X_cov)
         kernels = self._by_relevance()
-        _, member, _ = self._fitted[kernels[0] if kernels else 0]
         if kernels:
+            _, member, _ = self._fitted[kernels[0]]
             return member.typicality(member.log_joint(inputs))
-        return member.model.typicality(inputs.X, inputs.noise, paired=paired)
+        return self._typicality_of_models(inputs, paired)
+
+    def _typicality_of_models(self, inputs, paired):
+        """Typicality where all members are Gaussian: that of the first."""
+        transform, member, _ = self._fitted[0]
+        seen = self._transformed(inputs, transform)
+        return member.model.typicality(seen.X, seen.noise, paired=paired)
 
     def uncertainty(self, X, X_cov=None, *, paired=True):
         """Return where the uncertainty of each prediction comes from, in nats.
@@ -191,15 +216,38 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         averaging over realisations adds, model what averaging over members adds (how far they disagree),
         overlap the rest; the parts add up to the total.
         """
-        P, gate, views = self._members_at(self._read(X, X_cov), paired, views=True)
+        return self._answers(self._read(X, X_cov), paired=paired).budget
+
+    def _answers(self, inputs, *, paired=True):
+        """All that is said of inputs that have been read, in one pass: what a map is made of."""
+        joints = self._joints(inputs, paired)
+        P, gate = self._probabilities(joints)
+        views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
         share, whole = local_weights(self.weights_, gate), entropy(mix(P, gate, self.weights_))
         safe = np.where(whole > 0, whole, 1.0)
         inner = (share * entropy(P)).sum(0)
         within = (share * np.stack([entropy(v).mean(1) for v in views])).sum(0)
         model = np.clip((whole - inner) / safe, 0.0, 1.0)
         measurement = np.clip((inner - within) / safe, 0.0, 1.0)
-        total = entropy(pool(P, gate, self.weights_, self.temperature_))
-        return UncertaintyBudget(total, total * model, total * measurement, total * (1 - model - measurement))
+        probability = pool(P, gate, self.weights_, self.temperature_)
+        total = entropy(probability)
+        of_views = [
+            pool(v, gate, self.weights_, self.temperature_) for v in np.moveaxis(np.stack(views), 2, 0)
+        ]
+        return Answers(
+            probability=probability,
+            budget=UncertaintyBudget(
+                total, total * model, total * measurement, total * (1 - model - measurement)
+            ),
+            best_of_views=np.stack(of_views).argmax(-1),
+            typicality=self._typicality_at(joints, inputs, paired),
+        )
+
+    def _typicality_at(self, joints, inputs, paired):
+        """Typicality of inputs, of which the members have said ``joints``."""
+        for kernels in self._by_relevance():
+            return self._fitted[kernels][1].typicality(joints[kernels])
+        return self._typicality_of_models(inputs, paired)
 
     def describe(self):
         """Return a page of text on the fitted model: its members and their weights."""
@@ -226,23 +274,30 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _read(self, X, X_cov):
         check_is_fitted(self)
-        return read_inputs(self, X, X_cov, reset=False)
+        inputs = read_inputs(self, X, X_cov, reset=False)
+        if inputs.noise is not None and not self.takes_noise_:
+            raise ValueError(
+                "X_cov is given, and this model was fitted without: only Gaussian class models can take it. "
+                "Fit with X_cov too, or give realisations."
+            )
+        return inputs
 
-    def _members_at(self, inputs, paired, views=False):
-        """Probabilities of the members (member, sample, class) and their gates (member, sample)."""
+    @property
+    def takes_noise_(self):
+        """Whether inputs may have known noise: all members are Gaussian class models."""
+        return all(isinstance(member, GaussianMember) for _, member, _ in self._fitted)
+
+    def _joints(self, inputs, paired):
+        """What each member says, uncalibrated: arrays of shape (sample, view, class)."""
         joints = []
         for transform, member, _ in self._fitted:
             seen = self._transformed(inputs, transform)
             gaussian = isinstance(member, GaussianMember)
             joints.append(member.log_joint(seen, paired=paired) if gaussian else member.log_joint(seen))
-        P, gate = self._probabilities(joints)
-        if not views:
-            return P, gate
-        each = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
-        return P, gate, each
+        return joints
 
     def _probabilities(self, joints):
-        """Calibrated probabilities of the members, averaged over views, and how far each is to be heard."""
+        """Calibrated probabilities of the members (member, sample, class), over views, and their gates."""
         P = []
         for joint, (_, _, temperature) in zip(joints, self._fitted, strict=True):
             lost = ~np.isfinite(joint).any(-1, keepdims=True)
@@ -275,6 +330,14 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         rows = X.reshape(-1, X.shape[-1]).astype(np.float64)
         noise = None if inputs.noise is None else carry_covariances(inputs.noise, log._jacobian(rows))
         return Inputs(log._values(rows).reshape(X.shape), noise)
+
+
+def _moments(X, codes, K):
+    """Mean and covariance of the training samples of each class."""
+    points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X
+    moments = Membership(K, codes, None, None).moments(points)
+    free = np.maximum(moments.count - 1.0, 1.0)
+    return moments.mean, moments.scatter / free[:, None, None]
 
 
 def _logarithm(X):

@@ -1,31 +1,18 @@
 """Prediction with arrays on a device: torch and CuPy by the array API, computed where they lie."""
 
+from itertools import pairwise
+
 import numpy as np
 
+from uncover.bayes.budget import UncertaintyBudget
+from uncover.estimators.arrays import namespace
+from uncover.estimators.inputs import read_device_samples
 from uncover.estimators.reading import Reader
 
 # As in the compiled kernels: probabilities that may be further off are computed again in double precision.
 _TOLERANCE = 2e-5
 # Numbers of one block of distances.
 _BLOCK_NUMBERS = 1 << 26
-
-
-def on_device(X):
-    """Whether X is an array of torch or CuPy."""
-    return type(X).__module__.split(".")[0] in ("torch", "cupy")
-
-
-def to_host(X):
-    """X as a NumPy array."""
-    if hasattr(X, "get"):
-        return X.get()
-    return X.detach().cpu().numpy()
-
-
-def like(values, X):
-    """NumPy values as an array of the same kind and in the same place as X."""
-    xp = _namespace(X)
-    return xp.asarray(values, device=X.device)
 
 
 class DeviceReader:
@@ -35,14 +22,8 @@ class DeviceReader:
     """
 
     def __init__(self, model, X, paired):
-        self.model, self.xp = model, _namespace(X)
-        if X.ndim not in (2, 3) or X.shape[-1] != model.n_features_in_:
-            raise ValueError(
-                f"X has the shape {tuple(X.shape)}; {type(model).__name__} needs (sample, feature) or "
-                f"(sample, realisation, feature) with {model.n_features_in_} features."
-            )
-        if X.dtype not in (self.xp.float32, self.xp.float64):
-            raise ValueError(f"X has the type {X.dtype}; on a device it must be float32 or float64.")
+        self.model, self.xp = model, namespace(X)
+        X = read_device_samples(model, X, reset=False)
         used = ~model.ignored_features_
         found = Reader(model, paired=paired, method="exact").lens(X.shape[1] if X.ndim == 3 else None, used)
         if found is None:
@@ -51,16 +32,23 @@ class DeviceReader:
                 "realisation; copy X to the host for this model."
             )
         self.lens, self.pairs = found
+        # Of the log joints of the lens: those of parts have none before they are folded.
+        self.temperature = model.temperature_ if self.lens.folding is None else 1.0
         X = X if X.ndim == 3 else X[:, None, :]
         self.X = X if used.all() else X[..., self.xp.asarray(np.flatnonzero(used), device=X.device)]
-        if not bool(self.xp.all(self.xp.isfinite(self.X))):
-            raise ValueError("Input X contains NaN or infinity.")
+
+    @staticmethod
+    def reaches(model, X, paired):
+        """Whether predictions of the model for X can be made on the device."""
+        n_realisations = X.shape[1] if X.ndim == 3 else None
+        reader = Reader(model, paired=paired, method="exact")
+        return reader.lens(n_realisations, ~model.ignored_features_) is not None
 
     def average(self, of_view, columns):
         """Average of ``of_view(log joint, depth, world)`` over the views: (sample, column)."""
         xp, X = self.xp, self.X
         out = xp.zeros((X.shape[0], columns), dtype=X.dtype, device=X.device)
-        size = max(1, _BLOCK_NUMBERS // (self.lens.n_classes * self.lens.n_features))
+        size = max(1, _BLOCK_NUMBERS // (self.lens.n_parts * self.lens.n_features))
         for start in range(0, X.shape[0], size):
             rows = slice(start, start + size)
             for r, w in zip(*self.pairs, strict=True):
@@ -69,14 +57,16 @@ class DeviceReader:
 
     def probability(self):
         """P(class | x, D)."""
-        return self._spread(self.average(lambda joint, depth, w: self._softmax(joint), self.lens.n_classes))
+        return self._spread(
+            self.average(lambda joint, depth, w: self._softmax(self._odds(joint)), self.lens.n_classes)
+        )
 
     def log_evidence(self):
         """log p(x | D), the densities of the views averaged: (sample,)."""
         xp, X = self.xp, self.X
-        total, scale = None, self._here(self.model._log_class_scale(), X)
+        total, scale = None, self._here(self.model._class_models()[0]._log_class_scale(), X)
         for r, w in zip(*self.pairs, strict=True):
-            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.model.temperature_ - scale
+            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.temperature - scale
             top = xp.max(joint, axis=1)
             here = top + xp.log(xp.sum(xp.exp(joint - top[:, None]), axis=1))
             total = here if total is None else xp.logaddexp(total, here)
@@ -94,11 +84,56 @@ class DeviceReader:
                 (before := table[w, k][left[:, k]])
                 + (place[:, k] - self.xp.astype(left[:, k], place.dtype))
                 * (table[w, k][left[:, k] + 1] - before)
-                for k in range(self.lens.n_classes)
+                for k in range(self.lens.n_parts)
             ]
             return self.xp.stack(columns, axis=1)
 
-        return self._spread(self.average(p_values, self.lens.n_classes))
+        return self._spread(self._largest(self.average(p_values, self.lens.n_parts)))
+
+    def budget(self, draws):
+        """Where the uncertainty comes from, given drawn models for each view."""
+        xp, X = self.xp, self.X
+        views = list(zip(*self.pairs, draws, strict=True))
+        parts = xp.zeros((4, X.shape[0]), dtype=X.dtype, device=X.device)
+        size = max(1, _BLOCK_NUMBERS // draws[0].gaussians.mean.size)
+        for start in range(0, X.shape[0], size):
+            rows = slice(start, start + size)
+            each = [self._split_view(X[rows, int(r)], int(w), models) for r, w, models in views]
+            mean_P, inner, model, overlap = (sum(part) / len(views) for part in zip(*each, strict=True))
+            total = self._entropy(mean_P)
+            between = xp.clip(total - inner, min=0.0)
+            parts[:, rows] = xp.astype(xp.stack([total, model, between, overlap]), X.dtype)
+        return UncertaintyBudget(*parts)
+
+    def _split_view(self, points, w, models):
+        """Class probabilities of points in a world, their entropy, and its model and overlap part."""
+        xp = self.xp
+        P = xp.astype(self._softmax(self._odds(self._look(points, w)[0])), xp.float64)
+        weight = self._softmax(self._odds(self._log_joint_of_draws(points, models) / self.temperature))
+        table = P[:, None, :] * weight
+        entropy = self._entropy(P)
+        rest = xp.sum(self._entropy(table), axis=1) - self._entropy(xp.sum(table, axis=2))
+        rest = xp.minimum(xp.clip(rest, min=0.0), entropy)
+        return P, entropy, entropy - rest, rest
+
+    def _log_joint_of_draws(self, points, models):
+        """log P(class) + log p(x | class) of drawn models, in double precision: (sample, draw, class)."""
+        xp, gaussians = self.xp, models.gaussians
+        n, K, p = gaussians.mean.shape
+        x = xp.astype(points, xp.float64)
+        centre = self.lens._centre
+        whitening = np.broadcast_to(gaussians.whitening, (n, K, p, p))
+        shift = np.einsum("nkij,nkj->nki", whitening, gaussians.mean - centre)
+        stacked = self._here(whitening.reshape(n * K * p, p).T, x)
+        z = (x - self._here(centre, x)) @ stacked - self._here(shift.reshape(-1), x)
+        q = xp.sum(xp.reshape(z * z, (x.shape[0], n, K, p)), axis=3)
+        return self._here(models.log_phi + gaussians.log_det, x) - 0.5 * q
+
+    def _entropy(self, P):
+        """−Σ p log p over the last axis."""
+        xp = self.xp
+        safe = xp.where(P > 0, P, xp.ones_like(P))
+        return xp.clip(-xp.sum(P * xp.log(safe), axis=-1), min=0.0)
 
     def _spread(self, values):
         """Columns of the known classes among all classes; the others have 0."""
@@ -115,9 +150,9 @@ class DeviceReader:
         joint, depth, q = self._log_joint(points, w)
         if points.dtype == self.xp.float64:
             return joint, depth
-        P = self._softmax(joint)
+        P = self._of_parts(joint)
         doubt = self._here(self.lens._doubt(np.abs(self.lens.location - self.lens._centre))[w], points)
-        error = self.xp.sum(P * (1 - P) * (doubt[:, 0] + doubt[:, 1] * q), axis=1)
+        error = self.xp.sum(P * (doubt[:, 0] + doubt[:, 1] * q), axis=1)
         again = error > _TOLERANCE
         if bool(self.xp.any(again)):
             better, deeper, _ = self._log_joint(self.xp.astype(points[again], self.xp.float64), w)
@@ -133,23 +168,46 @@ class DeviceReader:
         near = lens._centre.astype(np.float32)
         x = (points - self._here(near, points)) - self._here(lens._centre - near, points)
         whitening, shift = (self._here(part[w], points) for part in lens._stacked)
-        z = xp.reshape(x @ whitening - shift, (x.shape[0], lens.n_classes, lens.n_features))
+        z = xp.reshape(x @ whitening - shift, (x.shape[0], lens.n_parts, lens.n_features))
         q = xp.clip(xp.sum(z * z, axis=2), max=1e15)
         depth = xp.log1p(q / self._here(lens.dof[w], points))
         slope = self._here(lens.slope[w], points)
         return self._here(lens.log_weight[w], points) - slope * depth, depth, q
 
+    def _odds(self, joint):
+        """Log odds of the classes, from log joints that may be those of their parts: (..., class)."""
+        if self.lens.folding is None:
+            return joint
+        xp, columns = self.xp, []
+        for part in self._classes(joint):
+            top = xp.max(part, axis=-1)
+            columns.append(top + xp.log(xp.sum(xp.exp(part - top[..., None]), axis=-1)))
+        return xp.stack(columns, axis=-1) / self.lens.folding.temperature
+
+    def _of_parts(self, joint):
+        """What the error of each log joint does to the probabilities: p(1 − p), shared out among parts."""
+        P = self._softmax(self._odds(joint))
+        if self.lens.folding is None:
+            return P * (1 - P)
+        share = [self._softmax(part) for part in self._classes(joint)]
+        P = P * (1 - P) / self.lens.folding.temperature
+        return self.xp.concat([P[:, k, None] * each for k, each in enumerate(share)], axis=1)
+
+    def _largest(self, values):
+        """The largest number of the parts of each class."""
+        if self.lens.folding is None:
+            return values
+        return self.xp.stack([self.xp.max(part, axis=1) for part in self._classes(values)], axis=1)
+
+    def _classes(self, values):
+        """Columns of the parts of each class."""
+        first = self.lens.folding.first
+        return [values[..., int(a) : int(b)] for a, b in pairwise(first)]
+
     def _here(self, values, array):
         return self.xp.asarray(np.ascontiguousarray(values), dtype=array.dtype, device=array.device)
 
     def _softmax(self, joint):
+        """Shares along the second axis: classes of a log joint, draws of a table."""
         e = self.xp.exp(joint - self.xp.max(joint, axis=1, keepdims=True))
         return e / self.xp.sum(e, axis=1, keepdims=True)
-
-
-def _namespace(X):
-    try:
-        from array_api_compat import array_namespace
-    except ImportError:  # scikit-learn carries it along
-        from sklearn.externals.array_api_compat import array_namespace
-    return array_namespace(X)

@@ -43,8 +43,8 @@ class BayesianQDA(GenerativeClassifier):
         Monte Carlo draws around one measurement; or worlds, where realisation r of every sample has
         the same error.
     calibration : None or "loo"
-        "loo" divides the log joint by a temperature, and scales classes where the evidence supports it: fitted
-        to predictions of the training samples by the model without them (without their group, where ``fit``
+        "loo" divides the log joint by a temperature, and scales classes where the evidence says so: fitted to
+        predictions of the training samples by the model without them (without their group, where ``fit``
         is given ``groups``).
     label_noise : None, "learn", or array of shape (class, class)
         Labels that are wrong: P(label j | class k), given (row k) or learned.

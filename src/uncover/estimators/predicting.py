@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.streams import stream
+from uncover.estimators.arrays import like, on_device, to_host
 from uncover.estimators.attribution import ModelDraws, average_budgets, split_sight
-from uncover.estimators.device import DeviceReader, like, on_device, to_host
-from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
+from uncover.estimators.device import DeviceReader
+from uncover.estimators.inputs import Inputs, check_choice, read_inputs, warn_of_units
 from uncover.estimators.reading import Reader
 from uncover.estimators.realisations import MEAN_WORLD
 
@@ -96,7 +97,7 @@ class PredictionMixin:
             return self._read_on_device(X, X_cov, paired).log_evidence()
 
         def evidence(sights):
-            scale = self._log_class_scale()
+            scale = self._class_models()[0]._log_class_scale()
             logs = [logsumexp(sight.log_joint() - scale, axis=1) for sight in sights]
             return logsumexp(logs, axis=0) - np.log(len(logs))
 
@@ -122,7 +123,8 @@ class PredictionMixin:
             return reader.typicality() if per_class else reader.xp.max(reader.typicality(), axis=1)
 
         def average(sights):
-            p_value = self._spread_classes(sum(sight.typicality() for sight in sights) / len(sights), 0.0)
+            mean = sum(sight.typicality() for sight in sights) / len(sights)
+            p_value = self._spread_classes(sights[0].largest_of_parts(mean), 0.0)
             return p_value if per_class else p_value.max(axis=1)
 
         return self._predict_in_blocks(average, X, X_cov, paired, "exact")
@@ -152,10 +154,13 @@ class PredictionMixin:
                 f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
             )
         if on_device(X):
+            if X_cov is None and DeviceReader.reaches(self, X, paired):
+                return self._budget_on_device(X, paired, n_draws)
             budget = self.uncertainty(
                 to_host(X), X_cov, paired=paired, n_draws=n_draws, n_true_values=n_true_values
             )
-            return UncertaintyBudget(*(like(part, X) for part in vars(budget).values()))
+            dtype = np.float32 if "float32" in str(X.dtype) else np.float64
+            return UncertaintyBudget(*(like(part.astype(dtype), X) for part in vars(budget).values()))
         inputs, reader = self._open(X, X_cov, paired, "exact")
         self._warn_of_empty_samples(inputs.X)
         models: dict = {}
@@ -174,13 +179,21 @@ class PredictionMixin:
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)
 
+    def _budget_on_device(self, X, paired, n_draws):
+        """The budget of arrays on a device, of unknown noise: models are drawn here, and used there."""
+        device = self._read_on_device(X, None, paired)
+        reader = Reader(self, paired=paired, method="exact")
+        views = reader.views(Inputs(np.zeros((1, *X.shape[1:]))))
+        sights = [reader.sight(view, ~self.ignored_features_) for view in views]
+        drawn = {id(sight.models): self._draw_models(sight, n_draws) for sight in sights}
+        return device.budget([drawn[id(sight.models)] for sight in sights])
+
     def _draw_models(self, sight, n):
         if sight.points.shape[1] == 0:
             return None
         rng = stream(self.random_state, "models", sight.world)
-        return ModelDraws.of(
-            sight.truth, self.class_posterior_, self._known_classes(), n, rng, self.temperature_
-        )
+        models, _ = self._class_models()
+        return ModelDraws.of(sight.truth, models.class_posterior_, models._known_classes(), n, rng)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draw class proportions, means and covariances from the posterior.
@@ -215,7 +228,10 @@ class PredictionMixin:
         check_is_fitted(self)
         if X_cov is not None:
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
-        return DeviceReader(self, X, paired)
+        reader = DeviceReader(self, X, paired)
+        if isinstance(self.posterior_, DeconvolvedNIW):
+            _warn_of_exactness()
+        return reader
 
     # ---- internals of prediction -------------------------------------------------------------------
 
@@ -229,12 +245,7 @@ class PredictionMixin:
             self._check_noise(inputs.noise)
             warn_of_units(inputs.noise, self._training_spread(), self._feature_names())
         if isinstance(self.posterior_, DeconvolvedNIW) and self._kind().measured(inputs) is None:
-            warnings.warn(
-                "the model was fitted with known noise and describes true values; X has no X_cov and is "
-                "taken as exact.",
-                UserWarning,
-                stacklevel=4,
-            )
+            _warn_of_exactness()
         return inputs, reader
 
     def _predict_in_blocks(self, combine, X, X_cov, paired, method):
@@ -295,6 +306,10 @@ class PredictionMixin:
         total = moments.sum(-1)
         return np.sqrt(total.variance.reshape(-1, self.n_features_in_)[0])
 
+    def _class_models(self):
+        """Return whose class models read inputs, and how these are folded into classes (None: they are)."""
+        return self, None
+
     def _log_class_prior(self):
         """log P(class) of the known classes, with the scale of each that calibration found."""
         share = self.class_scale_ * self.class_posterior_ / self.class_posterior_.sum()
@@ -329,3 +344,12 @@ class PredictionMixin:
         out = np.full((len(values), len(self.classes_)), fill, values.dtype)
         out[:, known] = values
         return out
+
+
+def _warn_of_exactness():
+    warnings.warn(
+        "the model was fitted with known noise and describes true values; X has no X_cov and is "
+        "taken as exact.",
+        UserWarning,
+        stacklevel=5,
+    )
