@@ -1,0 +1,221 @@
+"""All that a map says of its pixels: sums of probabilities, p-values and entropies over realisations."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from uncover.bayes.compiled.functions import exponential, log_one_plus
+from uncover.bayes.compiled.lanes import (
+    INNER,
+    OPTIONS,
+    borrowed,
+    full,
+    lanes_of,
+    larger,
+    lesser,
+    load,
+    number,
+    store,
+)
+from uncover.bayes.compiled.weighing import BLOCK, FEW, Room, look, make_room
+
+
+@njit(**INNER)
+def add_typicality(v, dof, tail, total):
+    """Add p-values: e^(−νv/2) Σ_j c_j w^j with w = ν/2·(1 − e^(−v)), for an even number of features."""
+    K, n = v.shape
+    one, highest = v.dtype.type(1), v.dtype.type(88)
+    last = tail.shape[1] - 1
+    for k in range(K):
+        half = v.dtype.type(0.5) * dof[k]
+        for b in range(0, n, lanes_of(v)):
+            depth = load(v, (k, b))
+            w = lesser(half * (one - exponential(-depth)), highest)
+            y = full(number(tail, (k, last)))
+            for j in range(1, last + 1):
+                y = y * w + number(tail, (k, last - j))
+            store(total, (k, b), load(total, (k, b)) + exponential(-(half * depth)) * y)
+
+
+@njit(**INNER)
+def add_typicality_by_table(v, scale, table, total):
+    """Add p-values read from a table over √v, for an odd number of features."""
+    K, n = v.shape
+    last = v.dtype.type(table.shape[1] - 2)
+    for k in range(K):
+        for b in range(n):
+            place = np.sqrt(v[k, b]) * scale[k]
+            place = place if place < last else last
+            left = np.int64(place)
+            before = table[k, left]
+            total[k, b] += before + (place - v.dtype.type(left)) * (table[k, left + 1] - before)
+
+
+@njit(**INNER)
+def find_entropy(seen, inner):
+    """Entropies −Σ p log p = log Σ exp(t) − Σ p t."""
+    K, n = seen.e.shape
+    one = inner.dtype.type(1)
+    for b in range(0, n, lanes_of(inner)):
+        h = log_one_plus(one / load(seen.s, (b,)) - one)
+        for k in range(K):
+            h = h - load(seen.e, (k, b)) * load(seen.t, (k, b))
+        store(inner, (b,), h)
+
+
+@njit(**INNER)
+def _add_model_part(lens, w, seen, inner, model):
+    """Add H·(1 − e^(−I/H)) with I = ½ Σ v p(1−p), v = a + q·(b + q·c) and H the entropy."""
+    K, n = seen.q.shape
+    one, half, tiny = model.dtype.type(1), model.dtype.type(0.5), model.dtype.type(1e-30)
+    largest = lens.largest[0]
+    for b in range(0, n, lanes_of(model)):
+        information = full(model.dtype.type(0))
+        for k in range(K):
+            far, p = lesser(load(seen.q, (k, b)), largest), load(seen.e, (k, b))
+            constant, linear = number(lens.variance, (w, k, 0)), number(lens.variance, (w, k, 1))
+            v = constant + far * (linear + far * number(lens.variance, (w, k, 2)))
+            information += v * (p * (one - p))
+        h = larger(load(inner, (b,)), tiny)
+        part = h * (one - exponential(-(half * information) / h))
+        store(model, (b,), load(model, (b,)) + part)
+
+
+@njit(**INNER)
+def _most_probable(t, found, best):
+    """The first class whose log joint is the maximum, which is 0."""
+    K, n = t.shape
+    for b in range(n):
+        found[b] = 0
+        best[b] = 0
+    for k in range(K):
+        label = np.int32(k)
+        for b in range(n):
+            hit = np.int32(t[k, b] == 0) * (np.int32(1) - found[b])
+            best[b] += hit * label
+            found[b] += hit
+
+
+@njit(**INNER)
+def _load_planes(planes, r, start, m, scale, offset, measured, raw):
+    """A block of planes (realisation, feature, pixel) as physical values, in double precision and rounded.
+
+    The last pixel fills the block.
+    """
+    for j in range(planes.shape[1]):
+        a, c = scale[j], offset[j]
+        for b in range(m):
+            measured[j, b] = planes[r, j, start + b] * a + c
+        for b in range(m, BLOCK):
+            measured[j, b] = measured[j, m - 1]
+        for b in range(BLOCK):
+            raw[j, b] = measured[j, b]
+
+
+class Desk(NamedTuple):
+    """Room for a block of pixels: what was measured of it, what is found, and sums over realisations."""
+
+    measured: NDArray[np.float64]  # (feature, pixel)
+    raw: NDArray[Any]  # (feature, pixel), the same rounded
+    room: Room
+    again: Room
+    inner: NDArray[Any]  # (pixel,), entropies of one realisation
+    found: NDArray[np.int32]  # (pixel,)
+    best: NDArray[np.int32]  # (pixel,)
+    sums: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # as they are put out
+
+
+@njit(**INNER)
+def _make_desk(even, K, lens, exact):
+    kind = lens.whitening.dtype
+    return Desk(
+        measured=np.zeros((even, BLOCK)),
+        raw=np.zeros((even, BLOCK), kind),
+        room=make_room(even, K, BLOCK, lens.whitening),
+        again=make_room(even, K, FEW, exact.whitening),
+        inner=np.empty(BLOCK, kind),
+        found=np.empty(BLOCK, np.int32),
+        best=np.empty(BLOCK, np.int32),
+        sums=(
+            np.empty((K, BLOCK), kind),
+            np.empty((K, BLOCK), kind),
+            np.empty(BLOCK, kind),
+            np.empty(BLOCK, kind),
+        ),
+    )
+
+
+@njit(**INNER)
+def _add(lens, w, p, desk):
+    """Add what was seen in one realisation to the sums, and find the most probable class."""
+    probability, p_value, inner, model = desk.sums
+    seen = desk.room.seen
+    for k in range(probability.shape[0]):
+        for b in range(0, BLOCK, lanes_of(probability)):
+            store(probability, (k, b), load(probability, (k, b)) + load(seen.e, (k, b)))
+    if p % 2:
+        add_typicality_by_table(seen.v, lens.table_scale[w], lens.table[w], p_value)
+    else:
+        add_typicality(seen.v, lens.dof[w], lens.tail[w], p_value)
+    find_entropy(seen, desk.inner)
+    _add_model_part(lens, w, seen, desk.inner, model)
+    _most_probable(seen.t, desk.found, desk.best)
+    for b in range(0, BLOCK, lanes_of(inner)):
+        store(inner, (b,), load(inner, (b,)) + load(desk.inner, (b,)))
+
+
+@njit(**INNER)
+def _put_out(sums, start, m, out):
+    """Write the sums of a block to their place."""
+    probability, p_value, inner, model = sums
+    for b in range(m):
+        out.inner[start + b] = inner[b]
+        out.model[start + b] = model[b]
+    for k in range(probability.shape[0]):
+        for b in range(m):
+            out.probability[k, start + b] = probability[k, b]
+            out.typicality[k, start + b] = p_value[k, b]
+
+
+@njit(**OPTIONS)
+def summarise(planes, scale, offset, coefficients, precise, realisations, worlds, lens, exact, twice, out):
+    """Sums over pairs of realisation and world of all that a map says of its pixels.
+
+    ``planes`` are (realisation, feature, pixel) numbers, physical after scale and offset; with coefficients
+    (realisation, 3, feature) there is one plane a feature, at the top of the atmosphere. ``out`` has the rows
+    probability (class, pixel), typicality (class, pixel), inner (pixel), model (pixel), and the most probable
+    class (pair, pixel).
+    """
+    p = planes.shape[1]
+    desk = _make_desk(p + p % 2, out.probability.shape[0], lens, exact)
+    air = (coefficients, precise)
+    _summarise(planes, scale, offset, air, realisations, worlds, lens, exact, twice, desk, out)
+
+
+@njit(**INNER)
+def _summarise(planes, scale, offset, air, realisations, worlds, lens, exact, twice, desk, out):
+    planes, lens, exact, out = borrowed(planes), borrowed(lens), borrowed(exact), borrowed(out)
+    coefficients, precise = borrowed(air)
+    desk = borrowed(desk)
+    p, n = planes.shape[1:]
+    corrected = coefficients.shape[0] > 0
+    none, nothing = desk.raw[:0], desk.measured[:0]
+    for start in range(0, n, BLOCK):
+        m = min(BLOCK, n - start)
+        for total in desk.sums[:2]:
+            total[:] = 0
+        for total in desk.sums[2:]:
+            total[:] = 0
+        for i in range(len(realisations)):
+            r, w = realisations[i], worlds[i]
+            if i == 0 or not corrected:
+                here = 0 if corrected else r
+                _load_planes(planes, here, start, m, scale, offset, desk.measured, desk.raw)
+            own, own_precise = (coefficients[r], precise[r]) if corrected else (none, nothing)
+            look(desk.raw, desk.measured, own, own_precise, lens, exact, w, twice, desk.room, desk.again)
+            _add(lens, w, p, desk)
+            for b in range(m):
+                out.best[i, start + b] = desk.best[b]
+        _put_out(desk.sums, start, m, out)
