@@ -48,7 +48,9 @@ def _mantissa_and_exponent(typing_context, w):
         m = builder.bitcast(builder.sub(bits, builder.shl(exponent, _every(whole, fraction))), value)
         # The number 2^fraction + n as bits, less 2^fraction: a conversion that all vectors have.
         offset = _every(value, float(2**fraction))
-        n = builder.fsub(builder.bitcast(builder.or_(exponent, builder.bitcast(offset, whole)), value), offset)
+        n = builder.fsub(
+            builder.bitcast(builder.or_(exponent, builder.bitcast(offset, whole)), value), offset
+        )
         return context.make_tuple(builder, signature.return_type, (m, n))
 
     return types.UniTuple(w, 2)(w), generate

@@ -173,9 +173,7 @@ def _turned(builder, rows, size):
         for i in (i for i in range(size) if not i & step):
             for half in (0, step):
                 mask = [(j & ~step | half) + (size if j & step else 0) for j in range(size)]
-                after[i + half] = builder.shuffle_vector(
-                    rows[i], rows[i + step], ir.Constant(indices, mask)
-                )
+                after[i + half] = builder.shuffle_vector(rows[i], rows[i + step], ir.Constant(indices, mask))
         rows, step = after, 2 * step
     return rows
 
@@ -294,3 +292,22 @@ def full(typing_context, value):
         return _spread(context, builder, arguments[0], value, lanes)
 
     return lanes(value), generate
+
+
+@intrinsic
+def sum_of(typing_context, lanes):
+    """Sum of all lanes, of halves, then of halves of these."""
+
+    def generate(context, builder, signature, arguments):
+        value, count = arguments[0], lanes.count
+        while count > 1:
+            count //= 2
+            kind = ir.VectorType(ir.IntType(32), count)
+            low, high = (
+                builder.shuffle_vector(value, value, ir.Constant(kind, list(range(start, start + count))))
+                for start in (0, count)
+            )
+            value = builder.fadd(low, high)
+        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+    return lanes.dtype(lanes), generate
