@@ -352,10 +352,10 @@ class Lens:
     def _doubt(self, rounded: Array) -> Array:
         """How far single precision moves the log joint of a class, as d₀ + d₁·q: (world, class, 2).
 
-        Rounding moves z = W(x − c) − shift by ε·g·(κ|z| + a). Roundings are independent, and their squares add
-        up: κ² is the norm of (W∘W)(W⁻¹∘W⁻¹), a² the sum of (W∘W)(r∘r) with r what is rounded near the class,
-        and g² = 1 + p/6 is for the sums of p terms on their way, which cancel in the end. So q moves by 2√q
-        of that, and √q ≤ q/(2√p) + √p/2; the rest is rounding of v.
+        Rounding moves z = W(x − c) − shift by ε·g·(κ|z| + a). Roundings are independent, and their squares
+        add up: κ² is the norm of (W∘W)(W⁻¹∘W⁻¹), a² the sum of (W∘W)(r∘r) with r what is rounded near the
+        class, and g² = 1 + p/6 is for the sums of p terms on their way, which cancel in the end. So q moves
+        by 2√q of that, and √q ≤ q/(2√p) + √p/2; the rest is rounding of v.
         """
         W, p = self.whitening**2, self.n_features
         spread = W @ invert_triangle(self.whitening) ** 2

@@ -1,4 +1,4 @@
-"""Points less the centre of the classes, and their squared distances to these: sums that stay in registers."""
+"""Points less the centre of the classes, and their squared distances: sums that stay in registers."""
 
 from numba import njit
 
