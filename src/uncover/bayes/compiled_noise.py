@@ -387,7 +387,7 @@ def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
             add_typicality_by_table(v, plain.table_scale[0], plain.table[0], p_value)
         else:
             add_typicality(v, plain.dof[0], plain.tail[0], p_value)
-        find_entropy(Seen(q, v, t, e, s), inner)
+        find_entropy(Seen(q, v, q[:0], t, e, s), inner)
         _information(far, e, plain.variance[0], plain.largest[0], information)
         found = 0
         for b in range(m):
@@ -410,7 +410,7 @@ def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
         _draw(x, f, L, e, lens, draws, sets, doubtful, found, noise, A, inverse, ends, u, chi)
         for k in range(K):
             squared_distance(chi, truth.whitening[0, k], truth.shift[0, k], q2[k])
-        weigh(truth, 0, Seen(q2, v2, t2, e2, s2))
+        weigh(truth, 0, None, Seen(q2, v2, q2[:0], t2, e2, s2))
         for number in range(found):
             b = doubtful[number]
             out.measurement[start + b] = _split(e2, number * padded, e, b, inner[b], J, w, rows, terms)

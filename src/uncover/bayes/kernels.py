@@ -162,7 +162,7 @@ class Lens:
             def work_on(rows: slice) -> None:
                 # In one order of memory: another would be compiled anew.
                 part = np.ascontiguousarray(X[rows])
-                code.average_probability(part, *pairs, lens, exact, single, out[rows])
+                code.average_probability(part, *pairs, lens, exact, None, single, out[rows])
 
         # NumPy's matrix products have threads of their own, which would be in the way of ours.
         size = max(64, _CHUNK // each) if code is not None and work >= _MANY else len(X)
@@ -214,8 +214,8 @@ class Lens:
         if rounded:
             lens = lens._replace(doubt=self._doubt_of_rounded.astype(kind))
         code.summarise(
-            np.ascontiguousarray(planes), scale, offset, exact.astype(kind), exact, *pairs,
-            lens, self._numbers(np.float64), kind == np.float32, sums,
+            np.ascontiguousarray(planes), (scale, offset), (exact.astype(kind), exact), *pairs,
+            lens, self._numbers(np.float64), None, bool(kind == np.float32), sums,
         )  # fmt: skip
         return sums
 

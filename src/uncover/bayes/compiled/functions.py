@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from uncover.bayes.compiled.lanes import INNER, Lanes, is_single, larger
+from uncover.bayes.compiled.lanes import INNER, Lanes, below, is_single, larger
 
 # Of the two types: bits of the fraction, bias of the exponent, and the bits of √½.
 _SINGLE = (23, 127, 0x3F3504F3)
@@ -152,3 +152,21 @@ def _log_one_plus(u):
         return n * 6.93147180369123816490e-01 + ((s * y + lost) + n * 1.90821492927058770002e-10)
 
     return double
+
+
+def one_less_exponential(x):
+    """1 − e^(−x) for x >= 0; a series where x is small, for the difference would cancel."""
+    raise NotImplementedError
+
+
+@overload(one_less_exponential, jit_options=INNER)
+def _one_less_exponential(x):
+    kind = np.float32 if is_single(x) else np.float64
+    limit = kind(0.0625 if is_single(x) else 0.001)
+    one, half, sixth, last = kind(1), kind(1 / 2), kind(1 / 6), kind(1 / 24)
+
+    def either(x):
+        series = x * (one - x * (half - x * (sixth - x * last)))
+        return below(x, limit, series, one - exponential(-x))
+
+    return either

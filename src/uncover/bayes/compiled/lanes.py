@@ -271,6 +271,17 @@ def _larger(a, b):
 
 
 @intrinsic
+def below(typing_context, lanes, limit, then, otherwise):
+    """Lanes of one value where others are below a limit, and of another value elsewhere."""
+
+    def generate(context, builder, signature, arguments):
+        bound = _spread(context, builder, arguments[1], limit, lanes)
+        return builder.select(builder.fcmp_ordered("<", arguments[0], bound), arguments[2], arguments[3])
+
+    return lanes(lanes, limit, then, otherwise), generate
+
+
+@intrinsic
 def any_above(typing_context, lanes, limit):
     """Whether one of the lanes is above a limit, or not a number."""
 

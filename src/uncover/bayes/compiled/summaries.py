@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from uncover.bayes.compiled.functions import exponential, log_one_plus
+from uncover.bayes.compiled.functions import exponential, log_one_plus, one_less_exponential
 from uncover.bayes.compiled.lanes import (
     INNER,
     OPTIONS,
@@ -25,18 +25,17 @@ from uncover.bayes.compiled.weighing import BLOCK, FEW, Room, look, make_room
 @njit(**INNER)
 def add_typicality(v, dof, tail, total):
     """Add p-values: e^(−νv/2) Σ_j c_j w^j with w = ν/2·(1 − e^(−v)), for an even number of features."""
-    K, n = v.shape
-    one, highest = v.dtype.type(1), v.dtype.type(88)
+    highest = v.dtype.type(88)
     last = tail.shape[1] - 1
-    for k in range(K):
-        half = v.dtype.type(0.5) * dof[k]
-        for b in range(0, n, lanes_of(v)):
-            depth = load(v, (k, b))
-            w = lesser(half * (one - exponential(-depth)), highest)
-            y = full(number(tail, (k, last)))
+    for c in range(v.shape[0]):
+        half = v.dtype.type(0.5) * dof[c]
+        for b in range(0, v.shape[1], lanes_of(v)):
+            depth = load(v, (c, b))
+            w = lesser(half * one_less_exponential(depth), highest)
+            y = full(number(tail, (c, last)))
             for j in range(1, last + 1):
-                y = y * w + number(tail, (k, last - j))
-            store(total, (k, b), load(total, (k, b)) + exponential(-(half * depth)) * y)
+                y = y * w + number(tail, (c, last - j))
+            store(total, (c, b), load(total, (c, b)) + exponential(-(half * depth)) * y)
 
 
 @njit(**INNER)
@@ -66,21 +65,38 @@ def find_entropy(seen, inner):
 
 
 @njit(**INNER)
-def _add_model_part(lens, w, seen, inner, model):
-    """Add H·(1 − e^(−I/H)) with I = ½ Σ v p(1−p), v = a + q·(b + q·c) and H the entropy."""
-    K, n = seen.q.shape
+def _add_model_part(lens, w, fold, seen, inner, model):
+    """Add H·(1 − e^(−I/H)) with I = ½ Σ v p(1−p), v the variance of the log odds and H the entropy."""
     one, half, tiny = model.dtype.type(1), model.dtype.type(0.5), model.dtype.type(1e-30)
-    largest = lens.largest[0]
-    for b in range(0, n, lanes_of(model)):
+    for b in range(0, len(model), lanes_of(model)):
         information = full(model.dtype.type(0))
-        for k in range(K):
-            far, p = lesser(load(seen.q, (k, b)), largest), load(seen.e, (k, b))
-            constant, linear = number(lens.variance, (w, k, 0)), number(lens.variance, (w, k, 1))
-            v = constant + far * (linear + far * number(lens.variance, (w, k, 2)))
-            information += v * (p * (one - p))
+        for k in range(seen.e.shape[0]):
+            p = load(seen.e, (k, b))
+            information += _variance_of_class(lens, w, fold, k, b, seen) * (p * (one - p))
         h = larger(load(inner, (b,)), tiny)
         part = h * (one - exponential(-(half * information) / h))
         store(model, (b,), load(model, (b,)) + part)
+
+
+@njit(**INNER)
+def _variance_of_part(lens, w, c, b, q):
+    """v = a + q·(b + q·c)."""
+    far = lesser(load(q, (c, b)), lens.largest[0])
+    growing = number(lens.variance, (w, c, 1)) + far * number(lens.variance, (w, c, 2))
+    return number(lens.variance, (w, c, 0)) + far * growing
+
+
+@njit(**INNER)
+def _variance_of_class(lens, w, fold, k, b, seen):
+    """Variance of the log odds of a class: Σ r² v / T² over its parts, to first order."""
+    if fold is None:
+        return _variance_of_part(lens, w, k, b, seen.q)
+    total = full(seen.q.dtype.type(0))
+    for c in range(fold.first[k], fold.first[k + 1]):
+        share = load(seen.r, (c, b))
+        total += share * share * _variance_of_part(lens, w, c, b, seen.q)
+    sharpness = seen.q.dtype.type(fold.sharpness[0])
+    return total * (sharpness * sharpness)
 
 
 @njit(**INNER)
@@ -98,22 +114,6 @@ def _most_probable(t, found, best):
             found[b] += hit
 
 
-@njit(**INNER)
-def _load_planes(planes, r, start, m, scale, offset, measured, raw):
-    """A block of planes (realisation, feature, pixel) as physical values, in double precision and rounded.
-
-    The last pixel fills the block.
-    """
-    for j in range(planes.shape[1]):
-        a, c = scale[j], offset[j]
-        for b in range(m):
-            measured[j, b] = planes[r, j, start + b] * a + c
-        for b in range(m, BLOCK):
-            measured[j, b] = measured[j, m - 1]
-        for b in range(BLOCK):
-            raw[j, b] = measured[j, b]
-
-
 class Desk(NamedTuple):
     """Room for a block of pixels: what was measured of it, what is found, and sums over realisations."""
 
@@ -128,19 +128,20 @@ class Desk(NamedTuple):
 
 
 @njit(**INNER)
-def _make_desk(even, K, lens, exact):
-    kind = lens.whitening.dtype
+def _make_desk(even, lens, exact, fold):
+    kind, parts = lens.whitening.dtype, lens.dof.shape[1]
+    K = parts if fold is None else len(fold.first) - 1
     return Desk(
         measured=np.zeros((even, BLOCK)),
         raw=np.zeros((even, BLOCK), kind),
-        room=make_room(even, K, BLOCK, lens.whitening),
-        again=make_room(even, K, FEW, exact.whitening),
+        room=make_room(even, BLOCK, lens, fold),
+        again=make_room(even, FEW, exact, fold),
         inner=np.empty(BLOCK, kind),
         found=np.empty(BLOCK, np.int32),
         best=np.empty(BLOCK, np.int32),
         sums=(
             np.empty((K, BLOCK), kind),
-            np.empty((K, BLOCK), kind),
+            np.empty((parts, BLOCK), kind),
             np.empty(BLOCK, kind),
             np.empty(BLOCK, kind),
         ),
@@ -148,7 +149,24 @@ def _make_desk(even, K, lens, exact):
 
 
 @njit(**INNER)
-def _add(lens, w, p, desk):
+def _load_planes(planes, r, start, m, units, desk):
+    """A block of planes (realisation, feature, pixel) as physical values, in double precision and rounded.
+
+    The last pixel fills the block.
+    """
+    scale, offset = units
+    for j in range(planes.shape[1]):
+        a, c = scale[j], offset[j]
+        for b in range(m):
+            desk.measured[j, b] = planes[r, j, start + b] * a + c
+        for b in range(m, BLOCK):
+            desk.measured[j, b] = desk.measured[j, m - 1]
+        for b in range(BLOCK):
+            desk.raw[j, b] = desk.measured[j, b]
+
+
+@njit(**INNER)
+def _add(lens, w, fold, p, desk):
     """Add what was seen in one realisation to the sums, and find the most probable class."""
     probability, p_value, inner, model = desk.sums
     seen = desk.room.seen
@@ -160,7 +178,7 @@ def _add(lens, w, p, desk):
     else:
         add_typicality(seen.v, lens.dof[w], lens.tail[w], p_value)
     find_entropy(seen, desk.inner)
-    _add_model_part(lens, w, seen, desk.inner, model)
+    _add_model_part(lens, w, fold, seen, desk.inner, model)
     _most_probable(seen.t, desk.found, desk.best)
     for b in range(0, BLOCK, lanes_of(inner)):
         store(inner, (b,), load(inner, (b,)) + load(desk.inner, (b,)))
@@ -176,29 +194,30 @@ def _put_out(sums, start, m, out):
     for k in range(probability.shape[0]):
         for b in range(m):
             out.probability[k, start + b] = probability[k, b]
-            out.typicality[k, start + b] = p_value[k, b]
+    for c in range(p_value.shape[0]):
+        for b in range(m):
+            out.typicality[c, start + b] = p_value[c, b]
 
 
 @njit(**OPTIONS)
-def summarise(planes, scale, offset, coefficients, precise, realisations, worlds, lens, exact, twice, out):
+def summarise(planes, units, air, realisations, worlds, lens, exact, fold, twice, out):
     """Sums over pairs of realisation and world of all that a map says of its pixels.
 
-    ``planes`` are (realisation, feature, pixel) numbers, physical after scale and offset; with coefficients
-    (realisation, 3, feature) there is one plane a feature, at the top of the atmosphere. ``out`` has the rows
-    probability (class, pixel), typicality (class, pixel), inner (pixel), model (pixel), and the most probable
-    class (pair, pixel).
+    ``planes`` are (realisation, feature, pixel) numbers, physical after ``units``, their scales and offsets.
+    ``air`` are coefficients (realisation, 3, feature), rounded and not; if there are any, there is one plane
+    a feature, at the top of the atmosphere. ``out`` has the rows probability (class, pixel), typicality
+    (part, pixel), inner (pixel), model (pixel), and the most probable class (pair, pixel).
     """
     p = planes.shape[1]
-    desk = _make_desk(p + p % 2, out.probability.shape[0], lens, exact)
-    air = (coefficients, precise)
-    _summarise(planes, scale, offset, air, realisations, worlds, lens, exact, twice, desk, out)
+    desk = _make_desk(p + p % 2, lens, exact, fold)
+    _summarise(planes, units, air, realisations, worlds, lens, exact, fold, twice, desk, out)
 
 
 @njit(**INNER)
-def _summarise(planes, scale, offset, air, realisations, worlds, lens, exact, twice, desk, out):
+def _summarise(planes, units, air, realisations, worlds, lens, exact, fold, twice, desk, out):
     planes, lens, exact, out = borrowed(planes), borrowed(lens), borrowed(exact), borrowed(out)
     coefficients, precise = borrowed(air)
-    desk = borrowed(desk)
+    fold, desk = borrowed(fold), borrowed(desk)
     p, n = planes.shape[1:]
     corrected = coefficients.shape[0] > 0
     none, nothing = desk.raw[:0], desk.measured[:0]
@@ -211,11 +230,13 @@ def _summarise(planes, scale, offset, air, realisations, worlds, lens, exact, tw
         for i in range(len(realisations)):
             r, w = realisations[i], worlds[i]
             if i == 0 or not corrected:
-                here = 0 if corrected else r
-                _load_planes(planes, here, start, m, scale, offset, desk.measured, desk.raw)
+                _load_planes(planes, 0 if corrected else r, start, m, units, desk)
             own, own_precise = (coefficients[r], precise[r]) if corrected else (none, nothing)
-            look(desk.raw, desk.measured, own, own_precise, lens, exact, w, twice, desk.room, desk.again)
-            _add(lens, w, p, desk)
+            look(
+                desk.raw, desk.measured, own, own_precise, lens, exact, w, fold, twice,
+                desk.room, desk.again,
+            )  # fmt: skip
+            _add(lens, w, fold, p, desk)
             for b in range(m):
                 out.best[i, start + b] = desk.best[b]
         _put_out(desk.sums, start, m, out)

@@ -1,4 +1,4 @@
-"""From points to probabilities: log joints, their softmax, and a second look in double precision."""
+"""From points to probabilities: log joints, log odds, and a second look in double precision."""
 
 from typing import Any, NamedTuple
 
@@ -30,11 +30,15 @@ FEW = 8
 
 
 class Seen(NamedTuple):
-    """What is found out of points, all of it written by :func:`weigh` but for q."""
+    """What is found out of points: all but q is written by :func:`weigh`.
 
-    q: NDArray[Any]  # (class, point), squared distances
-    v: NDArray[Any]  # (class, point), depths log(1 + q/ν)
-    t: NDArray[Any]  # (class, point), log joints less the largest
+    A class may consist of several parts, whose densities add up; otherwise it is its only part.
+    """
+
+    q: NDArray[Any]  # (part, point), squared distances
+    v: NDArray[Any]  # (part, point), depths log(1 + q/ν)
+    r: NDArray[Any]  # (part, point), the share of each part in its class; empty without a fold
+    t: NDArray[Any]  # (class, point), log odds less the largest
     e: NDArray[Any]  # (class, point), probabilities
     s: NDArray[Any]  # (point,), 1/Σ exp(t)
 
@@ -48,103 +52,177 @@ class Room(NamedTuple):
     chosen: NDArray[np.int64]  # (point,), which points need a second look
 
 
+class Fold(NamedTuple):
+    """How parts become classes; None takes its place where each class is its only part."""
+
+    first: NDArray[np.int64]  # (class + 1,), the parts of class k are first[k] … first[k + 1] − 1
+    sharpness: NDArray[np.float64]  # (1,), one over the temperature
+
+
 @njit(**INNER)
-def make_room(p, K, n, like):
-    """Room for n points of p features and K classes, in the type of an array."""
-    kind = like.dtype
+def make_room(p, n, lens, fold):
+    """Room for n points of p features, in the type of the lens."""
+    kind = lens.whitening.dtype
+    parts = lens.dof.shape[1]
+    K = parts if fold is None else len(fold.first) - 1
     seen = Seen(
-        np.empty((K, n), kind), np.empty((K, n), kind), np.empty((K, n), kind), np.empty((K, n), kind),
-        np.empty(n, kind),
-    )  # fmt: skip
+        q=np.empty((parts, n), kind),
+        v=np.empty((parts, n), kind),
+        r=np.empty((0 if fold is None else parts, n), kind),
+        t=np.empty((K, n), kind),
+        e=np.empty((K, n), kind),
+        s=np.empty(n, kind),
+    )
     return Room(np.empty((p, n), kind), seen, np.empty(n, kind), np.empty(n, np.int64))
 
 
 @njit(**INNER)
-def weigh(lens, w, seen):
-    """Depths, log joints and probabilities in world w, from distances."""
-    q, v, t, e, s = seen
-    K, n = q.shape
-    one = q.dtype.type(1)
-    largest = lens.largest[0]
-    for b in range(0, n, lanes_of(q)):
-        top = full(q.dtype.type(-np.inf))
-        for k in range(K):
-            depth = log_one_plus(lesser(load(q, (k, b)), largest) * number(lens.inverse_dof, (w, k)))
-            joint = number(lens.log_weight, (w, k)) - number(lens.slope, (w, k)) * depth
-            top = larger(joint, top)
-            store(v, (k, b), depth)
-            store(t, (k, b), joint)
-        total = full(q.dtype.type(0))
-        for k in range(K):
-            joint = load(t, (k, b)) - top
-            odds = exponential(joint)
-            total += odds
-            store(t, (k, b), joint)
-            store(e, (k, b), odds)
-        share = one / total
-        store(s, (b,), share)
-        for k in range(K):
-            store(e, (k, b), load(e, (k, b)) * share)
+def weigh(lens, w, fold, seen):
+    """Depths, log odds and probabilities in world w, from distances."""
+    for b in range(0, seen.q.shape[1], lanes_of(seen.q)):
+        if fold is None:
+            _find_joints(lens, w, b, seen, seen.t)
+        else:
+            _find_joints(lens, w, b, seen, seen.r)
+            _fold(fold, b, seen)
+        _normalise(b, seen)
 
 
 @njit(**INNER)
-def _doubtful(lens, w, room):
+def _find_joints(lens, w, b, seen, joints):
+    """Depths and log joints of the parts."""
+    largest = lens.largest[0]
+    for c in range(seen.q.shape[0]):
+        depth = log_one_plus(lesser(load(seen.q, (c, b)), largest) * number(lens.inverse_dof, (w, c)))
+        store(seen.v, (c, b), depth)
+        store(joints, (c, b), number(lens.log_weight, (w, c)) - number(lens.slope, (w, c)) * depth)
+
+
+@njit(**INNER)
+def _fold(fold, b, seen):
+    """Log odds of the classes, t = log Σ exp over their parts / T; log joints of parts become shares."""
+    one, sharpness = seen.t.dtype.type(1), seen.t.dtype.type(fold.sharpness[0])
+    for k in range(seen.t.shape[0]):
+        start, end = fold.first[k], fold.first[k + 1]
+        top = load(seen.r, (start, b))
+        for c in range(start + 1, end):
+            top = larger(load(seen.r, (c, b)), top)
+        total = full(seen.t.dtype.type(0))
+        for c in range(start, end):
+            share = exponential(load(seen.r, (c, b)) - top)
+            total += share
+            store(seen.r, (c, b), share)
+        store(seen.t, (k, b), (top + log_one_plus(total - one)) * sharpness)
+        inverse = one / total
+        for c in range(start, end):
+            store(seen.r, (c, b), load(seen.r, (c, b)) * inverse)
+
+
+@njit(**INNER)
+def _normalise(b, seen):
+    """Probabilities from log odds."""
+    t, e = seen.t, seen.e
+    top = load(t, (0, b))
+    for k in range(1, t.shape[0]):
+        top = larger(load(t, (k, b)), top)
+    total = full(t.dtype.type(0))
+    for k in range(t.shape[0]):
+        below = load(t, (k, b)) - top
+        odds = exponential(below)
+        total += odds
+        store(t, (k, b), below)
+        store(e, (k, b), odds)
+    share = t.dtype.type(1) / total
+    store(seen.s, (b,), share)
+    for k in range(t.shape[0]):
+        store(e, (k, b), load(e, (k, b)) * share)
+
+
+@njit(**INNER)
+def find_doubtful(lens, w, fold, room):
     """Number of points whose probabilities single precision may not give, and which they are.
 
-    The error of a class's log joint is doubt[0] + doubt[1]·q; that of the probabilities Σ p(1−p) times it.
+    The error of a part's log joint is doubt[0] + doubt[1]·q, that of a class the mean over its parts; that of
+    the probabilities is Σ p(1−p) times it.
     """
     q, e = room.seen.q, room.seen.e
-    K, n = q.shape
-    one = q.dtype.type(1)
+    one, tolerance = q.dtype.type(1), q.dtype.type(TOLERANCE)
     found = 0
-    for b in range(0, n, lanes_of(q)):
+    for b in range(0, q.shape[1], lanes_of(q)):
         error = full(q.dtype.type(0))
-        for k in range(K):
-            fixed, growing = number(lens.doubt, (w, k, 0)), number(lens.doubt, (w, k, 1))
-            probability = load(e, (k, b))
-            error += probability * (one - probability) * (fixed + growing * load(q, (k, b)))
-        if any_above(error, q.dtype.type(TOLERANCE)):
+        for k in range(e.shape[0]):
+            p = load(e, (k, b))
+            error += p * (one - p) * _doubt_of_class(lens, w, fold, k, b, room.seen)
+        if any_above(error, tolerance):
             store(room.error, (b,), error)
             for c in range(b, b + lanes_of(q)):
-                if room.error[c] > TOLERANCE:
+                if room.error[c] > tolerance:
                     room.chosen[found] = c
                     found += 1
     return found
 
 
 @njit(**INNER)
-def _look_again(measured, coefficients, exact, w, found, room, again):
-    """Compute some points of a block again, in double precision from what was measured."""
-    p, K = measured.shape[0], room.seen.q.shape[0]
-    for first in range(0, found, FEW):
-        n = min(FEW, found - first)
-        for c in range(FEW):
-            b = room.chosen[first + min(c, n - 1)]
-            for j in range(p):
-                again.x[j, c] = measured[j, b]
-        centre_points(again.x, coefficients, exact.centre, again.x)
-        for k in range(K):
-            squared_distance(again.x, exact.whitening[w, k], exact.shift[w, k], again.seen.q[k])
-        weigh(exact, w, again.seen)
-        for c in range(n):
-            b = room.chosen[first + c]
-            room.seen.s[b] = again.seen.s[c]
-            for k in range(K):
-                room.seen.q[k, b], room.seen.v[k, b] = again.seen.q[k, c], again.seen.v[k, c]
-                room.seen.t[k, b], room.seen.e[k, b] = again.seen.t[k, c], again.seen.e[k, c]
+def _doubt_of_part(lens, w, c, b, q):
+    return number(lens.doubt, (w, c, 0)) + number(lens.doubt, (w, c, 1)) * load(q, (c, b))
 
 
 @njit(**INNER)
-def look(raw, measured, coefficients, precise, lens, exact, w, twice, room, again):
+def _doubt_of_class(lens, w, fold, k, b, seen):
+    """How far the log odds of a class may be off."""
+    if fold is None:
+        return _doubt_of_part(lens, w, k, b, seen.q)
+    total = full(seen.q.dtype.type(0))
+    for c in range(fold.first[k], fold.first[k + 1]):
+        total += load(seen.r, (c, b)) * _doubt_of_part(lens, w, c, b, seen.q)
+    return total * seen.q.dtype.type(fold.sharpness[0])
+
+
+@njit(**INNER)
+def _look_again(measured, coefficients, exact, w, fold, found, room, again):
+    """Compute some points of a block again, in double precision from what was measured."""
+    before, after = room.seen, again.seen
+    for first in range(0, found, FEW):
+        n = min(FEW, found - first)
+        for i in range(FEW):
+            b = room.chosen[first + min(i, n - 1)]
+            for j in range(measured.shape[0]):
+                again.x[j, i] = measured[j, b]
+        see(again.x, coefficients, exact, w, fold, again)
+        for i in range(n):
+            b = room.chosen[first + i]
+            before.s[b] = after.s[i]
+            for c in range(before.q.shape[0]):
+                before.q[c, b], before.v[c, b] = after.q[c, i], after.v[c, i]
+            for c in range(before.r.shape[0]):
+                before.r[c, b] = after.r[c, i]
+            for k in range(before.t.shape[0]):
+                before.t[k, b], before.e[k, b] = after.t[k, i], after.e[k, i]
+
+
+@njit(**INNER)
+def find_distances(lens, w, room):
+    """Squared distances of a block to all parts."""
+    for c in range(room.seen.q.shape[0]):
+        squared_distance(room.x, lens.whitening[w, c], lens.shift[w, c], room.seen.q[c])
+
+
+@njit(**INNER)
+def see(raw, coefficients, lens, w, fold, room):
+    """Distances and probabilities of a block in world w."""
+    centre_points(raw, coefficients, lens.centre, room.x)
+    find_distances(lens, w, room)
+    weigh(lens, w, fold, room.seen)
+
+
+@njit(**INNER)
+def look(raw, measured, coefficients, precise, lens, exact, w, fold, twice, room, again):
     """Distances and probabilities of a block in world w, in double precision where it takes that.
 
     ``measured`` is ``raw`` before it was rounded, and ``precise`` are the coefficients before they were.
     """
-    centre_points(raw, coefficients, lens.centre, room.x)
-    for k in range(room.seen.q.shape[0]):
-        squared_distance(room.x, lens.whitening[w, k], lens.shift[w, k], room.seen.q[k])
-    weigh(lens, w, room.seen)
+    see(raw, coefficients, lens, w, fold, room)
     if twice:
-        found = _doubtful(lens, w, room)
+        found = find_doubtful(lens, w, fold, room)
         if found:
-            _look_again(measured, precise, exact, w, found, room, again)
+            _look_again(measured, precise, exact, w, fold, found, room, again)
