@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from uncover import __version__
 from uncover.bayes.speed import machine_code
-from uncover.estimators.base import GenerativeClassifier
+from uncover.estimators.conformal import without_sets
 from uncover.estimators.persistence import load_model
 from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
@@ -90,16 +90,12 @@ class Prepared:
         require("rasterio")
         if options.block < 1 or (options.threads or 1) < 1:
             raise SceneError("block and threads are numbers of 1 or more")
-        model = load_model(model_file)
-        if not isinstance(model, GenerativeClassifier):
-            raise SceneError(
-                f"{model_file}: maps are made with BayesianQDA, BayesianLDA or BayesianNB, this is a "
-                f"{type(model).__name__}"
-            )
+        loaded = load_model(model_file)
+        model, _ = without_sets(loaded)
         evidence = open_evidence(scene, model, options.source)
         check_match(model, evidence)
         reader = Reader(missing=options.missing, method=options.method)
-        mapper = make_mapper(model, evidence, options.paired, reader, options.thresholds, options.dtype)
+        mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
         plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
         own = getattr(evidence, "scene", None)
         if own is not None:
@@ -122,6 +118,7 @@ class Prepared:
             "missing": self.options.missing,
             "method": self.options.method,
             "thresholds": asdict(self.options.thresholds),
+            **({} if self.mapper.sets is None else {"coverage": float(self.mapper.sets.coverage)}),
         }
 
     def key(self) -> str:

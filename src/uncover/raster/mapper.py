@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.summary import PixelSummary, Summariser
+from uncover.estimators.averaged import ReadsPixels, make_summariser
+from uncover.estimators.summary import PixelSummary
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
 from uncover.raster.pixel_area import pixel_areas
@@ -50,6 +51,7 @@ class Mapper:
     product: Product
     reader: Reader = Reader()
     thresholds: Thresholds = field(default_factory=Thresholds)
+    sets: Any = None  # ConformalSets of the model, where it has some
     units: list[Window] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -63,9 +65,9 @@ class Mapper:
         self.__post_init__()
 
     @cached_property
-    def summariser(self) -> Summariser:
+    def summariser(self) -> ReadsPixels:
         """The model, ready to read."""
-        return Summariser(
+        return make_summariser(
             self.model,
             paired=self.reader.paired,
             method=self.reader.method,
@@ -96,6 +98,8 @@ class Mapper:
             flat["probability"][:, where] = layers["probability"].encode(summary.probability)
             parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
             flat["uncertainty"][:, where] = layers["uncertainty"].encode(parts)
+            if self.sets is not None:
+                flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T))
             quality[where] |= self._bits(summary)
             _add_areas(areas, summary.best, summary.world_classes, weight[where])
         flat["quality"][0] = quality
@@ -143,10 +147,15 @@ def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     """How many worlds a map has: found out with one pixel in the middle of the training data."""
     middle = np.asarray(model.means_).reshape(-1, model.n_features_in_)
     middle = np.nanmean(middle, axis=0)[None]
-    summariser = Summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
+    summariser = make_summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
     planes = np.repeat(middle.T[None], evidence.realisations, axis=0)
     summary = summariser.summarise(planes, systematic=evidence.systematic)
     return len(summary.world_classes)
+
+
+def _sizes(inside: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Sizes of sets (pixel, class), and the sets below them: (1 + class, pixel)."""
+    return np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
 
 
 def _add_areas(

@@ -52,13 +52,6 @@ class Room(NamedTuple):
     chosen: NDArray[np.int64]  # (point,), which points need a second look
 
 
-class Fold(NamedTuple):
-    """How parts become classes; None takes its place where each class is its only part."""
-
-    first: NDArray[np.int64]  # (class + 1,), the parts of class k are first[k] … first[k + 1] − 1
-    sharpness: NDArray[np.float64]  # (1,), one over the temperature
-
-
 @njit(**INNER)
 def make_room(p, n, lens, fold):
     """Room for n points of p features, in the type of the lens."""
