@@ -190,7 +190,7 @@ from map_cases import contents
 from uncover.pipeline import MapOptions, map_scene
 from uncover.raster import SceneError
 
-uncover.raster.mapper.UNIT = uncover.raster.product.UNIT = 64
+uncover.raster.mapper.UNIT = uncover.raster.product.UNIT = uncover.raster.scratch.UNIT = 64
 small, model, scene = map(Path, sys.argv[1:])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
 for size in ("1m", "2m", "3m", "4m"):

@@ -95,7 +95,7 @@ class Finish:
 
     def _styles(self, store: Path, scratch: Scratch, quality: Layer) -> None:
         seen: set[int] = set()
-        for window in scratch.strips(64):
+        for window in scratch.units:
             seen |= {int(value) for value in np.unique(scratch.read(quality, window))}
         entropy = float(np.log(self.product.classes))
         largest = dict.fromkeys(("total", "measurement", "model", "overlap"), entropy)

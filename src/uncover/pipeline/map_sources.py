@@ -102,13 +102,15 @@ def _scene(source: str | Path, model: Any, options: SceneOptions) -> Scene:
     wanted = model_bands(model)
     if options.bands is not None or wanted is None:
         return open_scene(source, options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         offered = open_scene(source, options)
     nameless = all(band.startswith("band_") for band in offered.bands)
-    if nameless or offered.bands == wanted:
-        return open_scene(source, options)
-    return open_scene(source, replace(options, bands=wanted))
+    if not nameless and offered.bands != wanted:
+        return open_scene(source, replace(options, bands=wanted))
+    for each in said:  # what was said of these bands holds; of others it need not
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return offered
 
 
 def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from uncover.labels import Scheme
 from uncover.pipeline.lettering import lettering
 from uncover.pipeline.styles import RAMP
-from uncover.raster.grid import Window
-from uncover.raster.product import Layer
+from uncover.raster.product import UNIT, Layer
 from uncover.raster.scratch import Scratch
 
 _SIDE = 720  # pixels of the longer side of each picture
@@ -84,12 +83,14 @@ def _sample(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
     shape = [max(1, round(side * _SIDE / longest)) for side in (height, width)]
     if longest <= _SIDE // 2:
         shape = [side * (_SIDE // longest) for side in (height, width)]
-    rows = (np.arange(shape[0]) + 0.5) * height / shape[0]
+    rows = ((np.arange(shape[0]) + 0.5) * height / shape[0]).astype(int)
     cols = ((np.arange(shape[1]) + 0.5) * width / shape[1]).astype(int)
-    found: dict[int, NDArray[Any]] = {}
-    for row in sorted(set(rows.astype(int))):
-        found[row] = scratch.read(layer, Window(row, 0, 1, width), [band])[0, 0, cols]
-    return np.stack([found[row] for row in rows.astype(int)])
+    found = []
+    for strip in scratch.strips(UNIT):
+        mine = rows[(rows >= strip.row) & (rows < strip.row + strip.height)] - strip.row
+        if mine.size:
+            found.append(scratch.read(layer, strip, [band])[0][mine[:, None], cols])
+    return np.concatenate(found)
 
 
 def _uncertainty(scratch: Scratch, layer: Layer) -> tuple[NDArray[np.float64], float]:

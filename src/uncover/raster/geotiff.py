@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.raster.grid import Grid, Window
-from uncover.raster.product import Layer
+from uncover.raster.product import UNIT, Layer
 from uncover.raster.scratch import Scratch
 from uncover.raster.tiles import GDAL_OPTIONS, open_raster
 
 _GDAL_TYPES = {"uint8": "Byte", "uint16": "UInt16", "float32": "Float32"}
 _SIDE = 1024  # of the windows that are read back
-_ROWS = 64  # of the strips that statistics are made of
 _STATISTICS = ("minimum", "maximum", "mean", "stddev")
 SCHEME_TAG = "UNCOVER_SCHEME"
 LAYER_TAG = "UNCOVER_LAYER"
@@ -116,7 +115,6 @@ def _axes(crs: str) -> str:
 
 
 def _band(scratch: Scratch, layer: Layer, i: int, numbers: Mapping[str, float]) -> str:
-    grid, size = scratch.product.grid, layer.itemsize
     items = "".join(
         f'<MDI key="STATISTICS_{name.upper()}">{value:.10g}</MDI>' for name, value in numbers.items()
     )
@@ -128,11 +126,10 @@ def _band(scratch: Scratch, layer: Layer, i: int, numbers: Mapping[str, float]) 
     if layer.name == "class":
         parts.append(_colours(scratch.product.scheme))
     return (
-        f'<VRTRasterBand dataType="{_GDAL_TYPES[layer.dtype]}" band="{i + 1}" subClass="VRTRawRasterBand">'
-        f"{''.join(parts)}"
+        f'<VRTRasterBand dataType="{_GDAL_TYPES[layer.dtype]}" band="{i + 1}" '
+        f'blockXSize="{UNIT}" blockYSize="{UNIT}">{"".join(parts)}<SimpleSource>'
         f'<SourceFilename relativeToVRT="1">{scratch.path(layer.name).name}</SourceFilename>'
-        f"<ImageOffset>{i * grid.window.pixels * size}</ImageOffset><PixelOffset>{size}</PixelOffset>"
-        f"<LineOffset>{grid.width * size}</LineOffset><ByteOrder>LSB</ByteOrder></VRTRasterBand>"
+        f"<SourceBand>{i + 1}</SourceBand></SimpleSource></VRTRasterBand>"
     )
 
 
@@ -169,7 +166,7 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
     if np.dtype(layer.dtype).kind == "u":
         return [_of_counts(counts, layer) for counts in _counts(scratch, layer)]
     found = [_Numbers() for _ in layer.bands]
-    for window in scratch.strips(_ROWS):
+    for window in scratch.units:
         for numbers, plane in zip(found, scratch.read(layer, window), strict=True):
             numbers.add(_known(plane, layer).astype(np.float64))
     return [numbers.statistics() for numbers in found]
@@ -178,7 +175,7 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
 def _counts(scratch: Scratch, layer: Layer) -> NDArray[np.int64]:
     """How often each whole number occurs: (band, number)."""
     counts = np.zeros((len(layer.bands), np.iinfo(layer.dtype).max + 1), np.int64)
-    for window in scratch.strips(_ROWS):
+    for window in scratch.units:
         for band, plane in zip(counts, scratch.read(layer, window), strict=True):
             band += np.bincount(plane.ravel(), minlength=len(band))
     return counts

@@ -121,7 +121,9 @@ class Calibration:
 
     def apply(self, numbers: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Physical values with NaN where there is none, and where the detector was saturated."""
-        values = numbers.astype(np.float64) * self.scale + self.offset
+        values = numbers.astype(np.float64)
+        values *= self.scale
+        values += self.offset
         full = np.zeros(numbers.shape, np.bool_)
         if self.saturated is not None:
             full = numbers == self.saturated
@@ -153,7 +155,8 @@ class BandGroup:
             plane[...] = how.interpolate(values)
             if saturated.any():
                 flags[how.nearest(saturated)] |= np.uint16(Quality.SATURATED)
-        out[:, ~how.inside] = np.nan
+        if not how.everywhere:
+            out[:, ~how.inside] = np.nan
         if self.detector is not None:
             defects = self.detector.flags(grid, window, cache)
             out[:, defects & np.uint16(Quality.NODATA) != 0] = np.nan

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from uncover.estimators.summary import PixelSummary, Summariser
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
+from uncover.raster.moving import add_areas, put
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import UNCERTAINTY, UNIT, Product, Thresholds, Unit
 from uncover.raster.quality import Quality, without
@@ -93,11 +94,11 @@ class Mapper:
                 continue
             summary = self._summarise(number, pixels, int(where[0]), features)
             flat["class"][0, where] = codes[summary.best]
-            flat["probability"][:, where] = layers["probability"].encode(summary.probability)
+            put(layers["probability"], summary.probability, where, flat["probability"])
             parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
-            flat["uncertainty"][:, where] = layers["uncertainty"].encode(parts)
+            put(layers["uncertainty"], parts, where, flat["uncertainty"])
             quality[where] |= self._bits(summary)
-            _add_areas(areas, summary.best, summary.world_classes, weight[where])
+            add_areas(areas, summary.best, summary.world_classes, weight, where)
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
@@ -132,11 +133,12 @@ class Mapper:
 
     def _bits(self, summary: PixelSummary) -> NDArray[np.uint16]:
         limits = self.thresholds
-        bits = np.zeros(len(summary.total), np.uint16)
-        bits[~(summary.typicality >= limits.typicality)] |= np.uint16(Quality.OUTSIDE_DOMAIN)
-        bits[summary.disagreement > limits.disagreement] |= np.uint16(Quality.DISAGREE)
-        bits[summary.margin < limits.margin] |= np.uint16(Quality.LOW_MARGIN)
-        return bits
+        found = (
+            (Quality.OUTSIDE_DOMAIN, ~(summary.typicality >= limits.typicality)),
+            (Quality.DISAGREE, summary.disagreement > limits.disagreement),
+            (Quality.LOW_MARGIN, summary.margin < limits.margin),
+        )
+        return np.bitwise_or.reduce([np.uint16(bit) * where for bit, where in found])
 
 
 def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
@@ -147,15 +149,3 @@ def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     planes = np.repeat(middle.T[None], evidence.realisations, axis=0)
     summary = summariser.summarise(planes, systematic=evidence.systematic)
     return len(summary.world_classes)
-
-
-def _add_areas(
-    areas: NDArray[np.float64],
-    best: NDArray[np.integer[Any]],
-    worlds: NDArray[np.integer[Any]],
-    weight: NDArray[np.float64],
-) -> None:
-    K = areas.shape[1]
-    areas[0] += np.bincount(best, minlength=K)
-    for row, classes in enumerate([best, *worlds], start=1):
-        areas[row] += np.bincount(classes, weights=weight, minlength=K)
