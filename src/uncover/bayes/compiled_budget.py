@@ -113,5 +113,5 @@ def conclude(probability, typicality, model, inner, worlds, out, disagreement, b
             out[5, start + b] = typicality[0, start + b]
         for k in range(1, K):
             for b in range(m):
-                if typicality[k, start + b] > out[5, start + b]:
-                    out[5, start + b] = typicality[k, start + b]
+                here, most = typicality[k, start + b], out[5, start + b]
+                out[5, start + b] = here if here > most else most

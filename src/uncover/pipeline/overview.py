@@ -13,6 +13,7 @@ from uncover.pipeline.lettering import lettering
 from uncover.pipeline.styles import RAMP
 from uncover.raster.product import UNIT, Layer
 from uncover.raster.scratch import Scratch
+from uncover.raster.tiles import no_place_needed
 
 _SIDE = 720  # pixels of the longer side of each picture
 _MARGIN = 20
@@ -31,26 +32,10 @@ def write_overview(path: Path, scratch: Scratch, title: str, shares: NDArray[np.
     height, width, _ = image.shape
     with rasterio.Env(GDAL_PAM_ENABLED="NO"):
         profile = {"driver": "PNG", "width": width, "height": height, "count": 3, "dtype": "uint8"}
-        with _quietly(), MemoryFile() as file:
-            with file.open(**profile) as dataset:
+        with MemoryFile() as file:
+            with no_place_needed(), file.open(**profile) as dataset:
                 dataset.write(np.moveaxis(image, 2, 0))
             path.write_bytes(file.read())
-
-
-def _quietly() -> Any:
-    """A picture has no place on Earth, and rasterio need not say so."""
-    import warnings
-    from contextlib import contextmanager
-
-    from rasterio.errors import NotGeoreferencedWarning
-
-    @contextmanager
-    def quiet() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            yield
-
-    return quiet()
 
 
 def overview(scratch: Scratch, title: str, shares: NDArray[np.float64]) -> Image:

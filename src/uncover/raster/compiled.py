@@ -1,4 +1,4 @@
-"""Machine code for moving pixels between a window and the chunks of it that are computed."""
+"""Machine code for moving and counting the pixels of a map; `uncover.raster.moving` says what it does."""
 
 import numpy as np
 from numba import njit
@@ -37,3 +37,11 @@ def add_areas(areas, best, worlds, weight, where):
     for w in range(len(worlds)):
         for i in range(len(where)):
             areas[2 + w, worlds[w, i]] += weight[where[i]]
+
+
+@njit(**OPTIONS)
+def count(planes, counts):
+    """Add how often each number occurs in planes (band, pixel) to (band, number)."""
+    for j in range(planes.shape[0]):
+        for i in range(planes.shape[1]):
+            counts[j, planes[j, i]] += 1

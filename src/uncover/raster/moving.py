@@ -83,3 +83,19 @@ def add_areas(
     areas[0] += np.bincount(best, minlength=K)
     for row, classes in enumerate([best, *worlds], start=1):
         areas[row] += np.bincount(classes, weights=weight[where], minlength=K)
+
+
+def count(planes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+    """Add how often each whole number occurs in planes (band, row, col) to (band, number).
+
+    >>> counts = np.zeros((1, 256), np.int64)
+    >>> count(np.array([[[3, 3, 7]]], np.uint8), counts)
+    >>> counts[0, [3, 7]].tolist()
+    [2, 1]
+    """
+    code, flat = _code(), planes.reshape(len(planes), -1)
+    if code is not None:
+        code.count(flat, counts)
+        return
+    for band, plane in zip(counts, flat, strict=True):
+        band += np.bincount(plane, minlength=len(band))

@@ -248,16 +248,25 @@ def _gdal() -> Any:
 
 def _open(path: str) -> Any:
     import rasterio
-    from rasterio.errors import NotGeoreferencedWarning, RasterioError
+    from rasterio.errors import RasterioError
 
-    # The warning filter is one for all threads: hence the lock.
-    with _opening, warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+    with no_place_needed():
         try:
             return rasterio.open(path)
         except RasterioError as error:
             reason = str(error).splitlines()[0] if str(error) else "unknown format"
             raise ReadError(f"{path} cannot be opened as a raster: {reason}") from error
+
+
+@contextmanager
+def no_place_needed() -> Iterator[None]:
+    """Let rasterio open what has no place on Earth without a word; by one thread at a time."""
+    from rasterio.errors import NotGeoreferencedWarning
+
+    # The warning filter is one for all threads: hence the lock.
+    with _opening, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        yield
 
 
 @dataclass(frozen=True)
