@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.estimators.summary import corrected
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -42,6 +41,8 @@ class Pixels:
         """All realisations, (realisation, band, pixel)."""
         if self.coefficients is None:
             return self.planes
+        from uncover.estimators.summary import corrected
+
         return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
 
 

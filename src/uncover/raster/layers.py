@@ -142,12 +142,18 @@ class BandGroup:
     calibrations: tuple[Calibration, ...]
     detector: Mask | None = None
 
+    def fetch(self, grid: Grid, window: Window, method: Resampling, cache: TileCache) -> NDArray[np.generic]:
+        """Numbers as they are stored, of all pixels that a window needs; the cache has their tiles then."""
+        how = Resampler.between(grid, window, self.source.grid, method, self.source.name)
+        numbers: NDArray[np.generic] = self.source.read(how.needed, cache)
+        return numbers
+
     def read(
         self, grid: Grid, window: Window, method: Resampling, cache: TileCache
     ) -> tuple[NDArray[np.float32], Flags]:
         """Values (band, row, col) with NaN where there is none, and the saturation bit (row, col)."""
+        numbers = self.fetch(grid, window, method, cache)
         how = Resampler.between(grid, window, self.source.grid, method, self.source.name)
-        numbers = self.source.read(how.needed, cache)
         out = np.empty((len(self.bands), *window.shape), np.float32)
         flags = np.zeros(window.shape, np.uint16)
         for plane, number, calibration in zip(out, numbers, self.calibrations, strict=True):

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.summary import PixelSummary, Summariser
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
 from uncover.raster.moving import add_areas, put
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import UNCERTAINTY, UNIT, Product, Thresholds, Unit
 from uncover.raster.quality import Quality, without
+
+if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
+    from uncover.estimators.summary import PixelSummary, Summariser
 
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
@@ -66,6 +68,8 @@ class Mapper:
     @cached_property
     def summariser(self) -> Summariser:
         """The model, ready to read."""
+        from uncover.estimators.summary import Summariser
+
         return Summariser(
             self.model,
             paired=self.reader.paired,
@@ -143,6 +147,8 @@ class Mapper:
 
 def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     """How many worlds a map has: found out with one pixel in the middle of the training data."""
+    from uncover.estimators.summary import Summariser
+
     middle = np.asarray(model.means_).reshape(-1, model.n_features_in_)
     middle = np.nanmean(middle, axis=0)[None]
     summariser = Summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)

@@ -56,6 +56,11 @@ class TileCache:
         self._lock = threading.Lock()
         self._spare: list[tuple[str, Any]] = []  # open files that nobody reads now
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tiles in it."""
+        return self._bytes
+
     def __reduce__(self) -> tuple[type[TileCache], tuple[int]]:
         return TileCache, (self.capacity,)
 
