@@ -98,7 +98,12 @@ def ceilings():
 
 @benchmark("gpu")
 def run(quick=False):
-    """Time of a tile, beside what the arithmetic alone takes, and the distance from double precision."""
+    """Time of a tile, beside what the arithmetic alone takes; and of estimators with arrays on the device."""
+    return [tile_table(2048 if quick else SIDE), estimator_table(1 << (18 if quick else 22))]
+
+
+def tile_table(side):
+    """A tile of uint16, side by side pixels, and the distance of the results from double precision."""
     import cupy
 
     from uncover.bayes.cuda import summarise_on_device
@@ -106,7 +111,6 @@ def run(quick=False):
     rng = np.random.default_rng(0)
     model, coefficients, measure, _ = problem(rng)
     lens, pairs = Reader(model, paired=True, method="exact").lens(WORLDS, np.ones(len(BANDS), bool))
-    side = 2048 if quick else SIDE
     sample = cupy.asarray(measure(1 << 18))
     planes = cupy.ascontiguousarray(cupy.tile(sample, (1, -(-(side**2) // sample.shape[1])))[:, : side**2])
     scale = np.full(len(BANDS), 1e-4)
@@ -119,29 +123,77 @@ def run(quick=False):
     layers = work()
     cupy.cuda.Device().synchronize()
     wall = time.perf_counter() - began
-    few = 4096
-    exact = Summariser(model).summarise(
-        sample[:, :few].get()[None].astype(np.float64) * 1e-4, coefficients=coefficients
-    )
-    wrong = np.abs(layers.probability[:, :few].get() - exact.probability).max()
-    worst = max(
-        np.abs(getattr(layers, n)[:few].get() - getattr(exact, n)).max() for n in ("total", "measurement")
-    )
-    copy, rate = ceilings()
-    p, K = len(BANDS), len(KINDS)
-    adds = side**2 * WORLDS * K * (p * (p + 1) / 2 + 2 * p)
-    moved = planes.nbytes + (K + 7) * 4 * side**2
-    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    few = sample[:, :4096].get()[None].astype(np.float64) * 1e-4
+    exact = Summariser(model).summarise(few, coefficients=coefficients)
     rows = [
-        ["seconds for the tile", took, f"{device}, {side} x {side} pixels, {WORLDS} worlds, uint16 in"],
+        [
+            "seconds for the tile",
+            took,
+            f"{device_name()}, {side} x {side} pixels, {WORLDS} worlds, uint16 in",
+        ],
         ["seconds by the clock", wall, "launches and copies of the model included"],
         ["ns per pixel and world", 1e9 * took / side**2 / WORLDS, ""],
+        *floor_rows(side**2, planes.nbytes, took),
+        ["sure pixels, P > 0.99", float((layers.probability.max(axis=0) > 0.99).mean()), ""],
+        *error_rows(layers, exact),
+    ]
+    caption = "A tile through correction, classification and entropies on the device"
+    return Table("gpu", caption, {"": "", "value": ".3g", "remark": ""}, rows)
+
+
+def device_name():
+    """Name of the device, as its driver gives it."""
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+
+
+def floor_rows(pixels, bytes_in, took):
+    """What the multiply-adds of the distances alone, and the bytes alone, would take."""
+    copy, rate = ceilings()
+    p, K = len(BANDS), len(KINDS)
+    adds = pixels * WORLDS * K * (p * (p + 1) / 2 + 2 * p)
+    moved = bytes_in + (K + 7) * 4 * pixels
+    return [
         ["floor of multiply-adds, s", adds / rate, f"{rate / 1e12:.1f} T multiply-adds/s measured"],
         ["floor of bytes, s", moved / copy, f"{copy / 1e12:.2f} TB/s copied, measured"],
         ["fraction of the floor", max(adds / rate, moved / copy) / took, "distances alone count as work"],
-        ["sure pixels, P > 0.99", float((layers.probability.max(axis=0) > 0.99).mean()), ""],
+    ]
+
+
+def error_rows(layers, exact):
+    """Largest distances from what double precision gives, over the first pixels."""
+    n = exact.probability.shape[1]
+    wrong = np.abs(layers.probability[:, :n].get() - exact.probability).max()
+    parts = ("total", "measurement")
+    worst = max(np.abs(getattr(layers, name)[:n].get() - getattr(exact, name)).max() for name in parts)
+    return [
         ["largest error of probability", wrong, "against double precision on the processor"],
         ["largest error of a part", worst, ""],
     ]
-    caption = "A tile through correction, classification and entropies on the device"
-    return [Table("gpu", caption, {"": "", "value": ".3g", "remark": ""}, rows)]
+
+
+def estimator_table(n):
+    """Methods of an estimator with CuPy arrays of float32, ten features and four classes."""
+    import cupy
+
+    rng = cupy.random.default_rng(0)
+    y = cupy.arange(n) % 4
+    X = rng.standard_normal((n, 10), dtype=np.float32) + y[:, None].astype(np.float32)
+    worlds = X[: n // 16, None, :] + cupy.zeros((1, WORLDS, 1), np.float32)
+    model = BayesianQDA().fit(X, y)
+    works = {
+        "fit": (n, lambda: BayesianQDA().fit(X, y)),
+        "predict_proba": (n, lambda: model.predict_proba(X)),
+        f"predict_proba, {WORLDS} realisations": (n // 16, lambda: model.predict_proba(worlds)),
+        "typicality": (n, lambda: model.typicality(X)),
+        "uncertainty, 100 drawn models": (n // 16, lambda: model.uncertainty(X[: n // 16])),
+    }
+    rows = [
+        [name, size, took := seconds_on_device(work, repeats=3), 1e9 * took / size]
+        for name, (size, work) in works.items()
+    ]
+    caption = f"BayesianQDA with arrays that lie on the device ({device_name()}), results there too"
+    return Table(
+        "estimators", caption, {"": "", "samples": ",d", "seconds": ".3g", "ns a sample": ".3g"}, rows
+    )

@@ -252,15 +252,15 @@ def study(tmp_path_factory):
 def test_cells_cover_all_pairs_sizes_and_models(study, tmp_path):
     cells = study.cells(tmp_path)
     assert len({cell.key for cell in cells}) == len(cells)
-    found = {(c.train_year, c.test_year, c.fraction, m) for c in cells for m in c.models}
+    found = {(c.train_year, year, c.fraction, m) for c in cells for year in c.test_years for m in c.models}
     assert len(found) == 2 * 2 * 4 * 11  # 0.1 % of 800 pixels are fewer than 4 classes
 
 
 def test_the_same_pixels_train_in_each_year(study, tmp_path):
-    from uncover.studies.landcover import _split
+    from uncover.studies.landcover import _splits
 
     cells = [c for c in study.cells(tmp_path) if c.fraction == 0.05 and c.models[0] == "BQDA"]
-    splits = [_split(cell) for cell in cells]
+    splits = [split for cell in cells for split in _splits(cell)]
     for split in splits[1:]:
         assert_array_equal(split.y, splits[0].y)
         assert_array_equal(split.y_test, splits[0].y_test)

@@ -1,5 +1,7 @@
 """Models and protocol of the studies, against computations that share no code with them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,7 +10,7 @@ from sklearn.metrics import confusion_matrix, f1_score, fbeta_score, log_loss
 
 from uncover import BayesianQDA
 from uncover.studies.models import MODELS, PAPER, FullRankQDA, Pooled
-from uncover.studies.protocol import FLOOR, BootstrapPlan, Split, assess, scored
+from uncover.studies.protocol import FLOOR, BootstrapPlan, Split, assess, assess_each, scored
 from uncover.studies.synthetic import draw_problem, measure
 
 
@@ -59,6 +61,16 @@ def _seed_used(name):
     from uncover.studies.protocol import _seed_of
 
     return _seed_of(3, name)
+
+
+@pytest.mark.parametrize("name", ["BQDA shared", "NN", "QDA"])
+def test_one_fit_serves_several_test_sets(name, split):
+    other = replace(split, X_test=split.X_test[::2], y_test=split.y_test[::2], paired=True)
+    together = assess_each(name, [split, other], seed=3)
+    for found, one in zip(together, (split, other), strict=True):
+        alone = assess(name, one, seed=3)
+        assert found["scores"] == alone["scores"] and found["confusion"] == alone["confusion"]
+    assert together[0]["fit_seconds"] == together[1]["fit_seconds"]
 
 
 def test_a_true_class_of_probability_zero_is_counted_not_hidden(split):

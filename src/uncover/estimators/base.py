@@ -9,12 +9,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
+from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.atomic import all_or_nothing
 from uncover.estimators.calibration import check_calibration, fit_temperature, held_out_log_joint
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
-from uncover.estimators.device import on_device, to_host
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior
-from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
+from uncover.estimators.inputs import Inputs, check_choice, read_device_samples, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
@@ -125,8 +125,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         -------
         self
         """
-        X, y = (to_host(each) if on_device(each) else each for each in (X, y))
-        inputs = read_inputs(self, X, X_cov, reset=True)
+        inputs = self._read_training(X, X_cov, reset=True)
+        y = to_host(y)
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
         check_choice("missing", self.missing, ("error", "marginalise"))
@@ -167,7 +167,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         first = not hasattr(self, "statistics_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
-        inputs = read_inputs(self, X, reset=first)
+        inputs = self._read_training(X, None, reset=first)
         kind = self._kind()
         if self.calibration is not None:
             raise ValueError('partial_fit cannot calibrate: calibration="loo" needs all samples. Use fit.')
@@ -182,7 +182,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
                 f"classes are {np.unique(classes).tolist()} in this call to partial_fit and were "
                 f"{known.tolist()} in the first one."
             )
-        membership, known = read_membership(self, y, None, known, sample_weight, inputs.X)
+        membership, known = read_membership(self, to_host(y), None, known, sample_weight, inputs.X)
         new = kind.collect(inputs.X, membership)
         if not first:
             self._check_same_realisations(kind, new)
@@ -199,6 +199,13 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             )
             return self
         return self._conclude(None, membership)
+
+    def _read_training(self, X, X_cov, *, reset):
+        """Inputs to learn from; on a device they stay, if all that is needed of them are moments."""
+        only_moments = X_cov is None and self.label_noise is None and self.calibration is None
+        if on_device(X) and only_moments and self.realisations != "draws":
+            return Inputs(read_device_samples(self, X, reset=reset))
+        return read_inputs(self, X, X_cov, reset=reset)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "posterior_")

@@ -2,30 +2,15 @@
 
 import numpy as np
 
+from uncover.bayes.budget import UncertaintyBudget
+from uncover.estimators.arrays import namespace
+from uncover.estimators.inputs import read_device_samples
 from uncover.estimators.reading import Reader
 
 # As in the compiled kernels: probabilities that may be further off are computed again in double precision.
 _TOLERANCE = 2e-5
 # Numbers of one block of distances.
 _BLOCK_NUMBERS = 1 << 26
-
-
-def on_device(X):
-    """Whether X is an array of torch or CuPy."""
-    return type(X).__module__.split(".")[0] in ("torch", "cupy")
-
-
-def to_host(X):
-    """X as a NumPy array."""
-    if hasattr(X, "get"):
-        return X.get()
-    return X.detach().cpu().numpy()
-
-
-def like(values, X):
-    """NumPy values as an array of the same kind and in the same place as X."""
-    xp = _namespace(X)
-    return xp.asarray(values, device=X.device)
 
 
 class DeviceReader:
@@ -35,14 +20,8 @@ class DeviceReader:
     """
 
     def __init__(self, model, X, paired):
-        self.model, self.xp = model, _namespace(X)
-        if X.ndim not in (2, 3) or X.shape[-1] != model.n_features_in_:
-            raise ValueError(
-                f"X has the shape {tuple(X.shape)}; {type(model).__name__} needs (sample, feature) or "
-                f"(sample, realisation, feature) with {model.n_features_in_} features."
-            )
-        if X.dtype not in (self.xp.float32, self.xp.float64):
-            raise ValueError(f"X has the type {X.dtype}; on a device it must be float32 or float64.")
+        self.model, self.xp = model, namespace(X)
+        X = read_device_samples(model, X, reset=False)
         used = ~model.ignored_features_
         found = Reader(model, paired=paired, method="exact").lens(X.shape[1] if X.ndim == 3 else None, used)
         if found is None:
@@ -53,8 +32,13 @@ class DeviceReader:
         self.lens, self.pairs = found
         X = X if X.ndim == 3 else X[:, None, :]
         self.X = X if used.all() else X[..., self.xp.asarray(np.flatnonzero(used), device=X.device)]
-        if not bool(self.xp.all(self.xp.isfinite(self.X))):
-            raise ValueError("Input X contains NaN or infinity.")
+
+    @staticmethod
+    def reaches(model, X, paired):
+        """Whether predictions of the model for X can be made on the device."""
+        n_realisations = X.shape[1] if X.ndim == 3 else None
+        reader = Reader(model, paired=paired, method="exact")
+        return reader.lens(n_realisations, ~model.ignored_features_) is not None
 
     def average(self, of_view, columns):
         """Average of ``of_view(log joint, depth, world)`` over the views: (sample, column)."""
@@ -100,6 +84,51 @@ class DeviceReader:
 
         return self._spread(self.average(p_values, self.lens.n_classes))
 
+    def budget(self, draws):
+        """Where the uncertainty comes from, given drawn models for each view."""
+        xp, X = self.xp, self.X
+        views = list(zip(*self.pairs, draws, strict=True))
+        parts = xp.zeros((4, X.shape[0]), dtype=X.dtype, device=X.device)
+        size = max(1, _BLOCK_NUMBERS // draws[0].gaussians.mean.size)
+        for start in range(0, X.shape[0], size):
+            rows = slice(start, start + size)
+            each = [self._split_view(X[rows, int(r)], int(w), models) for r, w, models in views]
+            mean_P, inner, model, overlap = (sum(part) / len(views) for part in zip(*each, strict=True))
+            total = self._entropy(mean_P)
+            between = xp.clip(total - inner, min=0.0)
+            parts[:, rows] = xp.astype(xp.stack([total, model, between, overlap]), X.dtype)
+        return UncertaintyBudget(*parts)
+
+    def _split_view(self, points, w, models):
+        """Class probabilities of points in a world, their entropy, and its model and overlap part."""
+        xp = self.xp
+        P = xp.astype(self._softmax(self._look(points, w)[0]), xp.float64)
+        weight = self._softmax(self._log_joint_of_draws(points, models) / models.temperature)
+        table = P[:, None, :] * weight
+        entropy = self._entropy(P)
+        rest = xp.sum(self._entropy(table), axis=1) - self._entropy(xp.sum(table, axis=2))
+        rest = xp.minimum(xp.clip(rest, min=0.0), entropy)
+        return P, entropy, entropy - rest, rest
+
+    def _log_joint_of_draws(self, points, models):
+        """log P(class) + log p(x | class) of drawn models, in double precision: (sample, draw, class)."""
+        xp, gaussians = self.xp, models.gaussians
+        n, K, p = gaussians.mean.shape
+        x = xp.astype(points, xp.float64)
+        centre = self.lens._centre
+        whitening = np.broadcast_to(gaussians.whitening, (n, K, p, p))
+        shift = np.einsum("nkij,nkj->nki", whitening, gaussians.mean - centre)
+        stacked = self._here(whitening.reshape(n * K * p, p).T, x)
+        z = (x - self._here(centre, x)) @ stacked - self._here(shift.reshape(-1), x)
+        q = xp.sum(xp.reshape(z * z, (x.shape[0], n, K, p)), axis=3)
+        return self._here(models.log_phi + gaussians.log_det, x) - 0.5 * q
+
+    def _entropy(self, P):
+        """−Σ p log p over the last axis."""
+        xp = self.xp
+        safe = xp.where(P > 0, P, xp.ones_like(P))
+        return xp.clip(-xp.sum(P * xp.log(safe), axis=-1), min=0.0)
+
     def _spread(self, values):
         """Columns of the known classes among all classes; the others have 0."""
         known, K = self.model._known_classes(), len(self.model.classes_)
@@ -143,13 +172,6 @@ class DeviceReader:
         return self.xp.asarray(np.ascontiguousarray(values), dtype=array.dtype, device=array.device)
 
     def _softmax(self, joint):
+        """Shares along the second axis: classes of a log joint, draws of a table."""
         e = self.xp.exp(joint - self.xp.max(joint, axis=1, keepdims=True))
         return e / self.xp.sum(e, axis=1, keepdims=True)
-
-
-def _namespace(X):
-    try:
-        from array_api_compat import array_namespace
-    except ImportError:  # scikit-learn carries it along
-        from sklearn.externals.array_api_compat import array_namespace
-    return array_namespace(X)

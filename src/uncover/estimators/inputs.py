@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.speed import in_order
+from uncover.estimators.arrays import namespace, to_host
 from uncover.measurement.measured import Measured
 
 _FEATURE_DIMS = ("band", "feature")
@@ -49,6 +50,7 @@ def read_inputs(estimator, X, X_cov=None, *, reset, allow_nan=False):
         if X_cov is not None:
             raise ValueError("X is a Measured and has a covariance of its own; leave out X_cov.")
         X, X_cov, systematic = X.X, X.covariances, X.systematic
+    X = to_host(X)
     values = read_samples(estimator, X, reset=reset, allow_nan=allow_nan)
     if X_cov is None:
         return Inputs(values, None, systematic)
@@ -95,6 +97,24 @@ def read_samples(estimator, X, *, reset, allow_nan=False):
     flat, _ = _flatten(values)
     _record_or_check_features(estimator, flat.shape[1], names, reset=reset)
     return check_array(flat, estimator=estimator, **options).reshape(values.shape)
+
+
+def read_device_samples(estimator, X, *, reset):
+    """Return X on a device as it is, once it is known to be a float array of one of the two shapes."""
+    xp = namespace(X)
+    expected = X.shape[-1] if reset and X.ndim else estimator.n_features_in_
+    if X.ndim not in (2, 3) or X.shape[-1] != expected or 0 in X.shape:
+        features = "" if reset else f" with {expected} features"
+        raise ValueError(
+            f"X has the shape {tuple(X.shape)}; {type(estimator).__name__} needs (sample, feature) or "
+            f"(sample, realisation, feature){features}, and at least one of each."
+        )
+    if X.dtype not in (xp.float32, xp.float64):
+        raise ValueError(f"X has the type {X.dtype}; on a device it must be float32 or float64.")
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity.")
+    _record_or_check_features(estimator, X.shape[-1], None, reset=reset)
+    return X
 
 
 def _known_to_be_finite(X):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncover.bayes.moments import Moments
+from uncover.estimators.arrays import on_device
+from uncover.estimators.device_moments import moments_on_device
 from uncover.estimators.inputs import encode, read_labels, read_weights
 
 
@@ -57,6 +59,8 @@ class Membership:
 
     def moments(self, samples):
         """Moments of samples (..., sample, feature) for each class: batch (..., class)."""
+        if on_device(samples):
+            return moments_on_device(samples, self)
         if self.codes is not None:
             return Moments.by_group(samples, self.codes, self.n_classes, self.weight)
         each = (self.of_class(k) for k in range(self.n_classes))

@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.streams import stream
+from uncover.estimators.arrays import like, on_device, to_host
 from uncover.estimators.attribution import ModelDraws, average_budgets, split_sight
-from uncover.estimators.device import DeviceReader, like, on_device, to_host
-from uncover.estimators.inputs import check_choice, read_inputs, warn_of_units
+from uncover.estimators.device import DeviceReader
+from uncover.estimators.inputs import Inputs, check_choice, read_inputs, warn_of_units
 from uncover.estimators.reading import Reader
 from uncover.estimators.realisations import MEAN_WORLD
 
@@ -151,10 +152,13 @@ class PredictionMixin:
                 f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
             )
         if on_device(X):
+            if X_cov is None and DeviceReader.reaches(self, X, paired):
+                return self._budget_on_device(X, paired, n_draws)
             budget = self.uncertainty(
                 to_host(X), X_cov, paired=paired, n_draws=n_draws, n_true_values=n_true_values
             )
-            return UncertaintyBudget(*(like(part, X) for part in vars(budget).values()))
+            dtype = np.float32 if "float32" in str(X.dtype) else np.float64
+            return UncertaintyBudget(*(like(part.astype(dtype), X) for part in vars(budget).values()))
         inputs, reader = self._open(X, X_cov, paired, "exact")
         self._warn_of_empty_samples(inputs.X)
         models: dict = {}
@@ -172,6 +176,15 @@ class PredictionMixin:
             budget = average_budgets(views)
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)
+
+    def _budget_on_device(self, X, paired, n_draws):
+        """The budget of arrays on a device, of unknown noise: models are drawn here, and used there."""
+        device = self._read_on_device(X, None, paired)
+        reader = Reader(self, paired=paired, method="exact")
+        views = reader.views(Inputs(np.zeros((1, *X.shape[1:]))))
+        sights = [reader.sight(view, ~self.ignored_features_) for view in views]
+        drawn = {id(sight.models): self._draw_models(sight, n_draws) for sight in sights}
+        return device.budget([drawn[id(sight.models)] for sight in sights])
 
     def _draw_models(self, sight, n):
         if sight.points.shape[1] == 0:
@@ -214,7 +227,10 @@ class PredictionMixin:
         check_is_fitted(self)
         if X_cov is not None:
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
-        return DeviceReader(self, X, paired)
+        reader = DeviceReader(self, X, paired)
+        if isinstance(self.posterior_, DeconvolvedNIW):
+            _warn_of_exactness()
+        return reader
 
     # ---- internals of prediction -------------------------------------------------------------------
 
@@ -228,12 +244,7 @@ class PredictionMixin:
             self._check_noise(inputs.noise)
             warn_of_units(inputs.noise, self._training_spread(), self._feature_names())
         if isinstance(self.posterior_, DeconvolvedNIW) and self._kind().measured(inputs) is None:
-            warnings.warn(
-                "the model was fitted with known noise and describes true values; X has no X_cov and is "
-                "taken as exact.",
-                UserWarning,
-                stacklevel=4,
-            )
+            _warn_of_exactness()
         return inputs, reader
 
     def _predict_in_blocks(self, combine, X, X_cov, paired, method):
@@ -325,3 +336,12 @@ class PredictionMixin:
         out = np.full((len(values), len(self.classes_)), fill, values.dtype)
         out[:, known] = values
         return out
+
+
+def _warn_of_exactness():
+    warnings.warn(
+        "the model was fitted with known noise and describes true values; X has no X_cov and is "
+        "taken as exact.",
+        UserWarning,
+        stacklevel=5,
+    )

@@ -8,6 +8,8 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.moments import Moments
 from uncover.bayes.speed import in_order
 from uncover.bayes.streams import stream
+from uncover.estimators.arrays import on_device
+from uncover.estimators.device_moments import means_and_scatter_within
 
 MEAN_WORLD = -1
 # Numbers of one block of samples while means over realisations are taken.
@@ -192,7 +194,7 @@ class Shared:
 
     def collect(self, X, membership):
         """Statistics of labelled samples, for each world."""
-        worlds = np.moveaxis(X if X.ndim == 3 else X[:, None, :], 1, 0)
+        worlds = (X if X.ndim == 3 else X[:, None, :]).swapaxes(0, 1)
         p = X.shape[-1]
         with np.errstate(over="ignore", invalid="ignore"):  # checked when the fit is concluded
             moments = membership.moments(worlds)
@@ -251,6 +253,9 @@ def _nested(X, membership):
     if X.ndim == 2:
         return _Nested(membership.moments(X), np.zeros((K, p, p)), 0.0, 1)
     R = X.shape[1]
+    if on_device(X):
+        means, within = means_and_scatter_within(X, membership)
+        return _Nested(membership.moments(means), within, membership.total_weight(n) * (R - 1), R)
     total, within = Moments.empty(p, (K,)), np.zeros((K, p, p))
     for means, spread in in_order(lambda rows: _of_block(X[rows], membership[rows]), _blocks(n, R * p)):
         total, within = total + means, within + spread

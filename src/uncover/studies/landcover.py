@@ -17,7 +17,7 @@ from uncover.bayes.streams import stream
 from uncover.studies.cells import Result, probed
 from uncover.studies.landcover_data import LandCoverData, nested_order
 from uncover.studies.models import MODELS, cell_groups
-from uncover.studies.protocol import BootstrapPlan, Split, assess
+from uncover.studies.protocol import BootstrapPlan, Split, assess_each
 from uncover.studies.tables import (
     Tables,
     confusion_rows,
@@ -117,11 +117,11 @@ class SavedData:
 
 @dataclass(frozen=True)
 class LandCoverCell:
-    """Some models trained on a share of the pixels in one year, and tested on the test set in another."""
+    """Some models trained on a share of the pixels in one year, and tested on the test set in every year."""
 
     data: SavedData
     train_year: str
-    test_year: str
+    test_years: tuple[str, ...]
     fraction: float
     models: tuple[str, ...]
     realisations: int
@@ -131,19 +131,31 @@ class LandCoverCell:
     def key(self) -> str:
         """Its name."""
         who = self.models[0].replace(" ", "-") + ("-and-others" if len(self.models) > 1 else "")
-        years = "-".join(year for year in (self.train_year, self.test_year) if year) or "one-date"
-        return f"{years}-{100 * self.fraction:g}percent-{who}".replace("/", "_").replace(":", "_")
+        name = f"{self.train_year or 'one-date'}-{100 * self.fraction:g}percent-{who}"
+        return name.replace("/", "_").replace(":", "_")
 
     @property
     def like(self) -> str:
         """Training size and models decide how long it takes."""
         return f"{self.fraction:g} {' '.join(self.models)}"
 
+    def values(self, year: str, pixels: Array) -> Array:
+        """Values of some pixels in a year, (pixel, realisation, band)."""
+        return np.asarray(self.data.values(year)[pixels, : self.realisations], np.float64)
+
     def compute(self) -> Result:
-        """Scores of each model."""
-        split = _split(replace(self, models=()))
+        """Scores of each model in each year."""
+        splits = _splits(replace(self, models=()))
         plan = BootstrapPlan(seed=self.seed, keep=True)
-        return {"models": [assess(name, split, self.seed, plan) for name in self.models]}
+        return {
+            "models": [
+                {"test_year": year, **found}
+                for name in self.models
+                for year, found in zip(
+                    self.test_years, assess_each(name, splits, self.seed, plan), strict=True
+                )
+            ]
+        }
 
     def probe(self) -> float:
         """From the times of 1 and of 3 realisations, as a straight line."""
@@ -151,21 +163,24 @@ class LandCoverCell:
 
 
 @lru_cache(maxsize=1)
-def _split(cell: LandCoverCell) -> Split:
-    """The data of a cell; the next cell of a worker often needs the same."""
+def _splits(cell: LandCoverCell) -> tuple[Split, ...]:
+    """The data of a cell, one split for each year of tests; a worker's next cell often needs the same."""
     codes, groups = cell.data.labels()
     parts = LandCoverSplit.of(codes, cell.seed)
     train, test = np.sort(parts.training[cell.fraction]), parts.test
-    wanted = slice(cell.realisations)
-    before, after = (cell.data.values(year) for year in (cell.train_year, cell.test_year))
-    return Split(
-        X=np.asarray(before[train, wanted], np.float64),
-        y=codes[train],
-        X_test=np.asarray(after[test, wanted], np.float64),
-        y_test=codes[test],
-        shares=np.bincount(codes) / len(codes),
-        groups=groups[test],
-        paired=cell.train_year == cell.test_year,
+    shares = np.bincount(codes) / len(codes)
+    X = cell.values(cell.train_year, train)
+    return tuple(
+        Split(
+            X=X,
+            y=codes[train],
+            X_test=cell.values(year, test),
+            y_test=codes[test],
+            shares=shares,
+            groups=groups[test],
+            paired=cell.train_year == year,
+        )
+        for year in cell.test_years
     )
 
 
@@ -181,13 +196,12 @@ def land_cover_models(realisations: int) -> tuple[str, ...]:
 
 
 def land_cover_cells(data: LandCoverData, saved: SavedData, seed: int) -> list[LandCoverCell]:
-    """All pairs of years, training sizes and models."""
+    """All years of training, training sizes and models."""
     split = LandCoverSplit.of(data.codes, seed)
     groups = cell_groups(land_cover_models(data.realisations))
     return [
-        LandCoverCell(saved, before, after, fraction, group, data.realisations, seed)
-        for before in data.years
-        for after in data.years
+        LandCoverCell(saved, year, data.years, fraction, group, data.realisations, seed)
+        for year in data.years
         for fraction in split.training
         for group in groups
     ]
@@ -202,7 +216,7 @@ def land_cover_tables(
         (
             {
                 "train_year": cell.train_year,
-                "test_year": cell.test_year,
+                "test_year": one["test_year"],
                 "fraction": cell.fraction,
                 "pixels": sizes[cell.fraction],
             },

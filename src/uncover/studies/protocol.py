@@ -2,7 +2,9 @@
 
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,26 +77,45 @@ def assess(name: str, split: Split, seed: int, plan: BootstrapPlan | None = None
     >>> found["trained"], found["scores"]["f1"] > 0.9, found["confusion"]
     (True, True, [[10.0, 0.0], [0.0, 10.0]])
     """
+    return assess_each(name, [split], seed, plan)[0]
+
+
+def assess_each(
+    name: str, splits: Sequence[Split], seed: int, plan: BootstrapPlan | None = None
+) -> list[dict[str, Any]]:
+    """Assess a model on splits with the same training samples, to which it is fitted once."""
     model = MODELS[name].make(_seed_of(seed, name))
+    first = splits[0]
+    try:
+        _, seconds, complaints = _timed(partial(model.fit, first.X, first.y))
+    except (ValueError, np.linalg.LinAlgError) as error:
+        return [_not_trained(name, error) for _ in splits]
+    fitted = {"model": name, "trained": True, "fit_seconds": seconds}
+    found = []
+    for split in splits:
+        try:
+            probability, seconds, more = _timed(partial(_probabilities, model, split))
+            log_p = _logarithms(model, split, probability)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            found.append(_not_trained(name, error))
+            continue
+        asked = {"predict_seconds": seconds, "warnings": sorted(complaints | more)}
+        found.append({**fitted, **asked, **scored(split, log_p, plan or BootstrapPlan())})
+    return found
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float, set[str]]:
+    """What some work returns, its CPU seconds, and what it warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         began = time.process_time()
-        try:
-            model.fit(split.X, split.y)
-            fitted = time.process_time()
-            found = _probabilities(model, split)
-            asked = time.process_time()
-            log_p = _logarithms(model, split, found)
-        except (ValueError, np.linalg.LinAlgError) as error:
-            return {"model": name, "trained": False, "why": " ".join(str(error).split())}
-    return {
-        "model": name,
-        "trained": True,
-        "fit_seconds": fitted - began,
-        "predict_seconds": asked - fitted,
-        "warnings": sorted({_first_sentence(w.message) for w in caught}),
-        **scored(split, log_p, plan or BootstrapPlan()),
-    }
+        done = work()
+        seconds = time.process_time() - began
+    return done, seconds, {_first_sentence(w.message) for w in caught}
+
+
+def _not_trained(name: str, error: Exception) -> dict[str, Any]:
+    return {"model": name, "trained": False, "why": " ".join(str(error).split())}
 
 
 def scored(split: Split, log_p: Array, plan: BootstrapPlan) -> dict[str, Any]:

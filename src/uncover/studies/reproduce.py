@@ -211,7 +211,7 @@ class Run:
     >>> import tempfile
     >>> run = Run.begin(SyntheticStudy("quick"), Path(tempfile.mkdtemp()) / "new", Workers(2))
     >>> len(run.cells), len(run.missing())
-    (279, 279)
+    (261, 261)
     """
 
     study: Study
