@@ -101,8 +101,12 @@ class Scratch:
     def _unit(self, layer: Layer, window: Window, bands: Sequence[int]) -> NDArray[Any]:
         tiff, file = self.tiffs[layer.name], self._files[layer.name]
         number = tiff.number(window.row, window.col)
-        planes = [os.pread(file, tiff.plane_bytes, tiff.place(number, band)) for band in bands]
-        tile: NDArray[Any] = np.frombuffer(b"".join(planes), np.dtype(layer.dtype).newbyteorder("<"))
+        if list(bands) == list(range(tiff.bands)):
+            content = os.pread(file, tiff.tile_bytes, tiff.place(number))
+        else:
+            planes = [os.pread(file, tiff.plane_bytes, tiff.place(number, band)) for band in bands]
+            content = b"".join(planes)
+        tile: NDArray[Any] = np.frombuffer(content, np.dtype(layer.dtype).newbyteorder("<"))
         return tile.reshape(-1, tiff.tile, tiff.tile)[:, : window.height, : window.width]
 
     def strips(self, rows: int) -> Iterator[Window]:
