@@ -176,7 +176,7 @@ def test_a_real_disk_that_is_full(case, undisturbed, tmp_path):
         ["unshare", *here, "--mount", *map(str, command)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == undisturbed

@@ -55,12 +55,13 @@ def check_cog(path: Path, scratch: Scratch, layer: Layer) -> None:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Say which file it was."""
+    """Say which file it was; of some of GDAL's errors rasterio makes none of its own."""
+    from rasterio._err import CPLE_BaseError
     from rasterio.errors import RasterioError
 
     try:
         yield
-    except (RasterioError, OSError) as error:
+    except (RasterioError, CPLE_BaseError, OSError) as error:
         why = str(error.__cause__ or error).splitlines()[0]
         raise OSError(f"{path.name} was not written whole ({why})") from error
 
