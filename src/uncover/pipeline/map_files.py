@@ -82,7 +82,7 @@ class Finish:
         """Several files at a time, the largest first; those that were written are read back at the end."""
         layers = self.product.layers if self.format == "cog" else ()
         missing = [x for x in layers if f"{x.name}.tif" not in scratch.journal.done]
-        missing.sort(key=lambda layer: -layer.itemsize * len(layer.bands))
+        missing.sort(key=lambda layer: -len(layer.bands))
 
         def write(layer: Layer) -> Future[None]:
             self._layer(store, scratch, layer)
