@@ -1,7 +1,9 @@
 """Kernel mixtures against their definition, sample by sample."""
 
 import numpy as np
+import pytest
 
+from uncover.bayes import kernel_mixture
 from uncover.bayes.kernel_mixture import KernelMixture, median_square
 
 
@@ -33,6 +35,21 @@ def test_many_points_are_read_in_blocks(rng):
     mixture = KernelMixture(centres, np.eye(2)[np.arange(3000) % 2], 0.3)
     x = rng.normal(size=(1000, 2))
     np.testing.assert_allclose(mixture.log_joint(x)[700:703], mixture.log_joint(x[700:703]), rtol=1e-9)
+
+
+def test_machine_code_says_the_same(rng, monkeypatch):
+    pytest.importorskip("numba", reason="machine code needs numba")
+    centres, share = rng.normal(size=(70, 3)), 1.5 * np.eye(3)[np.arange(70) % 3]
+    mixture, x = KernelMixture(centres, share, 0.4), rng.normal(size=(130, 3))
+    x[0] = 1e6
+    plain = mixture.log_joint(x)
+    monkeypatch.setattr(kernel_mixture, "_FEW", 0)
+    np.testing.assert_allclose(mixture.log_joint(x), plain, rtol=1e-9)
+    np.testing.assert_allclose(mixture.log_joint(x[5:9]), plain[5:9], rtol=1e-9)
+    soft = KernelMixture(centres, rng.uniform(size=(70, 3)), 0.4)
+    np.testing.assert_allclose(
+        soft.log_joint(x[3:4])[0], by_definition(centres, soft.share, 0.4, x[3]), rtol=1e-9
+    )
 
 
 def test_the_median_is_that_of_all_pairs(rng):

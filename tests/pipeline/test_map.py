@@ -11,7 +11,7 @@ import rasterio
 import xarray
 
 from map_cases import BANDS, CLASSES, contents, fitted, grid, reflectance, save_model, write_scene
-from uncover import load_model
+from uncover import ConformalSets, load_model
 from uncover.raster import Grid, Quality, open_scene
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -125,7 +125,7 @@ def test_styles_are_parsed(run, model, scene):
         assert [float(item.get("value")) for item in items] == sorted(float(i.get("value")) for i in items)
 
 
-def test_items_are_valid(run, model, scene):
+def test_items_are_valid(run, tmp_path, scene):
     folder = SHARED / "stac_schemas"
     if not folder.exists():
         pytest.skip("no schemas of STAC extensions in ../shared/data/stac_schemas")
@@ -133,7 +133,14 @@ def test_items_are_valid(run, model, scene):
     import pystac
     from referencing import Registry, Resource
 
+    plain = fitted()
+    del plain.feature_names_in_
+    pixels = np.moveaxis(reflectance(60, 280), 0, 2).reshape(-1, 4)[::40].astype(float)
+    sets = ConformalSets(plain, coverage=0.8).calibrate(pixels, plain.predict(pixels))
+    plain.feature_names_in_ = np.array(BANDS, dtype=object)
+    model = save_model(tmp_path / "sets.uncover", sets)
     assert run("map", model, scene, "--out", "map").exit_code == 0
+    assert Path("map/sets.tif").exists()
     # What the schemas refer to elsewhere (geometries, PROJJSON) is not what is tested here.
     elsewhere = {"definitions": {"bands": {"items": {"properties": {"data_type": {}}}}}}
 

@@ -404,13 +404,21 @@ def average_probability(X, realisations, worlds, lens, exact, single, out):
 def _typicality(v, dof, tail, z, total):
     """Add p-values: e^(−νv/2) Σ_j c_j w^j with w = ν/2·(1 − e^(−v)), for an even number of features."""
     K, n = v.shape
-    one, highest = v.dtype.type(1), v.dtype.type(88)
+    one, highest, limit = (
+        v.dtype.type(1),
+        v.dtype.type(88),
+        v.dtype.type(0.0625 if v.itemsize == 4 else 0.001),
+    )
+    c2, c3, c4 = v.dtype.type(1 / 2), v.dtype.type(1 / 6), v.dtype.type(1 / 24)
     last = tail.shape[1] - 1
     for k in range(K):
         half = v.dtype.type(0.5) * dof[k]
         highest_term = tail[k, last]
         for b in range(n):
-            w = half * (one - exponential(-v[k, b]))
+            d = v[k, b]
+            # 1 − e^(−v) cancels where v is small, which it is where ν is large.
+            small = d * (one - d * (c2 - d * (c3 - d * c4)))
+            w = half * (small if d < limit else one - exponential(-d))
             z[0, b] = w if w < highest else highest
             z[1, b] = highest_term
         for j in range(last - 1, -1, -1):

@@ -45,6 +45,8 @@ def summarise_on_device(
     realisation, as in :meth:`Lens.summarise`. Without them there is one realisation. CuPy arrays and torch
     tensors in, the same kind out.
     """
+    if lens.folding is not None:
+        raise ValueError("classes of several parts are summarised on the host: use Lens.summarise.")
     import cupy
 
     torch_like = type(planes).__module__.split(".")[0] == "torch"

@@ -7,6 +7,9 @@ installed), in blocks that stay in the cache, and NumPy, by one matrix product f
 
 In single precision probabilities are within 1e-5 of those in double precision: each point carries a bound of
 its error, and points beyond it are computed again in double precision, from what was measured.
+
+A class may consist of several parts (a mixture): everything is then computed for the parts, as it is for
+classes otherwise, and folded into classes before it is normalised (:mod:`uncover.bayes.folding`).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.special import betaincc, betainccinv, gammaln
 
 from uncover.bayes.budget import entropy
+from uncover.bayes.folding import Folding
 from uncover.bayes.linalg import invert_triangle
 from uncover.bayes.second_order import LogDensityVariance, model_information
 from uncover.bayes.speed import in_order, machine_code
@@ -48,11 +52,11 @@ class Sums(NamedTuple):
     best: NDArray[np.uint8]  # (pair, point), the most probable class
 
     @classmethod
-    def empty(cls, classes: int, points: int, pairs: int, dtype: DTypeLike) -> Sums:
-        """Room for the sums."""
+    def empty(cls, classes: int, parts: int, points: int, pairs: int, dtype: DTypeLike) -> Sums:
+        """Room for the sums; p-values are those of the parts of classes at first."""
         return cls(
             probability=np.empty((classes, points), dtype),
-            typicality=np.empty((classes, points), dtype),
+            typicality=np.empty((parts, points), dtype),
             inner=np.empty(points, dtype),
             model=np.empty(points, dtype),
             best=np.empty((pairs, points), np.uint8),
@@ -88,6 +92,8 @@ class _Numbers(NamedTuple):
 class Lens:
     """Student t densities of the classes of several worlds, arranged for very many points.
 
+    With a folding they are densities of the parts of classes: its axis of classes is one of parts.
+
     Examples
     --------
     >>> t = StudentT.from_scale([[0.0, 0.0], [3.0, 3.0]], np.eye(2), [5.0, 8.0])
@@ -104,6 +110,7 @@ class Lens:
     slope: Array  # (world, class), (ν + p)/2: what v takes from the log joint
     dof: Array  # (world, class)
     variance: Array  # (world, class, 3), coefficients of the variance of the log density
+    folding: Folding | None = None
 
     @classmethod
     def of(
@@ -112,8 +119,12 @@ class Lens:
         log_prior: Array,
         variances: Sequence[LogDensityVariance] = (),
         temperature: float = 1.0,
+        folding: Folding | None = None,
     ) -> Lens:
-        """Arrange the densities of each world, of batch shape (class,); log joints over a temperature."""
+        """Arrange the densities of each world, of batch shape (class,); log joints over a temperature.
+
+        With a folding, of batch shape (part,); the temperature is then the folding's.
+        """
         K, p = worlds[0].batch_shape[0], worlds[0].n_features
         none = np.zeros((len(worlds), K, 3))
         polynomials = [np.stack([v.constant, v.linear, v.quadratic], axis=-1) for v in variances]
@@ -125,6 +136,7 @@ class Lens:
             slope=np.stack([0.5 * (np.broadcast_to(t.dof, (K,)) + p) for t in worlds]) / temperature,
             dof=np.stack([np.broadcast_to(t.dof, (K,)) for t in worlds]),
             variance=(np.stack(polynomials) if polynomials else none) / temperature**2,
+            folding=folding,
         )
 
     @property
@@ -135,6 +147,11 @@ class Lens:
     @property
     def n_classes(self) -> int:
         """Number of classes, K."""
+        return self.n_parts if self.folding is None else self.folding.n_classes
+
+    @property
+    def n_parts(self) -> int:
+        """Number of densities: of classes, or of their parts."""
         return int(self.location.shape[1])
 
     def pairs(self, n_realisations: int) -> Pairs:
@@ -150,7 +167,7 @@ class Lens:
         In the type of X: single precision to 1e-5, double precision to rounding.
         """
         out = np.empty((len(X), self.n_classes), X.dtype)
-        work = len(X) * len(pairs.worlds) * self.n_classes * self.n_features * (self.n_features + 20) // 2
+        work = len(X) * len(pairs.worlds) * self.n_parts * self.n_features * (self.n_features + 20) // 2
         code = machine_code() if work >= _FEW else None
         if code is None:
             work_on: Callable[[slice], None] = lambda rows: self._fill(X[rows], pairs, out[rows])  # noqa: E731
@@ -161,7 +178,12 @@ class Lens:
             def work_on(rows: slice) -> None:
                 # In one order of memory: another would be compiled anew.
                 part = np.ascontiguousarray(X[rows])
-                code.average_probability(part, *pairs, lens, exact, single, out[rows])
+                if self.folding is None:
+                    code.average_probability(part, *pairs, lens, exact, single, out[rows])
+                else:
+                    code_of_parts().average_probability(
+                        part, *pairs, lens, exact, single, *self._fold(X.dtype), out[rows]
+                    )
 
         # NumPy's matrix products have threads of their own, which would be in the way of ours.
         pieces = _slices(len(X), _CHUNK if code is not None and work >= _MANY else len(X))
@@ -171,10 +193,11 @@ class Lens:
 
     def _fill(self, X: Floats, pairs: Pairs, out: Floats) -> None:
         """The same in NumPy, in double precision."""
-        for rows in _slices(len(X), max(64, (1 << 18) // (self.n_classes * self.n_features))):
+        for rows in _slices(len(X), max(64, (1 << 18) // (self.n_parts * self.n_features))):
             total = np.zeros((len(X[rows]), self.n_classes))
             for r, w in zip(*pairs, strict=True):
-                total += _softmax(self._log_joint(self._depth(self._distance(X[rows, r], w), w), w))
+                joint = self._log_joint(self._depth(self._distance(X[rows, r], w), w), w)
+                total += _softmax(joint if self.folding is None else self.folding.log_odds(joint))
             out[rows] = total / len(pairs.worlds)
 
     # ---- all that a map says -----------------------------------------------------------------------
@@ -199,11 +222,11 @@ class Lens:
         rounded = any(part is not None for part in (coefficients, scale, offset))
         scale = np.ones(p) if scale is None else np.asarray(scale, np.float64)
         offset = np.zeros(p) if offset is None else np.asarray(offset, np.float64)
-        sums = Sums.empty(self.n_classes, n, len(pairs.worlds), kind)
+        sums = Sums.empty(self.n_classes, self.n_parts, n, len(pairs.worlds), kind)
         code = machine_code()
         if code is None:
             self._summarise(planes, scale, offset, coefficients, pairs, sums)
-            return sums
+            return self._typical_of_classes(sums)
         exact = np.zeros((0, 3, p)) if coefficients is None else coefficients
         # A feature that only fills up to an even number stays 0: path 0, slope 1, albedo 0.
         filling = np.broadcast_to([[0.0], [1.0], [0.0]], (len(exact), 3, p % 2))
@@ -211,11 +234,27 @@ class Lens:
         lens = self._numbers(kind, p_values=True)
         if rounded:
             lens = lens._replace(doubt=self._doubt_of_rounded.astype(kind))
-        code.summarise(
+        given = (
             np.ascontiguousarray(planes), scale, offset, exact.astype(kind), exact, *pairs,
-            lens, self._numbers(np.float64), kind == np.float32, sums,
+            lens, self._numbers(np.float64), kind == np.float32,
         )  # fmt: skip
-        return sums
+        if self.folding is None:
+            code.summarise(*given, sums)
+        else:
+            code_of_parts().summarise(*given, *self._fold(kind), sums)
+        return self._typical_of_classes(sums)
+
+    def _typical_of_classes(self, sums: Sums) -> Sums:
+        """A class is as typical as the most typical of its parts."""
+        if self.folding is None:
+            return sums
+        first = self.folding.first[:-1]
+        return sums._replace(typicality=np.maximum.reduceat(sums.typicality, first, axis=0))
+
+    def _fold(self, kind: DTypeLike) -> tuple[NDArray[np.int64], Floats]:
+        """First part of each class, and 1/T, as machine code takes them."""
+        assert self.folding is not None
+        return self.folding.first, np.array([1.0 / self.folding.temperature], kind)
 
     def _summarise(
         self,
@@ -227,7 +266,7 @@ class Lens:
         sums: Sums,
     ) -> None:
         """The same in NumPy, in double precision."""
-        for rows in _slices(planes.shape[2], max(64, (1 << 18) // (self.n_classes * self.n_features))):
+        for rows in _slices(planes.shape[2], max(64, (1 << 18) // (self.n_parts * self.n_features))):
             totals = [np.zeros(part[..., rows].shape) for part in sums[:4]]
             for i, (r, w) in enumerate(zip(*pairs, strict=True)):
                 plane = planes[0 if coefficients is not None else r][:, rows]
@@ -238,11 +277,15 @@ class Lens:
                 q = self._distance(x.T, w)
                 v = self._depth(q, w)
                 joint = self._log_joint(v, w)
+                constant, linear, square = self.variance[w].T
+                variance = constant + q * (linear + q * square)
+                if self.folding is not None:
+                    variance = self.folding.variance(joint, variance)
+                    joint = self.folding.log_odds(joint)
                 sums.best[i, rows] = joint.argmax(axis=1)
                 known = _softmax(joint)
                 inner = entropy(known)
-                constant, linear, square = self.variance[w].T
-                information = model_information(known, constant + q * (linear + q * square), inner)
+                information = model_information(known, variance, inner)
                 parts = known.T, self._p_values(v, w).T, inner, information
                 for total, part in zip(totals, parts, strict=True):
                     total += part
@@ -283,7 +326,7 @@ class Lens:
         scale, table = self._tables
         place = np.minimum(np.sqrt(v) * scale[w], _STEPS - 1.0)
         left = place.astype(np.intp)
-        k = np.arange(self.n_classes)
+        k = np.arange(self.n_parts)
         before, after = table[w][k, left], table[w][k, left + 1]
         return np.asarray(before + (place - left) * (after - before))
 
@@ -352,6 +395,13 @@ class Lens:
         steep = 2 * self.slope / self.dof
         root = np.sqrt(p)
         return np.stack([steep * size * root / 2, steep * (kappa + 1 + size / (2 * root))], -1) * 2.0**-24
+
+
+def code_of_parts() -> Any:
+    """Machine code for classes of several parts."""
+    from uncover.bayes import compiled_parts
+
+    return compiled_parts
 
 
 def _slices(n: int, size: int) -> list[slice]:

@@ -107,7 +107,7 @@ __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total,
         REAL before = table[k * steps + left];
         total.typicality[k] += before + (place - left) * (table[k * steps + left + 1] - before);
 #else
-        REAL w = min(c[HALF_DOF] * (1 - exponential(-v[k])), REAL(88)), value = c[CONSTANTS + TERMS - 1];
+        REAL w = min(-c[HALF_DOF] * expm1(-v[k]), REAL(88)), value = c[CONSTANTS + TERMS - 1];
 #pragma unroll
         for (int j = TERMS - 2; j >= 0; j--) value = value * w + c[CONSTANTS + j];
         total.typicality[k] += exponential(-c[HALF_DOF] * v[k]) * value;

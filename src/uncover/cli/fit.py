@@ -22,6 +22,9 @@ from uncover.cli.progress import bar
     \b
     Example: a table of labelled pixels
       uncover fit pixels.csv --class-field class --out model.uncover
+    \b
+    Example: the best probabilities, and sets of classes that hold the true one with 90 %
+      uncover fit scene.SAFE --labels labels.tif --model recommended --coverage 0.9 --out model.uncover
     """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
@@ -40,6 +43,25 @@ from uncover.cli.progress import bar
     help="Classes by their shares, or equally many of each.",
 )
 @click.option(
+    "--model",
+    type=click.Choice(["qda", "lda", "nb", "mda", "recommended"]),
+    default="qda",
+    show_default=True,
+    help="The published method, its siblings, classes of several parts, or an average of all kinds.",
+)
+@click.option(
+    "--prior",
+    type=click.Choice(["weak", "evidence", "jeffreys"]),
+    help="Of the class models [the model's own].",
+)
+@click.option("--calibrate", is_flag=True, help="Temper probabilities by samples left out [mda: always].")
+@click.option(
+    "--coverage",
+    type=float,
+    metavar="SHARE",
+    help="Make sets of classes that hold the true one this often; keeps part of the samples for it.",
+)
+@click.option(
     "--realisations",
     type=click.Choice(["pooled", "repeats", "draws", "shared"]),
     default="pooled",
@@ -54,7 +76,8 @@ from uncover.cli.progress import bar
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
-    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out.
+    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out. The
+    models mda and recommended, --calibrate and --realisations draws keep all samples in memory.
     """
     from uncover import pipeline
 
@@ -65,6 +88,10 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         scheme=given["scheme"],
         scene=scene_from(given),
         draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
+        model=given["model"],
+        prior=given["prior"],
+        calibration="loo" if given["calibrate"] else None,
+        coverage=given["coverage"],
         class_prior=given["class_prior"],
         realisations=given["realisations"],
         seed=given["seed"],

@@ -11,10 +11,6 @@ from uncover.bayes.niw import Gaussians
 from uncover.bayes.noise import sample_true_value
 
 
-def _as_it_is(values):
-    return values
-
-
 class Parts(NamedTuple):
     """Class probabilities of one view, and the parts of their entropy."""
 
@@ -30,36 +26,29 @@ class ModelDraws:
 
     log_phi: np.ndarray  # (draw, class)
     gaussians: Gaussians
-    temperature: float = 1.0
 
     @classmethod
-    def of(cls, posterior, concentration, known, n, rng, temperature=1.0):
+    def of(cls, posterior, concentration, known, n, rng):
         """Draw n models of the known classes, and proportions of all classes."""
         log_phi = np.log(np.maximum(rng.dirichlet(concentration, n), np.finfo(float).tiny))
-        return cls(log_phi[:, known], posterior.draw(n, rng), temperature)
+        return cls(log_phi[:, known], posterior.draw(n, rng))
 
-    def split(self, points, probability, merge=_as_it_is):
-        """Model and overlap part at points whose class probabilities are given.
-
-        ``merge`` turns log weights of the parts of classes into those of classes.
-        """
-        log_weight = merge(self.log_phi + self.gaussians.log_prob(points))
-        return split_by_draw(joint_table(log_weight / self.temperature, probability))
+    def split(self, points, probability, sight):
+        """Model and overlap part at points whose class probabilities are given."""
+        log_odds = sight.odds_of(self.log_phi + self.gaussians.log_prob(points))
+        return split_by_draw(joint_table(log_odds, probability))
 
 
-def split_sight(sight, models, n_true_values, rng, merge=_as_it_is):
-    """Parts of one sight: true values are drawn where the noise is known.
-
-    With ``merge`` the members of the sight are parts of classes, and the budget is that of the classes.
-    """
+def split_sight(sight, models, n_true_values, rng):
+    """Parts of the budget of one sight: true values are drawn where the noise is known."""
     joint = sight.log_joint()
-    P = softmax(merge(joint) / sight.temperature, axis=1)
+    P = softmax(sight.odds_of(joint), axis=1)
     if sight.points.shape[1] == 0:
         return Parts(P, np.zeros(len(P)), np.zeros(len(P)), entropy(P))
     if not sight.noisy:
-        return Parts(P, np.zeros(len(P)), *models.split(sight.points, P, merge))
-    chi = _draw_true_values(sight, softmax(joint / sight.temperature, axis=1), n_true_values, rng)
-    return _split_at_true_values(sight, P, chi, models, merge)
+        return Parts(P, np.zeros(len(P)), *models.split(sight.points, P, sight))
+    chi = _draw_true_values(sight, sight.of_parts(P, joint), n_true_values, rng)
+    return _split_at_true_values(sight, P, chi, models)
 
 
 def _draw_true_values(sight, P, n, rng):
@@ -74,17 +63,17 @@ def _draw_true_values(sight, P, n, rng):
     return drawn[k, np.arange(len(P))[:, None], np.arange(n)]
 
 
-def _split_at_true_values(sight, P, chi, models, merge):
+def _split_at_true_values(sight, P, chi, models):
     """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ."""
     n_samples, n, _ = chi.shape
     flat = chi.reshape(n_samples * n, -1)
-    at_truth = merge(sight.log_prior + sight.truth.predictive().log_prob(flat)) / sight.temperature
+    at_truth = sight.odds_of(sight.log_prior + sight.truth.predictive().log_prob(flat))
     at_truth -= logsumexp(at_truth, axis=1, keepdims=True)
     table = joint_table(at_truth.reshape(n_samples, n, -1), P)
     measurement, rest = split_by_draw(table)
     weight = table.sum(-1)
     rows = table / np.where(weight > 0, weight, 1.0)[..., None]
-    model, _ = models.split(flat, rows.reshape(n_samples * n, -1), merge)
+    model, _ = models.split(flat, rows.reshape(n_samples * n, -1), sight)
     model = np.minimum((weight * model.reshape(n_samples, n)).sum(1), rest)
     return Parts(P, measurement, model, rest - model)
 

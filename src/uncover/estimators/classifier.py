@@ -1,5 +1,7 @@
 """The recommended classifier: class models averaged by how well each predicts what it has not seen."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
@@ -11,13 +13,22 @@ from uncover.estimators.calibration import fit_temperature, read_groups
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.inputs import Inputs, check_choice, read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
-from uncover.estimators.membership import read_membership
+from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.realisations import KINDS
 from uncover.measurement.transforms import MeasuredLog, carry_covariances
 
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
 _TINY = np.finfo(float).tiny
+
+
+class Answers(NamedTuple):
+    """All that the recommended classifier says of some inputs."""
+
+    probability: np.ndarray  # (sample, class)
+    budget: UncertaintyBudget
+    best_of_views: np.ndarray  # (view, sample), number of the most probable class
+    typicality: np.ndarray  # (sample,)
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):
@@ -35,7 +46,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     like x was seen, what is said about it comes from the kernels, which are then not sure.
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
-    class models only: with them these are averaged alone.
+    class models only: with them these are averaged alone. Weights of samples and soft labels are not taken:
+    what a sample left out says would have to be weighed too; :class:`BayesianQDA` and :class:`BayesianMDA`
+    take them.
 
     Parameters
     ----------
@@ -49,6 +62,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : array of shape (class,)
+    means_, covariances_ : arrays of shape (class, feature) and (class, feature, feature)
+        Of the training samples of each class.
+    realisations_ : int
+        Of each training sample.
     members_ : list of str
         Names of the members; those of less than 1 % weight are dropped.
     weights_ : array of shape (member,)
@@ -103,6 +120,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         seed = 0 if self.random_state is None else self.random_state
         training = Training(inputs, membership.codes, self.classes_, groups, seed)
         self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
+        self.realisations_ = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
+        self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
         self.logarithm_ = _logarithm(inputs.X)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
@@ -172,10 +191,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """
         inputs = self._read(X, X_cov)
         kernels = self._by_relevance()
-        _, member, _ = self._fitted[kernels[0] if kernels else 0]
         if kernels:
+            _, member, _ = self._fitted[kernels[0]]
             return member.typicality(member.log_joint(inputs))
-        return member.model.typicality(inputs.X, inputs.noise, paired=paired)
+        return self._typicality_of_models(inputs, paired)
+
+    def _typicality_of_models(self, inputs, paired):
+        """Typicality where all members are Gaussian: that of the first."""
+        transform, member, _ = self._fitted[0]
+        seen = self._transformed(inputs, transform)
+        return member.model.typicality(seen.X, seen.noise, paired=paired)
 
     def uncertainty(self, X, X_cov=None, *, paired=True):
         """Return where the uncertainty of each prediction comes from, in nats.
@@ -183,18 +208,39 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         measurement is what averaging over realisations adds, model what averaging over members adds (how far
         they disagree), overlap the rest; the parts add up to the total.
         """
-        P, gate, views = self._members_at(self._read(X, X_cov), paired, views=True)
+        return self._answers(self._read(X, X_cov), paired=paired).budget
+
+    def _answers(self, inputs, *, paired=True):
+        """All that is said of inputs that have been read, in one pass: what a map is made of."""
+        P, gate, views = self._members_at(inputs, paired, views=True)
         pooled = _pool(P, gate, self.weights_)
-        weight = _local_weights(gate, self.weights_)[..., None]
+        share = _local_weights(gate, self.weights_)
         whole = entropy(pooled)
         safe = np.where(whole > 0, whole, 1.0)
-        share = weight[..., 0]
         inner = (share * entropy(P)).sum(0)
         within = (share * np.stack([entropy(v).mean(1) for v in views])).sum(0)
         model = np.clip((whole - inner) / safe, 0.0, 1.0)
         measurement = np.clip((inner - within) / safe, 0.0, 1.0)
-        total = entropy(self._tempered(pooled))
-        return UncertaintyBudget(total, total * model, total * measurement, total * (1 - model - measurement))
+        probability = self._tempered(pooled)
+        total = entropy(probability)
+        return Answers(
+            probability=probability,
+            budget=UncertaintyBudget(
+                total, total * model, total * measurement, total * (1 - model - measurement)
+            ),
+            best_of_views=np.einsum("ms,msrk->rsk", share, np.stack(views)).argmax(-1),
+            typicality=self._typicality_at(gate, inputs, paired),
+        )
+
+    def _typicality_at(self, gate, inputs, paired):
+        """Typicality of inputs; where a member that extrapolates was asked, it is that one's gate."""
+        if not self._by_relevance():
+            return self._typicality_of_models(inputs, paired)
+        for mine, (_, member, _) in zip(gate, self._fitted, strict=True):
+            if member.extrapolates:
+                return mine
+        member = self._fitted[self._by_relevance()[0]][1]
+        return member.typicality(member.log_joint(inputs))
 
     def describe(self):
         """Return a page of text on the fitted model: its members and their weights."""
@@ -221,7 +267,18 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _read(self, X, X_cov):
         check_is_fitted(self)
-        return read_inputs(self, X, X_cov, reset=False)
+        inputs = read_inputs(self, X, X_cov, reset=False)
+        if inputs.noise is not None and not self.takes_noise_:
+            raise ValueError(
+                "X_cov is given, and this model was fitted without: only Gaussian class models can take it. "
+                "Fit with X_cov too, or give realisations."
+            )
+        return inputs
+
+    @property
+    def takes_noise_(self):
+        """Whether inputs may have known noise: all members are Gaussian class models."""
+        return all(isinstance(member, GaussianMember) for _, member, _ in self._fitted)
 
     def _members_at(self, inputs, paired, views=False):
         """Probabilities of the members (member, sample, class) and their gates (member, sample)."""
@@ -263,6 +320,14 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         rows = X.reshape(-1, X.shape[-1]).astype(np.float64)
         noise = None if inputs.noise is None else carry_covariances(inputs.noise, log._jacobian(rows))
         return Inputs(log._values(rows).reshape(X.shape), noise)
+
+
+def _moments(X, codes, K):
+    """Mean and covariance of the training samples of each class."""
+    points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X
+    moments = Membership(K, codes, None, None).moments(points)
+    free = np.maximum(moments.count - 1.0, 1.0)
+    return moments.mean, moments.scatter / free[:, None, None]
 
 
 def _logarithm(X):

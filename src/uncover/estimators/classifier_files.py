@@ -1,13 +1,16 @@
-"""Models made of other models (BayesianClassifier, BayesianMDA) as JSON and arrays, for model files."""
+"""Models made of other models (BayesianClassifier, BayesianMDA, ConformalSets), for model files."""
 
 import numpy as np
 
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators.classifier import BayesianClassifier
+from uncover.estimators.conformal import ConformalSets
 from uncover.estimators.members import GaussianMember, KernelMember, LogisticMember, Scale
 from uncover.estimators.mixture import BayesianMDA
 from uncover.measurement.transforms import MeasuredLog
+
+_MOMENTS = ("class_count", "means", "covariances")
 
 
 def pack_classifier(model, arrays, pack_model, pack_classes):
@@ -19,7 +22,9 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
         entry = _pack_member(member, own, pack_model)
         members.append({**entry, "transform": transform, "temperature": temperature})
         arrays.update({f"member{i}/{name}": array for name, array in own.items()})
-    arrays["weights"], arrays["class_count"] = model.weights_, model.class_count_
+    for name in _MOMENTS:
+        arrays[name] = getattr(model, f"{name}_")
+    arrays["weights"] = model.weights_
     if model.logarithm_ is not None:
         arrays["floor"] = model.logarithm_.floor_
     parameters = model.get_params(deep=False)
@@ -29,6 +34,7 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
         "parameters": parameters,
         "classes": pack_classes(model.classes_),
         "n_features": model.n_features_in_,
+        "realisations": model.realisations_,
         "feature_names": None if names is None else [str(name) for name in names],
         "members": members,
         "temperature": model.temperature_,
@@ -52,10 +58,12 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
     model = BayesianClassifier(**document["parameters"])
     model.classes_ = unpack_classes(document["classes"])
     model.n_features_in_ = int(document["n_features"])
+    model.realisations_ = int(document["realisations"])
     if document["feature_names"] is not None:
         model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     model.weights_, model.temperature_ = arrays["weights"], float(document["temperature"])
-    model.class_count_ = arrays["class_count"]
+    for name in _MOMENTS:
+        setattr(model, f"{name}_", arrays[name])
     model.logarithm_ = None
     if "floor" in arrays:
         model.logarithm_ = MeasuredLog()
@@ -114,3 +122,22 @@ def unpack_mixture(document, arrays, unpack_model, unpack_classes):
     if len(model.class_of_part_) != len(model.model_.classes_):
         raise ValueError("it has another number of parts than of class models")
     return model
+
+
+def pack_sets(sets, arrays, pack_model):
+    """Return what ConformalSets are as JSON, and add their arrays; the model is in them."""
+    inner = pack_model(sets.estimator_, arrays)
+    for k, scores in enumerate(sets.scores_):
+        arrays[f"sets/{k}"] = scores
+    parameters = {name: getattr(sets, name) for name in ("coverage", "kept", "random_state")}
+    return {"estimator": "ConformalSets", "parameters": parameters, "model": inner}
+
+
+def unpack_sets(document, arrays, unpack_model):
+    """Return the sets again, with their model."""
+    scores = {name: array for name, array in arrays.items() if name.startswith("sets/")}
+    model = unpack_model(document["model"], {k: v for k, v in arrays.items() if k not in scores})
+    sets = ConformalSets(model, **document["parameters"])
+    sets.estimator_, sets.classes_ = model, model.classes_
+    sets.scores_ = [scores[f"sets/{k}"] for k in range(len(model.classes_))]
+    return sets

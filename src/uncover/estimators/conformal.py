@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.inputs import encode
@@ -20,7 +19,8 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     is a p-value, and the set of x has the classes with p_k > 1 − coverage. Among inputs of any class, at
     least the share ``coverage`` has its class in the set, exactly and for every model, as long as new and
     kept samples of the class are exchangeable. A set may be empty: no class is then as
-    probable as it is for nearly all of its kept samples.
+    probable as it is for nearly all of its kept samples. Probabilities count in steps of 1e-4, as maps store
+    them, so that rounding decides nothing; equal ones count for the class.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     classes_ : array of shape (class,)
     estimator_ : the fitted classifier
     scores_ : list of arrays
-        P(k | x_i) of the kept samples of each class, sorted.
+        P(k | x_i) of the kept samples of each class, in steps of 1e-4, sorted.
 
     References
     ----------
@@ -71,6 +71,8 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         groups : array of shape (sample,), optional
             Samples that belong together are kept together: the coverage is then that of other groups.
         """
+        from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
+
         if not 0 < self.coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1, got {self.coverage}.")
         y = np.asarray(y)
@@ -87,7 +89,7 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.estimator_ = self.estimator
         self.classes_ = self.estimator_.classes_
         codes = encode(np.asarray(y), self.classes_)
-        P = self._probability(X, X_cov)
+        P = _in_steps(self._probability(X, X_cov))
         self.scores_ = [np.sort(P[codes == k, k]) for k in range(len(self.classes_))]
         short = [k for k, s in enumerate(self.scores_) if (len(s) + 1) * (1 - self.coverage) < 1]
         if short:
@@ -102,14 +104,29 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def p_values(self, X, X_cov=None):
         """Return the p-value of each class: shape (sample, class)."""
         check_is_fitted(self, "scores_")
-        P = self._probability(X, X_cov)
+        P = _in_steps(self._probability(X, X_cov))
         below = [np.searchsorted(s, P[:, k], side="right") for k, s in enumerate(self.scores_)]
         each = [(1.0 + b) / (1.0 + len(s)) for b, s in zip(below, self.scores_, strict=True)]
         return np.stack(each, axis=1)
 
     def predict_set(self, X, X_cov=None):
         """Return which classes are in the set of each sample: booleans of shape (sample, class)."""
-        return self.p_values(X, X_cov) > 1.0 - self.coverage
+        check_is_fitted(self, "scores_")
+        return self.inside(self._probability(X, X_cov))
+
+    @property
+    def thresholds_(self):
+        """Probability from which on each class is in the set: shape (class,).
+
+        p_k > 1 − coverage says that at least m of the kept samples of the class have no larger probability,
+        with m the smallest number for which (1 + m)/(1 + n_k) is so.
+        """
+        check_is_fitted(self, "scores_")
+        return np.array([s[_rank(len(s), self.coverage) - 1] for s in self.scores_])
+
+    def inside(self, probability):
+        """Return which classes are in the set, from probabilities of the classes (..., class)."""
+        return _in_steps(probability) >= self.thresholds_
 
     def predict_proba(self, X, X_cov=None):
         """Return the probabilities of the estimator."""
@@ -120,9 +137,39 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the most probable class of each sample."""
         return self.classes_[self.predict_proba(X, X_cov).argmax(axis=1)]
 
+    def save(self, path, *, units=None, provenance=None):
+        """Write the model and its sets to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
+        from uncover.estimators.persistence import save_model
+
+        check_is_fitted(self, "scores_")
+        save_model(self, path, units=units, provenance=provenance)
+
     def _probability(self, X, X_cov):
         noise = {} if X_cov is None else {"X_cov": X_cov}
         return np.asarray(self.estimator_.predict_proba(X, **noise))
+
+
+def _in_steps(probability):
+    """Probabilities in whole steps of 1e-4."""
+    return np.rint(np.asarray(probability, np.float64) * 1e4) / 1e4
+
+
+def _rank(n, coverage):
+    """Smallest m with (1 + m)/(1 + n) > 1 − coverage; rounding does not count.
+
+    >>> _rank(9, 0.9), _rank(30, 0.9)
+    (1, 3)
+    """
+    return int(np.floor((1.0 - coverage) * (n + 1.0) + 1e-9))
+
+
+def without_sets(model):
+    """Return the model that makes the probabilities, and the sets, or None where there are none.
+
+    >>> without_sets("any other model")
+    ('any other model', None)
+    """
+    return (model.estimator_, model) if isinstance(model, ConformalSets) else (model, None)
 
 
 def _rows(X, rows):

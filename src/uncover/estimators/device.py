@@ -1,5 +1,7 @@
 """Prediction with arrays on a device: torch and CuPy by the array API, computed where they lie."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from uncover.bayes.budget import UncertaintyBudget
@@ -30,6 +32,8 @@ class DeviceReader:
                 "realisation; copy X to the host for this model."
             )
         self.lens, self.pairs = found
+        # Of the log joints of the lens: those of parts have none before they are folded.
+        self.temperature = model.temperature_ if self.lens.folding is None else 1.0
         X = X if X.ndim == 3 else X[:, None, :]
         self.X = X if used.all() else X[..., self.xp.asarray(np.flatnonzero(used), device=X.device)]
 
@@ -44,7 +48,7 @@ class DeviceReader:
         """Average of ``of_view(log joint, depth, world)`` over the views: (sample, column)."""
         xp, X = self.xp, self.X
         out = xp.zeros((X.shape[0], columns), dtype=X.dtype, device=X.device)
-        size = max(1, _BLOCK_NUMBERS // (self.lens.n_classes * self.lens.n_features))
+        size = max(1, _BLOCK_NUMBERS // (self.lens.n_parts * self.lens.n_features))
         for start in range(0, X.shape[0], size):
             rows = slice(start, start + size)
             for r, w in zip(*self.pairs, strict=True):
@@ -53,14 +57,16 @@ class DeviceReader:
 
     def probability(self):
         """P(class | x, D)."""
-        return self._spread(self.average(lambda joint, depth, w: self._softmax(joint), self.lens.n_classes))
+        return self._spread(
+            self.average(lambda joint, depth, w: self._softmax(self._odds(joint)), self.lens.n_classes)
+        )
 
     def log_evidence(self):
         """log p(x | D), the densities of the views averaged: (sample,)."""
         xp, X = self.xp, self.X
         total = None
         for r, w in zip(*self.pairs, strict=True):
-            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.model.temperature_
+            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.temperature
             top = xp.max(joint, axis=1)
             here = top + xp.log(xp.sum(xp.exp(joint - top[:, None]), axis=1))
             total = here if total is None else xp.logaddexp(total, here)
@@ -78,11 +84,11 @@ class DeviceReader:
                 (before := table[w, k][left[:, k]])
                 + (place[:, k] - self.xp.astype(left[:, k], place.dtype))
                 * (table[w, k][left[:, k] + 1] - before)
-                for k in range(self.lens.n_classes)
+                for k in range(self.lens.n_parts)
             ]
             return self.xp.stack(columns, axis=1)
 
-        return self._spread(self.average(p_values, self.lens.n_classes))
+        return self._spread(self._largest(self.average(p_values, self.lens.n_parts)))
 
     def budget(self, draws):
         """Where the uncertainty comes from, given drawn models for each view."""
@@ -102,8 +108,8 @@ class DeviceReader:
     def _split_view(self, points, w, models):
         """Class probabilities of points in a world, their entropy, and its model and overlap part."""
         xp = self.xp
-        P = xp.astype(self._softmax(self._look(points, w)[0]), xp.float64)
-        weight = self._softmax(self._log_joint_of_draws(points, models) / models.temperature)
+        P = xp.astype(self._softmax(self._odds(self._look(points, w)[0])), xp.float64)
+        weight = self._softmax(self._odds(self._log_joint_of_draws(points, models) / self.temperature))
         table = P[:, None, :] * weight
         entropy = self._entropy(P)
         rest = xp.sum(self._entropy(table), axis=1) - self._entropy(xp.sum(table, axis=2))
@@ -144,9 +150,9 @@ class DeviceReader:
         joint, depth, q = self._log_joint(points, w)
         if points.dtype == self.xp.float64:
             return joint, depth
-        P = self._softmax(joint)
+        P = self._of_parts(joint)
         doubt = self._here(self.lens._doubt(np.abs(self.lens.location - self.lens._centre))[w], points)
-        error = self.xp.sum(P * (1 - P) * (doubt[:, 0] + doubt[:, 1] * q), axis=1)
+        error = self.xp.sum(P * (doubt[:, 0] + doubt[:, 1] * q), axis=1)
         again = error > _TOLERANCE
         if bool(self.xp.any(again)):
             better, deeper, _ = self._log_joint(self.xp.astype(points[again], self.xp.float64), w)
@@ -162,11 +168,41 @@ class DeviceReader:
         near = lens._centre.astype(np.float32)
         x = (points - self._here(near, points)) - self._here(lens._centre - near, points)
         whitening, shift = (self._here(part[w], points) for part in lens._stacked)
-        z = xp.reshape(x @ whitening - shift, (x.shape[0], lens.n_classes, lens.n_features))
+        z = xp.reshape(x @ whitening - shift, (x.shape[0], lens.n_parts, lens.n_features))
         q = xp.clip(xp.sum(z * z, axis=2), max=1e15)
         depth = xp.log1p(q / self._here(lens.dof[w], points))
         slope = self._here(lens.slope[w], points)
         return self._here(lens.log_weight[w], points) - slope * depth, depth, q
+
+    def _odds(self, joint):
+        """Log odds of the classes, from log joints that may be those of their parts: (..., class)."""
+        if self.lens.folding is None:
+            return joint
+        xp, columns = self.xp, []
+        for part in self._classes(joint):
+            top = xp.max(part, axis=-1)
+            columns.append(top + xp.log(xp.sum(xp.exp(part - top[..., None]), axis=-1)))
+        return xp.stack(columns, axis=-1) / self.lens.folding.temperature
+
+    def _of_parts(self, joint):
+        """What the error of each log joint does to the probabilities: p(1 − p), shared out among parts."""
+        P = self._softmax(self._odds(joint))
+        if self.lens.folding is None:
+            return P * (1 - P)
+        share = [self._softmax(part) for part in self._classes(joint)]
+        P = P * (1 - P) / self.lens.folding.temperature
+        return self.xp.concat([P[:, k, None] * each for k, each in enumerate(share)], axis=1)
+
+    def _largest(self, values):
+        """The largest number of the parts of each class."""
+        if self.lens.folding is None:
+            return values
+        return self.xp.stack([self.xp.max(part, axis=1) for part in self._classes(values)], axis=1)
+
+    def _classes(self, values):
+        """Columns of the parts of each class."""
+        first = self.lens.folding.first
+        return [values[..., int(a) : int(b)] for a, b in pairwise(first)]
 
     def _here(self, values, array):
         return self.xp.asarray(np.ascontiguousarray(values), dtype=array.dtype, device=array.device)

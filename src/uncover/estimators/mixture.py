@@ -4,19 +4,18 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.components import find_components
-from uncover.bayes.streams import stream
-from uncover.estimators.attribution import average_budgets, split_sight
+from uncover.bayes.folding import Folding
+from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.base import concentration
 from uncover.estimators.calibration import fit_temperature, held_out_log_joint, read_groups
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.inputs import check_choice, read_inputs
 from uncover.estimators.membership import Membership, read_membership
+from uncover.estimators.predicting import PredictionMixin
 
 
 class Component(NamedTuple):
@@ -28,7 +27,7 @@ class Component(NamedTuple):
     covariance: np.ndarray  # (feature, feature)
 
 
-class BayesianMDA(ClassifierMixin, BaseEstimator):
+class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
     """Bayesian mixture discriminant analysis: each class is a mixture of Gaussian parts.
 
     The number of parts of each class is the one of the highest evidence; they are found by splitting, without
@@ -93,6 +92,7 @@ class BayesianMDA(ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.fit`.
         """
+        X, y = to_host(X), to_host(y)
         inputs = read_inputs(self, X, X_cov, reset=True)
         membership, self.classes_ = read_membership(self, y, None, None, sample_weight, inputs.X)
         check_choice("calibration", self.calibration, (None, "loo"))
@@ -114,7 +114,8 @@ class BayesianMDA(ClassifierMixin, BaseEstimator):
             self.model_.fit(X, parts, sample_weight, X_cov=X_cov, classes=names)
         if self.calibration is not None:
             of_parts = Membership(len(self.class_of_part_), parts, None, membership.weight)
-            joint = self._merged(held_out_log_joint(self.model_, inputs, of_parts, groups))
+            left_out = held_out_log_joint(self.model_, inputs, of_parts, groups)
+            joint = Folding(self.class_of_part_).log_joint(left_out)
             self.model_.temperature_ = fit_temperature(joint, membership.targets(), membership.weight)
         return self
 
@@ -136,66 +137,42 @@ class BayesianMDA(ClassifierMixin, BaseEstimator):
         """N_k, the sum of weights of each class."""
         return np.bincount(self.class_of_part_, self.model_.class_count_)
 
+    @property
+    def means_(self):
+        """Mean of each class, over its parts."""
+        return self._of_classes(self.model_.means_)
+
+    @property
+    def covariances_(self):
+        """Covariance of each class: within its parts, and between them."""
+        away = self.model_.means_ - self.means_[self.class_of_part_]
+        return self._of_classes(self.model_.covariances_ + away[:, :, None] * away[:, None, :])
+
+    def _of_classes(self, of_parts):
+        """Weighted mean over the parts of each class."""
+        count, K = self.model_.class_count_, len(self.classes_)
+        share = np.where(self.class_of_part_ == np.arange(K)[:, None], count, 0.0)
+        share = share / np.maximum(share.sum(1, keepdims=True), np.finfo(float).tiny)
+        return np.tensordot(share, of_parts, axes=1)
+
     def describe(self):
         """Return a page of text on the fitted model: its parts, and their class models."""
         check_is_fitted(self)
         parts = [f"   {i}: {c.label}, {100 * c.share:.0f} %" for i, c in enumerate(self.components_)]
         return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", self.model_.describe()])
 
-    # ---- prediction ------------------------------------------------------------------------------
-
-    def predict_proba(self, X, X_cov=None, *, paired=True, method="exact"):
-        """Return P(class | x, D): shape (sample, class). Parameters are those of ``predict``."""
-        return self._in_blocks(
-            lambda odds: sum(softmax(o, axis=1) for o in odds) / len(odds), X, X_cov, paired, method
-        )
+    def sample_posterior(self, n=1, random_state=None):
+        """Draw proportions, means and covariances of the parts, as :meth:`BayesianQDA.sample_posterior`."""
+        check_is_fitted(self)
+        return self.model_.sample_posterior(n, random_state)
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log P(class | x, D); exact where the probability underflows to 0."""
-
-        def average(odds):
-            logs = [o - logsumexp(o, axis=1, keepdims=True) for o in odds]
-            return logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
-
-        out = self._in_blocks(average, X, X_cov, paired, method)
+        out = super().predict_log_proba(X, X_cov, paired=paired, method=method)
+        if on_device(X):
+            return out
         # What is 1 in the precision of the result has the logarithm 0.
         return np.where(out > -0.5 * np.finfo(out.dtype).eps, out.dtype.type(0.0), out)
-
-    def predict(self, X, X_cov=None, *, paired=True, method="exact"):
-        """Return the most probable class of each sample; parameters as in :meth:`BayesianQDA.predict`."""
-        probability = self.predict_proba(X, X_cov, paired=paired, method=method)
-        return self.classes_[probability.argmax(axis=1)]
-
-    def score_samples(self, X, X_cov=None, *, paired=True, method="exact"):
-        """Return log p(x | D), the log density of each sample under the whole model."""
-        check_is_fitted(self)
-        return self.model_.score_samples(X, X_cov, paired=paired, method=method)
-
-    def typicality(self, X, X_cov=None, *, per_class=False, paired=True):
-        """Return how typical each sample is of a part of a class, a p-value: the largest over the parts."""
-        check_is_fitted(self)
-        each = self.model_.typicality(X, X_cov, per_class=True, paired=paired)
-        by_class = np.stack([each[:, self.class_of_part_ == k].max(1) for k in range(len(self.classes_))], 1)
-        return by_class if per_class else by_class.max(axis=1)
-
-    def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=100, n_true_values=32):
-        """Return where the uncertainty of each prediction comes from, as :meth:`BayesianQDA.uncertainty`."""
-        check_is_fitted(self)
-        inputs, reader = self.model_._open(X, X_cov, paired, "exact")
-        models: dict = {}
-        parts = np.empty((4, len(inputs.X)))
-        extra = n_draws * self.model_._true_values_needed(inputs, paired, n_true_values)
-        for rows, sights in reader.blocks(inputs, extra=extra):
-            views = []
-            for i, sight in enumerate(sights):
-                key = id(sight.models)
-                if key not in models:
-                    models[key] = self.model_._draw_models(sight, n_draws)
-                rng = stream(self.random_state, "true values", i, int(rows[0]))
-                views.append(split_sight(sight, models[key], n_true_values, rng, self._merged))
-            budget = average_budgets(views)
-            parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
-        return UncertaintyBudget(*parts)
 
     def save(self, path, *, units=None, provenance=None):
         """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
@@ -207,25 +184,42 @@ class BayesianMDA(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "model_")
 
-    def _in_blocks(self, combine, X, X_cov, paired, method):
-        """Apply a function to the log odds of the classes, a list of views, block by block."""
-        check_is_fitted(self)
-        read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
-        return self.model_._predict_in_blocks(
-            lambda sights: combine([self._merged(s.log_joint()) / self.temperature_ for s in sights]),
-            X,
-            X_cov,
-            paired,
-            method,
-        )
+    # ---- what reads inputs: the class models of the parts, folded into classes ---------------------
 
-    def _merged(self, log_joint):
-        """Log joint of the classes from that of their parts, along the last axis."""
+    def _class_models(self):
         owner = self.class_of_part_[self.model_._known_classes()]
-        if log_joint.shape[-1] != len(owner):
-            owner = self.class_of_part_
-        each = [logsumexp(log_joint[..., owner == k], axis=-1) for k in range(len(self.classes_))]
-        return np.stack(each, axis=-1)
+        numbers = np.searchsorted(self._known_classes(), owner)
+        return self.model_, Folding(numbers, self.model_.temperature_)
+
+    def _known_classes(self):
+        return np.unique(self.class_of_part_[self.model_._known_classes()])
+
+    @property
+    def ignored_features_(self):
+        """Which features are constant, and not used."""
+        return self.model_.ignored_features_
+
+    @property
+    def posterior_(self):
+        """Posteriors of the parts."""
+        return self.model_.posterior_
+
+    @property
+    def statistics_(self):
+        """Statistics of the parts."""
+        return self.model_.statistics_
+
+    def _kind(self):
+        return self.model_._kind()
+
+    def _check_noise(self, noise):
+        self.model_._check_noise(noise)
+
+    def _training_spread(self):
+        return self.model_._training_spread()
+
+    def _feature_names(self):
+        return self.model_._feature_names()
 
 
 def _find_parts(X, membership):

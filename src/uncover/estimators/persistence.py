@@ -18,9 +18,12 @@ from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.classifier_files import (
     pack_classifier,
     pack_mixture,
+    pack_sets,
     unpack_classifier,
     unpack_mixture,
+    unpack_sets,
 )
+from uncover.estimators.conformal import ConformalSets, without_sets
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.mixture import BayesianMDA
 from uncover.estimators.realisations import Statistics
@@ -62,6 +65,8 @@ def _pack(model, arrays) -> dict:
         return pack_classifier(model, arrays, _pack, _pack_classes)
     if isinstance(model, BayesianMDA):
         return pack_mixture(model, arrays, _pack, _pack_classes)
+    if isinstance(model, ConformalSets):
+        return pack_sets(model, arrays, _pack)
     if _ESTIMATORS.get(type(model).__name__) is not type(model):
         raise TypeError(
             f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
@@ -112,7 +117,8 @@ def load_model(path):
         model = _unpack(document, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as problem:
         raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from None
-    model.units_, model.provenance_ = document["units"], document["provenance"]
+    for each in {id(one): one for one in (model, without_sets(model)[0])}.values():
+        each.units_, each.provenance_ = document["units"], document["provenance"]
     return model
 
 
@@ -121,6 +127,8 @@ def _unpack(document, arrays):
         return unpack_classifier(document, arrays, _unpack, _unpack_classes)
     if document["estimator"] == "BayesianMDA":
         return unpack_mixture(document, arrays, _unpack, _unpack_classes)
+    if document["estimator"] == "ConformalSets":
+        return unpack_sets(document, arrays, _unpack)
     model = _ESTIMATORS[document["estimator"]](**_unpack_parameters(document["parameters"], arrays))
     model.classes_ = _unpack_classes(document["classes"])
     model.n_features_in_ = int(document["n_features"])

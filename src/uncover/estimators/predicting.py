@@ -122,7 +122,8 @@ class PredictionMixin:
             return reader.typicality() if per_class else reader.xp.max(reader.typicality(), axis=1)
 
         def average(sights):
-            p_value = self._spread_classes(sum(sight.typicality() for sight in sights) / len(sights), 0.0)
+            mean = sum(sight.typicality() for sight in sights) / len(sights)
+            p_value = self._spread_classes(sights[0].largest_of_parts(mean), 0.0)
             return p_value if per_class else p_value.max(axis=1)
 
         return self._predict_in_blocks(average, X, X_cov, paired, "exact")
@@ -190,9 +191,8 @@ class PredictionMixin:
         if sight.points.shape[1] == 0:
             return None
         rng = stream(self.random_state, "models", sight.world)
-        return ModelDraws.of(
-            sight.truth, self.class_posterior_, self._known_classes(), n, rng, self.temperature_
-        )
+        models, _ = self._class_models()
+        return ModelDraws.of(sight.truth, models.class_posterior_, models._known_classes(), n, rng)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draw class proportions, means and covariances from the posterior.
@@ -304,6 +304,10 @@ class PredictionMixin:
         moments = self.statistics_.classes
         total = moments.sum(-1)
         return np.sqrt(total.variance.reshape(-1, self.n_features_in_)[0])
+
+    def _class_models(self):
+        """Return whose class models read inputs, and how these are folded into classes (None: they are)."""
+        return self, None
 
     def _log_class_prior(self):
         """log P(class) of the known classes."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.folding import Folding
 from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
@@ -56,7 +57,10 @@ class ClassModels:
 
 @dataclass(frozen=True)
 class Sight:
-    """A view of some samples together with the class models for it."""
+    """A view of some samples together with the class models for it.
+
+    With a folding the models are those of the parts of classes.
+    """
 
     points: np.ndarray  # (sample, feature), of the features in use
     models: ClassModels
@@ -66,6 +70,7 @@ class Sight:
     world: int | None
     method: str
     temperature: float = 1.0
+    folding: Folding | None = None
 
     @property
     def noisy(self) -> bool:
@@ -94,7 +99,7 @@ class Sight:
         return Covariances(total, None, None) if self.sample_noise is None else self.sample_noise.plus(total)
 
     def log_joint(self) -> np.ndarray:
-        """log P(class) + log p(x | class) of the known classes: (sample, class)."""
+        """log P(class) + log p(x | class) of the known classes, or of their parts: (sample, class)."""
         if self.points.shape[1] == 0:
             return np.broadcast_to(self.log_prior, (len(self.points), len(self.log_prior))).copy()
         predictive = self.models.predictive
@@ -109,11 +114,26 @@ class Sight:
 
     def log_odds(self) -> np.ndarray:
         """The log joint as class probabilities are made of it: over the temperature of calibration."""
-        joint = self.log_joint()
+        return self.odds_of(self.log_joint())
+
+    def odds_of(self, joint: np.ndarray) -> np.ndarray:
+        """Log odds of the classes from log joints, which may be those of their parts."""
+        if self.folding is not None:
+            return self.folding.log_odds(joint)
         return joint if self.temperature == 1.0 else joint / self.temperature
 
+    def of_parts(self, probability: np.ndarray, joint: np.ndarray) -> np.ndarray:
+        """Probabilities of the parts of classes from those of the classes, shared out by the log joints."""
+        if self.folding is None:
+            return probability
+        return probability[:, self.folding.owner] * self.folding.shares(joint)
+
+    def largest_of_parts(self, values: np.ndarray) -> np.ndarray:
+        """The largest of the numbers of a class's parts, where classes have parts: (sample, class)."""
+        return values if self.folding is None else self.folding.largest(values)
+
     def typicality(self) -> np.ndarray:
-        """p-value of each point for each known class: (sample, class)."""
+        """p-value of each point for each known class, or each of their parts: (sample, class)."""
         if self.points.shape[1] == 0:
             return np.full((len(self.points), len(self.log_prior)), np.nan)
         predictive = self.models.predictive
@@ -131,9 +151,10 @@ class Reader:
     """
 
     def __init__(self, model, *, paired: bool, method: str) -> None:
-        self.model = model
-        self.kind = model._kind()
-        self.pairing = Pairing(model.statistics_.realisations, paired, model.random_state)
+        # Where classes have parts, the class models are those of the parts.
+        self.model, self.folding = model._class_models()
+        self.kind = self.model._kind()
+        self.pairing = Pairing(self.model.statistics_.realisations, paired, self.model.random_state)
         self.method = method
         self._models: dict = {}
         self._lenses: dict = {}
@@ -167,7 +188,8 @@ class Reader:
         densities = [each.predictive for each in models if isinstance(each.predictive, StudentT)]
         if len(densities) < len(models):
             return None
-        lens = Lens.of(densities, sights[0].log_prior, variances, self.model.temperature_)
+        temperature = self.model.temperature_ if self.folding is None else 1.0
+        lens = Lens.of(densities, sights[0].log_prior, variances, temperature, self.folding)
         return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
 
     def noisy_lens(
@@ -208,7 +230,7 @@ class Reader:
         nowhere = np.zeros((1, len(used)))
         sights = [self.sight(View(nowhere, world), used) for world in worlds]
         densities = [s.models.predictive for s in sights if isinstance(s.models.predictive, StudentT)]
-        lens = Lens.of(densities, sights[0].log_prior)
+        lens = Lens.of(densities, sights[0].log_prior, folding=self.folding)
         numbers = [worlds.index(world) for _, world in pairs]
         return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
 
@@ -263,6 +285,7 @@ class Reader:
             view.world,
             self.method,
             self.model.temperature_,
+            self.folding,
         )
 
     def _class_models(self, view: View, used: np.ndarray) -> ClassModels:

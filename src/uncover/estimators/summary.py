@@ -129,7 +129,8 @@ class Summariser:
             fast = self.reader.lens(n, used)
             if fast is not None:
                 return self._by_lens(*fast, planes, coefficients, used)
-        if self.reader.method == "fast" and self.model.temperature_ == 1.0:
+        plain = self.reader.folding is None and self.model.temperature_ == 1.0
+        if self.reader.method == "fast" and plain:
             lenses = self._lenses_for_noise(n, noise, systematic, used)
             if lenses is not None:
                 return self._by_noisy_lenses(*lenses, planes, coefficients, noise, used)
@@ -224,7 +225,13 @@ class Summariser:
             totals = tuple(a + b for a, b in zip(totals, parts, strict=True)) if totals else parts
             classes.append(parts[0].argmax(axis=0).astype(np.uint8))
         probability, typicality, measurement, model, inner = (total / len(classes) for total in totals)
-        return _conclude(probability, typicality, measurement, model, inner, np.stack(classes))
+        folding, spread = self.reader.folding, self._spread_rows
+        if folding is not None:
+            typicality = folding.largest(typicality.T).T
+        known = self.model._known_classes().astype(np.uint8)
+        return _conclude(
+            spread(probability), spread(typicality), measurement, model, inner, known[np.stack(classes)]
+        )
 
     @property
     def _between_scenes(self) -> bool:
@@ -237,46 +244,52 @@ class Summariser:
         worlds = []
         for realisation, world in self.reader.kind.pairs(len(values), self.reader.pairing):
             sight = self.reader.sight(View(values[realisation].T, world), used)
-            worlds.append(known[sight.log_joint().argmax(axis=1)])
+            worlds.append(known[sight.log_odds().argmax(axis=1)])
         return _replace_worlds(summary, np.stack(worlds).astype(np.uint8))
 
     def _read(self, sight: Sight, first_pixel: int):
-        """Probabilities, typicality and the parts of the budget of one sight, for all classes."""
-        distance = squared_distances(sight.models.predictive, sight.points)
-        known, p_value = softmax(sight.log_odds(), axis=1), sight.typicality()
+        """Probabilities, typicality and the parts of the budget of one sight, for the known classes.
+
+        Typicality is that of the parts of classes, where they have some.
+        """
+        distance, joint = squared_distances(sight.models.predictive, sight.points), sight.log_joint()
+        known, folding = softmax(sight.odds_of(joint), axis=1), sight.folding
         measurement = np.zeros(len(known))
         if sight.noisy:
-            measurement = self._measurement(sight, known, first_pixel)
-        variance = self._variance(sight).at(distance) / sight.temperature**2
+            measurement = self._measurement(sight, known, sight.of_parts(known, joint), first_pixel)
+        variance = self._variance(sight).at(distance)
+        variance = variance / sight.temperature**2 if folding is None else folding.variance(joint, variance)
         inner = entropy(known)
         model = model_information(known, variance, inner - measurement)
-        spread = self.model._spread_classes
-        return spread(known, 0.0).T, spread(p_value, 0.0).T, measurement, model, inner
+        return known.T, sight.typicality().T, measurement, model, inner
 
     def _variance(self, sight: Sight) -> LogDensityVariance:
         key = id(sight.models)
         if key not in self._variances:
-            known = self.model._known_classes()
-            concentration = self.model.class_posterior_[known]
+            models = self.reader.model
+            concentration = models.class_posterior_[models._known_classes()]
             # The models are kept with it: an id is theirs as long as they live.
             self._variances[key] = sight.models, LogDensityVariance.of(sight.models.posterior, concentration)
         return self._variances[key][1]
 
-    def _measurement(self, sight: Sight, P: np.ndarray, first_pixel: int) -> np.ndarray:
-        """Information that the true value would give, from draws of it."""
+    def _measurement(self, sight: Sight, P: np.ndarray, parts: np.ndarray, first_pixel: int) -> np.ndarray:
+        """Information that the true value would give, from draws of it.
+
+        P are probabilities of the classes, ``parts`` those of their parts, or the same.
+        """
         truth = sight.truth.predictive()
         rng = stream(self.model.random_state, "true values of pixels", first_pixel, sight.world)
         n = self.n_true_values
-        cumulated = P.cumsum(axis=1)
+        cumulated = parts.cumsum(axis=1)
         level = rng.random((len(P), n)) * cumulated[:, -1:]
-        chosen = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), P.shape[1] - 1)
+        chosen = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), parts.shape[1] - 1)
         chi = np.empty((len(P), n, sight.points.shape[1]))
-        for k in range(P.shape[1]):
+        for k in range(parts.shape[1]):
             mine = chosen == k
             noise = sight.full_noise(k)
             assert noise is not None
             chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
-        at_truth = (sight.log_prior + truth.log_prob(chi)) / sight.temperature
+        at_truth = sight.odds_of(sight.log_prior + truth.log_prob(chi))
         information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
         return information
 

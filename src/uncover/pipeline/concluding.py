@@ -40,6 +40,9 @@ def conclude(
         if sample is None
         else _design_accuracy(legend.names, sample, options.level)
     )
+    if tally.covered is not None:
+        sums = tally.covered[used] * factors[strata[used]][:, None, None]
+        measures = measures | _coverage(legend.names, sums, tally, drawn, options.level)
     whole = curves.total()
     return Evaluation(
         classes=legend.names,
@@ -140,6 +143,23 @@ def _grouped_accuracy(
         for k, label in enumerate(names):
             found[measure, label] = _found(estimate, ends, k), int(counts[k])
     return found
+
+
+def _coverage(
+    names: tuple[str, ...], sums: Floats, tally: Tally, drawn: Floats, level: float
+) -> dict[tuple[str, str], tuple[Result, int]]:
+    """Share of the samples of each class in whose set the class is; sums (group, class, 2)."""
+
+    def share(total: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(total[..., 0] / total[..., 1])
+
+    met = (sums[..., 1] > 0).sum(axis=0)
+    estimate = _resampled(share(sums.sum(axis=0)), share(np.tensordot(drawn, sums, axes=1)), met)
+    ends, counts = estimate.share_interval(level), tally.cells.count.sum(axis=(0, 1))
+    return {
+        ("set coverage", name): (_found(estimate, ends, k), int(counts[k])) for k, name in enumerate(names)
+    }
 
 
 def _resampled(value: Any, replicates: Floats, groups: Any) -> Estimate:

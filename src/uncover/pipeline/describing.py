@@ -109,9 +109,10 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path) -> Description:
+    from uncover.estimators.conformal import without_sets
     from uncover.estimators.persistence import load_model
 
-    model = load_model(path)
+    model, sets = without_sets(load_model(path))
     counts = zip(model.classes_, model.class_count_, strict=True)
     facts: Facts = {
         "estimator": type(model).__name__,
@@ -119,9 +120,17 @@ def _model(path: Path) -> Description:
         "bands": [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))],
         "units": model.units_,
         "realisations": model.realisations,
+        "sets of classes": None if sets is None else _sets(sets),
         "provenance": _brief(model.provenance_),
     }
+    facts = {key: value for key, value in facts.items() if key != "sets of classes" or value is not None}
     return Description("model", facts, "\n" + model.describe())
+
+
+def _sets(sets: Any) -> Facts:
+    """Coverage of the sets, and how many samples of each class were kept from the model for them."""
+    kept = {str(name): len(scores) for name, scores in zip(sets.classes_, sets.scores_, strict=True)}
+    return {"coverage": sets.coverage, "calibrated with": kept}
 
 
 def _brief(provenance: Any) -> Any:

@@ -56,6 +56,7 @@ def _map(path: Path) -> Description:
         "trained on": said.get("trained_on"),
         "paired": said.get("paired"),
         "pixels that lack bands": said.get("missing"),
+        "coverage of sets of classes": said.get("coverage"),
         "made by": item["properties"].get("processing:software"),
         **grid_facts(product.grid),
     }

@@ -130,7 +130,8 @@ class _Comparison:
         )
         # A drawn pixel stands for its area, in units of the first one's: exactly 1 where all are alike.
         weights = area[found.rows, found.cols] / self.first_area if self.design.name else np.ones(mapped.size)
-        return self._with_samples(so_far, found, mapped, p, weights)
+        inside = self.product.in_sets(window, found.rows, found.cols, cache)
+        return self._with_samples(so_far, found, mapped, p, weights, inside)
 
     def _with_samples(
         self,
@@ -139,12 +140,15 @@ class _Comparison:
         mapped: Index,
         p: Floats,
         weights: Floats,
+        inside: NDArray[np.bool_] | None,
     ) -> Tally:
         y, k = found.classes, p.shape[1]
         strata = self._strata(found, mapped)
         groups = strata * self.slots + self._slots(found, strata, so_far.taken)
         n = self.strata * self.slots
         floor = self.product.floor
+        if inside is not None:
+            so_far = so_far.with_covered(_covered(y, inside, weights, groups, n, k))
         return so_far.with_samples(
             ScoreSums.of(y, p, mapped=mapped, weights=weights, groups=groups, n_groups=n, floor=floor),
             Reliability.of(y, p, bins=self.bins, mapped=mapped, weights=weights, groups=groups, n_groups=n),
@@ -169,6 +173,20 @@ class _Comparison:
             mine = np.flatnonzero(strata == stratum)
             slots[mine] = (int(taken[stratum]) + np.arange(mine.size)) % self.slots
         return slots
+
+
+def _covered(
+    y: Index, inside: NDArray[np.bool_], weights: Floats, groups: Index, n_groups: int, k: int
+) -> Floats:
+    """Weight of samples in whose set their class is, and of all: (group, class, 2).
+
+    A class that the map does not have is in no set.
+    """
+    known = np.pad(inside, [(0, 0), (0, k - inside.shape[1])])
+    place = groups * k + y
+    hit = known[np.arange(y.size), y]
+    sums = [np.bincount(place, w, minlength=n_groups * k) for w in (weights * hit, weights)]
+    return np.stack(sums, axis=-1).astype(np.float64).reshape(n_groups, k, 2)
 
 
 def _chosen(found: Matches, where: NDArray[np.bool_]) -> Matches:

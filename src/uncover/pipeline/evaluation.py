@@ -69,6 +69,9 @@ class Tally:
     scores: ScoreSums  # (group, ...)
     reliability: Reliability  # (group, ...)
     cells: SampleCells  # (stratum, ...)
+    covered: Floats | None = (
+        None  # (group, class, 2), weight of samples in whose set their class is, and of all
+    )
 
     @property
     def taken(self) -> Floats:
@@ -87,6 +90,10 @@ class Tally:
     def with_nodata(self, samples: int) -> Tally:
         """More samples without a class."""
         return replace(self, nodata=self.nodata + samples)
+
+    def with_covered(self, covered: Floats) -> Tally:
+        """More samples of a map with sets of classes."""
+        return replace(self, covered=covered if self.covered is None else self.covered + covered)
 
     def with_samples(self, scores: ScoreSums, reliability: Reliability, cells: SampleCells) -> Tally:
         """More samples."""
@@ -117,7 +124,8 @@ class Evaluation:
     """All that was found out about a map; `write` makes files of it, `summary` a page to read.
 
     measures
-        Overall, user's and producer's accuracy and the rates, by (name, class).
+        Overall, user's and producer's accuracy and the rates, by (name, class); where the map has sets of
+        classes, how many samples of each class have it in their set.
     areas
         Estimated areas in m² by class; empty where the reference is no probability sample.
     curves

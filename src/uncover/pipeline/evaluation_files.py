@@ -202,10 +202,13 @@ def _class_lines(found: Evaluation) -> list[str]:
     unit, size = _unit(found)
     width = max(len(name) for name in (*found.classes, "class"))
     head = f"{'class':<{width}}  {'user’s accuracy':<22}{'producer’s accuracy':<22}{'mapped ' + unit:>14}"
-    lines = [head + (f"  estimated {unit}" if found.areas else "")]
+    sets = any(measure == "set coverage" for measure, _ in found.measures)
+    lines = [head + ("  set coverage" if sets else "") + (f"  estimated {unit}" if found.areas else "")]
     for name, mapped in zip(found.classes, found.mapped, strict=True):
         user, producer = (found.measures[m, name][0] for m in ("user's accuracy", "producer's accuracy"))
         line = f"{name:<{width}}  {_text(user):<22}{_text(producer):<22}{mapped / size:>14,.1f}"
+        if sets:
+            line += f"  {found.measures['set coverage', name][0].value:>12.3f}"
         if found.areas:
             area = found.areas[name]
             line += f"  {area.value / size:,.1f} ± {(area.upper - area.value) / size:,.1f}"

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from uncover.estimators.discriminant import BayesianQDA
+from uncover.estimators.classifier import BayesianClassifier
+from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.mixture import BayesianMDA
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
+from uncover.pipeline.keeping import Keeper, all_at_once, joined
 from uncover.pipeline.training_sources import Batch, FitOptions, Source, open_sources
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
@@ -32,7 +35,7 @@ class Training:
       village           2           2
     """
 
-    model: BayesianQDA
+    model: Any  # an estimator, or ConformalSets of one
     units: str | None
     provenance: dict[str, Any]
 
@@ -56,11 +59,12 @@ class Training:
 def fit_model(
     sources: Sequence[str | Path], options: FitOptions | None = None, progress: Progress | None = None
 ) -> Training:
-    """Fit `BayesianQDA` to labelled pixels of scenes and to sample tables; several add samples, not features.
+    """Fit a model to labelled pixels of scenes and to sample tables; several add samples, not features.
 
     Reading is block by block, and only blocks that hold a drawn pixel are read; cloud, shadow, snow,
     saturation and nodata are left out. What is kept in memory is the statistics, and the drawn pixels'
-    positions; `realisations="draws"` needs all drawn samples at once, and keeps them.
+    positions; `realisations="draws"`, calibration, and the models "mda" and "recommended" need all drawn
+    samples at once, and keep them.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
@@ -78,23 +82,56 @@ def fit_model(
             f"the training samples are of {len(classes)} class ({', '.join(classes) or 'none'}); a "
             f"classifier needs at least two: check that the labels cover the scene"
         )
-    model = BayesianQDA(
-        prior=options.prior, class_prior=options.class_prior, realisations=options.realisations
-    )
-    used = _accumulate(model, opened, classes, progress)
-    model.feature_names_in_ = np.array(opened[0].bands, dtype=object)
+    model = make_model(options)
+    keeper = None if options.coverage is None else Keeper.of(opened, options)
+    used = _accumulate(model, opened, classes, progress, keeper)
     units = {source.units for source in opened}
-    return Training(model, units.pop() if len(units) == 1 else None, _provenance(opened, used, options))
+    provenance = _provenance(opened, used, options)
+    fitted = model
+    if keeper is not None:
+        fitted = keeper.calibrated(model)
+        provenance["kept for sets"] = keeper.count
+    _name_bands(model, opened[0].bands)
+    return Training(fitted, units.pop() if len(units) == 1 else None, provenance)
+
+
+def make_model(options: FitOptions) -> Any:
+    """The estimator that is asked for, not fitted yet."""
+    common = {"class_prior": options.class_prior, "realisations": options.realisations}
+    if options.model == "recommended":
+        if options.prior is not None or options.calibration is not None:
+            raise ValueError('the model "recommended" chooses prior and calibration itself; leave them out')
+        return BayesianClassifier(**common)
+    kinds = {"qda": BayesianQDA, "lda": BayesianLDA, "nb": BayesianNB, "mda": BayesianMDA}
+    if options.model not in kinds:
+        raise ValueError(f"there is no model {options.model!r}; choose {', '.join(kinds)} or recommended")
+    prior, calibration = ("evidence", "loo") if options.model == "mda" else ("weak", None)
+    return kinds[options.model](
+        prior=options.prior or prior, calibration=options.calibration or calibration, **common
+    )
+
+
+def _name_bands(model: Any, bands: tuple[str, ...]) -> None:
+    """Names of the features, on the model and on the one that it may consist of."""
+    for each in (model, getattr(model, "model_", None)):
+        if each is not None:
+            each.feature_names_in_ = np.array(bands, dtype=object)
 
 
 def _accumulate(
-    model: BayesianQDA, sources: Sequence[Source], classes: list[str], progress: Progress | None
+    model: Any,
+    sources: Sequence[Source],
+    classes: list[str],
+    progress: Progress | None,
+    keeper: Keeper | None,
 ) -> list[dict[str, int]]:
     """Fold all batches into the model; the number of samples that each source gave by class."""
     used = [dict.fromkeys(classes, 0) for _ in sources]
     batches = _counted(sources, used, progress)
-    if model.realisations == "draws":  # known noise of each sample: needs them all at once
-        everything = _all_at_once(list(batches))
+    if keeper is not None:
+        batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
+    if _needs_all(model):
+        everything = all_at_once(list(batches))
         _check_used(sources, used, classes)
         model.fit(everything.values, everything.classes)
         return used
@@ -109,14 +146,9 @@ def _accumulate(
     return used
 
 
-def _all_at_once(batches: list[Batch]) -> Batch:
-    numbers = sorted({1 if b.values.ndim == 2 else b.values.shape[1] for b in batches})
-    if len(numbers) > 1:
-        raise ValueError(
-            f"the samples have {' and '.join(map(str, numbers))} realisations; --realisations draws needs "
-            "the same number of each"
-        )
-    return _joined(batches)
+def _needs_all(model: Any) -> bool:
+    """Whether a model needs all samples at once: its parts, what is left out, or the noise of each."""
+    return not hasattr(model, "partial_fit") or model.calibration is not None or model.realisations == "draws"
 
 
 def _counted(
@@ -143,20 +175,14 @@ def _large_batches(batches: Iterator[Batch]) -> Iterator[Batch]:
             held[0].values.shape[1:] != batch.values.shape[1:]
             or sum(b.values.size for b in held) >= training_sources.BATCH_NUMBERS
         ):
-            yield _joined(held)
+            yield joined(held)
             held = []
         held.append(batch)
     if held:
-        yield _joined(held)
+        yield joined(held)
 
 
-def _joined(batches: list[Batch]) -> Batch:
-    if len(batches) == 1:
-        return batches[0]
-    return Batch(np.concatenate([b.values for b in batches]), np.concatenate([b.classes for b in batches]))
-
-
-def _add(model: BayesianQDA, batch: Batch, classes: list[str], *, last: bool) -> None:
+def _add(model: Any, batch: Batch, classes: list[str], *, last: bool) -> None:
     """Add a batch; what the model has to warn of is known with the last one only."""
     with warnings.catch_warnings():
         if not last:

@@ -19,6 +19,7 @@ from uncover.raster.tiles import Source, TileCache, describe
 
 CLASS_FILE = "class.tif"
 PROBABILITY_FILE = "probability.tif"
+SETS_FILE = "sets.tif"
 DATASETS = ("map.zarr", "map.nc")
 _TILE = (512, 512)
 
@@ -42,6 +43,8 @@ class StoredLayer:
 class MapProduct:
     """The class layer and the probability layer of a map; classes in the order of the probability planes.
 
+    `sets` has a plane for each class too, 1 where it cannot be excluded; None where the map has no sets.
+
     >>> MapProduct.open("nowhere")
     Traceback (most recent call last):
     ...
@@ -53,6 +56,7 @@ class MapProduct:
     probability: StoredLayer
     names: tuple[str, ...]
     codes: tuple[int, ...]
+    sets: StoredLayer | None = None
 
     @classmethod
     def open(cls, folder: str | Path) -> MapProduct:
@@ -112,6 +116,14 @@ class MapProduct:
             )
         return values
 
+    def in_sets(
+        self, window: Window, rows: NDArray[np.intp], cols: NDArray[np.intp], cache: TileCache
+    ) -> NDArray[np.bool_] | None:
+        """Which classes are in the sets of pixels, (pixel, class); None where the map has no sets."""
+        if self.sets is None:
+            return None
+        return np.asarray(self.sets.source.read(window, cache)[:, rows, cols].T == 1)
+
 
 def _open_rasters(place: Path) -> MapProduct:
     classes, probability = describe(place / CLASS_FILE), describe(place / PROBABILITY_FILE)
@@ -127,7 +139,18 @@ def _open_rasters(place: Path) -> MapProduct:
         StoredLayer(planes, probability.dtype, probability.nodata[0], probability.scales[0]),
         names,
         tuple(codes),
+        _sets_of(place / SETS_FILE, classes.grid, len(names)),
     )
+
+
+def _sets_of(path: Path, grid: Grid, classes: int) -> StoredLayer | None:
+    """The planes of the classes: those after the first, which is the size of the sets."""
+    if not path.is_file():
+        return None
+    info = describe(path)
+    if info.grid != grid or info.count != classes + 1:
+        raise SceneError(f"{path} does not belong to this map: another grid, or another number of classes")
+    return StoredLayer(info.bands(*range(2, info.count + 1)), info.dtype, info.nodata[0])
 
 
 def _open_dataset(path: Path) -> MapProduct:
@@ -146,7 +169,10 @@ def _open_dataset(path: Path) -> MapProduct:
             _variable(path, classes, [Plane("class", "class", ())], grid),
             _variable(path, probability, planes, grid),
         )
-    return MapProduct(path.resolve().parent.name, *layers, names, codes)
+        members = [str(name) for name in dataset.data_vars if str(name).startswith("in_set_")]
+        planes = [Plane(name, name, ()) for name in members]
+        sets = _variable(path, dataset[members[0]], planes, grid) if members else None
+    return MapProduct(path.resolve().parent.name, *layers, names, codes, sets)
 
 
 def _variable(path: Path, array: Any, planes: list[Plane], grid: Grid) -> StoredLayer:

@@ -92,11 +92,15 @@ class Prepared:
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else reading_ahead(opened.scene, options.memory // 4):
-            model = _load(model_file)
+            from uncover.estimators.conformal import without_sets
+            from uncover.estimators.persistence import load_model
+
+            loaded = load_model(model_file)
+            model, _ = without_sets(loaded)
             evidence = open_evidence(scene, model, options.source, opened)
             check_match(model, evidence)
             reader = Reader(missing=options.missing, method=options.method)
-            mapper = make_mapper(model, evidence, options.paired, reader, options.thresholds, options.dtype)
+            mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
         plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
         own = getattr(evidence, "scene", None)
         if own is not None:
@@ -119,6 +123,7 @@ class Prepared:
             "missing": self.options.missing,
             "method": self.options.method,
             "thresholds": asdict(self.options.thresholds),
+            **({} if self.mapper.sets is None else {"coverage": float(self.mapper.sets.coverage)}),
         }
 
     def key(self) -> str:
@@ -141,20 +146,6 @@ class Prepared:
         if self.options.scheduler is not None:
             return Cluster(self.options.scheduler)
         return Threads(self.plan.threads, self.plan.ahead)
-
-
-def _load(model_file: str | Path) -> Any:
-    """A model that maps can be made with."""
-    from uncover.estimators.base import GenerativeClassifier
-    from uncover.estimators.persistence import load_model
-
-    model = load_model(model_file)
-    if not isinstance(model, GenerativeClassifier):
-        raise SceneError(
-            f"{model_file}: maps are made with BayesianQDA, BayesianLDA or BayesianNB, this is a "
-            f"{type(model).__name__}"
-        )
-    return model
 
 
 @dataclass(frozen=True)

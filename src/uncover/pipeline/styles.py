@@ -24,6 +24,8 @@ def styles(product: Product, values: Iterable[int], largest: dict[str, float]) -
     yield "class.qml", paletted(_classes(product.scheme))
     yield "quality.qml", paletted(_bits(values))
     for layer in product.layers:
+        if layer.name == "sets":
+            yield "sets.qml", pseudocolour(1, float(product.classes), 1.0, layer.bands[0])
         if layer.name not in ("probability", "uncertainty"):
             continue
         for i, band in enumerate(layer.bands, start=1):

@@ -47,10 +47,17 @@ class FitOptions:
     draw
         How many of the labelled pixels are used. Which ones depends on the labels and the seed alone: scenes
         of several years on one grid give the same pixels.
-    prior, class_prior, realisations
-        As in `BayesianQDA`.
+    model
+        "qda" (the published method), "lda", "nb", "mda" (classes of several parts) or "recommended"
+        (`BayesianClassifier`, which has no prior and calibrates itself).
+    prior, class_prior, realisations, calibration
+        As in `BayesianQDA`; without a prior it is the model's own, "evidence" for "mda", which is calibrated
+        unless told otherwise.
+    coverage
+        Make sets of classes that hold the true one with this probability; part of the samples is kept from
+        the model for that.
     seed
-        Decides the draw.
+        Decides the draw, and which samples are kept.
     realise
         Make realisations of the scenes at drawn optical depths; None: one measurement of each pixel.
 
@@ -63,9 +70,12 @@ class FitOptions:
     scheme: str | None = None
     scene: SceneOptions = field(default_factory=SceneOptions)
     draw: Draw = field(default_factory=Draw)
-    prior: str = "weak"
+    model: str = "qda"
+    prior: str | None = None
     class_prior: float = 1.0
     realisations: str = "pooled"
+    calibration: str | None = None
+    coverage: float | None = None
     seed: int = 0
     realise: RealiseOptions | None = None
 

@@ -46,7 +46,7 @@ def _variables(layer: Layer) -> list[tuple[str, int | None]]:
 
 
 def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
-    found: dict[str, Any] = {"long_name": name if layer.name == "uncertainty" else layer.title}
+    found: dict[str, Any] = {"long_name": name if layer.name in ("uncertainty", "sets") else layer.title}
     if layer.name == "class":
         found["flag_values"] = [int(code) for code in product.scheme.codes]
         found["flag_meanings"] = " ".join(word.replace(" ", "_") for word in product.scheme.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, Exact
+from uncover.raster.evidence import Evidence, Exact, Noisy
 from uncover.raster.executors import Executor, Threads
 from uncover.raster.mapper import Mapper, Reader, count_worlds
 from uncover.raster.matching import check_match, is_paired, scheme_of
@@ -70,8 +70,10 @@ def classify(
         from uncover.raster.lazy import classify_array
 
         return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
+    from uncover.estimators.conformal import without_sets
+
     evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
-    check_match(model, evidence)
+    check_match(without_sets(model)[0], evidence)
     mapper = make_mapper(model, evidence, paired, reader, thresholds, dtype)
     grid = mapper.product.grid
     out = {layer.name: layer.empty(*grid.shape) for layer in mapper.product.layers}
@@ -89,20 +91,53 @@ def make_mapper(
     thresholds: Thresholds = Thresholds(),  # noqa: B008 (frozen)
     dtype: DType = "uint16",
 ) -> Mapper:
-    """Everything that computing the units of a map takes."""
+    """Everything that computing the units of a map takes; a model may come with `ConformalSets`."""
+    from uncover.estimators.conformal import without_sets
+
+    model, sets = without_sets(model)
     same = is_paired(model, evidence.identity) if paired is None else paired
     given = reader or Reader()
     how = Reader(same, given.missing, given.method, given.true_values)
     _check_worlds(model, evidence, same)
+    _check_noise(model, evidence, how)
     worlds = count_worlds(model, evidence, how)
-    product = Product.of(evidence.grid, scheme_of(model), worlds, dtype)
-    return Mapper(model, evidence, product, how, thresholds)
+    coverage = None if sets is None else float(sets.coverage)
+    product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage)
+    return Mapper(model, evidence, product, how, thresholds, sets)
 
 
 def _check_worlds(model: Any, evidence: Evidence, paired: bool) -> None:
-    worlds, here = model.statistics_.realisations, evidence.realisations
+    worlds, here = _worlds_of(model), evidence.realisations
     if model.realisations == "shared" and paired and 1 < worlds != here:
         raise SceneError(
             f"the model has {worlds} worlds and scene {evidence.identity}, which trained it, comes with "
             f"{here} realisations; give --draws {worlds}, or --unpaired if its errors are others"
+        )
+
+
+def _worlds_of(model: Any) -> int:
+    """Realisations of each training sample."""
+    from uncover.estimators.classifier import BayesianClassifier
+
+    return int(
+        model.realisations_ if isinstance(model, BayesianClassifier) else model.statistics_.realisations
+    )
+
+
+def _check_noise(model: Any, evidence: Evidence, reader: Reader) -> None:
+    """Refuse what a model that averages kinds of class models cannot do."""
+    from uncover.estimators.classifier import BayesianClassifier
+
+    if not isinstance(model, BayesianClassifier):
+        return
+    if reader.missing == "marginalise":
+        raise SceneError(
+            "a BayesianClassifier needs all bands: leave out --missing marginalise, or use a model of one "
+            "kind (uncover fit --model qda or mda)"
+        )
+    systematic = evidence.systematic is not None and not reader.paired
+    if not model.takes_noise_ and (systematic or isinstance(evidence, Noisy)):
+        raise SceneError(
+            "a BayesianClassifier that was fitted without known noise cannot take --uncertainty; give "
+            "realisations (--aod, or a cube), or use a model of one kind (uncover fit --model qda or mda)"
         )

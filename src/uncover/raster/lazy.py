@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.summary import Summariser
+from uncover.estimators.averaged import ReadsPixels, make_summariser
+from uncover.estimators.conformal import without_sets
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Reader
 from uncover.raster.matching import model_bands, scheme_of
@@ -23,16 +24,17 @@ def classify_array(
     import xarray
 
     given = reader or Reader()
+    model, sets = without_sets(model)
     ordered = _ordered(array, model)
     scheme = scheme_of(model)
     place = ordered.dims[:2]
     codes = np.array(scheme.codes, np.uint8)
-    n = len(codes) + len(UNCERTAINTY) + 2
-    summariser = Summariser(model, paired=paired, method=given.method, n_true_values=given.true_values)
+    n = len(codes) + len(UNCERTAINTY) + 2 + (sets is not None)
+    summariser = make_summariser(model, paired=paired, method=given.method, n_true_values=given.true_values)
     planes = xarray.apply_ufunc(
         _classify_block,
         ordered,
-        kwargs={"summariser": summariser, "codes": codes, "limits": thresholds},
+        kwargs={"summariser": summariser, "codes": codes, "limits": thresholds, "sets": sets},
         input_core_dims=[list(ordered.dims[2:])],
         output_core_dims=[["layer"]],
         dask="parallelized",
@@ -75,15 +77,16 @@ def _lazy(array: Any) -> bool:
 
 
 def _classify_block(
-    block: NDArray[Any], summariser: Summariser, codes: NDArray[np.uint8], limits: Thresholds
+    block: NDArray[Any], summariser: ReadsPixels, codes: NDArray[np.uint8], limits: Thresholds, sets: Any
 ) -> NDArray[np.float32]:
     """Layers of a block (row, col, realisation, band): (row, col, layer); NaN where a band is missing."""
+    K, last = len(codes), len(codes) + len(UNCERTAINTY) + 1
     *place, worlds, p = block.shape
     pixels = block.reshape(-1, worlds, p)
-    out = np.full((len(pixels), len(codes) + len(UNCERTAINTY) + 2), np.nan, np.float32)
+    out = np.full((len(pixels), last + 1 + (sets is not None)), np.nan, np.float32)
     missing = ~np.isfinite(pixels).all(axis=1)
     nothing = missing.all(axis=1)
-    out[:, -1] = nothing * int(Quality.NODATA) + (missing.any(axis=1) & ~nothing) * int(Quality.PARTIAL)
+    out[:, last] = nothing * int(Quality.NODATA) + (missing.any(axis=1) & ~nothing) * int(Quality.PARTIAL)
     out[:, 0] = 0
     complete = np.flatnonzero(~missing.any(axis=1))
     for start in range(0, len(complete), CHUNK):
@@ -91,9 +94,11 @@ def _classify_block(
         planes = np.ascontiguousarray(np.moveaxis(pixels[where], 0, 2))
         summary = summariser.summarise(planes, first_pixel=int(where[0]))
         out[where, 0] = codes[summary.best]
-        out[where, 1 : 1 + len(codes)] = summary.probability.T
-        out[where, 1 + len(codes) : -1] = np.stack([getattr(summary, name) for name in UNCERTAINTY], axis=1)
-        out[where, -1] = (
+        out[where, 1 : 1 + K] = summary.probability.T
+        out[where, 1 + K : last] = np.stack([getattr(summary, name) for name in UNCERTAINTY], axis=1)
+        if sets is not None:
+            out[where, -1] = sets.inside(summary.probability.T).sum(axis=1)
+        out[where, last] = (
             (summary.typicality < limits.typicality) * int(Quality.OUTSIDE_DOMAIN)
             + (summary.disagreement > limits.disagreement) * int(Quality.DISAGREE)
             + (summary.margin < limits.margin) * int(Quality.LOW_MARGIN)
@@ -112,8 +117,12 @@ def _dataset(planes: Any, scheme: Any, place: Any, xarray: Any) -> Any:
             flag_values=list(scheme.codes), flag_meanings=" ".join(n.replace(" ", "_") for n in scheme.names)
         ),
         "probability": probability.assign_coords(class_name=names).transpose("class_name", *place),
-        "quality": planes.isel(layer=-1).astype(np.uint16).assign_attrs(flag_attributes()),
+        "quality": planes.isel(layer=1 + K + len(UNCERTAINTY))
+        .astype(np.uint16)
+        .assign_attrs(flag_attributes()),
     }
     for i, name in enumerate(UNCERTAINTY):
         layers[name] = planes.isel(layer=1 + K + i)
+    if planes.sizes["layer"] > 2 + K + len(UNCERTAINTY):
+        layers["set_size"] = planes.isel(layer=-1)
     return xarray.Dataset(layers)

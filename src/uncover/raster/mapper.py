@@ -18,7 +18,8 @@ from uncover.raster.product import UNCERTAINTY, UNIT, Product, Thresholds, Unit
 from uncover.raster.quality import Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
-    from uncover.estimators.summary import PixelSummary, Summariser
+    from uncover.estimators.averaged import ReadsPixels
+    from uncover.estimators.summary import PixelSummary
 
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
@@ -53,6 +54,7 @@ class Mapper:
     product: Product
     reader: Reader = Reader()
     thresholds: Thresholds = field(default_factory=Thresholds)
+    sets: Any = None  # ConformalSets of the model, where it has some
     units: list[Window] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,11 +68,11 @@ class Mapper:
         self.__post_init__()
 
     @cached_property
-    def summariser(self) -> Summariser:
+    def summariser(self) -> ReadsPixels:
         """The model, ready to read."""
-        from uncover.estimators.summary import Summariser
+        from uncover.estimators.averaged import make_summariser
 
-        return Summariser(
+        return make_summariser(
             self.model,
             paired=self.reader.paired,
             method=self.reader.method,
@@ -101,6 +103,8 @@ class Mapper:
             put(layers["probability"], summary.probability, where, flat["probability"])
             parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
             put(layers["uncertainty"], parts, where, flat["uncertainty"])
+            if self.sets is not None:
+                flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T))
             quality[where] |= self._bits(summary)
             add_areas(areas, summary.best, summary.world_classes, weight, where)
         flat["quality"][0] = quality
@@ -147,11 +151,16 @@ class Mapper:
 
 def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     """How many worlds a map has: found out with one pixel in the middle of the training data."""
-    from uncover.estimators.summary import Summariser
+    from uncover.estimators.averaged import make_summariser
 
     middle = np.asarray(model.means_).reshape(-1, model.n_features_in_)
     middle = np.nanmean(middle, axis=0)[None]
-    summariser = Summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
+    summariser = make_summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
     planes = np.repeat(middle.T[None], evidence.realisations, axis=0)
     summary = summariser.summarise(planes, systematic=evidence.systematic)
     return len(summary.world_classes)
+
+
+def _sizes(inside: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Sizes of sets (pixel, class), and the sets below them: (1 + class, pixel)."""
+    return np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)

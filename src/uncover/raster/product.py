@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -92,17 +93,21 @@ class Product:
     layers: tuple[Layer, ...]
 
     @classmethod
-    def of(cls, grid: Grid, scheme: Scheme, worlds: int, dtype: DType = "uint16") -> Product:
-        """The usual layers."""
+    def of(
+        cls, grid: Grid, scheme: Scheme, worlds: int, dtype: DType = "uint16", coverage: float | None = None
+    ) -> Product:
+        """The usual layers; with a coverage, also the sets of classes that cannot be excluded."""
         number = {"dtype": dtype, "nodata": NOTHING, "scale": QUANTUM}
         if dtype == "float32":
             number = {"dtype": dtype, "nodata": float("nan"), "scale": 1.0}
-        layers = (
+        layers: tuple[Layer, ...] = (
             Layer("class", ("class",), "uint8", 0, resampling="nearest", title="most probable class"),
             Layer("probability", scheme.names, **number, title="probability of each class"),  # type: ignore[arg-type]
             Layer("uncertainty", UNCERTAINTY, **number, title="entropies in nats, margin, typicality"),  # type: ignore[arg-type]
             Layer("quality", ("quality",), "uint16", None, resampling="nearest", title="quality bits"),
         )
+        if coverage is not None:
+            layers += (_sets_layer(scheme, coverage),)
         return cls(grid, scheme, worlds, layers)
 
     @property
@@ -133,6 +138,16 @@ class Product:
     def bytes_per_pixel(self) -> int:
         """Bytes of all layers before compression."""
         return sum(layer.itemsize * len(layer.bands) for layer in self.layers)
+
+
+def _sets_layer(scheme: Scheme, coverage: float) -> Layer:
+    """How many classes cannot be excluded, and which: 1 where a class is in the set."""
+    words = [re.sub(r"\W+", "_", name) for name in scheme.names]
+    if len(set(words)) < len(words):
+        words = [str(code) for code in scheme.codes]
+    bands = ("set_size", *(f"in_set_{word}" for word in words))
+    title = f"number of classes that cannot be excluded, and whether each is one; coverage {coverage:g}"
+    return Layer("sets", bands, "uint8", 255, resampling="nearest", title=title)
 
 
 @dataclass(frozen=True)

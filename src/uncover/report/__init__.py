@@ -4,6 +4,7 @@ Everything on a page is in one HTML file. Libraries are imported when something 
 uncover[report]`.
 """
 
+from uncover.report.comparison import comparison_figure
 from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, Text, render
 from uncover.report.style import figure_style, inline_svg, new_figure, save_figure
 
@@ -16,6 +17,7 @@ __all__ = [
     "Section",
     "Table",
     "Text",
+    "comparison_figure",
     "figure_style",
     "inline_svg",
     "new_figure",

@@ -84,9 +84,13 @@ def scores_table(judged: Judged) -> Table:
 
 
 def rates_table(judged: Judged) -> Table:
-    """User's and producer's accuracy and rates of each class."""
+    """Accuracy and rates of each class, and how often it is in the sets of its pixels."""
     facts = judged.facts["accuracy"]
-    measures = ("user's accuracy", "producer's accuracy", "false positive rate", "false negative rate")
+    measures: tuple[str, ...] = (
+        "user's accuracy", "producer's accuracy", "false positive rate", "false negative rate",
+    )  # fmt: skip
+    if "set coverage" in facts:
+        measures += ("set coverage",)
     rows = tuple(
         (name, *(_interval(facts[m][name]) for m in measures), f"{facts[measures[1]][name]['samples']:,}")
         for name in judged.classes

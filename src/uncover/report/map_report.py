@@ -261,6 +261,7 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
         "reference system": item.get("proj:code"),
         "lineage": item.get("processing:lineage"),
         "thresholds": ", ".join(f"{k} {v:g}" for k, v in item.get("uncover:thresholds", {}).items()),
+        "coverage of the sets of classes": item.get("uncover:coverage"),
         **{f"version of {name}": number for name, number in run.get("versions", {}).items()},
         "report made by": f"uncover {__version__}",
         **{f"SHA-256 of {name}": value for name, value in hashes.items()},
@@ -309,7 +310,15 @@ def _notes(summary: Summary, *names: str) -> list[Part]:
 def _hashes(contents: Contents) -> dict[str, str]:
     """Hashes of the files that the report rests on."""
     folder = contents.map
-    names = ("class.tif", "probability.tif", "uncertainty.tif", "quality.tif", "map.nc", "model.uncover")
+    names = (
+        "class.tif",
+        "probability.tif",
+        "uncertainty.tif",
+        "quality.tif",
+        "sets.tif",
+        "map.nc",
+        "model.uncover",
+    )
     files = [folder / name for name in names]
     files += [] if contents.labels is None else [Path(contents.labels)]
     found = {}

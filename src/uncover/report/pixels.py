@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.summary import Summariser
+from uncover.estimators.averaged import ReadsPixels
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.raster.evidence import Evidence, Pixels, Stored
 from uncover.raster.grid import Window
@@ -84,7 +84,7 @@ def read_stories(product: ReportProduct, rows: Lines, cols: Lines, uncertainty: 
 
 
 def read_spectra(
-    evidence: Evidence, rows: Lines, cols: Lines, labels: LabelsOnGrid | None, summariser: Summariser | None
+    evidence: Evidence, rows: Lines, cols: Lines, labels: LabelsOnGrid | None, summariser: ReadsPixels | None
 ) -> tuple[Spectra, LabelledSample | None]:
     """Read the lines of the lattice: all realisations where rows and columns cross, and labelled pixels."""
     R, p = evidence.realisations, len(evidence.bands)
@@ -132,7 +132,7 @@ def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> 
         spectra.deviation[row, cols] = np.sqrt(pixels.noise.variances())
 
 
-def _worlds(values: Floats, summariser: Summariser) -> NDArray[np.uint8]:
+def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
     """Number of the class from 1 in each world, (row, col, world); 0 where nothing was measured."""
     known = np.isfinite(values).all(axis=(2, 3))
     pixels = values[known]  # (pixel, realisation, band)
@@ -143,7 +143,7 @@ def _worlds(values: Floats, summariser: Summariser) -> NDArray[np.uint8]:
     return found
 
 
-def _finished(found: _Collected, summariser: Summariser | None) -> tuple[Spectra, LabelledSample | None]:
+def _finished(found: _Collected, summariser: ReadsPixels | None) -> tuple[Spectra, LabelledSample | None]:
     given = found.spectra
     noisy = given.deviation is not None and bool(np.isfinite(given.deviation).any())
     values = given.realisations

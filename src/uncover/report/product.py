@@ -22,8 +22,12 @@ Floats = NDArray[np.floating[Any]]
 Lines = NDArray[np.intp]
 
 
+#: The layer with the number of classes that cannot be excluded, where a map has sets.
+SET_SIZE = "set_size"
+
+
 class Store(Protocol):
-    """Where the layers of a map are kept. Layers: class, quality, probability, and those of UNCERTAINTY."""
+    """Where the layers of a map are kept: class, quality, probability, those of UNCERTAINTY, set size."""
 
     def grid(self) -> Grid:
         """Where the pixels lie."""
@@ -42,16 +46,18 @@ class ReportProduct:
     store: Store
     grid: Grid
     classes: tuple[LandClass, ...]  # in the order of the probabilities
+    has_sets: bool = False  # whether there is a layer SET_SIZE
 
     @classmethod
     def open(cls, contents: Contents) -> ReportProduct:
         """Open the map of a folder."""
         folder = contents.map
-        classes = _classes(contents.item(), folder)
+        item = contents.item()
+        classes = _classes(item, folder)
         store: Store = Geotiffs(folder)
         if not (folder / "class.tif").is_file():
             store = Dataset(next(p for p in (folder / "map.zarr", folder / "map.nc") if p.exists()))
-        return cls(store, store.grid(), classes)
+        return cls(store, store.grid(), classes, "uncover:coverage" in item["properties"])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,6 +93,8 @@ def _band(layer: str) -> tuple[str, int | None]:
     """File and band of a layer; None for all bands."""
     if layer in UNCERTAINTY:
         return "uncertainty", UNCERTAINTY.index(layer) + 1
+    if layer == SET_SIZE:
+        return "sets", 1
     return layer, None if layer == "probability" else 1
 
 

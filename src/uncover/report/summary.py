@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.estimators.averaged import make_summariser
+from uncover.estimators.conformal import without_sets
 from uncover.estimators.persistence import load_model
-from uncover.estimators.summary import Summariser
 from uncover.labels.scheme import LandClass
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.raster.grid import Grid
@@ -29,7 +30,7 @@ from uncover.report.pixels import (
     read_spectra,
     read_stories,
 )
-from uncover.report.product import Floats, ReportProduct
+from uncover.report.product import SET_SIZE, Floats, ReportProduct
 from uncover.report.reopening import Reopened, reopen
 
 #: Pixels of the longer side of the pictures.
@@ -79,7 +80,7 @@ class Pictures:
 
     step: int
     classes: NDArray[np.uint8]  # number of the class from 1, 0 for none
-    layers: Mapping[str, Floats]  # parts of UNCERTAINTY, NaN where there is none
+    layers: Mapping[str, Floats]  # parts of UNCERTAINTY, perhaps SET_SIZE; NaN where there is none
     quality: NDArray[np.uint16]
     colours: NDArray[np.uint8] | None = None  # (row, col, 3)
     colour_bands: tuple[str, ...] = ()
@@ -133,7 +134,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     areas = _areas(contents.map / "areas.csv", product)
     if not areas.pixels.sum():
         raise ValueError(f"no pixel of {contents.map} has a class; there is nothing to report")
-    model = None if contents.model is None else load_model(contents.model)
+    model = None if contents.model is None else without_sets(load_model(contents.model))[0]
     scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
     labels = (
         None if contents.labels is None else open_labels(contents.labels, class_field=contents.class_field)
@@ -194,7 +195,7 @@ def _pixels(
     paired = bool(contents.item()["properties"].get("uncover:paired"))
     by_world = model.realisations in ("pooled", "shared")
     read = by_world and evidence.realisations > 1
-    summariser = Summariser(model, paired=paired, method="fast") if read else None
+    summariser = make_summariser(model, paired=paired, method="fast") if read else None
     on_grid = None if labels is None else labels.on(evidence.grid)
     spectra, sample = read_spectra(evidence, rows, cols, on_grid, summariser)
     if sample is not None and labels is not None:
@@ -217,7 +218,8 @@ def _pictures(
 ) -> tuple[Pictures, dict[str, int]]:
     step = product.step(SIDE)
     classes = product.class_numbers(product.store.thinned("class", step))
-    layers = {name: product.store.thinned(name, step) for name in UNCERTAINTY}
+    names = (*UNCERTAINTY, SET_SIZE) if product.has_sets else UNCERTAINTY
+    layers = {name: product.store.thinned(name, step) for name in names}
     quality = product.store.thinned("quality", step).astype(np.uint16)
     colours, bands = (None, ()) if scene.evidence is None else natural_colours(scene.evidence, step)
     if labels is None:

@@ -12,6 +12,7 @@ from uncover.raster.quality import Quality
 from uncover.report.images import indexed_png, photograph, ramp_colours, ramp_png
 from uncover.report.page import Fragment, packed
 from uncover.report.pixels import Stories, quality_words
+from uncover.report.product import SET_SIZE
 from uncover.report.summary import Summary
 
 _TITLES = {
@@ -44,7 +45,7 @@ _FLAGS = {
 
 def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
     """The part itself, and the data that its script takes."""
-    layers = [*_pictures(summary), *_uncertainties(summary)]
+    layers = [*_pictures(summary), *_uncertainties(summary), *_set_sizes(summary)]
     flags = _flags(summary)
     layers += [flags] if flags else []
     fragment = Fragment("viewer.html", {"layers": layers, "identity": summary.identity})
@@ -97,6 +98,21 @@ def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
         legend = [["0", *ramp_colours(9), end]]
         found.append(_layer(name, title, unit, reading, ramp_png(layers[name], most), legend))
     return found
+
+
+def _set_sizes(summary: Summary) -> list[dict[str, Any]]:
+    """How many classes cannot be excluded; nothing where the map has no sets."""
+    sizes = summary.pictures.layers.get(SET_SIZE)
+    if sizes is None:
+        return []
+    most = max(2.0, float(np.nanmax(sizes, initial=0.0)))
+    coverage = summary.item["properties"].get("uncover:coverage", float("nan"))
+    reading = (
+        f"number of classes that cannot be excluded: the true one is among them for {100 * coverage:g} % of "
+        "the pixels of each class; with 0 none fits"
+    )
+    legend = [["0", *ramp_colours(9), f"{most:.0f}"]]
+    return [_layer(SET_SIZE, "Size of the set of classes", "", reading, ramp_png(sizes, most), legend)]
 
 
 def _flags(summary: Summary) -> dict[str, Any] | None:

@@ -1,0 +1,42 @@
+"""Machine code for densities of one kernel a sample, by numba: no table of distances is ever made."""
+
+import numpy as np
+from numba import njit
+
+OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+# Points that are looked at together; their number is fixed and padded.
+BLOCK = 64
+
+
+@njit(**OPTIONS)
+def kernel_sums(points, centres, owner, weight, inverse_square, out):
+    """Sums Σ_c weight_c (1 + |x − c|²/h²)⁻⁶ over the centres of each class.
+
+    Points are (point, feature), centres (centre, feature); ``owner`` is the class of each centre, and
+    ``inverse_square`` 1/h². ``out`` is (point, class).
+    """
+    n, p = points.shape
+    K = out.shape[1]
+    x, square, total = np.empty((p, BLOCK)), np.empty(BLOCK), np.empty((K, BLOCK))
+    for start in range(0, n, BLOCK):
+        m = min(BLOCK, n - start)
+        for j in range(p):
+            for b in range(BLOCK):
+                x[j, b] = points[start + min(b, m - 1), j]
+        total[:] = 0.0
+        for c in range(len(centres)):
+            for b in range(BLOCK):
+                square[b] = 0.0
+            for j in range(p):
+                at = centres[c, j]
+                for b in range(BLOCK):
+                    away = x[j, b] - at
+                    square[b] += away * away
+            share, sums = weight[c], total[owner[c]]
+            for b in range(BLOCK):
+                near = 1.0 / (1.0 + inverse_square * square[b])
+                two = near * near
+                sums[b] += share * (two * two * two)
+        for b in range(m):
+            for k in range(K):
+                out[start + b, k] = total[k, b]

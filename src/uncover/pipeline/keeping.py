@@ -1,0 +1,81 @@
+"""Training samples that are kept from the model, to calibrate sets of classes with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from uncover.bayes.streams import stream
+from uncover.estimators.conformal import ConformalSets
+from uncover.pipeline.training_sources import Batch, FitOptions, Source
+
+# Share of the samples of a class that is kept, and samples that are enough.
+_SHARE, _ENOUGH = 0.3, 2000
+
+
+@dataclass
+class Keeper:
+    """Keeps some samples of each class, at random, and lets the others through."""
+
+    coverage: float
+    share: dict[str, float]  # of each class
+    rng: np.random.Generator
+    kept: list[Batch] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], options: FitOptions) -> Keeper:
+        """Keep 30 % of the samples of each class, of many samples fewer: about 2,000 of each are enough."""
+        assert options.coverage is not None
+        if not 0 < options.coverage < 1:
+            raise ValueError(f"the coverage is {options.coverage:g}; it lies between 0 and 1, such as 0.9")
+        drawn: dict[str, int] = {}
+        for source in sources:
+            for name, n in source.drawn.items():
+                drawn[name] = drawn.get(name, 0) + n
+        share = {name: min(_SHARE, _ENOUGH / max(n, 1)) for name, n in drawn.items()}
+        return cls(options.coverage, share, stream(options.seed, "kept for sets"))
+
+    def rest(self, batch: Batch) -> Batch:
+        """What the model gets of a batch."""
+        share = np.array([self.share[str(name)] for name in batch.classes])
+        mine = self.rng.random(len(share)) < share
+        if mine.any():
+            self.kept.append(Batch(batch.values[mine], batch.classes[mine]))
+        return Batch(batch.values[~mine], batch.classes[~mine])
+
+    @property
+    def count(self) -> dict[str, int]:
+        """Samples of each class that were kept."""
+        names = np.concatenate([batch.classes for batch in self.kept])
+        return {str(name): int(n) for name, n in zip(*np.unique(names, return_counts=True), strict=True)}
+
+    def calibrated(self, model: Any) -> ConformalSets:
+        """The fitted model with its sets."""
+        if not self.kept:
+            raise ValueError(
+                "no sample was kept to calibrate sets with; there are too few, leave out --coverage"
+            )
+        everything = all_at_once(self.kept)
+        sets = ConformalSets(model, self.coverage, _SHARE)
+        return sets.calibrate(everything.values, everything.classes)
+
+
+def all_at_once(batches: Sequence[Batch]) -> Batch:
+    """All samples in one batch; they need the same number of realisations."""
+    numbers = sorted({1 if b.values.ndim == 2 else b.values.shape[1] for b in batches})
+    if len(numbers) > 1:
+        raise ValueError(
+            f"the samples have {' and '.join(map(str, numbers))} realisations; this needs the same number of "
+            "each (--realisations draws, --calibrate, --coverage, --model mda or recommended)"
+        )
+    return joined(batches)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Batches of one kind as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return Batch(np.concatenate([b.values for b in batches]), np.concatenate([b.classes for b in batches]))
