@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from uncover.bayes.compiled import OPTIONS
+from uncover.bayes.compiled.lanes import OPTIONS
 
 
 @njit(**OPTIONS)
