@@ -20,8 +20,14 @@ from numba.extending import intrinsic, models, overload, register_model
 _FLAGS = ("contract", "nsz")
 FASTMATH = set(_FLAGS)
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FASTMATH}
-# For what must be part of its caller, lest lanes go through memory.
-INNER = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "forceinline": True}
+# For what must be part of its caller, lest lanes go through memory; Python does not call it.
+INNER = {
+    "error_model": "numpy",
+    "fastmath": FASTMATH,
+    "forceinline": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 LINE = 64  # bytes
 _MINUS_SINGLE = np.float32(-1.0)
 _ALIGNED = 4  # whatever the array, so much is certain
