@@ -82,6 +82,14 @@ def weigh(lens, w, fold, seen):
 
 
 @njit(**INNER)
+def weigh_parts(fold, seen):
+    """Log odds and probabilities of the classes, from log joints of their parts in the place of shares."""
+    for b in range(0, seen.r.shape[1], lanes_of(seen.r)):
+        _fold(fold, b, seen)
+        _normalise(b, seen)
+
+
+@njit(**INNER)
 def _find_joints(lens, w, b, seen, joints):
     """Depths and log joints of the parts."""
     largest = lens.largest[0]
