@@ -21,9 +21,8 @@ from rasterio.windows import Window
 
 from benchmarks.gpu import problem
 from benchmarks.registry import Table, benchmark
-from uncover.raster.geotiff import cog_options
+from uncover.raster.geotiff import WRITING, cog_options
 from uncover.raster.product import Layer
-from uncover.raster.tiles import GDAL_OPTIONS
 
 BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
 ANGLES = ("35", "4", "120")
@@ -114,7 +113,7 @@ def _plain(source: Path, target: Path) -> tuple[Path, Layer]:
 
 def _write_cog(pair: tuple[Path, Layer]) -> None:
     source, layer = pair
-    with rasterio.Env(**GDAL_OPTIONS, GDAL_PAM_ENABLED="NO"):
+    with rasterio.Env(**WRITING):
         rasterio.shutil.copy(source, source.with_suffix(".cog"), driver="COG", **cog_options(layer))
 
 

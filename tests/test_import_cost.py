@@ -62,3 +62,8 @@ def test_importing_uncover_takes_little_longer_than_numpy():
         "import time, numpy; start = time.process_time(); import uncover; print(time.process_time() - start)"
     )
     assert float(took) < 0.3
+
+
+def test_a_scene_can_be_opened_before_scikit_learn_is_imported():
+    used = "import sys, uncover.pipeline.mapping; print('sklearn' in sys.modules, 'numba' in sys.modules)"
+    assert run(used) == "False False"

@@ -7,6 +7,7 @@ from scipy.special import softmax
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.bayes import kernels
+from uncover.estimators import summary
 from uncover.estimators.reading import Reader
 from uncover.estimators.summary import Summariser
 
@@ -38,6 +39,7 @@ def take(monkeypatch):
         monkeypatch.setattr(kernels, "_FEW", 0)
         if how == "numpy":
             monkeypatch.setattr(kernels, "machine_code", lambda: None)
+            monkeypatch.setattr(summary, "machine_code", lambda: None)
         else:
             pytest.importorskip("numba", reason="machine code needs numba")
 
@@ -117,3 +119,37 @@ def test_what_the_fast_path_does_not_reach_goes_the_other_way(data):
     for name, model in reach.items():
         assert Reader(model, paired=True, method="exact").lens(R, np.ones(P, bool)) is None, name
         assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(("classes", "points"), [(1, 3), (2, 512), (5, 1300)])
+def test_the_budget_in_machine_code_is_that_of_the_formulas(rng, kind, classes, points):
+    pytest.importorskip("numba", reason="machine code needs numba")
+    from uncover.bayes.compiled_budget import conclude
+
+    P = rng.dirichlet(np.full(classes, 0.2), points).T.astype(kind)
+    P[:, 0], P[0, 0], P[:, 1] = 0, 1, 1 / classes  # sure, and no idea
+    typicality, inner, model = (rng.random(shape).astype(kind) for shape in (P.shape, points, points))
+    worlds = rng.integers(0, classes, (7, points)).astype(np.uint8)
+    out, disagreement, best = (
+        np.full((6, points), np.nan, kind),
+        np.full(points, np.nan),
+        np.full(points, 99, np.uint8),
+    )
+    conclude(np.ascontiguousarray(P), typicality, model, inner, worlds, out, disagreement, best)
+    exact = P.astype(np.float64)
+    total = -np.sum(exact * np.log(np.where(exact > 0, exact, 1)), axis=0)
+    measurement = np.maximum(total - inner, 0)
+    part = np.minimum(model, total - measurement)
+    ordered = np.sort(np.vstack([exact, np.zeros(points)]), axis=0)
+    expected = (
+        total,
+        measurement,
+        part,
+        total - measurement - part,
+        ordered[-1] - ordered[-2],
+        typicality.max(0),
+    )
+    assert_allclose(out, np.stack(expected), rtol=0, atol=1e-6 if kind == np.float32 else 1e-14)
+    assert_array_equal(best, exact.argmax(axis=0))
+    assert_allclose(disagreement, (worlds != best).mean(axis=0), rtol=1e-15)

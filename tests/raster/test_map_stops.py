@@ -176,7 +176,7 @@ def test_a_real_disk_that_is_full(case, undisturbed, tmp_path):
         ["unshare", *here, "--mount", *map(str, command)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == undisturbed
@@ -190,7 +190,7 @@ from map_cases import contents
 from uncover.pipeline import MapOptions, map_scene
 from uncover.raster import SceneError
 
-uncover.raster.mapper.UNIT = uncover.raster.product.UNIT = 64
+uncover.raster.mapper.UNIT = uncover.raster.product.UNIT = uncover.raster.scratch.UNIT = 64
 small, model, scene = map(Path, sys.argv[1:])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
 for size in ("1m", "2m", "3m", "4m"):

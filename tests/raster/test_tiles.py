@@ -151,3 +151,28 @@ def test_a_file_that_is_no_raster_is_refused(tmp_path):
     path.write_text("not a raster")
     with pytest.raises(ReadError, match="cannot be opened"):
         describe(path)
+
+
+def test_a_file_is_opened_once_for_each_reader(whole, monkeypatch):
+    cache, opened, real = TileCache(10**9), [], rasterio.open
+    monkeypatch.setattr(rasterio, "open", lambda *args: opened.append(real(*args)) or opened[-1])
+    with cache.opened(str(whole)) as first, cache.opened(str(whole)) as second:
+        assert first is not second  # two readers at a time
+    for _ in range(3):
+        with cache.opened(str(whole)) as again:
+            assert again in (first, second)
+    assert len(opened) == 2
+    with pytest.raises(ZeroDivisionError), cache.opened(str(whole)) as failed:
+        raise ZeroDivisionError
+    assert failed.closed  # what an error came from is not used again
+
+
+def test_few_files_stay_open(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("uncover.raster.tiles.SPARE_FILES", 2)
+    cache, seen = TileCache(10**9), []
+    for number in range(4):
+        path = tmp_path / f"{number}.jp2"
+        path.write_bytes(whole.read_bytes())
+        with cache.opened(str(path)) as dataset:
+            seen.append(dataset)
+    assert [dataset.closed for dataset in seen] == [True, True, False, False]

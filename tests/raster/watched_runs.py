@@ -14,7 +14,7 @@ from uncover.raster.scratch import Scratch
 
 #: What a map goes through, in this order; a dataset takes the place of the four GeoTIFFs.
 PHASES = (
-    "opening", "units", "uncertainty.tif", "probability.tif", "quality.tif", "class.tif", "dataset",
+    "opening", "units", "uncertainty.tif", "probability.tif", "class.tif", "quality.tif", "dataset",
     "overview.png", "items", "rename", "clean up",
 )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.inputs import encode
@@ -72,6 +71,8 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         groups : array of shape (sample,), optional
             Samples that belong together are kept together: the coverage is then that of other groups.
         """
+        from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
+
         if not 0 < self.coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1, got {self.coverage}.")
         y = np.asarray(y)

@@ -15,6 +15,7 @@ from uncover.bayes.second_order import (
     model_information,
     squared_distances,
 )
+from uncover.bayes.speed import machine_code
 from uncover.bayes.streams import stream
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader, Sight
@@ -307,6 +308,8 @@ def _replace_worlds(summary: PixelSummary, classes: np.ndarray) -> PixelSummary:
 
 def _conclude(probability, typicality, measurement, model, inner, worlds) -> PixelSummary:
     """From averages over views, classes first, to the budget."""
+    if machine_code() is not None and np.ndim(measurement) == 0:
+        return _conclude_in_machine_code(probability, typicality, model, inner, worlds)
     total = entropy(probability.T)
     between = np.maximum(total - inner, 0.0)
     measurement = between + measurement
@@ -323,6 +326,20 @@ def _conclude(probability, typicality, measurement, model, inner, worlds) -> Pix
         disagreement=(worlds != best).mean(axis=0),
         world_classes=worlds,
         best=best,
+    )
+
+
+def _conclude_in_machine_code(probability, typicality, model, inner, worlds) -> PixelSummary:
+    """The same, where all that is known of the measurement is how worlds differ."""
+    from uncover.bayes.compiled_budget import conclude
+
+    n, kind = probability.shape[1], probability.dtype
+    parts, disagreement, best = np.empty((6, n), kind), np.empty(n), np.empty(n, np.uint8)
+    arrays = (np.ascontiguousarray(part) for part in (probability, typicality, model, inner, worlds))
+    conclude(*arrays, parts, disagreement, best)
+    total, measurement, model, overlap, margin, largest = parts
+    return PixelSummary(
+        probability, total, measurement, model, overlap, margin, largest, disagreement, worlds, best
     )
 
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,15 @@ from uncover.pipeline.map_table import area_table
 from uncover.pipeline.overview import write_overview
 from uncover.pipeline.styles import styles
 from uncover.raster.cf import write_dataset
-from uncover.raster.geotiff import LAYER_TAG, category_names, class_tags, statistics, write_cog
+from uncover.raster.geotiff import (
+    LAYER_TAG,
+    category_names,
+    check_cog,
+    class_tags,
+    number_counts,
+    statistics,
+    write_cog,
+)
 from uncover.raster.mapper import Mapper
 from uncover.raster.product import Layer, Product
 from uncover.raster.scratch import Scratch
@@ -47,19 +55,16 @@ class Finish:
     def write(self, store: Path, scratch: Scratch) -> None:
         """Write all files; those that the journal knows are there already."""
         store.mkdir(parents=True, exist_ok=True)
-        if self.format == "cog":
-            self._layers(store, scratch)
-        elif "dataset" not in scratch.journal.done:
+        areas = scratch.areas()
+        if self.format != "cog" and "dataset" not in scratch.journal.done:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes())
             scratch.journal.add("dataset")
-        areas = scratch.areas()
+        self._rasters(store, scratch, areas[1] / max(areas[1].sum(), 1e-300))
         if not areas[0].any():
             warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
         known = self.product.grid.crs is not None
         _write(store / "areas.csv", area_table(areas, self.product.scheme, known))
         shutil.copyfile(self.model_file, store / "model.uncover")
-        share = areas[1] / max(areas[1].sum(), 1e-300)
-        write_overview(store / "overview.png", scratch, self.mapper.evidence.identity, share)
         self._items(store)
 
     def _emptiness(self) -> str:
@@ -73,15 +78,24 @@ class Finish:
     def _dataset(self) -> str:
         return "map.zarr" if self.format == "zarr" else "map.nc"
 
-    def _layers(self, store: Path, scratch: Scratch) -> None:
-        """Several files at a time, the largest first."""
-        missing = [x for x in self.product.layers if f"{x.name}.tif" not in scratch.journal.done]
-        missing.sort(key=lambda layer: -layer.itemsize * len(layer.bands))
-        with ThreadPoolExecutor(max(1, min(self.threads, len(missing)))) as pool:
-            files = [pool.submit(self._layer, store, scratch, layer) for layer in missing]
+    def _rasters(self, store: Path, scratch: Scratch, shares: NDArray[np.float64]) -> None:
+        """Several files at a time, the largest first; those that were written are read back at the end."""
+        layers = self.product.layers if self.format == "cog" else ()
+        missing = [x for x in layers if f"{x.name}.tif" not in scratch.journal.done]
+        missing.sort(key=lambda layer: -len(layer.bands))
+
+        def write(layer: Layer) -> Future[None]:
+            self._layer(store, scratch, layer)
+            return pool.submit(check_cog, store / f"{layer.name}.tif", scratch, layer)
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            files = [pool.submit(write, layer) for layer in missing]
+            title = self.mapper.evidence.identity
+            picture = pool.submit(write_overview, store / "overview.png", scratch, title, shares)
             for layer, file in zip(missing, files, strict=True):
-                file.result()
+                file.result().result()
                 scratch.journal.add(f"{layer.name}.tif")
+            picture.result()
 
     def _layer(self, store: Path, scratch: Scratch, layer: Layer) -> None:
         tags = {"UNCOVER_RUN": self.key, LAYER_TAG: layer.title}
@@ -94,9 +108,7 @@ class Finish:
             self._styles(store, scratch, layer)
 
     def _styles(self, store: Path, scratch: Scratch, quality: Layer) -> None:
-        seen: set[int] = set()
-        for window in scratch.strips(64):
-            seen |= {int(value) for value in np.unique(scratch.read(quality, window))}
+        seen = {int(value) for value in np.flatnonzero(number_counts(scratch, quality)[0])}
         entropy = float(np.log(self.product.classes))
         largest = dict.fromkeys(("total", "measurement", "model", "overlap"), entropy)
         (store / "styles").mkdir(exist_ok=True)

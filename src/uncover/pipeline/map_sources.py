@@ -82,13 +82,44 @@ def source_options(record: Mapping[str, Any]) -> SourceOptions:
     )
 
 
-def open_evidence(source: str | Path, model: Any, options: SourceOptions) -> Evidence:
+@dataclass(frozen=True)
+class Offered:
+    """A scene with its own bands, before it is known which a model takes; and what was said on opening it."""
+
+    scene: Scene
+    said: tuple[warnings.WarningMessage, ...] = ()
+
+    @classmethod
+    def of(cls, source: str | Path, options: SceneOptions) -> Offered:
+        """Open the scene, and keep the warnings: they hold only if its bands are those that are taken."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            scene = open_scene(source, options)
+        return cls(scene, tuple(said))
+
+    def taken(self) -> Scene:
+        """The scene as it is."""
+        for each in self.said:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        return self.scene
+
+
+def offered(source: str | Path, options: SourceOptions) -> Offered | None:
+    """The scene of a source, for `open_evidence` and to be read ahead; None for a cube."""
+    if is_zarr(source) and zarr_kind(source) == "cube":
+        return None
+    return Offered.of(source, options.scene)
+
+
+def open_evidence(
+    source: str | Path, model: Any, options: SourceOptions, opened: Offered | None = None
+) -> Evidence:
     """Open a scene or a cube with the bands of a model, and its uncertainty."""
     if options.realise is not None and options.uncertainty is not None:
         raise SceneError("an AOD and an uncertainty file came; a map takes one source of uncertainty")
     if is_zarr(source) and zarr_kind(source) == "cube":
         return _cube(source, model, options)
-    scene = _scene(source, model, options.scene)
+    scene = _scene(source, model, options.scene, opened or Offered.of(source, options.scene))
     if options.uncertainty is not None:
         found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options)
         return Noisy.of(scene, found)
@@ -97,17 +128,12 @@ def open_evidence(source: str | Path, model: Any, options: SourceOptions) -> Evi
     return Exact(scene)
 
 
-def _scene(source: str | Path, model: Any, options: SceneOptions) -> Scene:
+def _scene(source: str | Path, model: Any, options: SceneOptions, opened: Offered) -> Scene:
     """The scene with the model's bands, by name; a stack without names needs the user's word."""
-    wanted = model_bands(model)
-    if options.bands is not None or wanted is None:
-        return open_scene(source, options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        offered = open_scene(source, options)
-    nameless = all(band.startswith("band_") for band in offered.bands)
-    if nameless or offered.bands == wanted:
-        return open_scene(source, options)
+    wanted, own = model_bands(model), opened.scene.bands
+    nameless = all(band.startswith("band_") for band in own)
+    if options.bands is not None or wanted is None or nameless or own == wanted:
+        return opened.taken()
     return open_scene(source, replace(options, bands=wanted))
 
 

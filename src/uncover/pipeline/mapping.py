@@ -6,18 +6,17 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from uncover import __version__
 from uncover.bayes.speed import machine_code
-from uncover.estimators.conformal import without_sets
-from uncover.estimators.persistence import load_model
 from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
-from uncover.pipeline.map_sources import SourceOptions, open_evidence, source_record
+from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
+from uncover.raster.ahead import reading_ahead
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.evidence import Evidence
@@ -90,12 +89,18 @@ class Prepared:
         require("rasterio")
         if options.block < 1 or (options.threads or 1) < 1:
             raise SceneError("block and threads are numbers of 1 or more")
-        loaded = load_model(model_file)
-        model, _ = without_sets(loaded)
-        evidence = open_evidence(scene, model, options.source)
-        check_match(model, evidence)
-        reader = Reader(missing=options.missing, method=options.method)
-        mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
+        opened = offered(scene, options.source) if Path(model_file).is_file() else None
+        # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
+        with nullcontext() if opened is None else reading_ahead(opened.scene, options.memory // 4):
+            from uncover.estimators.conformal import without_sets
+            from uncover.estimators.persistence import load_model
+
+            loaded = load_model(model_file)
+            model, _ = without_sets(loaded)
+            evidence = open_evidence(scene, model, options.source, opened)
+            check_match(model, evidence)
+            reader = Reader(missing=options.missing, method=options.method)
+            mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
         plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
         own = getattr(evidence, "scene", None)
         if own is not None:

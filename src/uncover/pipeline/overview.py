@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from uncover.labels import Scheme
 from uncover.pipeline.lettering import lettering
 from uncover.pipeline.styles import RAMP
-from uncover.raster.grid import Window
-from uncover.raster.product import Layer
+from uncover.raster.product import UNIT, Layer
 from uncover.raster.scratch import Scratch
+from uncover.raster.tiles import no_place_needed
 
 _SIDE = 720  # pixels of the longer side of each picture
 _MARGIN = 20
@@ -32,26 +32,10 @@ def write_overview(path: Path, scratch: Scratch, title: str, shares: NDArray[np.
     height, width, _ = image.shape
     with rasterio.Env(GDAL_PAM_ENABLED="NO"):
         profile = {"driver": "PNG", "width": width, "height": height, "count": 3, "dtype": "uint8"}
-        with _quietly(), MemoryFile() as file:
-            with file.open(**profile) as dataset:
+        with MemoryFile() as file:
+            with no_place_needed(), file.open(**profile) as dataset:
                 dataset.write(np.moveaxis(image, 2, 0))
             path.write_bytes(file.read())
-
-
-def _quietly() -> Any:
-    """A picture has no place on Earth, and rasterio need not say so."""
-    import warnings
-    from contextlib import contextmanager
-
-    from rasterio.errors import NotGeoreferencedWarning
-
-    @contextmanager
-    def quiet() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            yield
-
-    return quiet()
 
 
 def overview(scratch: Scratch, title: str, shares: NDArray[np.float64]) -> Image:
@@ -84,12 +68,14 @@ def _sample(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
     shape = [max(1, round(side * _SIDE / longest)) for side in (height, width)]
     if longest <= _SIDE // 2:
         shape = [side * (_SIDE // longest) for side in (height, width)]
-    rows = (np.arange(shape[0]) + 0.5) * height / shape[0]
+    rows = ((np.arange(shape[0]) + 0.5) * height / shape[0]).astype(int)
     cols = ((np.arange(shape[1]) + 0.5) * width / shape[1]).astype(int)
-    found: dict[int, NDArray[Any]] = {}
-    for row in sorted(set(rows.astype(int))):
-        found[row] = scratch.read(layer, Window(row, 0, 1, width), [band])[0, 0, cols]
-    return np.stack([found[row] for row in rows.astype(int)])
+    found = []
+    for strip in scratch.strips(UNIT):
+        mine = rows[(rows >= strip.row) & (rows < strip.row + strip.height)] - strip.row
+        if mine.size:
+            found.append(scratch.read(layer, strip, [band])[0][mine[:, None], cols])
+    return np.concatenate(found)
 
 
 def _uncertainty(scratch: Scratch, layer: Layer) -> tuple[NDArray[np.float64], float]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from uncover.estimators.classifier import BayesianClassifier
-from uncover.estimators.conformal import without_sets
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy
 from uncover.raster.executors import Executor, Threads
@@ -72,6 +70,8 @@ def classify(
         from uncover.raster.lazy import classify_array
 
         return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
+    from uncover.estimators.conformal import without_sets
+
     evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
     check_match(without_sets(model)[0], evidence)
     mapper = make_mapper(model, evidence, paired, reader, thresholds, dtype)
@@ -92,6 +92,8 @@ def make_mapper(
     dtype: DType = "uint16",
 ) -> Mapper:
     """Everything that computing the units of a map takes; a model may come with `ConformalSets`."""
+    from uncover.estimators.conformal import without_sets
+
     model, sets = without_sets(model)
     same = is_paired(model, evidence.identity) if paired is None else paired
     given = reader or Reader()
@@ -115,6 +117,8 @@ def _check_worlds(model: Any, evidence: Evidence, paired: bool) -> None:
 
 def _worlds_of(model: Any) -> int:
     """Realisations of each training sample."""
+    from uncover.estimators.classifier import BayesianClassifier
+
     return int(
         model.realisations_ if isinstance(model, BayesianClassifier) else model.statistics_.realisations
     )
@@ -122,6 +126,8 @@ def _worlds_of(model: Any) -> int:
 
 def _check_noise(model: Any, evidence: Evidence, reader: Reader) -> None:
     """Refuse what a model that averages kinds of class models cannot do."""
+    from uncover.estimators.classifier import BayesianClassifier
+
     if not isinstance(model, BayesianClassifier):
         return
     if reader.missing == "marginalise":

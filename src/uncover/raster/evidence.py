@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.estimators.summary import corrected
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Flags
+from uncover.raster.moving import take
 from uncover.raster.product import CHUNK
 from uncover.raster.quality import Quality
 from uncover.raster.realised import RealisedScene
@@ -41,6 +41,8 @@ class Pixels:
         """All realisations, (realisation, band, pixel)."""
         if self.coefficients is None:
             return self.planes
+        from uncover.estimators.summary import corrected
+
         return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
 
 
@@ -118,7 +120,7 @@ class SceneReading:
 
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
         """The values, once."""
-        return Pixels(_take(self.block.reflectance, where)[None])
+        return Pixels(take(self.block.reflectance, where)[None])
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class NoisyReading(SceneReading):
         rows = Window(window.row + top, window.col, bottom - top, width)
         here = self.uncertainty.read(rows, self.block.reflectance[:, top:bottom], asked.reshape(-1, width))
         known = here.valid.ravel()[where - top * width]
-        planes = _take(self.block.reflectance, where[known])[None]
+        planes = take(self.block.reflectance, where[known])[None]
         return Pixels(planes, None, here.covariances, known)
 
 
@@ -218,7 +220,7 @@ class CubeReading:
 
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
         """All realisations."""
-        return Pixels(_take(self.values, where))
+        return Pixels(take(self.values, where))
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,7 @@ class UncorrectedReading(SceneReading):
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
         """What was measured, and how it is corrected in each world."""
         coefficients = self.coefficients[self.cells[where[0]]]
-        return Pixels(_take(self.block.reflectance, where)[None], coefficients)
+        return Pixels(take(self.block.reflectance, where)[None], coefficients)
 
 
 @dataclass(frozen=True)
@@ -377,22 +379,13 @@ def _chunks(where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
     return (where[start : start + CHUNK] for start in range(0, len(where), CHUNK))
 
 
-def _take(planes: Values, where: NDArray[np.intp]) -> Values:
-    """Pixels of planes (..., row, col) by their place: (..., pixel)."""
-    return planes.reshape(*planes.shape[:-2], -1)[..., where]
-
-
 def probe(evidence: Evidence, windows: int = 3, size: int = 64) -> Values:
     """A few complete pixels from all over the scene, (pixel, band); of the first realisation."""
-    grid = evidence.grid
-    rows = sorted({int(r) for r in np.linspace(0, max(grid.height - size, 0), windows)})
-    cols = sorted({int(c) for c in np.linspace(0, max(grid.width - size, 0), windows)})
     found: list[Values] = []
-    for row in rows:
-        for col in cols:
-            reading = evidence.read(Window(row, col, size, size) & grid.window)
-            incomplete = np.uint16(Quality.NODATA | Quality.PARTIAL)
-            where = np.flatnonzero((reading.quality & incomplete).ravel() == 0)
-            if len(where):
-                found.extend(reading.pixels(part).realised()[0].T for part in reading.parts(where))
+    for window in evidence.grid.spots(size, windows):
+        reading = evidence.read(window)
+        incomplete = np.uint16(Quality.NODATA | Quality.PARTIAL)
+        where = np.flatnonzero((reading.quality & incomplete).ravel() == 0)
+        if len(where):
+            found.extend(reading.pixels(part).realised()[0].T for part in reading.parts(where))
     return np.concatenate(found) if found else np.empty((0, len(evidence.bands)))

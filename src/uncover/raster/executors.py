@@ -48,7 +48,7 @@ class Threads:
         """The units, in order; never more than threads + ahead of them in memory."""
         waiting: deque[Future[Unit]] = deque()
         with one_thread_per_product(), ExitStack() as stack:
-            readers = stack.enter_context(ThreadPoolExecutor(1, "read"))
+            readers = stack.enter_context(ThreadPoolExecutor(self.threads, "read"))
             workers = stack.enter_context(ThreadPoolExecutor(self.threads, "compute"))
             stack.callback(_cancel, waiting)
             for number in numbers:

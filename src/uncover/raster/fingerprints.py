@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.speed import in_order
 from uncover.raster.tiles import split_vsizip
 
 #: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.
 READ_BYTES = 4 << 30
-_PIECE = 1 << 20
 
 
 def fingerprint_of(thing: Any) -> str:
@@ -23,22 +23,21 @@ def fingerprint_of(thing: Any) -> str:
     digest = hashlib.sha256()
     files = sorted({file for path in _paths(thing) for file in _files(path)})
     whole = sum(file.stat().st_size for file in files) <= READ_BYTES
-    for file in files:
+    for file, content in zip(files, in_order(lambda file: _content(file, whole), files), strict=True):
         digest.update(file.name.encode())
-        _update(digest, file, whole)
+        digest.update(content)
     for array in _arrays(thing):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
-def _update(digest: Any, file: Path, whole: bool) -> None:
+def _content(file: Path, whole: bool) -> bytes:
+    """Hash of a file, or its size and time."""
     if not whole:
         status = file.stat()
-        digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
-        return
+        return f"{status.st_size} {status.st_mtime_ns}".encode()
     with open(file, "rb") as stream:
-        while piece := stream.read(_PIECE):
-            digest.update(piece)
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def _files(path: str) -> Iterator[Path]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,32 +15,53 @@ from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.raster.grid import Grid, Window
-from uncover.raster.product import Layer
+from uncover.raster.moving import count
+from uncover.raster.product import UNIT, Layer
 from uncover.raster.scratch import Scratch
 from uncover.raster.tiles import GDAL_OPTIONS, open_raster
 
 _GDAL_TYPES = {"uint8": "Byte", "uint16": "UInt16", "float32": "Float32"}
 _SIDE = 1024  # of the windows that are read back
-_ROWS = 64  # of the strips that statistics are made of
+#: GDAL's settings while it writes. What it keeps of overviews meanwhile is not worth compressing.
+WRITING = {**GDAL_OPTIONS, "GDAL_PAM_ENABLED": "NO", "COG_TMP_COMPRESSION": "NONE"}
 _STATISTICS = ("minimum", "maximum", "mean", "stddev")
 SCHEME_TAG = "UNCOVER_SCHEME"
 LAYER_TAG = "UNCOVER_LAYER"
 
 
 def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> None:
-    """Write one layer with overviews, statistics, names and georeferencing, and compare what was written."""
+    """Write one layer with overviews, statistics, names and georeferencing."""
     import rasterio
     import rasterio.shutil
-    from rasterio.errors import RasterioError
 
     description = scratch.folder / f"{layer.name}.vrt"
     description.write_text(_vrt(scratch, layer, tags), "utf-8")
     path.unlink(missing_ok=True)
+    with _whole(path), rasterio.Env(**WRITING):
+        rasterio.shutil.copy(description, path, driver="COG", **cog_options(layer))
+
+
+def check_cog(path: Path, scratch: Scratch, layer: Layer) -> None:
+    """Read a layer back: GDAL does not report every write that a full disk refuses."""
+    bits = f"u{layer.itemsize}"  # numbers that are not numbers are equal, too
+    with _whole(path), open_raster(str(path)) as dataset:
+        for window in Grid.of(dataset).blocks(_SIDE):
+            found, wanted = _window(dataset, window), scratch.read(layer, window)
+            if not np.array_equal(found.view(bits), wanted.view(bits)):
+                raise OSError(f"{window} differs from what was computed; is the disk full?")
+        for level in range(len(dataset.overviews(1))):
+            _read_overview(path, level)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Say which file it was; of some of GDAL's errors rasterio makes none of its own."""
+    from rasterio._err import CPLE_BaseError
+    from rasterio.errors import RasterioError
+
     try:
-        with rasterio.Env(**GDAL_OPTIONS, GDAL_PAM_ENABLED="NO"):
-            rasterio.shutil.copy(description, path, driver="COG", **cog_options(layer))
-        _compare(path, scratch, layer)
-    except (RasterioError, OSError) as error:
+        yield
+    except (RasterioError, CPLE_BaseError, OSError) as error:
         why = str(error.__cause__ or error).splitlines()[0]
         raise OSError(f"{path.name} was not written whole ({why})") from error
 
@@ -55,19 +77,6 @@ def cog_options(layer: Layer) -> dict[str, Any]:
         "bigtiff": "IF_SAFER",
         "num_threads": 1,
     }
-
-
-def _compare(path: Path, scratch: Scratch, layer: Layer) -> None:
-    """Read a file back: GDAL does not report every write that a full disk refuses."""
-    bits = f"u{layer.itemsize}"  # numbers that are not numbers are equal, too
-    with open_raster(str(path)) as dataset:
-        for window in Grid.of(dataset).blocks(_SIDE):
-            found, wanted = _window(dataset, window), scratch.read(layer, window)
-            if not np.array_equal(found.view(bits), wanted.view(bits)):
-                raise OSError(f"{window} differs from what was computed; is the disk full?")
-        levels = len(dataset.overviews(1))
-    for level in range(levels):
-        _read_overview(path, level)
 
 
 def _window(dataset: Any, window: Window) -> NDArray[Any]:
@@ -116,7 +125,6 @@ def _axes(crs: str) -> str:
 
 
 def _band(scratch: Scratch, layer: Layer, i: int, numbers: Mapping[str, float]) -> str:
-    grid, size = scratch.product.grid, layer.itemsize
     items = "".join(
         f'<MDI key="STATISTICS_{name.upper()}">{value:.10g}</MDI>' for name, value in numbers.items()
     )
@@ -128,11 +136,10 @@ def _band(scratch: Scratch, layer: Layer, i: int, numbers: Mapping[str, float]) 
     if layer.name == "class":
         parts.append(_colours(scratch.product.scheme))
     return (
-        f'<VRTRasterBand dataType="{_GDAL_TYPES[layer.dtype]}" band="{i + 1}" subClass="VRTRawRasterBand">'
-        f"{''.join(parts)}"
+        f'<VRTRasterBand dataType="{_GDAL_TYPES[layer.dtype]}" band="{i + 1}" '
+        f'blockXSize="{UNIT}" blockYSize="{UNIT}">{"".join(parts)}<SimpleSource>'
         f'<SourceFilename relativeToVRT="1">{scratch.path(layer.name).name}</SourceFilename>'
-        f"<ImageOffset>{i * grid.window.pixels * size}</ImageOffset><PixelOffset>{size}</PixelOffset>"
-        f"<LineOffset>{grid.width * size}</LineOffset><ByteOrder>LSB</ByteOrder></VRTRasterBand>"
+        f"<SourceBand>{i + 1}</SourceBand></SimpleSource></VRTRasterBand>"
     )
 
 
@@ -167,20 +174,19 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
     Not left to GDAL: its COG driver writes zeros when it computes statistics of plain files.
     """
     if np.dtype(layer.dtype).kind == "u":
-        return [_of_counts(counts, layer) for counts in _counts(scratch, layer)]
+        return [_of_counts(counts, layer) for counts in number_counts(scratch, layer)]
     found = [_Numbers() for _ in layer.bands]
-    for window in scratch.strips(_ROWS):
+    for window in scratch.units:
         for numbers, plane in zip(found, scratch.read(layer, window), strict=True):
             numbers.add(_known(plane, layer).astype(np.float64))
     return [numbers.statistics() for numbers in found]
 
 
-def _counts(scratch: Scratch, layer: Layer) -> NDArray[np.int64]:
+def number_counts(scratch: Scratch, layer: Layer) -> NDArray[np.int64]:
     """How often each whole number occurs: (band, number)."""
     counts = np.zeros((len(layer.bands), np.iinfo(layer.dtype).max + 1), np.int64)
-    for window in scratch.strips(_ROWS):
-        for band, plane in zip(counts, scratch.read(layer, window), strict=True):
-            band += np.bincount(plane.ravel(), minlength=len(band))
+    for window in scratch.units:
+        count(scratch.read(layer, window), counts)
     return counts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -189,6 +190,18 @@ class Grid:
             for left, right in _cuts(self.width, size, origin[1]):
                 yield Window(top, left, bottom - top, right - left)
 
+    def spots(self, size: int, count: int = 3) -> list[Window]:
+        """Small windows from all over the grid, at multiples of their size: few tiles of a file hold them.
+
+        >>> [w.row for w in Grid(None, (1, 0, 0, 0, -1, 0), 10, 1000).spots(64)]
+        [0, 448, 896]
+        """
+        rows, cols = (
+            sorted({int(place) // size * size for place in np.linspace(0, max(length - size, 0), count)})
+            for length in self.shape
+        )
+        return [Window(row, col, size, size) & self.window for row in rows for col in cols]
+
     def relation(self, other: Grid) -> Transform:
         """Affine map from pixel coordinates of this grid to those of `other` (same CRS).
 
@@ -196,9 +209,7 @@ class Grid:
         >>> fine.relation(Grid(None, (20, 0, 0, 0, -20, 0), 4, 4))
         (0.5, 0.0, 0.0, 0.0, 0.5, 0.0)
         """
-        matrix = np.linalg.solve(_matrix(other.transform), _matrix(self.transform))
-        # Nine decimals: far below a thousandth of a pixel, and above the rounding of degrees.
-        return tuple(float(v) + 0.0 for v in np.round(matrix[:2].ravel(), 9))  # type: ignore[return-value]
+        return _relation(self.transform, other.transform)
 
     def aligned_with(self, other: Grid) -> bool:
         """Whether rows and columns run the same way, so that resampling is a matter of each axis alone.
@@ -226,6 +237,13 @@ class Grid:
 def _cuts(length: int, size: int, origin: int) -> Iterator[tuple[int, int]]:
     edges = [0, *range(origin % size or size, length, size), length]
     return pairwise(edges)
+
+
+@lru_cache(maxsize=256)
+def _relation(one: Transform, other: Transform) -> Transform:
+    matrix = np.linalg.solve(_matrix(other), _matrix(one))
+    # Nine decimals: far below a thousandth of a pixel, and above the rounding of degrees.
+    return tuple(float(v) + 0.0 for v in np.round(matrix[:2].ravel(), 9))  # type: ignore[return-value]
 
 
 def _matrix(transform: Transform) -> NDArray[np.float64]:

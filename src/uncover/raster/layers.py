@@ -121,7 +121,9 @@ class Calibration:
 
     def apply(self, numbers: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Physical values with NaN where there is none, and where the detector was saturated."""
-        values = numbers.astype(np.float64) * self.scale + self.offset
+        values = numbers.astype(np.float64)
+        values *= self.scale
+        values += self.offset
         full = np.zeros(numbers.shape, np.bool_)
         if self.saturated is not None:
             full = numbers == self.saturated
@@ -140,12 +142,18 @@ class BandGroup:
     calibrations: tuple[Calibration, ...]
     detector: Mask | None = None
 
+    def fetch(self, grid: Grid, window: Window, method: Resampling, cache: TileCache) -> NDArray[np.generic]:
+        """Numbers as they are stored, of all pixels that a window needs; the cache has their tiles then."""
+        how = Resampler.between(grid, window, self.source.grid, method, self.source.name)
+        numbers: NDArray[np.generic] = self.source.read(how.needed, cache)
+        return numbers
+
     def read(
         self, grid: Grid, window: Window, method: Resampling, cache: TileCache
     ) -> tuple[NDArray[np.float32], Flags]:
         """Values (band, row, col) with NaN where there is none, and the saturation bit (row, col)."""
+        numbers = self.fetch(grid, window, method, cache)
         how = Resampler.between(grid, window, self.source.grid, method, self.source.name)
-        numbers = self.source.read(how.needed, cache)
         out = np.empty((len(self.bands), *window.shape), np.float32)
         flags = np.zeros(window.shape, np.uint16)
         for plane, number, calibration in zip(out, numbers, self.calibrations, strict=True):
@@ -153,7 +161,8 @@ class BandGroup:
             plane[...] = how.interpolate(values)
             if saturated.any():
                 flags[how.nearest(saturated)] |= np.uint16(Quality.SATURATED)
-        out[:, ~how.inside] = np.nan
+        if not how.everywhere:
+            out[:, ~how.inside] = np.nan
         if self.detector is not None:
             defects = self.detector.flags(grid, window, cache)
             out[:, defects & np.uint16(Quality.NODATA) != 0] = np.nan

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.averaged import ReadsPixels, make_summariser
-from uncover.estimators.summary import PixelSummary
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
+from uncover.raster.moving import add_areas, put
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import UNCERTAINTY, UNIT, Product, Thresholds, Unit
 from uncover.raster.quality import Quality, without
+
+if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
+    from uncover.estimators.averaged import ReadsPixels
+    from uncover.estimators.summary import PixelSummary
 
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
@@ -67,6 +70,8 @@ class Mapper:
     @cached_property
     def summariser(self) -> ReadsPixels:
         """The model, ready to read."""
+        from uncover.estimators.averaged import make_summariser
+
         return make_summariser(
             self.model,
             paired=self.reader.paired,
@@ -95,13 +100,13 @@ class Mapper:
                 continue
             summary = self._summarise(number, pixels, int(where[0]), features)
             flat["class"][0, where] = codes[summary.best]
-            flat["probability"][:, where] = layers["probability"].encode(summary.probability)
+            put(layers["probability"], summary.probability, where, flat["probability"])
             parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
-            flat["uncertainty"][:, where] = layers["uncertainty"].encode(parts)
+            put(layers["uncertainty"], parts, where, flat["uncertainty"])
             if self.sets is not None:
                 flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T))
             quality[where] |= self._bits(summary)
-            _add_areas(areas, summary.best, summary.world_classes, weight[where])
+            add_areas(areas, summary.best, summary.world_classes, weight, where)
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
@@ -136,15 +141,18 @@ class Mapper:
 
     def _bits(self, summary: PixelSummary) -> NDArray[np.uint16]:
         limits = self.thresholds
-        bits = np.zeros(len(summary.total), np.uint16)
-        bits[~(summary.typicality >= limits.typicality)] |= np.uint16(Quality.OUTSIDE_DOMAIN)
-        bits[summary.disagreement > limits.disagreement] |= np.uint16(Quality.DISAGREE)
-        bits[summary.margin < limits.margin] |= np.uint16(Quality.LOW_MARGIN)
-        return bits
+        found = (
+            (Quality.OUTSIDE_DOMAIN, ~(summary.typicality >= limits.typicality)),
+            (Quality.DISAGREE, summary.disagreement > limits.disagreement),
+            (Quality.LOW_MARGIN, summary.margin < limits.margin),
+        )
+        return np.bitwise_or.reduce([np.uint16(bit) * where for bit, where in found])
 
 
 def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     """How many worlds a map has: found out with one pixel in the middle of the training data."""
+    from uncover.estimators.averaged import make_summariser
+
     middle = np.asarray(model.means_).reshape(-1, model.n_features_in_)
     middle = np.nanmean(middle, axis=0)[None]
     summariser = make_summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
@@ -156,15 +164,3 @@ def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
 def _sizes(inside: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Sizes of sets (pixel, class), and the sets below them: (1 + class, pixel)."""
     return np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
-
-
-def _add_areas(
-    areas: NDArray[np.float64],
-    best: NDArray[np.integer[Any]],
-    worlds: NDArray[np.integer[Any]],
-    weight: NDArray[np.float64],
-) -> None:
-    K = areas.shape[1]
-    areas[0] += np.bincount(best, minlength=K)
-    for row, classes in enumerate([best, *worlds], start=1):
-        areas[row] += np.bincount(classes, weights=weight, minlength=K)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -81,29 +82,36 @@ class Resampler:
                 f"{name} lies on another grid (its CRS {source.crs}, needed {target.crs}, same orientation); "
                 "warp it to the scene's CRS first"
             )
-        a, _, c, _, e, f = target.relation(source)
-        return cls(
-            axis(e, f, window.row, window.height, source.height, method),
-            axis(a, c, window.col, window.width, source.width, method),
-        )
+        return _between(target, window, source, method)
 
-    @property
+    @cached_property
     def needed(self) -> Window:
         """The source window that holds everything needed."""
         (top, bottom), (left, right) = self.rows.span, self.cols.span
         return Window(top, left, bottom - top, right - left)
 
-    @property
+    @cached_property
     def inside(self) -> NDArray[np.bool_]:
         """Which target pixels lie on the source, (row, col)."""
         return self.rows.inside[:, None] & self.cols.inside[None, :]
 
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether all of them do."""
+        return bool(self.rows.inside.all() and self.cols.inside.all())
+
+    @cached_property
+    def _is_copy(self) -> bool:
+        """Whether the nearest pixels are those needed, one by one."""
+        rows, cols = self.rows.nearest - self.needed.row, self.cols.nearest - self.needed.col
+        return _counts_up(rows, self.needed.height) and _counts_up(cols, self.needed.width)
+
     def nearest(self, planes: NDArray[Any]) -> NDArray[Any]:
         """The value of the source pixel that each target pixel's centre lies in; planes (..., row, col)."""
+        if self._is_copy:
+            return planes
         window = self.needed
         rows, cols = self.rows.nearest - window.row, self.cols.nearest - window.col
-        if _is_copy(rows, planes.shape[-2]) and _is_copy(cols, planes.shape[-1]):
-            return planes
         picked: NDArray[Any] = planes[..., rows[:, None], cols[None, :]]
         return picked
 
@@ -119,7 +127,17 @@ class Resampler:
         return np.where(usable, full, nearest)
 
 
-def _is_copy(index: NDArray[np.int64], size: int) -> bool:
+@lru_cache(maxsize=64)
+def _between(target: Grid, window: Window, source: Grid, method: Resampling) -> Resampler:
+    """Bands of one scene mostly lie on one grid: what fills a window from it is found once."""
+    a, _, c, _, e, f = target.relation(source)
+    return Resampler(
+        axis(e, f, window.row, window.height, source.height, method),
+        axis(a, c, window.col, window.width, source.width, method),
+    )
+
+
+def _counts_up(index: NDArray[np.int64], size: int) -> bool:
     return index.size == size and bool((index == np.arange(size)).all())
 
 

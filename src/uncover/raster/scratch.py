@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 
 from uncover.raster.grid import Window
 from uncover.raster.journal import Journal
-from uncover.raster.product import Layer, Product, Unit
+from uncover.raster.plain_tiff import PlainTiff
+from uncover.raster.product import UNIT, Layer, Product, Unit
+from uncover.raster.tiles import assemble
 
 #: Waiting for the disk takes as long for one unit as for many.
 SECONDS_BETWEEN_SYNCS = 1.0
 
 
 class Scratch:
-    """Layers of a product as plain files, band after band, row after row; and the areas of each unit.
+    """Layers of a product as plain TIFFs, of which each unit is a tile; and the areas of each unit.
 
     Where a unit's numbers lie depends on the product alone. They are on disk before the journal says so: a
     run that is stopped at any moment loses the last second of its work, and nothing else.
@@ -33,8 +35,14 @@ class Scratch:
         self._written: list[str] = []
         self._synced = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
-        self._files = {layer.name: self._open(layer.name, self._size(layer)) for layer in product.layers}
+        self.tiffs = {layer.name: self._tiff(layer) for layer in product.layers}
+        self._files = {name: self._open(name, tiff.size) for name, tiff in self.tiffs.items()}
+        for name, tiff in self.tiffs.items():
+            write_at(self._files[name], tiff.head(), 0)
         self._areas = self._open("areas", len(self.units) * self._areas_bytes)
+
+    def _tiff(self, layer: Layer) -> PlainTiff:
+        return PlainTiff(*self.product.grid.shape, len(layer.bands), layer.dtype, UNIT)
 
     def _open(self, name: str, size: int) -> int:
         file = os.open(self.path(name), os.O_RDWR | os.O_CREAT, 0o666)
@@ -51,9 +59,6 @@ class Scratch:
         """The plain file of a layer."""
         return self.folder / f"{name}.raw"
 
-    def _size(self, layer: Layer) -> int:
-        return self.product.grid.window.pixels * layer.itemsize * len(layer.bands)
-
     @property
     def _areas_bytes(self) -> int:
         return 8 * (2 + self.product.worlds) * self.product.classes
@@ -64,9 +69,8 @@ class Scratch:
 
     def put(self, unit: Unit) -> None:
         """Write a unit to its place; every now and then, all that was written goes into the journal."""
-        window = self.units[unit.number]
         for layer in self.product.layers:
-            self._put_layer(layer, window, unit.layers[layer.name])
+            self._put_layer(layer, unit.number, unit.layers[layer.name])
         write_at(self._areas, unit.areas.astype("<f8").tobytes(), unit.number * self._areas_bytes)
         self._written.append(str(unit.number))
         if time.monotonic() - self._synced >= SECONDS_BETWEEN_SYNCS:
@@ -81,30 +85,29 @@ class Scratch:
         self.journal.add_all(self._written)
         self._written, self._synced = [], time.monotonic()
 
-    def _put_layer(self, layer: Layer, window: Window, planes: NDArray[Any]) -> None:
-        file, width = self._files[layer.name], self.product.grid.width
-        little = np.ascontiguousarray(planes, np.dtype(layer.dtype).newbyteorder("<"))
-        for band, plane in enumerate(little):
-            first = band * self.product.grid.window.pixels
-            for row, line in enumerate(plane, start=window.row):
-                place = (first + row * width + window.col) * layer.itemsize
-                written = os.pwrite(file, line, place)
-                if written < line.nbytes:
-                    write_at(file, line.tobytes()[written:], place + written)
+    def _put_layer(self, layer: Layer, number: int, planes: NDArray[Any]) -> None:
+        tiff = self.tiffs[layer.name]
+        tile = np.ascontiguousarray(planes, np.dtype(layer.dtype).newbyteorder("<"))
+        if tile.nbytes < tiff.tile_bytes:  # at the right and at the bottom
+            tile = np.pad(tile, [(0, 0), *((0, tiff.tile - side) for side in tile.shape[1:])])
+        write_at(self._files[layer.name], tile.data.cast("B"), tiff.place(number))
 
     def read(self, layer: Layer, window: Window, bands: Sequence[int] | None = None) -> NDArray[Any]:
         """A window of a layer, all bands or those counted from 0: (band, row, col)."""
-        grid, kind = self.product.grid, np.dtype(layer.dtype).newbyteorder("<")
         chosen = range(len(layer.bands)) if bands is None else bands
-        out = np.empty((len(chosen), *window.shape), layer.dtype)
-        whole = window.width == grid.width
-        for plane, band in zip(out, chosen, strict=True):
-            lines = plane.reshape(1, -1) if whole else plane
-            for row, line in enumerate(lines, start=window.row):
-                place = (band * grid.height + row) * grid.width + window.col
-                content = os.pread(self._files[layer.name], line.nbytes, place * layer.itemsize)
-                line[...] = np.frombuffer(content, kind)
-        return out
+        side = self.tiffs[layer.name].tile
+        return assemble(window, self.product.grid, (side, side), lambda w: self._unit(layer, w, chosen))
+
+    def _unit(self, layer: Layer, window: Window, bands: Sequence[int]) -> NDArray[Any]:
+        tiff, file = self.tiffs[layer.name], self._files[layer.name]
+        number = tiff.number(window.row, window.col)
+        if list(bands) == list(range(tiff.bands)):
+            content = os.pread(file, tiff.tile_bytes, tiff.place(number))
+        else:
+            planes = [os.pread(file, tiff.plane_bytes, tiff.place(number, band)) for band in bands]
+            content = b"".join(planes)
+        tile: NDArray[Any] = np.frombuffer(content, np.dtype(layer.dtype).newbyteorder("<"))
+        return tile.reshape(-1, tiff.tile, tiff.tile)[:, : window.height, : window.width]
 
     def strips(self, rows: int) -> Iterator[Window]:
         """Windows of the whole width, from top to bottom."""
@@ -121,7 +124,7 @@ class Scratch:
         return total
 
 
-def write_at(file: int, content: bytes, offset: int) -> None:
+def write_at(file: int, content: bytes | memoryview, offset: int) -> None:
     """Write all of it, or raise OSError."""
     while content:
         written = os.pwrite(file, content, offset)

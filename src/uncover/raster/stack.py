@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.errors import OffsetWarning, SceneError
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid
 from uncover.raster.layers import BandGroup, Calibration
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.scene import Scene
@@ -165,10 +165,7 @@ def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
 
 def _probe(scene: Scene) -> tuple[NDArray[np.float32], ...]:
     """Per band, the dark end, the middle and the bright end of the values in nine small windows."""
-    size = 256
-    rows = sorted({int(r) for r in np.linspace(0, max(scene.grid.height - size, 0), 3)})
-    cols = sorted({int(c) for c in np.linspace(0, max(scene.grid.width - size, 0), 3)})
-    windows = [Window(r, c, size, size) & scene.grid.window for r in rows for c in cols]
+    windows = scene.grid.spots(128)
     samples = np.concatenate([scene.read(window).samples() for window in windows])
     if len(samples) == 0:
         return (np.empty(0, np.float32),) * 3

@@ -32,6 +32,9 @@ READ_SIZE = 512
 GDAL_CACHE_BYTES = 64 * 1024 * 1024
 GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": GDAL_CACHE_BYTES}
 
+#: Files that a cache keeps open for the next who asks.
+SPARE_FILES = 32
+
 _opening = threading.Lock()
 
 
@@ -51,6 +54,12 @@ class TileCache:
         self._tiles: OrderedDict[object, Future[Array]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
+        self._spare: list[tuple[str, Any]] = []  # open files that nobody reads now
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tiles in it."""
+        return self._bytes
 
     def __reduce__(self) -> tuple[type[TileCache], tuple[int]]:
         return TileCache, (self.capacity,)
@@ -83,6 +92,26 @@ class TileCache:
         tile.set_result(array)
         self._keep(array.nbytes)
         return array
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[Any]:
+        """A raster for one reader at a time: opening it may take longer than decoding a tile."""
+        with self._lock:
+            place = next((i for i, (name, _) in enumerate(self._spare) if name == path), None)
+            spare = None if place is None else self._spare.pop(place)[1]
+        with _gdal():
+            dataset = _open(path) if spare is None else spare
+            try:
+                yield dataset
+            except BaseException:
+                dataset.close()
+                raise
+        with self._lock:
+            self._spare.append((path, dataset))
+            too_many = self._spare[:-SPARE_FILES]
+            del self._spare[:-SPARE_FILES]
+        for _, dataset in too_many:
+            dataset.close()
 
     def _keep(self, nbytes: int) -> None:
         with self._lock:
@@ -152,7 +181,7 @@ class BandFile:
 
             def load(tile: Window) -> Array:
                 if not opened:
-                    opened.append(stack.enter_context(open_raster(self.path)))
+                    opened.append(stack.enter_context(cache.opened(self.path)))
                 return self._load(opened[0], tile)
 
             def get(tile: Window) -> Array:
@@ -210,21 +239,39 @@ def _tiles_of(window: Window, tile: tuple[int, int]) -> Iterator[Window]:
 @contextmanager
 def open_raster(path: str) -> Iterator[Any]:
     """Open a GDAL raster for reading with the options that make errors errors."""
+    with _gdal(), _open(path) as dataset:
+        yield dataset
+
+
+def _gdal() -> Any:
+    """GDAL's options: whoever opens or reads needs them."""
     require("rasterio")
     import rasterio
-    from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
-    with rasterio.Env(**GDAL_OPTIONS):
-        # The warning filter is one for all threads: hence the lock.
-        with _opening, warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            try:
-                dataset = rasterio.open(path)
-            except RasterioError as error:
-                reason = str(error).splitlines()[0] if str(error) else "unknown format"
-                raise ReadError(f"{path} cannot be opened as a raster: {reason}") from error
-        with dataset:
-            yield dataset
+    return rasterio.Env(**GDAL_OPTIONS)
+
+
+def _open(path: str) -> Any:
+    import rasterio
+    from rasterio.errors import RasterioError
+
+    with no_place_needed():
+        try:
+            return rasterio.open(path)
+        except RasterioError as error:
+            reason = str(error).splitlines()[0] if str(error) else "unknown format"
+            raise ReadError(f"{path} cannot be opened as a raster: {reason}") from error
+
+
+@contextmanager
+def no_place_needed() -> Iterator[None]:
+    """Let rasterio open what has no place on Earth without a word; by one thread at a time."""
+    from rasterio.errors import NotGeoreferencedWarning
+
+    # The warning filter is one for all threads: hence the lock.
+    with _opening, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        yield
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+"""Pixels on their way between a window and the chunks of it that are computed: taken out, put back, counted.
+
+In machine code where numba is installed, else in NumPy; the numbers are the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.speed import machine_code
+from uncover.raster.product import Layer
+
+Places = NDArray[np.intp]
+
+
+@cache
+def _code() -> ModuleType | None:
+    if machine_code() is None:
+        return None
+    from uncover.raster import compiled
+
+    return compiled
+
+
+def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
+    """Pixels of planes (..., row, col) by their place: (..., pixel).
+
+    >>> take(np.arange(8.0).reshape(2, 2, 2), np.array([1, 2])).tolist()
+    [[1.0, 2.0], [5.0, 6.0]]
+    """
+    code, flat = _code(), planes.reshape(-1, planes.shape[-2] * planes.shape[-1])
+    if code is None:
+        taken: NDArray[Any] = flat[:, where]
+    else:
+        taken = np.empty((len(flat), len(where)), planes.dtype)
+        code.gather(np.ascontiguousarray(flat), where, taken)
+    return taken.reshape(*planes.shape[:-2], -1)
+
+
+def put(layer: Layer, values: NDArray[Any], where: Places, out: NDArray[Any]) -> None:
+    """Numbers (band, place) as a layer stores them, to their places in `out` (band, pixel).
+
+    >>> out = np.zeros((1, 3), np.uint16)
+    >>> put(Layer("p", ("a",), "uint16", 65535, 1e-4), np.array([[0.5, np.nan]]), np.array([0, 2]), out)
+    >>> out.tolist()
+    [[5000, 0, 65535]]
+    """
+    code = _code()
+    if code is None or layer.dtype != "uint16" or layer.nodata is None:
+        out[:, where] = layer.encode(values)
+        return
+    step, row = values.dtype.type(layer.scale), np.empty(len(where), np.uint16)
+    code.put_steps(np.ascontiguousarray(values), step, np.int32(layer.nodata), where, row, out)
+
+
+def add_areas(
+    areas: NDArray[np.float64],
+    best: NDArray[np.uint8],
+    worlds: NDArray[np.uint8],
+    weight: NDArray[np.float64],
+    where: Places,
+) -> None:
+    """Add pixels and areas of classes, and their areas in each world, to (2 + world, class).
+
+    `weight` has the area of every pixel of the window, `best` and `worlds` (world, place) the classes of
+    those in question.
+
+    >>> areas = np.zeros((3, 2))
+    >>> classes = np.array([1, 1, 0], np.uint8)
+    >>> add_areas(areas, classes, classes[None], np.full(9, 100.0), np.array([0, 4, 8]))
+    >>> areas.tolist()
+    [[1.0, 2.0], [100.0, 200.0], [100.0, 200.0]]
+    """
+    code, K = _code(), areas.shape[1]
+    if code is not None:
+        code.add_areas(areas, best, np.ascontiguousarray(worlds), weight, where)
+        return
+    areas[0] += np.bincount(best, minlength=K)
+    for row, classes in enumerate([best, *worlds], start=1):
+        areas[row] += np.bincount(classes, weights=weight[where], minlength=K)
+
+
+def count(planes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+    """Add how often each whole number occurs in planes (band, row, col) to (band, number).
+
+    >>> counts = np.zeros((1, 256), np.int64)
+    >>> count(np.array([[[3, 3, 7]]], np.uint8), counts)
+    >>> counts[0, [3, 7]].tolist()
+    [2, 1]
+    """
+    code, flat = _code(), planes.reshape(len(planes), -1)
+    if code is not None:
+        code.count(flat, counts)
+        return
+    for band, plane in zip(counts, flat, strict=True):
+        band += np.bincount(plane, minlength=len(band))
