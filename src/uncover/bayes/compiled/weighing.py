@@ -22,8 +22,8 @@ from uncover.bayes.compiled.lanes import (
 
 # Points that are looked at together: what is known of them stays in the cache next to the processor.
 BLOCK = 128
-# Probabilities whose error in single precision may exceed this, by a bound that is five times too large in
-# the worst case that was found, are computed again in double precision.
+# Probabilities whose error in single precision may exceed this, by a bound that is twice the largest error
+# that was found, are computed again in double precision.
 TOLERANCE = np.float32(2e-5)
 # How many of these are taken together.
 FEW = 8
