@@ -19,23 +19,28 @@ PEERS: dict[str, Callable[[], Any]] = {
     "QDA": lambda: make_pipeline(
         StandardScaler(), QuadraticDiscriminantAnalysis(solver="eigen", shrinkage="auto")
     ),
-    "LDA": lambda: LinearDiscriminantAnalysis(),
+    "LDA": lambda: make_pipeline(
+        StandardScaler(), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    ),
     "random forest": lambda: RandomForestClassifier(100, random_state=0),
     "neural network": lambda: make_pipeline(StandardScaler(), MLPClassifier(max_iter=1000, random_state=0)),
     "gradient boosting": lambda: HistGradientBoostingClassifier(min_samples_leaf=5, random_state=0),
     "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
 }
+UNCALIBRATED, CALIBRATED_QDA = 'BayesianQDA("evidence")', 'BayesianQDA("evidence", "loo")'
 OWN: dict[str, Callable[[], Any]] = {
     "BayesianClassifier": lambda: uncover.BayesianClassifier(),
-    'BayesianQDA("evidence", "loo")': lambda: uncover.BayesianQDA(prior="evidence", calibration="loo"),
+    CALIBRATED_QDA: lambda: uncover.BayesianQDA(prior="evidence", calibration="loo"),
+    UNCALIBRATED: lambda: uncover.BayesianQDA(prior="evidence"),
     "BayesianQDA (the paper's)": lambda: uncover.BayesianQDA(),
 }
 CALIBRATED = " + calibration"
 
 
-def model_names():
-    """Names of all models: peers, peers with scikit-learn's calibration, and our own."""
-    return [*PEERS, *(name + CALIBRATED for name in PEERS), *OWN]
+def model_names(which="all"):
+    """Names of the models: peers, peers with scikit-learn's calibration ("peers"), and our own ("own")."""
+    peers = [*PEERS, *(name + CALIBRATED for name in PEERS)]
+    return {"all": [*peers, *OWN], "peers": peers, "own": [*OWN]}[which]
 
 
 def fit_model(name, split):

@@ -1,7 +1,8 @@
-"""Real data sets for comparing class probabilities, split as maps are used: other places, other dates."""
+"""Data sets for comparing class probabilities, split as maps are used: other places, dates and years."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ FEWEST = 4
 MOST_TESTED = 3000
 CLEAR_DATES = (2, 3, 4)  # of the L1C series: date 0 is cloudy, date 1 hazy
 RAREST = 100  # a class with fewer pixels than this cannot be drawn twenty times
+SCENE = Path(__file__).parent / "results" / "embedded-scene.npz"  # made once
+SCENE_SIZE = 600
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Pool:
         return Split(self.X[rows], self.y[rows], groups, self.X_test[test], self.y_test[test])
 
 
+@lru_cache(maxsize=1)
 def draw_split(problem, size, repeat):
     """Draw one repeat of a problem; the same arguments give the same split."""
     rng = stream(0, "probabilities", problem, size, repeat)
@@ -89,4 +93,35 @@ def statlog(rng):
     return Pool(X[train], y[train], X[test], y[test])
 
 
-PROBLEMS: dict[str, Callable] = {"amazon": amazon, "other date": other_date, "statlog": statlog}
+def other_year(rng):
+    """The embedded scene: one year trains, other pixels of another test.
+
+    Each year is corrected with one draw of its uncertain optical depth; labels are those that
+    `uncover labels` makes of the land cover maps of earlier years.
+    """
+    values, label = _embedded_scene()
+    before, after = rng.permutation(len(values))[:2]
+    train, test = np.array_split(rng.permutation(len(label)), 2)
+    return Pool(values[before][train], label[train], values[after][test], label[test])
+
+
+@lru_cache(maxsize=1)
+def _embedded_scene():
+    """Pixels of each year, (year, pixel, band), and their classes."""
+    if not SCENE.exists():
+        from uncover.studies.landcover_rasters import embedded_scene
+
+        data = embedded_scene(SCENE_SIZE, draws=1, seed=0)
+        SCENE.parent.mkdir(parents=True, exist_ok=True)
+        values = np.stack([of_year[:, 0] for of_year in data.values])
+        np.savez_compressed(SCENE, values=values, label=np.array(data.classes)[data.codes])
+    with np.load(SCENE) as kept:
+        return kept["values"].astype(float), kept["label"]
+
+
+PROBLEMS: dict[str, Callable] = {
+    "amazon": amazon,
+    "other date": other_date,
+    "statlog": statlog,
+    "other year": other_year,
+}

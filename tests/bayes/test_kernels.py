@@ -82,7 +82,7 @@ def test_a_result_depends_on_neither_neighbours_nor_position_nor_threads(kind):
         assert_array_equal(lens.probability(X[order], pairs), whole[order])
         assert_array_equal(lens.probability(X[100:], pairs), whole[100:])
         assert_array_equal(lens.probability(X[:1], pairs), whole[:1])
-        with mock.patch.multiple(kernels, _MANY=0, _CHUNK=100):
+        with mock.patch.multiple(kernels, _MANY=0, _CHUNK=1):
             assert_array_equal(lens.probability(X, pairs), whole)
         planes = np.ascontiguousarray(X.transpose(1, 2, 0))
         sums = lens.summarise(planes, pairs)
@@ -149,7 +149,7 @@ def test_the_bound_is_kept_by_the_second_look():
     X = X.astype(SINGLE)
     lens, pairs = classes.lens, Pairs(*np.zeros((2, 1), int))
     out = np.empty((len(X), lens.n_classes), SINGLE)
-    compiled.average_probability(X, *pairs, lens._numbers(SINGLE), lens._numbers(DOUBLE), False, out)
+    compiled.average_probability(X, *pairs, lens._numbers(SINGLE), lens._numbers(DOUBLE), None, False, out)
     assert np.abs(out - classes.probability(X, pairs)).max() > 10 * BOUND
 
 
@@ -179,7 +179,9 @@ def test_the_bound_of_the_error_is_one():
         lens = classes.lens
         X = (classes.draw(rng, 400) * rng.choice([1.0, 3.0])).astype(SINGLE)
         out = np.empty((400, K), SINGLE)
-        compiled.average_probability(X, *pairs, lens._numbers(SINGLE), lens._numbers(DOUBLE), False, out)
+        compiled.average_probability(
+            X, *pairs, lens._numbers(SINGLE), lens._numbers(DOUBLE), None, False, out
+        )
         truth, q = classes.probability(X, pairs), classes.worlds[0].squared_distance(X[:, 0])
         doubt = lens._doubt(np.abs(lens.location - lens._centre))[0]
         bound = (truth * (1 - truth) * (doubt[:, 0] + doubt[:, 1] * q)).sum(axis=1)

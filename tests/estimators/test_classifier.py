@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from uncover import BayesianClassifier, Measured, load_model
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.estimators import classifier, members
-from uncover.estimators.classifier import _stacking_weights
+from uncover.estimators.pooling import fit_pool, pool
 
 
 @pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
@@ -28,8 +28,8 @@ def draw(rng, n=120, R=4, p=2):
 def test_members_and_weights_can_be_read(rng):
     X, y = draw(rng, R=1)
     clf = BayesianClassifier().fit(X[:, 0], y)
-    plain = ["kernels", "kernels by relevance", "logistic", "BayesianQDA"]
-    possible = [*plain, *("log " + name for name in plain)]
+    plain = ["kernels", "kernels by relevance", "logistic", "BayesianQDA", "trees"]
+    possible = [*plain, *("log " + name for name in plain[:-1])]
     assert set(clf.members_) <= set(possible)
     assert any(name.startswith("log ") for name in clf.members_)
     assert clf.weights_.sum() == pytest.approx(1.0)
@@ -37,14 +37,14 @@ def test_members_and_weights_can_be_read(rng):
     assert set(negative.members_) <= set(plain)
 
 
-def test_the_average_is_its_definition(rng, monkeypatch):
-    """Members by hand: calibrated, weighed by typicality, averaged, tempered."""
+def test_the_mean_is_its_definition(rng, monkeypatch):
+    """Members by hand: calibrated, heard as far as inputs are typical, their geometric mean, tempered."""
     monkeypatch.setattr(classifier, "LEAST_WEIGHT", 0.0)
     X, y = draw(rng, R=1)
     X = X[:, 0] - 12.0
     clf = BayesianClassifier().fit(X, y)
     new = rng.normal(size=(10, 2)) * 3
-    (_, alike, Ta), (_, relevant, Tr), (_, logistic, Tl), (_, gaussian, Tg) = clf._fitted
+    (_, alike, Ta), (_, relevant, Tr), (_, logistic, Tl), (_, gaussian, Tg), (_, trees, Tt) = clf._fitted
     z = (new - X.mean(0)) / X.std(0)
     share = (y[:, None] == clf.classes_).astype(float)
     within = np.sqrt(sum(((X[y == k] - X[y == k].mean(0)) ** 2).sum(0) for k in "abc") / 117)
@@ -54,33 +54,45 @@ def test_the_average_is_its_definition(rng, monkeypatch):
         mixture = KernelMixture((X - X.mean(0)) / scale, share, kernel.mixture.bandwidth)
         joints.append(mixture.log_joint((new - X.mean(0)) / scale))
     held_out = np.exp(mixture.leave_one_out(np.arange(120))).sum(1)
-    g = ((held_out[None] <= np.exp(joints[1]).sum(1)[:, None]).sum(1) + 1) / 121
-    np.testing.assert_allclose(clf.typicality(new), g)
+    density = np.exp(joints[1]).sum(1)
+    p = ((held_out[None] <= density[:, None]).sum(1) + 1) / 121
+    np.testing.assert_allclose(clf.typicality(new), p)
+    near = np.minimum(density / held_out.min(), 1.0)
+    unlike = np.minimum((gaussian.typical < gaussian.model.score_samples(new)[:, None]).mean(1) / 0.1, 1.0)
     P = [
         softmax(joints[0] / Ta, axis=1),
         softmax(joints[1] / Tr, axis=1),
         softmax(logistic.model.log_odds(z) / Tl, axis=1),
         softmax(gaussian.model.predict_log_proba(new) / Tg, axis=1),
+        softmax(np.log(trees.forest.probabilities(new.astype(np.float32))) / Tt, axis=1),
     ]
-    w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), g, g])
-    pooled = sum(wm[:, None] * Pm for wm, Pm in zip(w / w.sum(0), P, strict=True))
-    np.testing.assert_allclose(
-        clf.predict_proba(new), softmax(np.log(pooled) / clf.temperature_, axis=1), atol=1e-9
-    )
+    w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), unlike, unlike, near])
+    powers = zip(w / w.sum(0) / clf.temperature_, P, strict=True)
+    product = np.prod([np.maximum(Pm, np.exp(-12)) ** wm[:, None] for wm, Pm in powers], axis=0)
+    np.testing.assert_allclose(clf.predict_proba(new), product / product.sum(1, keepdims=True), atol=1e-9)
 
 
-def test_weights_have_the_highest_score(rng):
-    hit, gate = rng.uniform(0.05, 1.0, (200, 3)), rng.uniform(0.1, 1.0, (200, 3))
-    found = _stacking_weights(hit, gate)
+def test_the_pool_has_the_highest_score(rng):
+    P, gate = rng.dirichlet(np.ones(4), (3, 200)), rng.uniform(0.1, 1.0, (3, 200))
+    P[0] = 0.5 * P[0] + 0.5 * np.eye(4)[np.arange(200) % 4]  # this one knows something
+    targets = np.eye(4)[np.arange(200) % 4]
 
-    def score(w):
-        heard = w * gate
-        return np.log((heard * hit).sum(1) / heard.sum(1)).sum() + np.log(w).sum()
+    def score(w, T):
+        return (np.log(pool(P, gate, w, T)) * targets).sum() - 0.5 * ((3 * w / T - 1) ** 2).sum()
 
-    others = rng.dirichlet(np.ones(3), 3000)
-    near = found * np.exp(0.05 * rng.normal(size=(1000, 3)))
+    weights, T = fit_pool(P, gate, targets)
+    others = rng.dirichlet(np.ones(3), 1000)
+    near = weights * np.exp(0.05 * rng.normal(size=(1000, 3)))
     candidates = np.concatenate([others, near / near.sum(1, keepdims=True)])
-    assert score(found) >= max(score(w) for w in candidates) - 1e-5
+    temperatures = np.concatenate([np.exp(rng.normal(size=1000)), T * np.exp(0.05 * rng.normal(size=1000))])
+    best = max(score(w, t) for w, t in zip(candidates, temperatures, strict=True))
+    assert weights[0] > 0.6
+    assert score(weights, T) >= best - 1e-5
+
+
+def test_no_member_can_rule_a_class_out():
+    P = np.array([[[1.0, 0.0]], [[0.3, 0.7]]])
+    assert pool(P, np.ones((2, 1)), np.array([0.5, 0.5]), 1.0)[0, 1] > 1e-3
 
 
 def test_what_was_never_seen_is_not_sure(rng):
@@ -174,7 +186,7 @@ def test_it_beats_each_of_its_members_or_nearly(rng):
     ring = np.stack([np.cos(angle), np.sin(angle)], 1) * (1.0 + y)[:, None] + 0.15 * rng.normal(size=(600, 2))
     X = np.concatenate([ring, rng.normal(size=(600, 1)) + y[:, None]], axis=1)
     clf = BayesianClassifier().fit(X[:300], y[:300])
-    P, _ = clf._members_at(clf._read(X[300:], None), True)
+    P, _ = clf._probabilities(clf._joints(clf._read(X[300:], None), True))
     each = [log_loss(y[300:], member) for member in P]
     assert log_loss(y[300:], clf.predict_proba(X[300:])) < min(each) + 0.02
 

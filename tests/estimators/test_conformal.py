@@ -13,6 +13,14 @@ def draw(rng, n, shares=(0.6, 0.3, 0.1)):
     return X, y
 
 
+def assert_covered(hits, number, kept, simulations, coverage=0.8):
+    """Exact up to 1/(n_k+1) of the n_k kept samples; between simulations it varies by √(c(1−c)/n_k)."""
+    spread = coverage * (1 - coverage)
+    for k, n in enumerate(kept):
+        error = np.sqrt(spread / n / simulations + spread / number[k])
+        assert coverage - 4 * error < hits[k] / number[k] < coverage + 1 / (n + 1) + 4 * error
+
+
 def test_every_class_is_covered(rng):
     """A model that is wrong (Gaussian and independent, for Student's t): the sets hold nevertheless."""
     hits, number = np.zeros(3), np.zeros(3)
@@ -23,11 +31,32 @@ def test_every_class_is_covered(rng):
         inside = sets.predict_set(new)[np.arange(300), truth]
         hits += np.bincount(truth, inside, 3)
         number += np.bincount(truth, minlength=3)
-    covered = hits / number
-    # Exact up to 1/(n_k+1) of the kept samples; between runs the coverage varies by √(0.16/n_k).
-    for k, kept in enumerate((90, 45, 15)):
-        error = np.sqrt(0.16 / kept / 60 + 0.16 / number[k])
-        assert 0.8 - 4 * error < covered[k] < 0.8 + 1 / (kept + 1) + 4 * error
+    assert_covered(hits, number, (90, 45, 15), 60)
+
+
+@pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared", "covariances"])
+def test_every_class_is_covered_with_known_uncertainty(kind, rng):
+    """Realisations of each meaning, and a covariance of each sample's own, in calibration and prediction."""
+    hits, number, simulations = np.zeros(3), np.zeros(3), 25
+
+    def measured(n):
+        X, y = draw(rng, n)
+        if kind == "covariances":
+            variance = rng.uniform(0.05, 1.0, (n, 2))
+            return Measured(X + np.sqrt(variance) * rng.normal(size=(n, 2)), variance), y
+        shift = 0.3 * np.random.default_rng(1).normal(size=(1, 3, 2))  # the same for all, in "shared" worlds
+        noise = shift if kind == "shared" else 0.5 * rng.normal(size=(n, 3, 2))
+        return X[:, None] + noise, y
+
+    model = BayesianQDA() if kind == "covariances" else BayesianQDA(realisations=kind)
+    for _ in range(simulations):
+        X, y = measured(300)
+        sets = ConformalSets(model, coverage=0.8, random_state=1).fit(X, y)
+        new, truth = measured(200)
+        inside = sets.predict_set(new)[np.arange(200), truth]
+        hits += np.bincount(truth, inside, 3)
+        number += np.bincount(truth, minlength=3)
+    assert_covered(hits, number, (54, 27, 9), simulations)
 
 
 def test_p_values_are_ranks_among_the_kept_samples(rng):

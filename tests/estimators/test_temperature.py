@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import softmax
 from sklearn.metrics import log_loss
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, Measured, load_model
-from uncover.estimators.calibration import fit_temperature, held_out_log_joint
+from uncover.estimators.calibration import calibrate, fit_temperature, held_out_log_joint
 from uncover.estimators.inputs import Inputs
 from uncover.estimators.membership import Membership
 from uncover.estimators.summary import Summariser
@@ -23,18 +23,36 @@ def draw(rng, n=24, R=3, p=2):
     return X + 0.2 * rng.normal(size=(n, R, p)), y
 
 
-def without(clf, X, y, left_out, **fit):
-    """The model fitted again without some samples, its prior held fixed."""
+def without(clf, X, y, left_out, weight=None):
+    """The model fitted again without some samples, the weight of its prior held fixed."""
+    w = np.ones(len(y)) if weight is None else weight
+    kept = np.setdiff1d(np.arange(len(y)), left_out)
     prior = clf.prior
     if prior != "jeffreys":
-        names = [getattr(clf.prior_, name) for name in NIW.parameters()]
+        scale, dof = clf.prior_.scale, clf.prior_.dof
+        if prior == "evidence" and isinstance(clf, BayesianQDA):  # its scale is made of all samples
+            (before, n), (after, left) = (pooled_scatter(clf, X[i], y[i], w[i]) for i in (slice(None), kept))
+            share = scale[0, 0, 0] / before[0, 0]
+            np.testing.assert_allclose(scale, share * np.tile(before, (3, 1, 1)))
+            scale, dof = share * after, dof - share * (n - left)
         K, p = len(clf.classes_), clf.prior_.n_features
-        shapes = [(K, p), (K,), (K, p, p), (K,)]
-        prior = NIW(*(np.broadcast_to(v, s) for v, s in zip(names, shapes, strict=True)))
-    kept = np.setdiff1d(np.arange(len(y)), left_out)
-    fit = {name: value[kept] for name, value in fit.items()}
+        values = zip(
+            (clf.prior_.mean, clf.prior_.strength, scale, dof),
+            [(K, p), (K,), (K, p, p), (K,)],
+            strict=True,
+        )
+        prior = NIW(*(np.broadcast_to(value, shape) for value, shape in values))
     again = type(clf)(prior=prior, realisations=clf.realisations, class_prior=clf.class_prior)
-    return again.fit(X[kept], y[kept], classes=clf.classes_, **fit)
+    return again.fit(X[kept], y[kept], None if weight is None else w[kept], classes=clf.classes_)
+
+
+def pooled_scatter(clf, X, y, w):
+    """Scatter about the class means, of the rows that count, and their weight."""
+    if X.ndim == 3 and clf.realisations == "pooled":
+        y, w, X = np.repeat(y, X.shape[1]), np.repeat(w, X.shape[1]), X.reshape(-1, X.shape[2])
+    rows = X.mean(1) if X.ndim == 3 else X
+    scatter = [np.cov(rows[y == k].T, aweights=w[y == k], ddof=0) * w[y == k].sum() for k in range(3)]
+    return sum(scatter), w.sum()
 
 
 def probabilities(log_joint):
@@ -91,7 +109,7 @@ def test_weights_count(cls, rng):
     clf = cls(prior="evidence").fit(X[:, 0], y, sample_weight=weight)
     held_out = probabilities(held_out_log_joint(clf, Inputs(X[:, 0]), hard(y, weight)))
     for i in (3, 10):
-        expected = without(clf, X[:, 0], y, i, sample_weight=weight).predict_proba(X[[i], 0])[0]
+        expected = without(clf, X[:, 0], y, i, weight).predict_proba(X[[i], 0])[0]
         np.testing.assert_allclose(held_out[i], expected, rtol=1e-8)
 
 
@@ -162,6 +180,79 @@ def test_hard_labels_are_soft_ones_of_0_and_1(rng):
 def test_the_temperature_stays_finite_where_nothing_is_wrong():
     sure = np.where(np.eye(2)[np.arange(40) % 2] > 0, 5.0, 0.0)[:, None]
     assert 0.1 < fit_temperature(sure, np.eye(2)[np.arange(40) % 2]) < 1.0
+
+
+def test_a_prior_made_of_few_samples_does_not_flatter(rng):
+    """As many samples as features, nearly: the common covariance fits each sample that it was made of."""
+    y = np.arange(60) % 3
+    X, new = rng.normal(size=(60, 20)), rng.normal(size=(3000, 20))
+    clf = BayesianQDA(prior="evidence").fit(X, y)
+    membership = hard(y)
+    held_out = log_loss(y, probabilities(held_out_log_joint(clf, Inputs(X), membership)))
+    truth = log_loss(rng.integers(0, 3, 3000), clf.predict_proba(new))
+    assert held_out > 0.8 * truth
+
+
+def test_the_scale_of_classes_is_the_best_one(rng):
+    """Against SciPy: temperature and offsets of the highest posterior, on probabilities that need both."""
+    logits = 2.0 * rng.normal(size=(2000, 4))
+    true = 0.5 * logits + np.array([1.0, 0.0, 0.0, -1.0])
+    y = np.array([rng.choice(4, p=row) for row in softmax(true, axis=1)])
+    T, scale = calibrate(logits[:, None], np.eye(4)[y])
+
+    def loss(theta):
+        P = softmax(logits / np.exp(theta[0]) + theta[1:], axis=1)
+        return 2000 * log_loss(y, P) + 0.5 * (theta**2).sum()
+
+    best = minimize(loss, np.zeros(5), tol=1e-8)
+    assert pytest.approx(np.exp(best.x[0]), rel=2e-3) == T
+    np.testing.assert_allclose(np.log(scale) / T, best.x[1:], atol=2e-3)
+    offset = np.log(scale) / T - np.log(scale).mean() / T
+    np.testing.assert_allclose(offset, [1.0, 0.0, 0.0, -1.0], atol=0.25)
+
+
+def test_classes_have_no_scale_unless_the_evidence_says_so(rng):
+    """Of honest models nearly none gets one; of crooked ones nearly all."""
+    found = np.zeros(2)
+    for _ in range(40):
+        logits = 2.0 * rng.normal(size=(150, 3))
+        for crooked in (0, 1):
+            P = softmax(logits + crooked * np.array([1.0, 0.0, -1.0]), axis=1)
+            y = np.array([rng.choice(3, p=row) for row in P])
+            found[crooked] += np.any(calibrate(logits[:, None], np.eye(3)[y])[1] != 1.0)
+    assert found[0] <= 4
+    assert found[1] >= 36
+
+
+def test_views_count_as_one_sample_for_the_scale(rng):
+    joint = 2.0 * rng.normal(size=(300, 1, 3)) + np.array([1.0, 0.0, -1.0])
+    target = np.eye(3)[rng.integers(0, 3, 300)]
+    once, twice = (calibrate(np.repeat(joint, times, axis=1), target) for times in (1, 2))
+    assert twice[0] == pytest.approx(once[0], rel=1e-4)
+    np.testing.assert_allclose(twice[1], once[1], rtol=1e-4)
+
+
+@every_estimator
+@pytest.mark.parametrize("kind", ["pooled", "shared"])
+def test_scales_of_classes_are_in_every_prediction(cls, kind, rng, tmp_path):
+    """Skewed classes, one of them wide: what is said follows (s_k p(x, k))^(1/T), and is kept in files."""
+    y = np.arange(300) % 2
+    X = np.where(y[:, None], np.exp(1.5 * rng.normal(size=(300, 2))), 0.3 * rng.normal(size=(300, 2)))
+    X = X[:, None] + 0.01 * rng.normal(size=(300, 2, 2))
+    clf, plain = (cls(calibration=how, realisations=kind).fit(X, y) for how in ("loo", None))
+    assert clf.class_scale_.shape == (2,)
+    assert np.any(clf.class_scale_ != 1.0)
+    if kind == "pooled":
+        log_P = plain.predict_log_proba(X[:, 0])
+        expected = softmax((log_P + np.log(clf.class_scale_)) / clf.temperature_, axis=1)
+        np.testing.assert_allclose(clf.predict_proba(X[:, 0]), expected, atol=1e-10)
+    np.testing.assert_allclose(clf.score_samples(X), plain.score_samples(X))
+    summary = Summariser(clf).summarise(np.moveaxis(X, 0, 2))
+    np.testing.assert_allclose(summary.probability.T, clf.predict_proba(X), atol=1e-10)
+    budget = clf.uncertainty(X[:20], n_draws=10)
+    np.testing.assert_allclose(budget.model + budget.measurement + budget.overlap, budget.total, atol=1e-9)
+    clf.save(tmp_path / "m.uncover")
+    np.testing.assert_array_equal(load_model(tmp_path / "m.uncover").predict_proba(X), clf.predict_proba(X))
 
 
 @every_estimator

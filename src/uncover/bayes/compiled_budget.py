@@ -7,7 +7,7 @@ stay in the cache.
 import numpy as np
 from numba import njit
 
-from uncover.bayes.compiled import INNER, OPTIONS
+from uncover.bayes.compiled.lanes import INNER, OPTIONS
 
 BLOCK = 512
 

@@ -8,16 +8,11 @@ neither on its place nor on its neighbours.
 import numpy as np
 from numba import njit
 
-from uncover.bayes.compiled import (
-    OPTIONS,
-    _entropy,
-    _squared_distance,
-    _typicality,
-    _typicality_by_table,
-    _weigh,
-    exponential,
-    log_one_plus,
-)
+from uncover.bayes.compiled.distances import squared_distance
+from uncover.bayes.compiled.functions import exponential, log_one_plus
+from uncover.bayes.compiled.lanes import OPTIONS
+from uncover.bayes.compiled.summaries import add_typicality, add_typicality_by_table, find_entropy
+from uncover.bayes.compiled.weighing import Seen, weigh
 from uncover.bayes.noisy_lens import CERTAIN, MULTIPLIER
 
 LANES = 32
@@ -361,14 +356,14 @@ def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
     even, fours, J, padded = p + p % 2, p + (-p) % 4, draws.n, draws.prior.shape[3]
     sets = np.zeros(LANES, np.int64)
     f = np.zeros((max(draws.weights.shape[1], R), even, LANES))
-    raw, x, z4 = np.empty((p, LANES)), np.zeros((even, LANES)), np.empty((4, LANES))
+    raw, x = np.empty((p, LANES)), np.zeros((even, LANES))
     C, z, L = np.zeros((p, p, LANES)), np.empty((p, LANES)), np.empty((K, p, p, LANES))
     q, far, v, t = np.empty((K, LANES)), np.empty((K, LANES)), np.empty((K, LANES)), np.empty((K, LANES))
     e, s, log_det, p_value = np.empty((K, LANES)), np.empty(LANES), np.empty((K, LANES)), np.empty((K, LANES))
     inner, information, doubtful = np.empty(LANES), np.empty(LANES), np.empty(LANES, np.int64)
     A, inverse, ends = np.zeros((p, fours + 4)), np.empty(p), np.empty(K, np.int64)
     noise, u, chi = np.zeros((even, padded)), np.zeros((fours + 4, padded)), np.zeros((even, LANES * padded))
-    z2, q2, s2 = np.empty((4, LANES * padded)), np.empty((K, LANES * padded)), np.empty(LANES * padded)
+    q2, s2 = np.empty((K, LANES * padded)), np.empty(LANES * padded)
     v2, t2, e2 = np.empty_like(q2), np.empty_like(q2), np.empty_like(q2)
     w, rows, terms = np.empty(padded), np.empty(padded), np.empty(padded)
     for start in range(0, n, LANES):
@@ -383,16 +378,16 @@ def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
             for b in range(LANES):
                 x[j, b] -= plain.centre[0, j]
         for k in range(K):
-            _squared_distance(x, plain.whitening[0, k], plain.shift[0, k], z4, far[k])
+            squared_distance(x, plain.whitening[0, k], plain.shift[0, k], far[k])
             _factorise(lens.scale[k], lens.shrink[k], lens.pivots[k], C, L[k], log_det[k])
             _distance(L[k], x, lens.location[k], z, q[k])
         _probabilities(q, log_det, plain, v, t, e, s)
         p_value[:] = 0.0
         if p % 2:
-            _typicality_by_table(v, plain.table_scale[0], plain.table[0], p_value)
+            add_typicality_by_table(v, plain.table_scale[0], plain.table[0], p_value)
         else:
-            _typicality(v, plain.dof[0], plain.tail[0], z4, p_value)
-        _entropy(e, t, s, inner)
+            add_typicality(v, plain.dof[0], plain.tail[0], p_value)
+        find_entropy(Seen(q, v, q[:0], t, e, s), inner)
         _information(far, e, plain.variance[0], plain.largest[0], information)
         found = 0
         for b in range(m):
@@ -414,11 +409,8 @@ def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
                 )
         _draw(x, f, L, e, lens, draws, sets, doubtful, found, noise, A, inverse, ends, u, chi)
         for k in range(K):
-            _squared_distance(chi, truth.whitening[0, k], truth.shift[0, k], z2, q2[k])
-        _weigh(
-            q2, truth.log_weight[0], truth.slope[0], truth.inverse_dof[0], truth.largest[0],
-            z2, v2, t2, e2, s2,
-        )  # fmt: skip
+            squared_distance(chi, truth.whitening[0, k], truth.shift[0, k], q2[k])
+        weigh(truth, 0, None, Seen(q2, v2, q2[:0], t2, e2, s2))
         for number in range(found):
             b = doubtful[number]
             out.measurement[start + b] = _split(e2, number * padded, e, b, inner[b], J, w, rows, terms)

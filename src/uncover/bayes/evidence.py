@@ -150,6 +150,25 @@ def evidence_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     return _with_weight(NIW, moments, _for_each_class(C, moments), weight * rows_per_sample)
 
 
+def echo_of_samples(prior: NIW, moments: Moments, rows_per_sample: float = 1.0) -> float:
+    """ρ of a prior by :func:`evidence_prior`, whose scale is Ψ₀ = ρ·ΣS_k: how much each sample is behind it.
+
+    Where ΣS_k is singular and C drawn towards its diagonal, ρ of the part that is ΣS_k.
+
+    Examples
+    --------
+    >>> moments = Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2)
+    >>> prior = evidence_prior(moments)
+    >>> bool(np.allclose(echo_of_samples(prior, moments) * moments.scatter.sum(0), prior.scale))
+    True
+    """
+    samples = per_sample(moments, rows_per_sample)
+    freedom = float(np.maximum(samples.count - (samples.count > 0), 0.0).sum(-1).flat[0])
+    if freedom < moments.n_features or not _is_regular(samples.scatter.sum(-3) / freedom):
+        freedom += prior_weight(evidence_tied_prior(samples))
+    return prior_weight(prior) / (freedom * rows_per_sample)
+
+
 def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     """Prior of one covariance for all classes: Ψ = (ν₀−p−1)·diag(C), ν₀ by evidence.
 

@@ -37,9 +37,9 @@ Floats = NDArray[np.floating[Any]]
 _STEPS = 8192
 _SMALLEST = 1e-8
 # Fewer multiply-adds than this are not worth machine code, which takes half a second to load, or threads.
-_FEW, _MANY = 20_000_000, 50_000_000
-# Samples that one thread takes at a time.
-_CHUNK = 2048
+_FEW, _MANY = 2_000_000, 10_000_000
+# Multiply-adds that one thread takes at a time.
+_CHUNK = 15_000_000
 
 
 class Sums(NamedTuple):
@@ -86,6 +86,13 @@ class _Numbers(NamedTuple):
     table_scale: Floats  # (world, class)
     table: Floats  # (world, class, step)
     largest: Floats  # (1,)
+
+
+class _Fold(NamedTuple):
+    """A folding, as machine code takes it."""
+
+    first: NDArray[np.int64]  # (class + 1,), the parts of class k are first[k] … first[k + 1] − 1
+    sharpness: Array  # (1,), one over the temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,26 +174,23 @@ class Lens:
         In the type of X: single precision to 1e-5, double precision to rounding.
         """
         out = np.empty((len(X), self.n_classes), X.dtype)
-        work = len(X) * len(pairs.worlds) * self.n_parts * self.n_features * (self.n_features + 20) // 2
+        each = len(pairs.worlds) * self.n_parts * self.n_features * (self.n_features + 20) // 2
+        work = len(X) * each
         code = machine_code() if work >= _FEW else None
         if code is None:
             work_on: Callable[[slice], None] = lambda rows: self._fill(X[rows], pairs, out[rows])  # noqa: E731
         else:
-            single = X.dtype == np.float32
+            single = bool(X.dtype == np.float32)
             lens, exact = self._numbers(X.dtype), self._numbers(np.float64)
 
             def work_on(rows: slice) -> None:
                 # In one order of memory: another would be compiled anew.
                 part = np.ascontiguousarray(X[rows])
-                if self.folding is None:
-                    code.average_probability(part, *pairs, lens, exact, single, out[rows])
-                else:
-                    code_of_parts().average_probability(
-                        part, *pairs, lens, exact, single, *self._fold(X.dtype), out[rows]
-                    )
+                code.average_probability(part, *pairs, lens, exact, self._fold, single, out[rows])
 
         # NumPy's matrix products have threads of their own, which would be in the way of ours.
-        pieces = _slices(len(X), _CHUNK if code is not None and work >= _MANY else len(X))
+        size = max(64, _CHUNK // each) if code is not None and work >= _MANY else len(X)
+        pieces = _slices(len(X), size)
         for _ in in_order(work_on, pieces):
             pass
         return out
@@ -234,14 +238,10 @@ class Lens:
         lens = self._numbers(kind, p_values=True)
         if rounded:
             lens = lens._replace(doubt=self._doubt_of_rounded.astype(kind))
-        given = (
-            np.ascontiguousarray(planes), scale, offset, exact.astype(kind), exact, *pairs,
-            lens, self._numbers(np.float64), kind == np.float32,
+        code.summarise(
+            np.ascontiguousarray(planes), (scale, offset), (exact.astype(kind), exact), *pairs,
+            lens, self._numbers(np.float64), self._fold, bool(kind == np.float32), sums,
         )  # fmt: skip
-        if self.folding is None:
-            code.summarise(*given, sums)
-        else:
-            code_of_parts().summarise(*given, *self._fold(kind), sums)
         return self._typical_of_classes(sums)
 
     def _typical_of_classes(self, sums: Sums) -> Sums:
@@ -251,10 +251,11 @@ class Lens:
         first = self.folding.first[:-1]
         return sums._replace(typicality=np.maximum.reduceat(sums.typicality, first, axis=0))
 
-    def _fold(self, kind: DTypeLike) -> tuple[NDArray[np.int64], Floats]:
-        """First part of each class, and 1/T, as machine code takes them."""
-        assert self.folding is not None
-        return self.folding.first, np.array([1.0 / self.folding.temperature], kind)
+    @cached_property
+    def _fold(self) -> _Fold | None:
+        if self.folding is None:
+            return None
+        return _Fold(self.folding.first, np.array([1.0 / self.folding.temperature]))
 
     def _summarise(
         self,
@@ -344,23 +345,25 @@ class Lens:
         return {}
 
     def _numbers(self, dtype: DTypeLike, p_values: bool = False) -> _Numbers:
-        """The lens in one type; with tables of p-values, which take their time, only where they are read."""
-        key = np.dtype(dtype), p_values and self.n_features % 2 == 1
+        """The lens in one type; what p-values are read from takes its time, and is there only for them."""
+        key = np.dtype(dtype), p_values
         if key not in self._cache:
-            self._cache[key] = self._arrange(*key)
+            given = self._arranged if not p_values else self._arranged._replace(**self._for_p_values)
+            centre = np.stack([near := given.centre[0].astype(dtype), given.centre[0] - near])
+            largest = np.array([1e15 if key[0] == np.float32 else 1e30])
+            numbers = given._replace(centre=centre, largest=largest)
+            self._cache[key] = _Numbers(*(np.ascontiguousarray(part, dtype=dtype) for part in numbers))
         return self._cache[key]
 
-    def _arrange(self, kind: np.dtype[Any], with_table: bool) -> _Numbers:
-        p = self.n_features
-        odd = p % 2
-        near = self._centre.astype(kind)
-        shift = self._stacked[1].reshape(self.location.shape)
-        none = np.zeros(self.dof.shape), np.zeros((*self.dof.shape, 2))
-        scale, table = self._tables if with_table else none
-        numbers = _Numbers(
-            centre=np.pad(np.stack([near, self._centre - near]), [(0, 0), (0, odd)]),
-            whitening=np.pad(self.whitening, [(0, 0), (0, 0), (0, odd), (0, odd)]),
-            shift=np.pad(shift, [(0, 0), (0, 0), (0, odd)]),
+    @cached_property
+    def _arranged(self) -> _Numbers:
+        """The lens in double precision, without what p-values are read from."""
+        odd = self.n_features % 2
+        nothing = np.zeros((*self.dof.shape, 2))
+        return _Numbers(
+            centre=_filled(self._centre[None], odd),
+            whitening=_filled(_filled(self.whitening, odd).swapaxes(-2, -1), odd).swapaxes(-2, -1),
+            shift=_filled(self._stacked[1].reshape(self.location.shape), odd),
             # Only differences between classes count, and small numbers lose less.
             log_weight=self.log_weight - self.log_weight.max(axis=1, keepdims=True),
             slope=self.slope,
@@ -368,12 +371,19 @@ class Lens:
             inverse_dof=1.0 / self.dof,
             doubt=self._doubt(np.abs(self.location - self._centre)),
             variance=self.variance,
-            tail=tail_coefficients(p, self.dof),
-            table_scale=scale,
-            table=table,
-            largest=np.array([1e15 if kind == np.float32 else 1e30]),
+            tail=nothing,
+            table_scale=self.dof,
+            table=nothing,
+            largest=np.zeros(1),
         )
-        return _Numbers(*(np.ascontiguousarray(part, dtype=kind) for part in numbers))
+
+    @cached_property
+    def _for_p_values(self) -> dict[str, Array]:
+        """A polynomial for an even number of features, a table for an odd one."""
+        if self.n_features % 2 == 0:
+            return {"tail": tail_coefficients(self.n_features, self.dof)}
+        scale, table = self._tables
+        return {"table_scale": scale, "table": table}
 
     @cached_property
     def _doubt_of_rounded(self) -> Array:
@@ -384,24 +394,25 @@ class Lens:
     def _doubt(self, rounded: Array) -> Array:
         """How far single precision moves the log joint of a class, as d₀ + d₁·q: (world, class, 2).
 
-        Rounding moves z = W(x − c) − shift by ε·(κ|z| + a): κ is the condition of W, a = |W|·(what is rounded
-        near the class). So q moves by 2√q of that, and √q ≤ q/(2√p) + √p/2; the rest is rounding of v.
+        Rounding moves z = W(x − c) − shift by ε·g·(κ|z| + a). Roundings are independent, and their squares
+        add up: κ² is the norm of (W∘W)(W⁻¹∘W⁻¹), a² the sum of (W∘W)(r∘r) with r what is rounded near the
+        class, and g² = 1 + p/6 is for the sums of p terms on their way, which cancel in the end. So q moves
+        by 2√q of that, and √q ≤ q/(2√p) + √p/2; the rest is rounding of v.
         """
-        W, p = np.abs(self.whitening), self.n_features
-        product = W @ np.abs(invert_triangle(self.whitening))
+        W, p = self.whitening**2, self.n_features
+        spread = W @ invert_triangle(self.whitening) ** 2
+        growth = np.sqrt(1 + p / 6)
         # √(‖·‖₁‖·‖∞) is a bound of the 2-norm that needs no decomposition.
-        kappa = np.sqrt(product.sum(-1).max(-1) * product.sum(-2).max(-1))
-        size = np.linalg.norm(W @ rounded[..., None], axis=(-2, -1))
+        kappa = growth * (spread.sum(-1).max(-1) * spread.sum(-2).max(-1)) ** 0.25
+        size = growth * np.sqrt((W @ (rounded**2)[..., None]).sum((-2, -1)))
         steep = 2 * self.slope / self.dof
         root = np.sqrt(p)
-        return np.stack([steep * size * root / 2, steep * (kappa + 1 + size / (2 * root))], -1) * 2.0**-24
+        return np.stack([steep * size * root / 2, steep * (kappa + 2 + size / (2 * root))], -1) * 2.0**-24
 
 
-def code_of_parts() -> Any:
-    """Machine code for classes of several parts."""
-    from uncover.bayes import compiled_parts
-
-    return compiled_parts
+def _filled(array: Array, odd: int) -> Array:
+    """The last axis with one more number, 0, where it is odd."""
+    return np.concatenate([array, np.zeros((*array.shape[:-1], 1))], axis=-1) if odd else array
 
 
 def _slices(n: int, size: int) -> list[slice]:

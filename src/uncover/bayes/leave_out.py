@@ -3,6 +3,9 @@
 Taking moments (n, m, S) out of a posterior NIW(μ, λ, Ψ, ν), the prior held fixed, is an update backwards:
 
     λ' = λ−n,  ν' = ν−n,  μ' = μ − (n/λ')(m−μ),  Ψ' = Ψ − S − (λn/λ')(m−μ)(m−μ)ᵀ
+
+A prior made of the same samples, Ψ₀ = ρ·ΣS_k (:func:`uncover.bayes.evidence.evidence_prior`), has an echo of
+each in every class: ρ of what its own class loses is taken out of all classes, and ρn of their ν.
 """
 
 import numpy as np
@@ -21,7 +24,11 @@ _SMALLEST = 1e-12
 
 
 def leave_one_out(
-    posterior: NIW, points: Array, codes: NDArray[np.intp], weight: Array | None = None
+    posterior: NIW,
+    points: Array,
+    codes: NDArray[np.intp],
+    weight: Array | None = None,
+    echo: float = 0.0,
 ) -> Array:
     """Log density of each point for each class, with the point itself taken out of its own class.
 
@@ -37,6 +44,8 @@ def leave_one_out(
     codes : array of int of shape (sample,)
         Class of each sample.
     weight : array of shape (sample,), optional
+    echo : float
+        ρ, of classes with a covariance each.
 
     Returns
     -------
@@ -59,6 +68,8 @@ def leave_one_out(
             return _independent(posterior, points, codes, w)
         if posterior.scale.shape[-3] == 1 and len(posterior.mean) > 1:
             return _tied(posterior, points, codes, w)
+        if echo > 0:
+            return _each_with_echo(posterior, points, codes, w, echo)
         return _each(posterior, points, codes, w)
 
 
@@ -79,6 +90,31 @@ def _each(posterior: NIW, points: Array, codes: NDArray[np.intp], w: Array) -> A
     density = _log_student(square, half_log_det, left, nu - w - p + 1, p)
     out[own] = np.where(_something_left(left, nu - w, p), density, -np.inf)
     return np.asarray(out)
+
+
+def _each_with_echo(posterior: NIW, points: Array, codes: NDArray[np.intp], w: Array, echo: float) -> Array:
+    """A covariance for each class and a prior made of the samples: all classes change, by one vector each."""
+    p, strength = posterior.n_features, posterior.strength
+    deviation = points - posterior.mean[codes]
+    lost = w * strength[codes] / (strength[codes] - w)
+    out = np.empty((len(points), len(posterior.mean)))
+    for k, mean in enumerate(posterior.mean):
+        own, whitening = codes == k, invert_triangle(posterior.root[k])
+        u = deviation @ whitening.T
+        norm = np.einsum("ij,ij->i", u, u)
+        away = (posterior.mean - mean) @ whitening.T
+        along = np.take_along_axis(u @ away.T, codes[:, None], axis=1)[:, 0]
+        echoes = np.where(own, 1.0 + echo, echo)
+        a = lost * echoes
+        share = np.maximum(1.0 - a * norm, _SMALLEST)
+        left = strength[k] - np.where(own, w, 0.0)
+        square = norm + 2.0 * along + np.einsum("ij,ij->i", away, away)[codes]
+        square = np.maximum(square, 0.0) + a / share * (norm + along) ** 2
+        square = np.where(own, (strength[k] / left) ** 2 * norm / share, square)
+        nu, half_log_det = posterior.dof[k] - w * echoes, log_det_of_root(posterior.root[k])
+        density = _log_student(square, half_log_det + 0.5 * np.log(share), left, nu - p + 1, p)
+        out[:, k] = np.where(_something_left(left, nu, p), density, -np.inf)
+    return out
 
 
 def _tied(posterior: NIW, points: Array, codes: NDArray[np.intp], w: Array) -> Array:
@@ -118,7 +154,7 @@ def _independent(posterior: NIW, points: Array, codes: NDArray[np.intp], w: Arra
     return out
 
 
-def leave_units_out(posterior: NIW, removed: Moments, rows: Array) -> Array:
+def leave_units_out(posterior: NIW, removed: Moments, rows: Array, echo: float = 0.0) -> Array:
     """Log density of the rows of several units, each by the posterior without that unit.
 
     For units of several rows, of several classes, or of soft labels: one decomposition a unit and class.
@@ -130,6 +166,8 @@ def leave_units_out(posterior: NIW, removed: Moments, rows: Array) -> Array:
     removed : Moments
         Batch (unit, class): what each unit has brought to each class.
     rows : array of shape (unit, row, feature)
+    echo : float
+        ρ, as in :func:`leave_one_out`.
 
     Returns
     -------
@@ -154,8 +192,9 @@ def leave_units_out(posterior: NIW, removed: Moments, rows: Array) -> Array:
     lost = removed.scatter + (strength * n / safe)[..., None, None] * outer
     mean = posterior.mean - (n / safe)[..., None] * delta
     tied = posterior.scale.shape[-3] == 1 and posterior.mean.shape[-2] > 1
-    scale = posterior.scale - (lost.sum(-3, keepdims=True) if tied else lost)
-    dof = posterior.dof - (n.sum(-1, keepdims=True) if tied else n)
+    gone = lost + echo * lost.sum(-3, keepdims=True) if echo else lost
+    scale = posterior.scale - (lost.sum(-3, keepdims=True) if tied else gone)
+    dof = posterior.dof - (n.sum(-1, keepdims=True) if tied else n + echo * n.sum(-1, keepdims=True))
     deviation = rows[:, :, None, :] - mean[:, None]  # (unit, row, class, feature)
     known = _something_left(left, dof, p)
     with np.errstate(divide="ignore", invalid="ignore"):

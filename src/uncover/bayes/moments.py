@@ -122,7 +122,7 @@ class Moments:
         cls, code: ModuleType, x: NDArray[Any], groups: NDArray[Any], n_groups: int, w: Array | None
     ) -> Self:
         """The same by machine code, block by block of all groups together, in several threads."""
-        numbers = groups.astype(np.int32)
+        numbers = groups.astype(np.int32, copy=False)
         weight = np.empty(0) if w is None else w
         p, batch = x.shape[-1], x.shape[:-2]
 

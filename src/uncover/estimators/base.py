@@ -11,7 +11,7 @@ from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
 from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.atomic import all_or_nothing
-from uncover.estimators.calibration import check_calibration, fit_temperature, held_out_log_joint
+from uncover.estimators.calibration import calibrate, check_calibration, held_out_log_joint
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior
 from uncover.estimators.inputs import Inputs, check_choice, read_device_samples, read_inputs, warn_of_units
@@ -67,6 +67,10 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
     def _evidence_prior(self, moments, rows_per_sample):
         """Return the prior of the highest evidence; ``rows_per_sample`` rows are one sample."""
         raise ValueError(f'{type(self).__name__} has no prior="evidence"; use "weak" or a NIW.')
+
+    def _echo_in_prior(self):
+        """Return how much of the scatter of each sample is in the prior of every class."""
+        return 0.0
 
     def _update_through_noise(self, prior, points, noise, membership):
         """Return the posterior of true values, from points whose noise is known."""
@@ -143,7 +147,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             learn_from_noisy_labels(self, inputs, membership)
         if self.calibration is not None:
             held_out = held_out_log_joint(self, inputs, membership, groups)
-            self.temperature_ = fit_temperature(held_out, membership.targets(), membership.weight)
+            found = calibrate(held_out, membership.targets(), membership.weight)
+            self.temperature_, self.class_scale_ = found
         return self
 
     @all_or_nothing
@@ -226,7 +231,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         _check_range(moments)
         self.class_prior_ = concentration(self.class_prior, K)
         self.class_count_ = moments.count.reshape(-1, K)[0]
-        self.temperature_ = 1.0
+        self.temperature_, self.class_scale_ = 1.0, np.ones(K)
         if not keep_prior:
             self._set_ignored_features(moments)
         used = ~self.ignored_features_

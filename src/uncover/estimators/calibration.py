@@ -1,6 +1,7 @@
-"""Calibration: one temperature of the class probabilities, fitted to held-out training samples."""
+"""Calibration: a temperature, and a scale of each class, fitted to held-out training samples."""
 
 import copy
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -14,6 +15,11 @@ from uncover.estimators.reading import Reader
 # log β = −log T is N(0, this²) a priori: where no sample is ever wrong, nothing else would bound it.
 PRIOR_DEVIATION = 1.0
 _FURTHEST = 6.0
+# log s_k/T is N(0, this²) a priori, s_k being the scale of class k.
+SCALE_DEVIATION = 1.0
+_LOWEST = -1e6  # stands in for −∞, the log joint of a class that is impossible
+_NEWTON_STEPS = 30
+_CONVERGED = 1e-6  # nat
 # Where no closed form exists, models are refitted without each of this many parts of the samples.
 FOLDS = 5
 _BLOCK_NUMBERS = 1 << 20
@@ -51,7 +57,7 @@ def fit_temperature(log_joint, target, weight=None):
     def loss(u):
         return 0.5 * (u / PRIOR_DEVIATION) ** 2 - score(np.exp(-u))
 
-    found = minimize_scalar(loss, bounds=(-_FURTHEST, _FURTHEST), method="bounded", options={"xatol": 1e-6})
+    found = minimize_scalar(loss, bounds=(-_FURTHEST, _FURTHEST), method="bounded", options={"xatol": 1e-5})
     return float(np.exp(found.x))
 
 
@@ -69,21 +75,121 @@ def _score_of_views(joint, target, weight):
 def _score_of_labels(joint, target, weight):
     """The same for one view and hard labels: log P = −log Σ_k exp(β(ℓ_k − ℓ_y)), in few operations."""
     own = joint[np.arange(len(joint)), target.argmax(1)]
-    excess = joint - own[:, None]
-    largest = excess.max(1)
-    excess -= largest[:, None]
+    excess = np.ascontiguousarray((joint - own[:, None]).T)
+    largest = excess.max(0)
+    excess -= largest
+    change = float(weight @ largest)
 
     def score(beta):
-        return -float(weight @ (np.log(np.exp(beta * excess).sum(1)) + beta * largest))
+        return -float(weight @ np.log(np.exp(beta * excess).sum(0))) - beta * change
 
     return score
+
+
+def calibrate(log_joint, target, weight=None):
+    """Return the temperature T and the scale s of each class in P_k ∝ (s_k p(x, k))^(1/T): float, (class,).
+
+    The scales are 1 unless their evidence, by Laplace's method, is higher than without them. Parameters are
+    those of :func:`fit_temperature`.
+
+    Examples
+    --------
+    >>> log_joint = np.array([[[2.0, 0.0]], [[0.0, 2.0]]] * 300)
+    >>> often_wrong = np.array([[1.0, 0.0]] * 2 + [[0.0, 1.0]]) @ np.eye(2)
+    >>> T, scale = calibrate(log_joint, np.tile(often_wrong, (200, 1)))
+    >>> bool(scale[0] > 1.5 * scale[1])  # the first class is the more frequent one, whatever is said
+    True
+    """
+    T, log_scale = _fit_scale(log_joint, target, weight)
+    if log_joint.shape[1] > 1:  # probabilities of the views are averaged, which one temperature can allow for
+        T = fit_temperature(log_joint + log_scale, target, weight)
+    return T, np.exp(log_scale)
+
+
+def _fit_scale(log_joint, target, weight):
+    """Temperature and log scales of the classes, each view a sample of its own; 0 if not worth it."""
+    V, K = log_joint.shape[1:]
+    known = np.isfinite(np.where(target[:, None] > 0, log_joint, 0.0)).all((1, 2))
+    joint = log_joint[known].reshape(-1, K).T
+    if not joint.size:
+        return 1.0, np.zeros(K)
+    each = np.repeat(np.ones(int(known.sum())) if weight is None else weight[known], V) / V
+    aim = np.repeat(target[known], V, axis=0).T * each
+    below = np.maximum(joint - joint.max(0), _LOWEST)
+    fit = ScaleFit(np.ascontiguousarray(below), np.ascontiguousarray(aim), each)
+    alone, evidence_alone = fit.maximise(np.zeros(K + 1), 1)
+    both, evidence = fit.maximise(alone, K + 1)
+    best = both if evidence > evidence_alone else alone
+    T = float(np.exp(best[0]))
+    return T, T * best[1:]
+
+
+@dataclass(frozen=True)
+class ScaleFit:
+    """Log posterior of θ = (log T, c), for P = softmax(ℓ/T + c) of held-out samples, and its maximum."""
+
+    joint: np.ndarray  # (class, sample), at most 0
+    aim: np.ndarray  # (class, sample), the target times the weight
+    weight: np.ndarray  # (sample,)
+
+    def maximise(self, theta, free):
+        """Newton's method on the first ``free`` parameters: the maximum, and its log evidence by Laplace."""
+        value, slope, curvature = self._at(theta, free)
+        for _ in range(_NEWTON_STEPS):
+            step, length = np.zeros_like(theta), 1.0
+            step[:free] = np.linalg.solve(_made_positive(curvature), slope)
+            gain = float(slope @ step[:free])
+            if gain < _CONVERGED:
+                break
+            while length > _CONVERGED:
+                new = theta + length * step
+                new[0] = np.clip(new[0], -_FURTHEST, _FURTHEST)
+                found = self._at(new, free)
+                if found[0] > value:
+                    break
+                length *= 0.5
+            else:
+                break
+            theta, (value, slope, curvature) = new, found
+        spread = (free - 1) * np.log(SCALE_DEVIATION) + np.log(PRIOR_DEVIATION)
+        return theta, value - spread - 0.5 * np.linalg.slogdet(_made_positive(curvature))[1]
+
+    def _at(self, theta, free):
+        """Log posterior, its gradient and negative Hessian in the first parameters."""
+        c = theta[1:]
+        scaled = np.exp(-theta[0]) * self.joint
+        log_P = scaled + c[:, None]
+        P = np.exp(log_P)
+        total = P.sum(0)
+        P /= total
+        prior = np.concatenate([[PRIOR_DEVIATION**-2], np.full(len(c), SCALE_DEVIATION**-2)])
+        value = np.vdot(self.aim, log_P) - self.weight @ np.log(total) - 0.5 * prior @ theta**2
+        weighed = P * self.weight
+        rest, product = self.aim - weighed, weighed * scaled
+        along, mean = np.vdot(rest, scaled), (P * scaled).sum(0)
+        H = np.diag(prior[:free])
+        H[0, 0] += np.vdot(product, scaled) - self.weight @ mean**2 - along
+        if free > 1:
+            H[0, 1:] = H[1:, 0] = weighed @ mean - product.sum(1)
+            H[1:, 1:] += np.diag(weighed.sum(1)) - weighed @ P.T
+        slope = np.concatenate([[-along], rest.sum(1)])[:free] - (prior * theta)[:free]
+        return float(value), slope, H
+
+
+def _made_positive(matrix):
+    """The matrix, its eigenvalues at least a little above 0: Newton's steps then go uphill."""
+    values, axes = np.linalg.eigh(matrix)
+    if values[0] > 0:
+        return matrix
+    return (axes * np.maximum(np.abs(values), 1e-3)) @ axes.T
 
 
 def held_out_log_joint(model, inputs, membership, groups=None):
     """Log joint of each training sample and class by the model without it: (sample, view, class).
 
-    ``groups`` numbers the group of each sample: whole groups are then left out together. In closed form, the
-    prior held fixed; where noise is known, which has none, models are refitted without a fifth of the units.
+    ``groups`` numbers the group of each sample: whole groups are then left out together. In closed form; the
+    weight of the prior is held fixed, and what the samples have brought to it is left out with them. Where
+    noise is known, which has none, models are refitted with the same prior without a fifth of the units.
     """
     kind = model._kind()
     if kind.measured(inputs) is not None:
@@ -108,14 +214,15 @@ def _worlds(model, inputs):
 
 def _of_world(model, rows, posterior, membership, groups):
     n, R, _ = rows.shape
+    echo = model._echo_in_prior()
     if groups is None and R == 1 and membership.codes is not None:
-        density = leave_one_out(posterior, rows[:, 0], membership.codes, membership.weight)
+        density = leave_one_out(posterior, rows[:, 0], membership.codes, membership.weight, echo)
         removed = membership.shares(np.arange(n))
         return (density + _log_prior(model, removed))[:, None]
     out = np.empty((n, R, membership.n_classes))
     for index, unit in _units(rows, membership, groups, posterior.n_features):
         removed, unit_rows = unit
-        density = leave_units_out(posterior, removed, unit_rows)
+        density = leave_units_out(posterior, removed, unit_rows, echo)
         joint = density + _log_prior(model, removed.count)[:, None]
         out[index] = joint.reshape(-1, R, membership.n_classes)
     return out

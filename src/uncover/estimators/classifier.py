@@ -1,9 +1,8 @@
-"""The recommended classifier: class models averaged by how well each predicts what it has not seen."""
+"""The recommended classifier: class models pooled by how well they predict what they have not seen."""
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -14,12 +13,15 @@ from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.inputs import Inputs, check_choice, read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
 from uncover.estimators.membership import Membership, read_membership
+from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
 from uncover.estimators.realisations import KINDS
+from uncover.estimators.trees import TreeMember
 from uncover.measurement.transforms import MeasuredLog, carry_covariances
 
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
-_TINY = np.finfo(float).tiny
+# An input that is less typical than this p-value is strange: members that extrapolate are heard the less.
+STRANGE = 0.1
 
 
 class Answers(NamedTuple):
@@ -32,21 +34,23 @@ class Answers(NamedTuple):
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator):
-    """The recommended default: class models of several kinds, averaged; nothing to choose.
+    """The recommended default: class models of several kinds, pooled; nothing to choose.
 
     Members are Gaussian class models with ``prior="evidence"``, logistic regression, and densities of one
     kernel a sample (of all features alike, and by their relevance to the classes), each on the features and
-    on their logarithm where all are positive. Each predicts training samples that it has not seen (in closed
-    form, or by folds); a temperature makes its probabilities honest, and the weights of the average maximise
-    the score of those predictions:
+    on their logarithm where all are positive, and randomised trees. Each predicts training samples that it
+    has not seen (in closed form, or by folds); a temperature makes its probabilities honest, and weights w
+    and temperature T of their geometric mean maximise the score of those predictions:
 
-        P(k | x) ∝ [Σ_m w_m g_m(x) P_m(k | x) / Σ_m w_m g_m(x)]^(1/T)
+        P(k | x) ∝ [Π_m P_m(k | x)^(w_m g_m(x))]^(1 / (T Σ_m w_m g_m(x)))
 
-    Members that extrapolate (all but the kernels) count in proportion to the typicality g of x: where nothing
-    like x was seen, what is said about it comes from the kernels, which are then not sure.
+    Members that extrapolate count as far as x resembles the training samples, g: Gaussians and logistic
+    regression by the p-value of x under the Gaussians, if that is below 0.1; trees by the density at x, if no
+    training sample lies in so empty a place. Where nothing like x was seen, what is said about it comes from
+    the kernels, which are then not sure.
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
-    class models only: with them these are averaged alone. Weights of samples and soft labels are not taken:
+    class models only: with them these are pooled alone. Weights of samples and soft labels are not taken:
     what a sample left out says would have to be weighed too; :class:`BayesianQDA` and :class:`BayesianMDA`
     take them.
 
@@ -67,19 +71,19 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     realisations_ : int
         Of each training sample.
     members_ : list of str
-        Names of the members; those of less than 1 % weight are dropped.
+        Names of the members; those of less than 1 % weight are dropped, unless typicality comes from them.
     weights_ : array of shape (member,)
-        Their weights where x is typical.
+        w, their weights where x is typical.
     temperature_ : float
-        T, of the average.
+        T, of the mean.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where X has names.
 
     References
     ----------
-    Yao, Vehtari, Simpson and Gelman (2018), Using stacking to average Bayesian predictive distributions,
-    Bayesian Analysis 13, 917–1007.
+    Genest and Zidek (1986), Combining probability distributions: a critique and an annotated bibliography,
+    Statistical Science 1, 114–135.
 
     Examples
     --------
@@ -126,7 +130,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
             seen = Training(self._transformed(inputs, transform), training.codes, self.classes_, groups, seed)
-            for make in self._makers(inputs):
+            for make in self._makers(inputs, transform):
                 member, joint = make(seen)
                 temperature = fit_temperature(joint, training.targets[training.chosen()])
                 self.members_.append(transform + member.name)
@@ -135,7 +139,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self._average(held_out, training.targets[training.chosen()])
         return self
 
-    def _makers(self, inputs):
+    def _makers(self, inputs, transform):
         """Functions that fit a member to training samples and return it with its held-out log joint."""
         options = {"prior": "evidence", "class_prior": self.class_prior, "realisations": self.realisations}
         models = [BayesianQDA(**options), BayesianLDA(**options)]
@@ -147,20 +151,23 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             lambda t: KernelMember.fit(t, by_relevance=True),
             LogisticMember.fit,
             lambda t: GaussianMember.fit(t, models[0]),
+            *([] if transform else [TreeMember.fit]),  # a logarithm would not change the order of values
         ]
 
     def _average(self, held_out, targets):
-        """Find the weights and the temperature of the average."""
+        """Find the weights and the temperature of the mean."""
         P, gate = self._probabilities(held_out)
-        weights = _stacking_weights((P * targets).sum(-1).T, gate.T)
+        weights, temperature = fit_pool(P, gate, targets)
         heard = weights >= LEAST_WEIGHT
-        heard[self._by_relevance()] = True  # it says how typical an input is
-        self.weights_ = weights[heard] / weights[heard].sum()
+        heard[self._by_relevance()] = True  # these say how typical an input is
+        for i, (transform, member, _) in enumerate(self._fitted):
+            if isinstance(member, GaussianMember):
+                alike = [transform == other for other, _, _ in self._fitted]
+                heard[i] |= any(heard[alike])
+        total = weights[heard].sum()
+        self.weights_, self.temperature_ = weights[heard] / total, temperature / total
         self._fitted = [one for one, used in zip(self._fitted, heard, strict=True) if used]
         self.members_ = [name for name, used in zip(self.members_, heard, strict=True) if used]
-        pooled = _pool(P[heard], gate[heard], self.weights_)
-        with np.errstate(divide="ignore"):
-            self.temperature_ = fit_temperature(np.log(pooled)[:, None], targets)
 
     # ---- prediction ------------------------------------------------------------------------------
 
@@ -169,8 +176,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.predict`.
         """
-        P, gate = self._members_at(self._read(X, X_cov), paired)
-        out = self._tempered(_pool(P, gate, self.weights_))
+        P, gate = self._probabilities(self._joints(self._read(X, X_cov), paired))
+        out = pool(P, gate, self.weights_, self.temperature_)
         return out.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else out
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True):
@@ -205,42 +212,42 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     def uncertainty(self, X, X_cov=None, *, paired=True):
         """Return where the uncertainty of each prediction comes from, in nats.
 
-        measurement is what averaging over realisations adds, model what averaging over members adds (how far
-        they disagree), overlap the rest; the parts add up to the total.
+        The entropy of the probabilities, divided as that of the members' average is: measurement is what
+        averaging over realisations adds, model what averaging over members adds (how far they disagree),
+        overlap the rest; the parts add up to the total.
         """
         return self._answers(self._read(X, X_cov), paired=paired).budget
 
     def _answers(self, inputs, *, paired=True):
         """All that is said of inputs that have been read, in one pass: what a map is made of."""
-        P, gate, views = self._members_at(inputs, paired, views=True)
-        pooled = _pool(P, gate, self.weights_)
-        share = _local_weights(gate, self.weights_)
-        whole = entropy(pooled)
+        joints = self._joints(inputs, paired)
+        P, gate = self._probabilities(joints)
+        views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
+        share, whole = local_weights(self.weights_, gate), entropy(mix(P, gate, self.weights_))
         safe = np.where(whole > 0, whole, 1.0)
         inner = (share * entropy(P)).sum(0)
         within = (share * np.stack([entropy(v).mean(1) for v in views])).sum(0)
         model = np.clip((whole - inner) / safe, 0.0, 1.0)
         measurement = np.clip((inner - within) / safe, 0.0, 1.0)
-        probability = self._tempered(pooled)
+        probability = pool(P, gate, self.weights_, self.temperature_)
         total = entropy(probability)
+        of_views = [
+            pool(v, gate, self.weights_, self.temperature_) for v in np.moveaxis(np.stack(views), 2, 0)
+        ]
         return Answers(
             probability=probability,
             budget=UncertaintyBudget(
                 total, total * model, total * measurement, total * (1 - model - measurement)
             ),
-            best_of_views=np.einsum("ms,msrk->rsk", share, np.stack(views)).argmax(-1),
-            typicality=self._typicality_at(gate, inputs, paired),
+            best_of_views=np.stack(of_views).argmax(-1),
+            typicality=self._typicality_at(joints, inputs, paired),
         )
 
-    def _typicality_at(self, gate, inputs, paired):
-        """Typicality of inputs; where a member that extrapolates was asked, it is that one's gate."""
-        if not self._by_relevance():
-            return self._typicality_of_models(inputs, paired)
-        for mine, (_, member, _) in zip(gate, self._fitted, strict=True):
-            if member.extrapolates:
-                return mine
-        member = self._fitted[self._by_relevance()[0]][1]
-        return member.typicality(member.log_joint(inputs))
+    def _typicality_at(self, joints, inputs, paired):
+        """Typicality of inputs, of which the members have said ``joints``."""
+        for kernels in self._by_relevance():
+            return self._fitted[kernels][1].typicality(joints[kernels])
+        return self._typicality_of_models(inputs, paired)
 
     def describe(self):
         """Return a page of text on the fitted model: its members and their weights."""
@@ -250,7 +257,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         lines = [
             f"BayesianClassifier: {len(self.classes_)} classes, {self.n_features_in_} features",
             "Samples: " + ", ".join(f"{name} {count:g}" for name, count in counts),
-            f"Temperature of the average: {self.temperature_:.3g}. Members, with weight and temperature:",
+            f"Temperature of the mean: {self.temperature_:.3g}. Members, with weight and temperature:",
             *(f"   {name:<26} {weight:.3f}  {T:.3g}" for name, weight, (_, _, T) in members),
         ]
         return "\n".join(lines) + "\n"
@@ -280,38 +287,41 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """Whether inputs may have known noise: all members are Gaussian class models."""
         return all(isinstance(member, GaussianMember) for _, member, _ in self._fitted)
 
-    def _members_at(self, inputs, paired, views=False):
-        """Probabilities of the members (member, sample, class) and their gates (member, sample)."""
+    def _joints(self, inputs, paired):
+        """What each member says, uncalibrated: arrays of shape (sample, view, class)."""
         joints = []
         for transform, member, _ in self._fitted:
             seen = self._transformed(inputs, transform)
             gaussian = isinstance(member, GaussianMember)
             joints.append(member.log_joint(seen, paired=paired) if gaussian else member.log_joint(seen))
-        P, gate = self._probabilities(joints)
-        if not views:
-            return P, gate
-        each = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
-        return P, gate, each
+        return joints
 
     def _probabilities(self, joints):
-        """Calibrated probabilities of the members, averaged over views, and how far each is to be heard."""
-        kernels = self._by_relevance()
-        typicality = self._fitted[kernels[0]][1].typicality(joints[kernels[0]]) if kernels else 1.0
-        P, gate = [], []
-        for joint, (_, member, temperature) in zip(joints, self._fitted, strict=True):
-            heard = typicality if member.extrapolates else 1.0
+        """Calibrated probabilities of the members (member, sample, class), over views, and their gates."""
+        P = []
+        for joint, (_, _, temperature) in zip(joints, self._fitted, strict=True):
             lost = ~np.isfinite(joint).any(-1, keepdims=True)
             P.append(softmax(np.where(lost, 0.0, joint / temperature), axis=-1).mean(1))
-            gate.append(np.broadcast_to(heard, len(joint)))
-        return np.stack(P), np.stack(gate)
+        return np.stack(P), self._gates(joints)
+
+    def _gates(self, joints):
+        """How far each member is to be heard of each sample: (member, sample)."""
+        gate = np.ones((len(joints), len(joints[0])))
+        for kernels in self._by_relevance():
+            near = self._fitted[kernels][1].nearness(joints[kernels])
+            typical = {
+                transform: np.minimum(member.typicality(joint) / STRANGE, 1.0)
+                for joint, (transform, member, _) in zip(joints, self._fitted, strict=True)
+                if isinstance(member, GaussianMember)
+            }
+            for i, (transform, member, _) in enumerate(self._fitted):
+                if member.extrapolates:
+                    gate[i] = near if isinstance(member, TreeMember) else typical[transform]
+        return gate
 
     def _by_relevance(self):
         """Number of the member whose typicality counts, in a list; none where there are no kernels."""
         return [i for i, (_, member, _) in enumerate(self._fitted) if member.name == BY_RELEVANCE][:1]
-
-    def _tempered(self, probability):
-        with np.errstate(divide="ignore"):
-            return softmax(np.log(probability) / self.temperature_, axis=1)
 
     def _transformed(self, inputs, transform):
         if not transform:
@@ -334,35 +344,3 @@ def _logarithm(X):
     """The logarithm of the features, where all training values are positive."""
     rows = X.reshape(-1, X.shape[-1])
     return MeasuredLog().fit(rows) if np.all(rows > 0) else None
-
-
-def _local_weights(gate, weights):
-    """Weights of the members at each sample: (member, sample)."""
-    local = weights[:, None] * gate
-    return local / local.sum(0)
-
-
-def _pool(P, gate, weights):
-    """Weighted average of the members' probabilities: (sample, class)."""
-    return np.einsum("ms,msk->sk", _local_weights(gate, weights), P)
-
-
-def _stacking_weights(hit, gate):
-    """Weights of the highest held-out score, with a prior of one sample in favour of each member.
-
-    Maximises Σ_i log(Σ_m w_m g_im a_im / Σ_m w_m g_im) + Σ_m log w_m over w = softmax(v), where a_im is the
-    probability that member m gives to the true class of sample i (sample, member).
-    """
-    known = hit.max(axis=1) > 0
-    hit, gate = hit[known], gate[known]
-    M = hit.shape[1]
-
-    def loss(v):
-        w = softmax(v)
-        heard = w * gate
-        right = np.maximum(heard * hit, _TINY)
-        value = np.log(right.sum(1)).sum() - np.log(heard.sum(1)).sum() + np.log(w).sum()
-        slope = (right / right.sum(1, keepdims=True) - heard / heard.sum(1, keepdims=True)).sum(0)
-        return -value, -(slope + 1.0 - M * w)
-
-    return softmax(minimize(loss, np.zeros(M), jac=True, method="L-BFGS-B").x)

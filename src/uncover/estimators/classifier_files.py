@@ -2,15 +2,18 @@
 
 import numpy as np
 
+from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.conformal import ConformalSets
 from uncover.estimators.members import GaussianMember, KernelMember, LogisticMember, Scale
 from uncover.estimators.mixture import BayesianMDA
+from uncover.estimators.trees import TreeMember
 from uncover.measurement.transforms import MeasuredLog
 
 _MOMENTS = ("class_count", "means", "covariances")
+_NODES = ("left", "right", "feature", "roots")  # whole numbers
 
 
 def pack_classifier(model, arrays, pack_model, pack_classes):
@@ -43,7 +46,13 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
 
 def _pack_member(member, arrays, pack_model):
     if isinstance(member, GaussianMember):
-        return {"kind": "gaussian", "model": pack_model(member.model, arrays)}
+        entry = {"kind": "gaussian", "model": pack_model(member.model, arrays)}
+        arrays["typical"] = member.typical
+        return entry
+    if isinstance(member, TreeMember):
+        forest = member.forest
+        arrays.update({name: getattr(forest, name) for name in (*_NODES, "threshold", "count")})
+        return {"kind": "trees", "strength": forest.strength}
     arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
     if isinstance(member, LogisticMember):
         arrays["coefficients"], arrays["hessian"] = member.model.coefficients, member.model.hessian
@@ -82,7 +91,12 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
 
 def _unpack_member(entry, arrays, unpack_model):
     if entry["kind"] == "gaussian":
-        return GaussianMember(unpack_model(entry["model"], arrays))
+        typical = arrays.pop("typical")
+        return GaussianMember(unpack_model(entry["model"], arrays), typical)
+    if entry["kind"] == "trees":
+        nodes = {name: arrays[name].astype(np.intp) for name in _NODES}
+        values = {name: arrays[name] for name in ("threshold", "count")}
+        return TreeMember(Forest(**nodes, **values, strength=float(entry["strength"])))
     scale = Scale(arrays["scale/mean"], arrays["scale/deviation"])
     if entry["kind"] == "logistic":
         model = Logistic(arrays["coefficients"], float(entry["precision"]), arrays["hessian"])

@@ -64,9 +64,9 @@ class DeviceReader:
     def log_evidence(self):
         """log p(x | D), the densities of the views averaged: (sample,)."""
         xp, X = self.xp, self.X
-        total = None
+        total, scale = None, self._here(self.model._class_models()[0]._log_class_scale(), X)
         for r, w in zip(*self.pairs, strict=True):
-            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.temperature
+            joint = self._log_joint(X[:, int(r)], int(w))[0] * self.temperature - scale
             top = xp.max(joint, axis=1)
             here = top + xp.log(xp.sum(xp.exp(joint - top[:, None]), axis=1))
             total = here if total is None else xp.logaddexp(total, here)

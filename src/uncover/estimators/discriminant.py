@@ -4,6 +4,7 @@ import numpy as np
 
 from uncover.bayes.evidence import (
     ScatterEvidence,
+    echo_of_samples,
     evidence_independent_prior,
     evidence_prior,
     evidence_tied_prior,
@@ -42,8 +43,9 @@ class BayesianQDA(GenerativeClassifier):
         Monte Carlo draws around one measurement; or worlds, where realisation r of every sample has
         the same error.
     calibration : None or "loo"
-        "loo" divides the log joint by a temperature, fitted to predictions of the training samples by the
-        model without them (without their group, where ``fit`` is given ``groups``).
+        "loo" divides the log joint by a temperature, and scales classes where the evidence says so: fitted to
+        predictions of the training samples by the model without them (without their group, where ``fit``
+        is given ``groups``).
     label_noise : None, "learn", or array of shape (class, class)
         Labels that are wrong: P(label j | class k), given (row k) or learned.
     missing : "error" or "marginalise"
@@ -63,6 +65,8 @@ class BayesianQDA(GenerativeClassifier):
     covariances_ : array of shape (class, feature, feature)
     temperature_ : float
         What the log joint is divided by: above 1, the model alone was too sure.
+    class_scale_ : array of shape (class,)
+        Factor of the joint density of each class that calibration found; 1 where none is needed.
     log_evidence_ : float
         Log marginal likelihood of the training samples, where it exists.
     label_confusion_ : array of shape (class, class)
@@ -94,6 +98,12 @@ class BayesianQDA(GenerativeClassifier):
 
     def _evidence_prior(self, moments, rows_per_sample):
         return evidence_prior(moments, rows_per_sample)
+
+    def _echo_in_prior(self):
+        if not isinstance(self.prior, str) or self.prior != "evidence":
+            return 0.0
+        moments = self.statistics_.classes.select_features(~self.ignored_features_)
+        return echo_of_samples(self.prior_, moments, self.statistics_.rows_per_sample(self._kind()))
 
     def _restricted_evidence(self, prior, moments, rows_per_sample):
         evidence = ScatterEvidence.of(per_sample(moments, rows_per_sample), prior.expected_covariance)

@@ -123,8 +123,12 @@ def _known_to_be_finite(X):
         return False
     size = max(1, _MANY // X.shape[1])
     pieces = [X[start : start + size] for start in range(0, len(X), size)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return all(in_order(lambda piece: np.isfinite(piece.sum()), pieces))
+    return all(in_order(_finite_sum, pieces))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _finite_sum(X):
+    return np.isfinite(X.sum())
 
 
 def _flatten(X):
@@ -213,7 +217,8 @@ def read_labels(estimator, y, n_samples):
     if _is_xarray(y):
         y = np.asarray(y.data).ravel()
     y = _check_y(y, estimator=estimator)
-    check_classification_targets(y)
+    if _span(y) is None:
+        check_classification_targets(y)
     check_consistent_length(y, np.empty(n_samples))
     return y
 
@@ -228,8 +233,42 @@ def read_weights(sample_weight, X):
     return weight
 
 
+def _span(y):
+    """Smallest and largest of whole numbers that are close together: labels that a table can hold.
+
+    scikit-learn's checks would sort them, and could not find anything.
+    """
+    if len(y) == 0 or y.dtype.kind not in "iu" or not np.can_cast(y.dtype, np.int64):
+        return None
+    low, high = int(y.min()), int(y.max())
+    return (low, high) if high - low < len(y) // 4 else None
+
+
+def _places(y, low):
+    """Places of labels in a table that begins with the label ``low``."""
+    return y if low == 0 else y.astype(np.int64) - low
+
+
+def different(y):
+    """Return the labels that there are, sorted."""
+    span = _span(y)
+    if span is None:
+        return np.unique(y)
+    low, high = span
+    there = np.zeros(high - low + 1, bool)
+    there[_places(y, low)] = True
+    return (np.flatnonzero(there) + low).astype(y.dtype)
+
+
 def encode(y, classes):
     """Return the position of each label in the sorted classes; a label that is not there is an error."""
+    span = _span(y)
+    if span is not None:
+        every = np.arange(span[0], span[1] + 1)
+        codes = np.where(np.isin(every, classes), np.searchsorted(classes, every), -1).astype(np.int32)
+        codes = codes[_places(y, span[0])]
+        if codes.min() >= 0:
+            return codes
     codes = np.searchsorted(classes, y)
     known = codes < len(classes)
     known[known] = classes[codes[known]] == y[known]

@@ -135,7 +135,7 @@ class KernelMember:
         widths = 2.0 * np.sqrt(median_square(centres[few]) * BANDWIDTHS)
         squares = np.concatenate(list(held_out_squares(centres, few, groups)))
         tried = [KernelMixture(centres, share, float(width)) for width in widths]
-        score = [_best_score(mixture.log_joint_at(squares), targets[few]) for mixture in tried]
+        score = [best_score(mixture.log_joint_at(squares), targets[few]) for mixture in tried]
         mixture = tried[int(np.argmax(score))]
         joint = mixture.leave_one_out(np.arange(len(chosen)), groups)
         typical = np.sort(np.logaddexp.reduce(joint, axis=1))
@@ -154,6 +154,14 @@ class KernelMember:
         density = np.logaddexp.reduce(log_joint, axis=-1)
         below = np.searchsorted(self.typical, density, side="right")
         return ((below + 1.0) / (len(self.typical) + 1.0)).mean(axis=1)
+
+    def nearness(self, log_joint):
+        """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""
+        density = np.logaddexp.reduce(log_joint, axis=-1)
+        lowest = self.typical[np.isfinite(self.typical)][:1]
+        return (
+            np.exp(np.minimum(density - lowest, 0.0)).mean(axis=1) if len(lowest) else np.ones(len(density))
+        )
 
 
 class LogisticMember:
@@ -199,8 +207,8 @@ class GaussianMember:
 
     extrapolates = True
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model, typical):
+        self.model, self.typical = model, typical
 
     @property
     def name(self):
@@ -227,7 +235,13 @@ class GaussianMember:
             if out is None:
                 out = np.empty((len(fold), *joint.shape[1:]))
             out[held] = joint
-        return cls(fitted), out[training.chosen()]
+        out = out[training.chosen()]
+        return cls(fitted, np.sort(_log_density(out).ravel())), out
+
+    def typicality(self, log_joint):
+        """Share of training samples, each by models without it, of a lower density than these: (sample,)."""
+        below = np.searchsorted(self.typical, _log_density(log_joint), side="left")
+        return (below / len(self.typical)).mean(axis=1)
 
     def log_joint(self, inputs, *, paired=True):
         """Log joint of new inputs: (sample, view, class)."""
@@ -243,6 +257,12 @@ def log_joint_of(model, inputs, *, paired=True):
             out = np.empty((len(inputs.X), *joint.shape[1:]))
         out[rows] = joint
     return out
+
+
+def _log_density(log_joint):
+    """log p(x) from the log joint (..., class); of what is impossible for all classes, −∞."""
+    with np.errstate(invalid="ignore"):
+        return np.logaddexp.reduce(log_joint, axis=-1)
 
 
 def _folds(training):
@@ -270,6 +290,6 @@ def _score(log_odds, targets):
     return float((log_softmax(log_odds[known], axis=1) * targets[known])[targets[known] > 0].sum())
 
 
-def _best_score(log_joint, targets):
+def best_score(log_joint, targets):
     """The score at the best temperature."""
     return _score(log_joint / fit_temperature(log_joint[:, None], targets), targets)

@@ -7,7 +7,7 @@ import numpy as np
 from uncover.bayes.moments import Moments
 from uncover.estimators.arrays import on_device
 from uncover.estimators.device_moments import moments_on_device
-from uncover.estimators.inputs import encode, read_labels, read_weights
+from uncover.estimators.inputs import different, encode, read_labels, read_weights
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def read_membership(estimator, y, label_proba, classes, sample_weight, X):
     weight = read_weights(sample_weight, X)
     if label_proba is None:
         y = read_labels(estimator, y, len(X))
-        classes = np.unique(y) if classes is None else np.unique(classes)
+        classes = different(y) if classes is None else np.unique(classes)
         _check_number(classes)
         return Membership(len(classes), encode(y, classes), None, weight), classes
     if y is not None:

@@ -11,7 +11,7 @@ from uncover.bayes.components import find_components
 from uncover.bayes.folding import Folding
 from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.base import concentration
-from uncover.estimators.calibration import fit_temperature, held_out_log_joint, read_groups
+from uncover.estimators.calibration import calibrate, held_out_log_joint, read_groups
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.inputs import check_choice, read_inputs
 from uncover.estimators.membership import Membership, read_membership
@@ -55,6 +55,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
     model_ : BayesianQDA
         The class models of the parts, numbered.
     temperature_ : float
+    class_scale_ : array of shape (class,)
     n_features_in_ : int
     feature_names_in_ : array of str
         Where X has names.
@@ -116,13 +117,21 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
             of_parts = Membership(len(self.class_of_part_), parts, None, membership.weight)
             left_out = held_out_log_joint(self.model_, inputs, of_parts, groups)
             joint = Folding(self.class_of_part_).log_joint(left_out)
-            self.model_.temperature_ = fit_temperature(joint, membership.targets(), membership.weight)
+            found = calibrate(joint, membership.targets(), membership.weight)
+            self.model_.temperature_, scale = found
+            self.model_.class_scale_ = scale[self.class_of_part_]
         return self
 
     @property
     def temperature_(self):
         """What the log joint is divided by."""
         return self.model_.temperature_
+
+    @property
+    def class_scale_(self):
+        """Factor of the joint density of each class that calibration found."""
+        _, first = np.unique(self.class_of_part_, return_index=True)
+        return self.model_.class_scale_[first]
 
     @property
     def components_(self):

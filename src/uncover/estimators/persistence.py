@@ -34,7 +34,7 @@ _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianN
 _DISTRIBUTIONS = {
     cls.__name__: cls for cls in (NIW, DiagonalNIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal)
 }
-_OPTIONAL = ("systematic_", "known_noise_", "label_confusion_")
+_OPTIONAL = ("systematic_", "known_noise_", "label_confusion_", "class_scale_")
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
 
@@ -141,6 +141,7 @@ def _unpack(document, arrays):
     )
     model.class_prior_ = arrays["class_prior"]
     model.temperature_ = float(document.get("temperature", 1.0))
+    model.class_scale_ = arrays.get("class_scale_", np.ones(len(model.classes_)))
     model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
     if "label_confusion_" in arrays:
         model.label_confusion_ = arrays["label_confusion_"]
@@ -156,7 +157,7 @@ def _check_shapes(model):
     moments = model.statistics_.classes
     fits = (
         model.ignored_features_.shape == (p,)
-        and model.class_prior_.shape == (K,)
+        and model.class_prior_.shape == model.class_scale_.shape == (K,)
         and moments.count.shape[-1:] == (K,)
         and moments.mean.shape == moments.residual.shape == (*moments.count.shape, p)
         and moments.scatter.shape == (*moments.count.shape, p, p)

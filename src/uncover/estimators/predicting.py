@@ -97,7 +97,8 @@ class PredictionMixin:
             return self._read_on_device(X, X_cov, paired).log_evidence()
 
         def evidence(sights):
-            logs = [logsumexp(sight.log_joint(), axis=1) for sight in sights]
+            scale = self._class_models()[0]._log_class_scale()
+            logs = [logsumexp(sight.log_joint() - scale, axis=1) for sight in sights]
             return logsumexp(logs, axis=0) - np.log(len(logs))
 
         return self._predict_in_blocks(evidence, X, X_cov, paired, method)
@@ -310,9 +311,12 @@ class PredictionMixin:
         return self, None
 
     def _log_class_prior(self):
-        """log P(class) of the known classes."""
-        share = self.class_posterior_ / self.class_posterior_.sum()
+        """log P(class) of the known classes, with the scale of each that calibration found."""
+        share = self.class_scale_ * self.class_posterior_ / self.class_posterior_.sum()
         return np.log(share[self._known_classes()])
+
+    def _log_class_scale(self):
+        return np.log(self.class_scale_[self._known_classes()])
 
     def _n_worlds(self):
         moments = self.statistics_.classes

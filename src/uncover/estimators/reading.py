@@ -159,6 +159,10 @@ class Reader:
         self._models: dict = {}
         self._lenses: dict = {}
 
+    @cached_property
+    def _log_prior(self) -> np.ndarray:
+        return self.model._log_class_prior()
+
     def lens(self, n_realisations: int | None, used: np.ndarray) -> tuple[Lens, Pairs] | None:
         """The class models arranged for speed, with the world of each realisation (None: one value).
 
@@ -275,13 +279,12 @@ class Reader:
         key = (view.world, view.other_scene, view.repeats, noise is None, used.tobytes())
         if key not in self._models:
             self._models[key] = self._class_models(view, used)
-        log_prior = self.model._log_class_prior()
         return Sight(
             points,
             self._models[key],
             noise,
             common,
-            log_prior,
+            self._log_prior,
             view.world,
             self.method,
             self.model.temperature_,

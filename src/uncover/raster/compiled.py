@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from uncover.bayes.compiled import OPTIONS
+from uncover.bayes.compiled.lanes import OPTIONS
 
 # A product and a sum stay two steps where NumPy's numbers are to come out to the last bit.
 PLAIN = {"nogil": True, "cache": True, "error_model": "numpy"}

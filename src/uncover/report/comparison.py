@@ -50,7 +50,7 @@ def comparison_figure(
     >>> from uncover.estimators.comparison import METRICS, Comparison
     >>> scores = {name: np.array([[0.2, 0.4, 0.3], [0.3, 0.6, 0.4]]) for name in (*METRICS, "seconds")}
     >>> figure = comparison_figure(Comparison(("a", "b"), scores, folds=3, floor=1e-6))
-    >>> [axes.get_title() for axes in figure.axes]
+    >>> [axes.get_title(loc="left") for axes in figure.axes]
     ['Cross-entropy in nats', 'Brier score']
     """
     unknown = [name for name in metrics if name not in _TITLES]

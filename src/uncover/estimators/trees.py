@@ -1,0 +1,102 @@
+"""The member of BayesianClassifier that is made of randomised trees."""
+
+import numpy as np
+from sklearn.tree import ExtraTreeClassifier
+
+from uncover.bayes.forest import Forest
+from uncover.bayes.streams import stream
+from uncover.estimators.members import MOST_CENTRES, best_score, rows_of_samples, views_of
+
+TREES = 100
+# Each tree is grown without one of so many parts of the samples, or of the groups.
+PARTS = 4
+# Numbers of samples that the parent of a node is worth, which are tried.
+STRENGTHS = (0.25, 1.0, 4.0)
+
+
+class TreeMember:
+    """Trees whose features and thresholds are drawn at random (Geurts, Ernst and Wehenkel 2006).
+
+    Each is grown without a part of the samples, which it predicts; how much a node learns from its parent is
+    chosen by the score of those predictions.
+    """
+
+    name = "trees"
+    extrapolates = True
+
+    def __init__(self, forest):
+        self.forest = forest
+        self._shares = forest.shares()
+
+    @classmethod
+    def fit(cls, training):
+        """Fit, and return the member and its held-out log shares of chosen samples: (sample, 1, class)."""
+        x = _rows(rows_of_samples(training.inputs.X, training.seed))
+        K, chosen = len(training.classes), training.chosen()
+        trees, unseen = [], []
+        for number, out in enumerate(_left_out(training)):
+            trees.append(_grow(x, training.codes, _some(~out, training.seed, number), K, number))
+            unseen.append(out[chosen])
+        forest = _joined(trees)
+        leaves, targets = forest.leaves(x[chosen]), training.targets[chosen]
+        tried = []
+        for strength in STRENGTHS:
+            one = forest.with_strength(strength)
+            log_share = np.log(_mean_where(np.stack(unseen, axis=1), one.shares()[leaves]))
+            tried.append((best_score(log_share, targets), one, log_share))
+        _, best, log_share = max(tried, key=lambda t: t[0])
+        return cls(best), log_share[:, None]
+
+    def log_joint(self, inputs):
+        """Log shares of new inputs: (sample, view, class)."""
+        each = [self.forest.probabilities(_rows(x), self._shares) for x in views_of(inputs.X)]
+        return np.log(np.stack(each, axis=1))
+
+
+def _rows(points):
+    """As the trees were grown: in single precision, so that a point at a threshold stays on its side."""
+    return np.asarray(points, dtype=np.float32)
+
+
+def _left_out(training):
+    """Which samples each tree is grown without; each is left out by every fourth."""
+    n = len(training.codes)
+    unit = np.arange(n) if training.groups is None else training.groups
+    number = int(unit.max()) + 1
+    parts, rng = min(PARTS, number), stream(training.seed, "trees")
+    for tree in range(TREES):
+        if tree % parts == 0:
+            part = rng.permutation(number) % parts
+        yield (part == tree % parts)[unit]
+
+
+def _some(kept, seed, number):
+    """At most so many of the samples that are kept."""
+    rows = np.flatnonzero(kept)
+    if len(rows) <= MOST_CENTRES:
+        return rows
+    return np.sort(stream(seed, "samples of a tree", number).permutation(rows)[:MOST_CENTRES])
+
+
+def _grow(x, codes, rows, K, seed):
+    """One tree: left, right, feature, threshold and class counts of its nodes."""
+    present, own = np.unique(codes[rows], return_inverse=True)
+    tree = ExtraTreeClassifier(max_features="sqrt", random_state=seed).fit(x[rows], own).tree_
+    leaf, node = tree.children_left < 0, np.arange(tree.node_count)
+    count = np.zeros((tree.node_count, K))
+    count[:, present] = tree.value[:, 0] * tree.weighted_n_node_samples[:, None]
+    left, right = (np.where(leaf, node, child) for child in (tree.children_left, tree.children_right))
+    return left, right, np.where(leaf, 0, tree.feature), np.where(leaf, 0.0, tree.threshold), count
+
+
+def _joined(trees):
+    sizes = [len(left) for left, *_ in trees]
+    roots = np.cumsum([0, *sizes[:-1]])
+    shift = np.repeat(roots, sizes)
+    left, right, feature, threshold, count = (np.concatenate(part) for part in zip(*trees, strict=True))
+    return Forest(left + shift, right + shift, feature, threshold, count, roots, STRENGTHS[0])
+
+
+def _mean_where(used, values):
+    """Mean of values (sample, tree, class) over the trees that are used, (sample, tree)."""
+    return np.einsum("st,stk->sk", used, values) / used.sum(1, keepdims=True)
