@@ -5,7 +5,6 @@ In machine code where numba is installed, else in NumPy; the numbers are the sam
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,11 @@ def _code() -> ModuleType | None:
     return compiled
 
 
+def _loaded() -> ModuleType | None:
+    """The same, but only if it has been asked for before: for a few windows, loading it is not worth it."""
+    return _code() if _code.cache_info().currsize else None
+
+
 def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
     """Pixels of planes (..., row, col) by their place: (..., pixel).
 
@@ -54,10 +58,10 @@ def calibrate(
 ) -> bool:
     """scale·number + offset (row, col), NaN for nodata and for saturated numbers, whose flags get the bit.
 
-    `terms` are scale, offset, nodata and the saturated number, NaN where there is none. Only if machine code
-    has been loaded, which for a few windows is not worth it; else nothing is done, and False returned.
+    `terms` are scale, offset, nodata and the saturated number, NaN where there is none. Only in machine code
+    that has been loaded; else nothing is done, and False returned.
     """
-    code: Any = sys.modules.get("uncover.raster.compiled")
+    code = _loaded()
     if code is None or not (numbers.flags.c_contiguous and numbers.flags.writeable):
         return False
     kind = numbers.dtype.type if numbers.dtype.kind == "f" else np.float64
@@ -75,7 +79,7 @@ def complete(planes: Values, nothing: int, some: int, flags: Flags) -> None:
     >>> flags.tolist()
     [[0, 2, 1]]
     """
-    code: Any = sys.modules.get("uncover.raster.compiled")
+    code = _loaded()
     if code is not None:
         code.complete(planes.reshape(len(planes), -1), np.uint16(nothing), np.uint16(some), flags.reshape(-1))
         return
