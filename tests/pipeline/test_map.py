@@ -215,6 +215,9 @@ def test_a_dataset_holds_the_same(run, model, scene, kind):
         assert np.isnan(data["total"].values[:20, :20]).all()
         assert float(data["probability"].sum("class_name").max()) == pytest.approx(1, abs=3e-4)
     assert {"areas.csv", "overview.png", "item.json", "run.json"} < {p.name for p in Path("cf").iterdir()}
+    run_facts = json.loads(Path("cf/run.json").read_text())
+    assert list(run_facts["stages"]) == ["open", "compute", "write"]
+    assert sum(run_facts["stages"].values()) == pytest.approx(run_facts["seconds"], abs=0.01)
 
 
 def test_floating_point_layers(run, model, scene):

@@ -96,14 +96,11 @@ class AveragedSummariser:
         order = np.sort(found.probability, axis=1)
         best = found.probability.argmax(axis=1).astype(np.uint8)
         worlds = found.best_of_views.astype(np.uint8)
+        budget, margin = found.budget, order[:, -1] - order[:, -2]
+        parts = (budget.total, budget.measurement, budget.model, budget.overlap, margin, found.typicality)
         return PixelSummary(
             probability=found.probability.T,
-            total=found.budget.total,
-            measurement=found.budget.measurement,
-            model=found.budget.model,
-            overlap=found.budget.overlap,
-            margin=order[:, -1] - order[:, -2],
-            typicality=found.typicality,
+            parts=np.stack(parts),
             disagreement=(worlds != best).mean(axis=0),
             world_classes=worlds,
             best=best,

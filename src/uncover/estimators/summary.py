@@ -29,12 +29,10 @@ class PixelSummary:
     Attributes
     ----------
     probability : array of shape (class, pixel)
-    total, measurement, model, overlap : arrays of shape (pixel,)
-        The uncertainty budget in nats; the parts add up to the total.
-    margin : array of shape (pixel,)
-        Probability of the first class less that of the second.
-    typicality : array of shape (pixel,)
-        Largest p-value over the classes.
+    parts : array of shape (6, pixel)
+        The uncertainty budget in nats: total, measurement, model, overlap; the last three add up to the
+        total. Then the margin, which is the probability of the first class less that of the second, and the
+        typicality, the largest p-value over the classes.
     disagreement : array of shape (pixel,)
         Share of worlds whose most probable class is not that of the average.
     world_classes : array of int of shape (world, pixel)
@@ -44,15 +42,17 @@ class PixelSummary:
     """
 
     probability: np.ndarray
-    total: np.ndarray
-    measurement: np.ndarray
-    model: np.ndarray
-    overlap: np.ndarray
-    margin: np.ndarray
-    typicality: np.ndarray
+    parts: np.ndarray
     disagreement: np.ndarray
     world_classes: np.ndarray
     best: np.ndarray
+
+    total = property(lambda self: self.parts[0])
+    measurement = property(lambda self: self.parts[1])
+    model = property(lambda self: self.parts[2])
+    overlap = property(lambda self: self.parts[3])
+    margin = property(lambda self: self.parts[4])
+    typicality = property(lambda self: self.parts[5])
 
 
 class Summariser:
@@ -129,8 +129,7 @@ class Summariser:
             fast = self.reader.lens(n, used)
             if fast is not None:
                 return self._by_lens(*fast, planes, coefficients, used)
-        plain = self.reader.folding is None and self.model.temperature_ == 1.0
-        if self.reader.method == "fast" and plain:
+        if self.reader.method == "fast":
             lenses = self._lenses_for_noise(n, noise, systematic, used)
             if lenses is not None:
                 return self._by_noisy_lenses(*lenses, planes, coefficients, noise, used)
@@ -145,13 +144,12 @@ class Summariser:
             planes = planes[:, used]
             coefficients = None if coefficients is None else coefficients[..., used]
         sums = lens.summarise(planes, pairs, coefficients=coefficients)
-        known = self.model._known_classes()
-        spread = self._spread_rows
-        n = len(pairs.worlds)
-        return _conclude(
-            spread(sums.probability) / n, spread(sums.typicality) / n, 0.0, sums.model / n, sums.inner / n,
-            known.astype(np.uint8)[sums.best] if len(known) < len(self.model.classes_) else sums.best,
-        )  # fmt: skip
+        n, best = len(pairs.worlds), sums.best
+        probability, typicality, inner, model = (part if n == 1 else part / n for part in sums[:4])
+        if len(probability) < len(self.model.classes_):
+            best = self.model._known_classes().astype(np.uint8)[best]
+            probability, typicality = self._spread_rows(probability), self._spread_rows(typicality)
+        return _conclude(probability, typicality, 0.0, model, inner, best)
 
     def _lenses_for_noise(self, n, noise, systematic, used) -> tuple[list[NoisyLens], bool] | None:
         """A lens for each view, and whether the spread of realisations is noise; None if not Student t."""
@@ -194,6 +192,8 @@ class Summariser:
             sum(x) / len(x) for x in zip(*parts, strict=True)
         )
         spread_rows, known = self._spread_rows, self.model._known_classes().astype(np.uint8)
+        if self.reader.folding is not None:
+            typicality = self.reader.folding.largest(typicality.T).T
         summary = _conclude(
             spread_rows(probability), spread_rows(typicality), measurement, model, inner, known[best]
         )
@@ -315,14 +315,10 @@ def _conclude(probability, typicality, measurement, model, inner, worlds) -> Pix
     measurement = between + measurement
     model = np.minimum(model, np.maximum(total - measurement, 0.0))
     best, first, second = _ranked(probability)
+    overlap = np.maximum(total - measurement - model, 0.0)
     return PixelSummary(
         probability=probability,
-        total=total,
-        measurement=measurement,
-        model=model,
-        overlap=np.maximum(total - measurement - model, 0.0),
-        margin=first - second,
-        typicality=typicality.max(axis=0),
+        parts=np.stack([total, measurement, model, overlap, first - second, typicality.max(axis=0)]),
         disagreement=(worlds != best).mean(axis=0),
         world_classes=worlds,
         best=best,
@@ -337,10 +333,7 @@ def _conclude_in_machine_code(probability, typicality, model, inner, worlds) -> 
     parts, disagreement, best = np.empty((6, n), kind), np.empty(n), np.empty(n, np.uint8)
     arrays = (np.ascontiguousarray(part) for part in (probability, typicality, model, inner, worlds))
     conclude(*arrays, parts, disagreement, best)
-    total, measurement, model, overlap, margin, largest = parts
-    return PixelSummary(
-        probability, total, measurement, model, overlap, margin, largest, disagreement, worlds, best
-    )
+    return PixelSummary(probability, parts, disagreement, worlds, best)
 
 
 def _ranked(probability):

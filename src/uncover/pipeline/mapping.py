@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -170,7 +171,7 @@ def map_scene(
     ...
     uncover.estimators.persistence.ModelFileError: nowhere.uncover: there is no such model file.
     """
-    began = time.time()
+    clock = [time.time()]
     chosen = options or MapOptions()
     goal = Path(out)
     _check_goal(goal, chosen.resume)
@@ -182,7 +183,9 @@ def map_scene(
         # Scratch is kept until the product has its name: whoever goes on before that needs it.
         place = store.parent / "scratch"
         with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
+            clock.append(time.time())
             _compute(prepared, scratch, progress)
+            clock.append(time.time())
             finish = Finish(
                 prepared.mapper,
                 prepared.model_file,
@@ -192,7 +195,8 @@ def map_scene(
                 prepared.plan.threads,
             )
             finish.write(store, scratch)
-            finish.run_file(store, _run_facts(prepared, scene, began))
+            clock.append(time.time())
+            finish.run_file(store, _run_facts(prepared, scene, clock))
     return goal
 
 
@@ -244,14 +248,19 @@ def _resumable(journal: Journal) -> Iterator[None]:
         raise
 
 
-def _run_facts(prepared: Prepared, scene: str | Path, began: float) -> dict[str, Any]:
+def _run_facts(prepared: Prepared, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
     """What has no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
 
+    stages = {
+        name: round(end - begin, 3)
+        for name, (begin, end) in zip(("open", "compute", "write"), pairwise(clock), strict=True)
+    }
     return {
-        "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
-        "seconds": round(time.time() - began, 3),
+        "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock[0])),
+        "seconds": round(clock[-1] - clock[0], 3),
+        "stages": stages,
         "host": platform.node(),
         "processor": platform.machine(),
         "python": platform.python_version(),

@@ -136,10 +136,14 @@ class AngleGrids:
     sun: AngleField
     view: AngleField
 
+    def at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Angles:
+        """Angles at coordinates."""
+        return Angles(*self.sun.at(x, y), *self.view.at(x, y))
+
     def on(self, grid: Grid, window: Window) -> Angles:
         """Angles at the pixel centres of a window."""
         x, y = grid.centres(window)
         _, b, _, d, _, _ = grid.transform
         if b == 0 and d == 0:
             return Angles(*self.sun.on_axes(x[0], y[:, 0]), *self.view.on_axes(x[0], y[:, 0]))
-        return Angles(*self.sun.at(x, y), *self.view.at(x, y))
+        return self.at(x, y)

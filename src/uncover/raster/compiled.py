@@ -5,6 +5,35 @@ from numba import njit
 
 from uncover.bayes.compiled.lanes import OPTIONS
 
+# A product and a sum stay two steps where NumPy's numbers are to come out to the last bit.
+PLAIN = {"nogil": True, "cache": True, "error_model": "numpy"}
+
+
+@njit(**PLAIN)
+def calibrate(numbers, scale, offset, nodata, saturated, bit, out, flags):
+    """scale·number + offset (row, col) in single precision; NaN and the bit for numbers that are none."""
+    for i in range(numbers.shape[0]):
+        for j in range(numbers.shape[1]):
+            number = numbers[i, j]
+            value = number * scale + offset
+            full = number == saturated
+            out[i, j] = np.nan if full or number == nodata else value
+            flags[i, j] |= bit if full else np.uint16(0)
+
+
+@njit(**PLAIN)
+def complete(planes, nothing, some, flags):
+    """Set the bits of pixels that have a finite value in no or only in some of the planes (band, pixel)."""
+    missing = np.zeros(len(flags), np.int32)
+    for j in range(len(planes)):
+        for i in range(len(flags)):
+            missing[i] += np.int32(not np.isfinite(planes[j, i]))
+    for i in range(len(flags)):
+        if missing[i] == len(planes):
+            flags[i] |= nothing
+        elif missing[i] > 0:
+            flags[i] |= some
+
 
 @njit(**OPTIONS)
 def gather(planes, where, out):
@@ -26,6 +55,20 @@ def put_steps(values, step, nothing, where, row, out):
             row[i] = np.int32(number) if number == number else nothing
         for i in range(len(where)):
             out[j, where[i]] = row[i]
+
+
+@njit(**OPTIONS)
+def mark(best, typicality, disagreement, margin, limits, bits, codes, where, classes, quality):
+    """Code of the class, and the bits of what lies beyond the limits of the three, at each pixel's place."""
+    for i in range(len(where)):
+        place = where[i]
+        classes[place] = codes[best[i]]
+        if not typicality[i] >= limits[0]:
+            quality[place] |= bits[0]
+        if disagreement[i] > limits[1]:
+            quality[place] |= bits[1]
+        if margin[i] < limits[2]:
+            quality[place] |= bits[2]
 
 
 @njit(**OPTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.grid import Grid, Window
+from uncover.raster.moving import calibrate
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.resample import Resampler, Resampling
 from uncover.raster.tiles import Source, TileCache
@@ -119,6 +121,12 @@ class Calibration:
     nodata: float | None = None
     saturated: float | None = None
 
+    @property
+    def terms(self) -> tuple[float, float, float, float]:
+        """Scale, offset, nodata and the saturated number; NaN where there is none."""
+        special = (np.nan if number is None else number for number in (self.nodata, self.saturated))
+        return (self.scale, self.offset, *special)  # type: ignore[return-value]
+
     def apply(self, numbers: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Physical values with NaN where there is none, and where the detector was saturated."""
         values = numbers.astype(np.float64)
@@ -152,19 +160,35 @@ class BandGroup:
         self, grid: Grid, window: Window, method: Resampling, cache: TileCache
     ) -> tuple[NDArray[np.float32], Flags]:
         """Values (band, row, col) with NaN where there is none, and the saturation bit (row, col)."""
-        numbers = self.fetch(grid, window, method, cache)
-        how = Resampler.between(grid, window, self.source.grid, method, self.source.name)
         out = np.empty((len(self.bands), *window.shape), np.float32)
         flags = np.zeros(window.shape, np.uint16)
-        for plane, number, calibration in zip(out, numbers, self.calibrations, strict=True):
+        self.fill(grid, window, method, cache, list(out), flags)
+        return out, flags
+
+    def fill(
+        self,
+        grid: Grid,
+        window: Window,
+        method: Resampling,
+        cache: TileCache,
+        planes: Sequence[NDArray[np.float32]],
+        flags: Flags,
+    ) -> None:
+        """The same into planes (row, col) that are there, and flags of which others may have set some."""
+        numbers = self.fetch(grid, window, method, cache)
+        how = Resampler.between(grid, window, self.source.grid, method, self.source.name)
+        for plane, number, calibration in zip(planes, numbers, self.calibrations, strict=True):
+            if how.copies and calibrate(number, calibration.terms, Quality.SATURATED, plane, flags):
+                continue
             values, saturated = calibration.apply(number)
             plane[...] = how.interpolate(values)
             if saturated.any():
                 flags[how.nearest(saturated)] |= np.uint16(Quality.SATURATED)
-        if not how.everywhere:
-            out[:, ~how.inside] = np.nan
-        if self.detector is not None:
-            defects = self.detector.flags(grid, window, cache)
-            out[:, defects & np.uint16(Quality.NODATA) != 0] = np.nan
+        defects = None if self.detector is None else self.detector.flags(grid, window, cache)
+        for plane in planes:
+            if not how.everywhere:
+                plane[~how.inside] = np.nan
+            if defects is not None:
+                plane[defects & np.uint16(Quality.NODATA) != 0] = np.nan
+        if defects is not None:
             flags |= defects & np.uint16(Quality.SATURATED)
-        return out, flags

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
-from uncover.raster.moving import add_areas, put
+from uncover.raster.moving import add_areas, mark, put
 from uncover.raster.pixel_area import pixel_areas
-from uncover.raster.product import UNCERTAINTY, UNIT, Product, Thresholds, Unit
+from uncover.raster.product import UNIT, Product, Thresholds, Unit
 from uncover.raster.quality import Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
@@ -99,13 +99,11 @@ class Mapper:
             if not len(where):
                 continue
             summary = self._summarise(number, pixels, int(where[0]), features)
-            flat["class"][0, where] = codes[summary.best]
+            mark(summary, self.thresholds, codes, where, flat["class"][0], quality)
             put(layers["probability"], summary.probability, where, flat["probability"])
-            parts = np.stack([getattr(summary, name) for name in UNCERTAINTY])
-            put(layers["uncertainty"], parts, where, flat["uncertainty"])
+            put(layers["uncertainty"], summary.parts, where, flat["uncertainty"])
             if self.sets is not None:
                 flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T))
-            quality[where] |= self._bits(summary)
             add_areas(areas, summary.best, summary.world_classes, weight, where)
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
@@ -138,15 +136,6 @@ class Mapper:
             first_pixel=number * UNIT * UNIT + first,
             features=features,
         )
-
-    def _bits(self, summary: PixelSummary) -> NDArray[np.uint16]:
-        limits = self.thresholds
-        found = (
-            (Quality.OUTSIDE_DOMAIN, ~(summary.typicality >= limits.typicality)),
-            (Quality.DISAGREE, summary.disagreement > limits.disagreement),
-            (Quality.LOW_MARGIN, summary.margin < limits.margin),
-        )
-        return np.bitwise_or.reduce([np.uint16(bit) * where for bit, where in found])
 
 
 def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.speed import machine_code
-from uncover.raster.product import Layer
+from uncover.raster.quality import Quality
+
+if TYPE_CHECKING:
+    from uncover.estimators.summary import PixelSummary
+    from uncover.raster.product import Layer, Thresholds
 
 Places = NDArray[np.intp]
+Values = NDArray[np.float32]
+Flags = NDArray[np.uint16]
 
 
 @cache
@@ -25,6 +31,11 @@ def _code() -> ModuleType | None:
     from uncover.raster import compiled
 
     return compiled
+
+
+def _loaded() -> ModuleType | None:
+    """The same, but only if it has been asked for before: for a few windows, loading it is not worth it."""
+    return _code() if _code.cache_info().currsize else None
 
 
 def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
@@ -42,9 +53,45 @@ def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
     return taken.reshape(*planes.shape[:-2], -1)
 
 
+def calibrate(
+    numbers: NDArray[Any], terms: tuple[float, float, float, float], bit: int, out: Values, flags: Flags
+) -> bool:
+    """scale·number + offset (row, col), NaN for nodata and for saturated numbers, whose flags get the bit.
+
+    `terms` are scale, offset, nodata and the saturated number, NaN where there is none. Only in machine code
+    that has been loaded; else nothing is done, and False returned.
+    """
+    code = _loaded()
+    if code is None or not (numbers.flags.c_contiguous and numbers.flags.writeable):
+        return False
+    kind = numbers.dtype.type if numbers.dtype.kind == "f" else np.float64
+    scale, offset, *others = terms
+    nodata, saturated = (np.float64(kind(number)) for number in others)
+    code.calibrate(numbers, scale, offset, nodata, saturated, np.uint16(bit), out, flags)
+    return True
+
+
+def complete(planes: Values, nothing: int, some: int, flags: Flags) -> None:
+    """Set bits where no plane of (band, row, col), or not every one, has a finite value.
+
+    >>> flags = np.zeros((1, 3), np.uint16)
+    >>> complete(np.array([[[1, 1, np.nan]], [[1, np.nan, np.nan]]], np.float32), 1, 2, flags)
+    >>> flags.tolist()
+    [[0, 2, 1]]
+    """
+    code = _loaded()
+    if code is not None:
+        code.complete(planes.reshape(len(planes), -1), np.uint16(nothing), np.uint16(some), flags.reshape(-1))
+        return
+    missing = ~np.isfinite(planes)
+    empty = missing.all(axis=0)
+    flags |= empty * np.uint16(nothing) | (missing.any(axis=0) & ~empty) * np.uint16(some)
+
+
 def put(layer: Layer, values: NDArray[Any], where: Places, out: NDArray[Any]) -> None:
     """Numbers (band, place) as a layer stores them, to their places in `out` (band, pixel).
 
+    >>> from uncover.raster.product import Layer
     >>> out = np.zeros((1, 3), np.uint16)
     >>> put(Layer("p", ("a",), "uint16", 65535, 1e-4), np.array([[0.5, np.nan]]), np.array([0, 2]), out)
     >>> out.tolist()
@@ -56,6 +103,27 @@ def put(layer: Layer, values: NDArray[Any], where: Places, out: NDArray[Any]) ->
         return
     step, row = values.dtype.type(layer.scale), np.empty(len(where), np.uint16)
     code.put_steps(np.ascontiguousarray(values), step, np.int32(layer.nodata), where, row, out)
+
+
+def mark(
+    summary: PixelSummary,
+    thresholds: Thresholds,
+    codes: NDArray[np.uint8],
+    where: Places,
+    classes: NDArray[np.uint8],
+    quality: Flags,
+) -> None:
+    """Codes of the classes, and the quality bits that a map adds, to their places (pixel,)."""
+    code, kind = _code(), summary.typicality.dtype.type
+    bits = np.array([Quality.OUTSIDE_DOMAIN, Quality.DISAGREE, Quality.LOW_MARGIN], np.uint16)
+    limits = kind(thresholds.typicality), float(thresholds.disagreement), kind(thresholds.margin)
+    found = summary.typicality, summary.disagreement, summary.margin
+    if code is not None:
+        code.mark(summary.best, *found, limits, bits, codes, where, classes, quality)
+        return
+    beyond = ~(found[0] >= limits[0]), found[1] > limits[1], found[2] < limits[2]
+    classes[where] = codes[summary.best]
+    quality[where] |= np.bitwise_or.reduce([bit * each for bit, each in zip(bits, beyond, strict=True)])
 
 
 def add_areas(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ from uncover.raster.scene import Block, Scene
 #: Pixels of the product's own grid, along and across, that share one set of angles: 1.28 km at 10 m, in which
 #: sun and view change by less than 0.1 degrees.
 CELL = 128
+_ROWS = 16  # of cells, as many as two rows of blocks have
+_ANGLES = tuple(Geometry.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,9 @@ class RealisedScene:
         self, block: Block, cell: Window, inside: tuple[slice, slice], depths: NDArray[np.float64] | None
     ) -> NDArray[np.float32]:
         reflectance = np.ascontiguousarray(block.reflectance[(slice(None), *inside)])
-        drawn, geometry = self._state(self.draws.values), self._geometry(cell)
+        place = self._cell_of(cell)
+        drawn, geometry = self._state(self.draws.values), self._geometry(place[0], place[1:])
+        geometry = Geometry(*(np.asarray(getattr(geometry, name)).item() for name in _ANGLES))
         if self.scene.level == "L1C":
             return self.table.correct(reflectance, drawn, geometry, band_axis=0)
         product = self._state(self.aod)
@@ -134,25 +140,26 @@ class RealisedScene:
     def _state(self, aod: NDArray[np.float64] | float) -> State:
         return State(aod, self.water_vapour, self.ozone)
 
-    def _geometry(self, cell: Window) -> Geometry:
-        """Angles in the middle of a cell of the product's grid, or as near to it as the scene reaches."""
-        row = cell.row - (cell.row + self._offset[0]) % CELL + CELL // 2
-        col = cell.col - (cell.col + self._offset[1]) % CELL + CELL // 2
-        middle = Window(min(max(row, 0), self.grid.height - 1), min(max(col, 0), self.grid.width - 1), 1, 1)
-        angles = self.scene.angles(middle)
-        assert angles is not None
-        return Geometry(
-            angles.sun_zenith.item(),
-            angles.view_zenith.item(),
-            angles.relative_azimuth.item(),
-            self.altitude if self.dem is None else self._height(cell),
-        )
+    def _cell_of(self, window: Window) -> tuple[int, int]:
+        """Row and column of the cell of the product's grid in which a window begins."""
+        return (window.row + self._offset[0]) // CELL, (window.col + self._offset[1]) // CELL
 
-    def _height(self, cell: Window) -> float:
+    def _geometry(self, row: int, cols: Sequence[int]) -> Geometry:
+        """Angles in the middle of cells of one row, or as near to it as the scene reaches: (cell,)."""
+        assert self.scene.angle_grids is not None
+        down = min(max(row * CELL - self._offset[0] + CELL // 2, 0), self.grid.height - 1)
+        across = np.array(cols) * CELL - self._offset[1] + CELL // 2
+        across = np.clip(across, 0, self.grid.width - 1) + 0.5
+        a, b, c, d, e, f = self.grid.transform
+        x, y = a * across + b * (down + 0.5) + c, d * across + e * (down + 0.5) + f
+        angles = self.scene.angle_grids.at(x, y)
+        heights = self.altitude if self.dem is None else np.array([self._height(row, col) for col in cols])
+        return Geometry(angles.sun_zenith, angles.view_zenith, angles.relative_azimuth, heights)
+
+    def _height(self, row: int, col: int) -> float:
         """Mean height of a cell in km, below the sea 0: of the whole cell of the product, however cut."""
         product = self.scene.groups[0].source.grid
-        row, col = cell.row + self._offset[0], cell.col + self._offset[1]
-        whole = Window(row - row % CELL, col - col % CELL, CELL, CELL) & product.window
+        whole = Window(row * CELL, col * CELL, CELL, CELL) & product.window
         found = align_raster(str(self.dem), product, whole)
         if not found.valid.any():
             raise SceneError(
@@ -179,13 +186,24 @@ class RealisedScene:
 
     def coefficients(self, cells: Sequence[Window]) -> NDArray[np.float64]:
         """How cells are corrected in each world: path, slope, albedo (cell, realisation, 3, band)."""
-        each = [self._geometry(cell) for cell in cells]
-        geometry = Geometry(
-            *(np.array([getattr(one, name) for one in each]) for name in Geometry.__dataclass_fields__)
-        )
+        first = self._offset[1] // CELL
+        places = [self._cell_of(cell) for cell in cells]
+        return np.stack([self._rows_of_cells(row)[col - first] for row, col in places])
+
+    @cached_property
+    def _rows_of_cells(self) -> Callable[[int], NDArray[np.float64]]:
+        """The same for a whole row of cells, which takes hardly longer than for one; the last are kept."""
+        return lru_cache(maxsize=_ROWS)(self._row_of_cells)
+
+    def _row_of_cells(self, row: int) -> NDArray[np.float64]:
+        last = (self._offset[1] + self.grid.width - 1) // CELL
+        geometry = self._geometry(row, range(self._offset[1] // CELL, last + 1))
         found = self.table.coefficients(self._state(self.draws.values), geometry)
         parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
         return np.ascontiguousarray(np.transpose(np.stack(parts), (3, 1, 0, 2)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_rows_of_cells"}
 
     def cells(self, window: Window) -> Iterator[Window]:
         """The parts of a window that share their angles."""

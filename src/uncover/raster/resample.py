@@ -106,6 +106,11 @@ class Resampler:
         rows, cols = self.rows.nearest - self.needed.row, self.cols.nearest - self.needed.col
         return _counts_up(rows, self.needed.height) and _counts_up(cols, self.needed.width)
 
+    @property
+    def copies(self) -> bool:
+        """Whether interpolating is copying, pixel by pixel."""
+        return self._is_copy and len(self.rows.weights) == 1
+
     def nearest(self, planes: NDArray[Any]) -> NDArray[Any]:
         """The value of the source pixel that each target pixel's centre lies in; planes (..., row, col)."""
         if self._is_copy:

@@ -14,6 +14,7 @@ from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
+from uncover.raster.moving import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
 from uncover.raster.tiles import ArrayPlanes, TileCache
@@ -110,22 +111,15 @@ class Scene:
         reflectance = np.empty((len(self.bands), *window.shape), np.float32)
         quality = np.zeros(window.shape, np.uint16)
         for group in self.groups:
-            values, flags = group.read(self.grid, window, self.resampling, self.cache)
-            reflectance[[self.bands.index(band) for band in group.bands]] = values
-            quality |= flags
+            planes = [reflectance[self.bands.index(band)] for band in group.bands]
+            group.fill(self.grid, window, self.resampling, self.cache, planes, quality)
         for mask in self.masks:
             quality |= mask.flags(self.grid, window, self.cache)
-        return Block(window, self.bands, reflectance, self._completeness(window, reflectance, quality))
-
-    def _completeness(self, window: Window, reflectance: NDArray[np.float32], quality: Flags) -> Flags:
-        """Set the nodata and partial bits, and blank what lies outside the area of interest."""
         if self.area is not None:
             outside = ~inside_polygons(list(self.area), self.grid, window)
             reflectance[:, outside] = np.nan
-        missing = ~np.isfinite(reflectance)
-        nothing = missing.all(axis=0)
-        some = missing.any(axis=0) & ~nothing
-        return quality | (nothing * np.uint16(Quality.NODATA)) | (some * np.uint16(Quality.PARTIAL))
+        complete(reflectance, Quality.NODATA, Quality.PARTIAL, quality)
+        return Block(window, self.bands, reflectance, quality)
 
     def _check(self, window: Window) -> None:
         if window.pixels == 0 or (window & self.grid.window) != window:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.speed import in_order
 from uncover.raster.errors import OffsetWarning, SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.layers import BandGroup, Calibration
@@ -166,7 +167,7 @@ def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
 def _probe(scene: Scene) -> tuple[NDArray[np.float32], ...]:
     """Per band, the dark end, the middle and the bright end of the values in nine small windows."""
     windows = scene.grid.spots(128)
-    samples = np.concatenate([scene.read(window).samples() for window in windows])
+    samples = np.concatenate(list(in_order(lambda window: scene.read(window).samples(), windows)))
     if len(samples) == 0:
         return (np.empty(0, np.float32),) * 3
     return tuple(np.percentile(samples, [0.5, 50, 99.5], axis=0).astype(np.float32))
