@@ -195,20 +195,20 @@ def test_a_prior_made_of_few_samples_does_not_flatter(rng):
 
 def test_the_scale_of_classes_is_the_best_one(rng):
     """Against SciPy: temperature and offsets of the highest posterior, on probabilities that need both."""
-    logits = 2.0 * rng.normal(size=(2000, 4))
+    logits = 2.0 * rng.normal(size=(800, 4))
     true = 0.5 * logits + np.array([1.0, 0.0, 0.0, -1.0])
     y = np.array([rng.choice(4, p=row) for row in softmax(true, axis=1)])
     T, scale = calibrate(logits[:, None], np.eye(4)[y])
 
     def loss(theta):
         P = softmax(logits / np.exp(theta[0]) + theta[1:], axis=1)
-        return 2000 * log_loss(y, P) + 0.5 * (theta**2).sum()
+        return -np.log(P[np.arange(800), y]).sum() + 0.5 * (theta**2).sum()
 
-    best = minimize(loss, np.zeros(5), tol=1e-8)
+    best = minimize(loss, np.zeros(5))
     assert pytest.approx(np.exp(best.x[0]), rel=2e-3) == T
     np.testing.assert_allclose(np.log(scale) / T, best.x[1:], atol=2e-3)
     offset = np.log(scale) / T - np.log(scale).mean() / T
-    np.testing.assert_allclose(offset, [1.0, 0.0, 0.0, -1.0], atol=0.25)
+    np.testing.assert_allclose(offset, [1.0, 0.0, 0.0, -1.0], atol=0.35)
 
 
 def test_classes_have_no_scale_unless_the_evidence_says_so(rng):
@@ -247,8 +247,8 @@ def test_scales_of_classes_are_in_every_prediction(cls, kind, rng, tmp_path):
         expected = softmax((log_P + np.log(clf.class_scale_)) / clf.temperature_, axis=1)
         np.testing.assert_allclose(clf.predict_proba(X[:, 0]), expected, atol=1e-10)
     np.testing.assert_allclose(clf.score_samples(X), plain.score_samples(X))
-    summary = Summariser(clf).summarise(np.moveaxis(X, 0, 2))
-    np.testing.assert_allclose(summary.probability.T, clf.predict_proba(X), atol=1e-10)
+    summary = Summariser(clf).summarise(np.moveaxis(X[:60], 0, 2))
+    np.testing.assert_allclose(summary.probability.T, clf.predict_proba(X[:60]), atol=1e-10)
     budget = clf.uncertainty(X[:20], n_draws=10)
     np.testing.assert_allclose(budget.model + budget.measurement + budget.overlap, budget.total, atol=1e-9)
     clf.save(tmp_path / "m.uncover")
