@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.tree import ExtraTreeClassifier
 
-from uncover.bayes.forest import Forest
 from uncover.estimators.trees import _grow, _joined
 
 
@@ -56,4 +55,12 @@ def test_blocks_do_not_matter(grown, rng, monkeypatch):
     whole = forest.probabilities(new)
     monkeypatch.setattr("uncover.bayes.forest._BLOCK_NUMBERS", 12)
     np.testing.assert_array_equal(forest.probabilities(new), whole)
-    assert isinstance(forest, Forest)
+
+
+def test_machine_code_says_the_same_to_the_last_bit(grown, rng, monkeypatch):
+    pytest.importorskip("numba", reason="machine code needs numba")
+    forest, new = grown[3], rng.normal(size=(130, 5)).astype(np.float32)
+    new[0] = forest.threshold[forest.roots[0]]
+    plain = forest.probabilities(new)
+    monkeypatch.setattr("uncover.bayes.forest._FEW", 0)
+    np.testing.assert_array_equal(forest.probabilities(new), plain)

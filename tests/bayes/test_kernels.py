@@ -169,26 +169,42 @@ def test_the_logarithm_of_one_plus_little_keeps_its_digits():
     assert np.abs(probability(np.log1p(small)) - truth).max() < BOUND
 
 
+def shares_of_the_bound(classes, X):
+    """Errors of single precision, as shares of the bound that decides on the second look."""
+    pairs, lens = Pairs(*np.zeros((2, 1), int)), classes.lens
+    X = X.astype(SINGLE)
+    out = np.empty((len(X), lens.n_classes), SINGLE)
+    numbers = lens._numbers(SINGLE), lens._numbers(DOUBLE)
+    compiled.average_probability(X, *pairs, *numbers, None, False, out)
+    truth, q = classes.probability(X, pairs), classes.worlds[0].squared_distance(X[:, 0])
+    doubt = lens._doubt(np.abs(lens.location - lens._centre))[0]
+    bound = (truth * (1 - truth) * (doubt[:, 0] + doubt[:, 1] * q)).sum(axis=1)
+    counts = bound > 4e-6  # below, the rounding of the result itself is all that is left
+    return np.abs(out - truth).max(axis=1)[counts] / bound[counts]
+
+
 def test_the_bound_of_the_error_is_one():
     """What decides on the second look is at least twice the error that single precision makes."""
-    pairs, shares = Pairs(*np.zeros((2, 1), int)), []
+    shares = []
     for seed in range(40):
         rng = rng_of(11, seed)
-        p, K = int(rng.integers(1, 14)), 3
-        classes = Classes.random(rng, p, K, centre=rng.choice([0.0, 50.0]), dof=(3.0, 1e6))
-        lens = classes.lens
-        X = (classes.draw(rng, 400) * rng.choice([1.0, 3.0])).astype(SINGLE)
-        out = np.empty((400, K), SINGLE)
-        compiled.average_probability(
-            X, *pairs, lens._numbers(SINGLE), lens._numbers(DOUBLE), None, False, out
-        )
-        truth, q = classes.probability(X, pairs), classes.worlds[0].squared_distance(X[:, 0])
-        doubt = lens._doubt(np.abs(lens.location - lens._centre))[0]
-        bound = (truth * (1 - truth) * (doubt[:, 0] + doubt[:, 1] * q)).sum(axis=1)
-        wrong = np.abs(out - truth).max(axis=1)
-        counts = bound > 2e-6  # below, the rounding of the result itself is all that is left
-        shares.extend(wrong[counts] / bound[counts])
+        p = int(rng.integers(1, 14))
+        classes = Classes.random(rng, p, 3, centre=rng.choice([0.0, 50.0]), dof=(3.0, 1e6))
+        shares.extend(shares_of_the_bound(classes, classes.draw(rng, 400) * rng.choice([1.0, 3.0])))
     assert 0.01 < max(shares) < 0.5 and len(shares) > 100
+
+
+@pytest.mark.parametrize("p", [2, 10, 50])
+def test_the_bound_holds_along_the_longest_axes(p):
+    """Far out where all features change together: large terms, which cancel."""
+    shares = []
+    for seed in range(4):
+        rng = rng_of(13, p, seed)
+        classes = Classes.random(rng, p, 3, correlation=0.999, dof=(3.0, 1e6))
+        middle, step = classes.worlds[0].location.mean(axis=0), np.exp(rng.uniform(-2, 6, (400, 1, 1)))
+        signs = rng.choice([-1.0, 1.0], (400, 1, 1))
+        shares.extend(shares_of_the_bound(classes, middle + signs * step * np.ones(p)))
+    assert 0.01 < max(shares) < 0.5 and len(shares) > 50
 
 
 # ---- all that a map says ---------------------------------------------------------------------------

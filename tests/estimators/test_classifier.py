@@ -80,7 +80,7 @@ def test_the_pool_has_the_highest_score(rng):
     def score(w, T):
         return (np.log(pool(P, gate, w, T)) * targets).sum() - 0.5 * ((3 * w / T - 1) ** 2).sum()
 
-    weights, T = fit_pool(P, gate, targets)
+    weights, T, _ = fit_pool(P, gate, targets)
     others = rng.dirichlet(np.ones(3), 1000)
     near = weights * np.exp(0.05 * rng.normal(size=(1000, 3)))
     candidates = np.concatenate([others, near / near.sum(1, keepdims=True)])
@@ -152,6 +152,21 @@ def test_groups_make_it_less_sure_where_they_matter(rng):
     new = 0.8 * new_y[:, None] + rng.normal(size=(200, 3)) + 0.15 * rng.normal(size=(200, 3))
     alone, grouped = BayesianClassifier().fit(X, y), BayesianClassifier().fit(X, y, groups=groups)
     assert log_loss(new_y, grouped.predict_proba(new)) < 0.8 * log_loss(new_y, alone.predict_proba(new))
+
+
+@pytest.mark.parametrize("continues", [True, False])
+def test_groups_left_out_say_whether_to_extrapolate(continues, rng):
+    """A border that goes on beyond each group, and one that does not: groups at the edges know."""
+    groups = np.repeat(np.arange(12), 20)
+    along = groups + rng.uniform(-0.4, 0.4, 240)
+    side = np.tile([0, 1], 120)
+    # Beyond the middle groups the sides are exchanged, unless the border continues.
+    y = side if continues else np.where((groups < 4) | (groups > 7), 1 - side, side)
+    across = 2.0 * side - 1 + 0.4 * rng.normal(size=240) + 0.5 * along
+    X = np.stack([along, across], axis=1)
+    clf = BayesianClassifier().fit(X, y, groups=groups)
+    assert clf.trusts_ == continues
+    assert not BayesianClassifier().fit(X, y).trusts_
 
 
 def test_more_samples_than_centres(rng, monkeypatch):

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, softmax
 
-from uncover import BayesianMDA
-from uncover.bayes import kernels
+from uncover import BayesianMDA, BayesianQDA
+from uncover.bayes import kernels, noisy_lens
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.folding import Folding
 from uncover.estimators.summary import Summariser
 
@@ -119,8 +120,6 @@ def test_correction_in_the_kernel_is_correction_before_it(problem, take):
 
 def test_known_noise_is_read_part_by_part(problem):
     """Noise that is next to nothing changes next to nothing."""
-    from uncover.bayes.covariances import Covariances
-
     model, X = problem
     planes = np.moveaxis(X[:20, :1], 0, 2).astype(np.float32)
     noise = Covariances(1e-10 * np.eye(X.shape[2]), None, None)
@@ -129,6 +128,27 @@ def test_known_noise_is_read_part_by_part(problem):
     for name in ("probability", "total", "typicality"):
         assert_allclose(getattr(with_noise, name), getattr(without, name), atol=1e-5, err_msg=name)
     assert with_noise.measurement.max() < 1e-4
+
+
+@pytest.mark.parametrize("how", ["parts", "temperature"])
+def test_noise_by_the_fast_path_is_noise_by_sights(rng, monkeypatch, how):
+    """Mixtures, and class models of a temperature: the drawn part on average, all others to rounding."""
+    X, y = draw(rng, 500, 4, 1)
+    model = (BayesianMDA if how == "parts" else BayesianQDA)(calibration="loo").fit(X[:, 0], y)
+    getattr(model, "model_", model).temperature_ = 1.7
+    planes, noise = X[:200].transpose(1, 2, 0), Covariances(0.3 * np.eye(4) + 0.1, None, None)
+    fast = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
+    monkeypatch.setattr(noisy_lens, "machine_code", lambda: None)
+    plain = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
+    slow = Summariser(model, method="fast", n_true_values=64)._by_sights(
+        planes, noise, None, 0, np.ones(4, bool)
+    )
+    for name in LAYERS:
+        assert_allclose(getattr(fast, name), getattr(plain, name), atol=1e-9, err_msg=name)
+    for name in ("probability", "total", "margin", "typicality"):
+        assert_allclose(getattr(fast, name), getattr(slow, name), atol=1e-9, err_msg=name)
+    assert_allclose(fast.measurement.mean(), slow.measurement.mean(), rtol=0.05)
+    assert_allclose(fast.model.mean(), slow.model.mean(), rtol=0.02)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

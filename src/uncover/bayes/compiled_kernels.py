@@ -1,11 +1,11 @@
-"""Machine code for densities of one kernel a sample, by numba: no table of distances is ever made."""
+"""Machine code for kernels and trees, by numba: no table of distances or of leaves is ever made."""
 
 import numpy as np
 from numba import njit
 
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-# Points that are looked at together; their number is fixed and padded.
-BLOCK = 64
+# Points that are looked at together, by kernels and by trees; their number is fixed and padded.
+BLOCK, LANES = 64, 8
 
 
 @njit(**OPTIONS)
@@ -40,3 +40,29 @@ def kernel_sums(points, centres, owner, weight, inverse_square, out):
         for b in range(m):
             for k in range(K):
                 out[start + b, k] = total[k, b]
+
+
+@njit(**OPTIONS)
+def sums_of_leaves(points, child, feature, threshold, shares, roots, out):
+    """Sums over the trees of what the leaf of each point says; ``child`` is (node, 2), left and right.
+
+    Tree by tree for all points, in the order in which NumPy would add them.
+    """
+    n = len(points)
+    at = np.empty(LANES, np.int64)
+    out[:] = 0.0
+    for root in roots:
+        for start in range(0, n, LANES):  # several points at a time: one waits for memory, others go on
+            for b in range(LANES):
+                at[b] = root
+            moved = True
+            while moved:
+                moved = False
+                for b in range(LANES):
+                    node = at[b]
+                    right = points[min(start + b, n - 1), feature[node]] > threshold[node]
+                    at[b] = child[node, np.int64(right)]
+                    moved |= at[b] != node
+            for b in range(min(LANES, n - start)):
+                for k in range(out.shape[1]):
+                    out[start + b, k] += shares[at[b], k]

@@ -9,10 +9,10 @@ import numpy as np
 from numba import njit
 
 from uncover.bayes.compiled.distances import squared_distance
-from uncover.bayes.compiled.functions import exponential, log_one_plus
+from uncover.bayes.compiled.functions import log_one_plus
 from uncover.bayes.compiled.lanes import OPTIONS
 from uncover.bayes.compiled.summaries import add_typicality, add_typicality_by_table, find_entropy
-from uncover.bayes.compiled.weighing import Seen, weigh
+from uncover.bayes.compiled.weighing import Seen, weigh, weigh_parts
 from uncover.bayes.noisy_lens import CERTAIN, MULTIPLIER
 
 LANES = 32
@@ -154,43 +154,37 @@ def _distance(L, x, location, z, q):
 
 
 @njit(**OPTIONS)
-def _probabilities(q, log_det, numbers, v, t, e, s):
-    """Depths v, log joints t less their maximum, probabilities e, and s = 1/Σ exp(t)."""
-    K, n = q.shape
-    for k in range(K):
-        c, h, inverse = numbers.log_weight[0, k], numbers.slope[0, k], numbers.inverse_dof[0, k]
+def _probabilities(log_det, numbers, fold, seen, parts):
+    """Depths, log odds and probabilities of the classes, and the probabilities of their parts."""
+    q, v, r, _, e, _ = seen
+    C, n = q.shape
+    for c in range(C):
+        weight, h, inverse = numbers.log_weight[0, c], numbers.slope[0, c], numbers.inverse_dof[0, c]
         for b in range(n):
-            far = q[k, b] if q[k, b] < numbers.largest[0] else numbers.largest[0]
+            far = q[c, b] if q[c, b] < numbers.largest[0] else numbers.largest[0]
             depth = log_one_plus(far * inverse)
-            v[k, b] = depth
-            t[k, b] = c - log_det[k, b] - h * depth
-    for b in range(n):
-        top = t[0, b]
-        for k in range(1, K):
-            top = max(top, t[k, b])
-        for k in range(K):
-            t[k, b] -= top
-    s[:] = 0.0
-    for k in range(K):
-        for b in range(n):
-            e[k, b] = exponential(t[k, b])
-            s[b] += e[k, b]
-    for b in range(n):
-        s[b] = 1.0 / s[b]
-    for k in range(K):
-        for b in range(n):
-            e[k, b] *= s[b]
+            v[c, b] = depth
+            r[c, b] = weight - log_det[c, b] - h * depth
+    weigh_parts(fold, seen)
+    for k in range(e.shape[0]):
+        for c in range(fold.first[k], fold.first[k + 1]):
+            for b in range(n):
+                parts[c, b] = e[k, b] * r[c, b]
 
 
 @njit(**OPTIONS)
-def _information(q, e, variance, largest, information):
-    """½ Σ v p(1−p) with v = a + q·(b + q·c), of each lane."""
+def _information(q, seen, fold, variance, largest, information):
+    """½ Σ_k p(1−p) Σ_c r² v / T² with v = a + q·(b + q·c), of each lane."""
     information[:] = 0.0
-    for k in range(q.shape[0]):
-        constant, linear, square = 0.5 * variance[k, 0], 0.5 * variance[k, 1], 0.5 * variance[k, 2]
-        for b in range(q.shape[1]):
-            far = q[k, b] if q[k, b] < largest else largest
-            information[b] += (constant + far * (linear + far * square)) * (e[k, b] * (1.0 - e[k, b]))
+    half = 0.5 * fold.sharpness[0] * fold.sharpness[0]
+    for k in range(seen.e.shape[0]):
+        for c in range(fold.first[k], fold.first[k + 1]):
+            constant, linear, square = half * variance[c, 0], half * variance[c, 1], half * variance[c, 2]
+            for b in range(q.shape[1]):
+                far = q[c, b] if q[c, b] < largest else largest
+                share = seen.r[c, b] * seen.r[c, b]
+                v = share * (constant + far * (linear + far * square))
+                information[b] += v * (seen.e[k, b] * (1.0 - seen.e[k, b]))
 
 
 @njit(**OPTIONS)
@@ -345,26 +339,29 @@ def _draw(x, f, L, e, lens, draws, sets, doubtful, found, noise, A, inverse, end
 
 
 @njit(**OPTIONS)
-def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
+def read(planes, coefficients, given, spread, lens, plain, truth, fold, draws, out):
     """All that is to be known of pixels: planes (realisation, feature, pixel), or one and coefficients.
 
     ``given`` are covariances (1 or pixel, feature, feature), or none; ``spread`` says that the realisations'
-    spread is noise. ``plain`` and ``truth`` are the numbers of lenses in double precision.
+    spread is noise. ``plain`` and ``truth`` are the numbers of lenses in double precision, of the parts that
+    ``fold`` makes classes of; p-values are put out for the parts.
     """
-    n, p, K = planes.shape[2], planes.shape[1], out.probability.shape[0]
+    n, p, parts, K = planes.shape[2], planes.shape[1], plain.dof.shape[1], out.probability.shape[0]
     R = coefficients.shape[0] if coefficients.shape[0] > 0 else planes.shape[0]
     even, fours, J, padded = p + p % 2, p + (-p) % 4, draws.n, draws.prior.shape[3]
     sets = np.zeros(LANES, np.int64)
     f = np.zeros((max(draws.weights.shape[1], R), even, LANES))
     raw, x = np.empty((p, LANES)), np.zeros((even, LANES))
-    C, z, L = np.zeros((p, p, LANES)), np.empty((p, LANES)), np.empty((K, p, p, LANES))
-    q, far, v, t = np.empty((K, LANES)), np.empty((K, LANES)), np.empty((K, LANES)), np.empty((K, LANES))
-    e, s, log_det, p_value = np.empty((K, LANES)), np.empty(LANES), np.empty((K, LANES)), np.empty((K, LANES))
+    C, z, L = np.zeros((p, p, LANES)), np.empty((p, LANES)), np.empty((parts, p, p, LANES))
+    of_parts, far, log_det = np.empty((parts, LANES)), np.empty((parts, LANES)), np.empty((parts, LANES))
+    p_value, e = np.empty((parts, LANES)), np.empty((K, LANES))
+    q, v, r = np.empty((parts, LANES)), np.empty((parts, LANES)), np.empty((parts, LANES))
+    seen = Seen(q, v, r, np.empty((K, LANES)), e, np.empty(LANES))
     inner, information, doubtful = np.empty(LANES), np.empty(LANES), np.empty(LANES, np.int64)
-    A, inverse, ends = np.zeros((p, fours + 4)), np.empty(p), np.empty(K, np.int64)
+    A, inverse, ends = np.zeros((p, fours + 4)), np.empty(p), np.empty(parts, np.int64)
     noise, u, chi = np.zeros((even, padded)), np.zeros((fours + 4, padded)), np.zeros((even, LANES * padded))
-    q2, s2 = np.empty((K, LANES * padded)), np.empty(LANES * padded)
-    v2, t2, e2 = np.empty_like(q2), np.empty_like(q2), np.empty_like(q2)
+    q2, t2, s2 = np.empty((parts, LANES * padded)), np.empty((K, LANES * padded)), np.empty(LANES * padded)
+    v2, r2, e2 = np.empty_like(q2), np.empty_like(q2), np.empty_like(t2)
     w, rows, terms = np.empty(padded), np.empty(padded), np.empty(padded)
     for start in range(0, n, LANES):
         m = min(LANES, n - start)
@@ -377,23 +374,24 @@ def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
         for j in range(p):
             for b in range(LANES):
                 x[j, b] -= plain.centre[0, j]
-        for k in range(K):
+        for k in range(parts):
             squared_distance(x, plain.whitening[0, k], plain.shift[0, k], far[k])
             _factorise(lens.scale[k], lens.shrink[k], lens.pivots[k], C, L[k], log_det[k])
             _distance(L[k], x, lens.location[k], z, q[k])
-        _probabilities(q, log_det, plain, v, t, e, s)
+        _probabilities(log_det, plain, fold, seen, of_parts)
         p_value[:] = 0.0
         if p % 2:
             add_typicality_by_table(v, plain.table_scale[0], plain.table[0], p_value)
         else:
             add_typicality(v, plain.dof[0], plain.tail[0], p_value)
-        find_entropy(Seen(q, v, q[:0], t, e, s), inner)
-        _information(far, e, plain.variance[0], plain.largest[0], information)
+        find_entropy(seen, inner)
+        _information(far, seen, fold, plain.variance[0], plain.largest[0], information)
         found = 0
         for b in range(m):
             for k in range(K):
                 out.probability[k, start + b] = e[k, b]
-                out.typicality[k, start + b] = p_value[k, b]
+            for c in range(parts):
+                out.typicality[c, start + b] = p_value[c, b]
             out.inner[start + b] = inner[b] if inner[b] > 0.0 else 0.0
             out.information[start + b] = information[b]
             out.measurement[start + b] = 0.0
@@ -403,14 +401,14 @@ def read(planes, coefficients, given, spread, lens, plain, truth, draws, out):
         if found == 0:
             continue
         if not lens.same:
-            for k in range(K):
+            for k in range(parts):
                 _factorise(
                     lens.truth_scale[k], lens.truth_shrink[k], lens.truth_pivots[k], C, L[k], log_det[k]
                 )
-        _draw(x, f, L, e, lens, draws, sets, doubtful, found, noise, A, inverse, ends, u, chi)
-        for k in range(K):
+        _draw(x, f, L, of_parts, lens, draws, sets, doubtful, found, noise, A, inverse, ends, u, chi)
+        for k in range(parts):
             squared_distance(chi, truth.whitening[0, k], truth.shift[0, k], q2[k])
-        weigh(truth, 0, None, Seen(q2, v2, q2[:0], t2, e2, s2))
+        weigh(truth, 0, fold, Seen(q2, v2, r2, t2, e2, s2))
         for number in range(found):
             b = doubtful[number]
             out.measurement[start + b] = _split(e2, number * padded, e, b, inner[b], J, w, rows, terms)

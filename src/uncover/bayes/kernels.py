@@ -88,7 +88,7 @@ class _Numbers(NamedTuple):
     largest: Floats  # (1,)
 
 
-class _Fold(NamedTuple):
+class Fold(NamedTuple):
     """A folding, as machine code takes it."""
 
     first: NDArray[np.int64]  # (class + 1,), the parts of class k are first[k] … first[k + 1] − 1
@@ -252,10 +252,10 @@ class Lens:
         return sums._replace(typicality=np.maximum.reduceat(sums.typicality, first, axis=0))
 
     @cached_property
-    def _fold(self) -> _Fold | None:
+    def _fold(self) -> Fold | None:
         if self.folding is None:
             return None
-        return _Fold(self.folding.first, np.array([1.0 / self.folding.temperature]))
+        return Fold(self.folding.first, np.array([1.0 / self.folding.temperature]))
 
     def _summarise(
         self,

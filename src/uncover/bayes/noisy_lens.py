@@ -11,6 +11,9 @@ the pixel alone, by Matheron's rule,
 where χ₀ is drawn from the class and ε₀ from the noise, both taken as Gaussian. The class of draw j is that
 at the level (j + ½)/J of the cumulated probabilities.
 
+Classes of several parts, and a temperature, come in by a folding: densities and draws are then those of the
+parts, probabilities and what is told of the class those of the classes.
+
 Two implementations give the same answers: machine code (:mod:`uncover.bayes.compiled_noise`) and NumPy.
 """
 
@@ -24,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
-from uncover.bayes.kernels import Lens, tail_coefficients
+from uncover.bayes.folding import Folding
+from uncover.bayes.kernels import Fold, Lens, tail_coefficients
 from uncover.bayes.linalg import cholesky
 from uncover.bayes.noise import _shrink
 from uncover.bayes.second_order import LogDensityVariance
@@ -47,7 +51,7 @@ class Readings(NamedTuple):
     """What is known of pixels with noise, before the parts of the budget are put together."""
 
     probability: Array  # (class, pixel)
-    typicality: Array  # (class, pixel)
+    typicality: Array  # (class, pixel), or (part, pixel) where classes have parts
     inner: Array  # (pixel,), entropy
     measurement: Array  # (pixel,), what the true value would tell of the class
     information: Array  # (pixel,), what the class models would, to second order
@@ -114,6 +118,8 @@ class NoisyLens:
         Of the densities in ``measured``.
     normal : array of shape (set, draw, number)
         Standard normal numbers, two for each feature and then one for each column of the noise's factor.
+    folding : Folding, optional
+        What classes the densities are parts of.
 
     Examples
     --------
@@ -133,6 +139,7 @@ class NoisyLens:
     log_prior: Array
     variance: LogDensityVariance
     normal: Array
+    folding: Folding | None = None
 
     def read(
         self,
@@ -154,8 +161,9 @@ class NoisyLens:
             Whether the covariance of the realisations is that of the noise.
         """
         p, n = planes.shape[1:]
-        K = len(self.log_prior)
-        out = Readings(np.empty((K, n)), np.empty((K, n)), np.empty(n), np.empty(n), np.empty(n))
+        parts = len(self.log_prior)
+        K = parts if self.folding is None else self.folding.n_classes
+        out = Readings(np.empty((K, n)), np.empty((parts, n)), np.empty(n), np.empty(n), np.empty(n))
         R = len(planes) if coefficients is None else len(coefficients)
         draws = self._draws(R if spread else p if covariances is not None else 0)
         if machine_code() is None:
@@ -168,11 +176,17 @@ class NoisyLens:
             np.zeros((0, 3, p)) if coefficients is None else np.ascontiguousarray(coefficients, np.float64),
             np.zeros((0, p, p)) if covariances is None else np.ascontiguousarray(covariances, np.float64),
             spread, self._numbers, self._plain._numbers(np.float64, p_values=True), self._truth_numbers,
-            draws, out,
+            self._fold, draws, out,
         )  # fmt: skip
         return out
 
     # ---- what is the same for all pixels -----------------------------------------------------------
+
+    @cached_property
+    def _fold(self) -> Fold:
+        """What machine code makes classes with; without parts each class is its only one."""
+        folding = self.folding or Folding(np.arange(len(self.log_prior)))
+        return Fold(folding.first, np.array([1.0 / folding.temperature]))
 
     @cached_property
     def _plain(self) -> Lens:
@@ -283,10 +297,15 @@ class NoisyLens:
             log_joint[k] = lens.log_weight[0, k] + 0.5 * grown
         depth = np.log1p(q / lens.dof[0][:, None])
         log_joint -= 0.5 * (lens.dof[0][:, None] + len(x)) * depth
-        P = np.exp(log_joint - log_joint.max(axis=0))
+        variance = self.variance.at(lens._distance((x + lens._centre[:, None]).T, 0))
+        odds, shares = log_joint, None
+        if self.folding is not None:
+            odds, shares = self.folding.log_odds(log_joint.T).T, self.folding.shares(log_joint.T).T
+            variance = self.folding.variance(log_joint.T, variance)
+        P = np.exp(odds - odds.max(axis=0))
         P /= P.sum(axis=0)
-        far = lens._distance((x + lens._centre[:, None]).T, 0)
-        information = 0.5 * (self.variance.at(far) * P.T * (1 - P.T)).sum(-1)
+        of_parts = P if shares is None else P[self.folding.owner] * shares  # type: ignore[union-attr]
+        information = 0.5 * (variance * P.T * (1 - P.T)).sum(-1)
         inner = entropy(P.T)
         measurement = np.zeros_like(inner)
         for g in range(len(self.normal)):
@@ -294,7 +313,9 @@ class NoisyLens:
             if len(mine):
                 own = C if C.shape[-1] == 1 else C[..., mine]
                 chosen = Draws(draws.n, *(part[g] for part in draws[1:]))
-                measurement[mine] = self._measurement(x[:, mine], own, factor[..., mine], P[:, mine], chosen)
+                measurement[mine] = self._measurement(
+                    x[:, mine], own, factor[..., mine], P[:, mine], of_parts[:, mine], chosen
+                )
         return P, self._p_values(depth), inner, measurement, information
 
     @staticmethod
@@ -315,11 +336,13 @@ class NoisyLens:
         powers = w[..., None] ** np.arange(tail.shape[1])
         return np.asarray(np.exp(-half * depth) * (tail[:, None] * powers).sum(-1))
 
-    def _measurement(self, x: Array, C: Array, factor: Array, P: Array, draws: Draws) -> Array:
+    def _measurement(
+        self, x: Array, C: Array, factor: Array, P: Array, of_parts: Array, draws: Draws
+    ) -> Array:
         """Information that the true value would give, from draws of it."""
         n = draws.n
-        levels = (np.arange(n) + 0.5) / n * P.sum(axis=0)[:, None]
-        chosen = (P.cumsum(axis=0)[:-1, :, None] < levels).sum(axis=0)  # (pixel, draw)
+        levels = (np.arange(n) + 0.5) / n * of_parts.sum(axis=0)[:, None]
+        chosen = (of_parts.cumsum(axis=0)[:-1, :, None] < levels).sum(axis=0)  # (pixel, draw)
         noise = np.einsum("irn,rd->ind", factor, draws.weights[: factor.shape[1], :n])
         inverses = self._inverses(self._numbers.truth_scale, self._numbers.truth_shrink, C)
         chi = np.empty((len(x), *chosen.shape))
@@ -334,6 +357,8 @@ class NoisyLens:
         points = chi.reshape(len(x), -1).T + self._plain._centre
         depth = self._true._depth(self._true._distance(points, 0), 0)
         log_joint = self._true._log_joint(depth, 0).reshape(*chosen.shape, -1)
+        if self.folding is not None:
+            log_joint = self.folding.log_odds(log_joint)
         log_joint -= log_joint.max(axis=-1, keepdims=True)
         log_joint -= np.log(np.exp(log_joint).sum(axis=-1, keepdims=True))
         return split_by_draw(joint_table(np.maximum(log_joint, -690.0), P.T))[0]

@@ -47,7 +47,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     Members that extrapolate count as far as x resembles the training samples, g: Gaussians and logistic
     regression by the p-value of x under the Gaussians, if that is below 0.1; trees by the density at x, if no
     training sample lies in so empty a place. Where nothing like x was seen, what is said about it comes from
-    the kernels, which are then not sure.
+    the kernels, which are then not sure. With ``groups``, groups left out show whether Gaussians and logistic
+    regression can be trusted as far as trees; then they are, if that predicts these groups better.
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
     class models only: with them these are pooled alone. Weights of samples and soft labels are not taken:
@@ -76,6 +77,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         w, their weights where x is typical.
     temperature_ : float
         T, of the mean.
+    trusts_ : bool
+        Whether all members that extrapolate are trusted as far as trees.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where X has names.
@@ -136,7 +139,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 self.members_.append(transform + member.name)
                 self._fitted.append((transform, member, temperature))
                 held_out.append(joint)
-        self._average(held_out, training.targets[training.chosen()])
+        self._average(held_out, training.targets[training.chosen()], groups is not None)
         return self
 
     def _makers(self, inputs, transform):
@@ -154,10 +157,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             *([] if transform else [TreeMember.fit]),  # a logarithm would not change the order of values
         ]
 
-    def _average(self, held_out, targets):
-        """Find the weights and the temperature of the mean."""
-        P, gate = self._probabilities(held_out)
-        weights, temperature = fit_pool(P, gate, targets)
+    def _average(self, held_out, targets, grouped):
+        """Find the weights and the temperature of the mean, and whether strange inputs can be left to all."""
+        tried = []
+        for self.trusts_ in (False, True) if grouped else (False,):
+            P, gate = self._probabilities(held_out)
+            tried.append((*fit_pool(P, gate, targets), self.trusts_))
+        weights, temperature, _, self.trusts_ = max(tried, key=lambda one: one[2])
         heard = weights >= LEAST_WEIGHT
         heard[self._by_relevance()] = True  # these say how typical an input is
         for i, (transform, member, _) in enumerate(self._fitted):
@@ -316,7 +322,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             }
             for i, (transform, member, _) in enumerate(self._fitted):
                 if member.extrapolates:
-                    gate[i] = near if isinstance(member, TreeMember) else typical[transform]
+                    trusted = self.trusts_ or isinstance(member, TreeMember)
+                    gate[i] = near if trusted else typical[transform]
         return gate
 
     def _by_relevance(self):

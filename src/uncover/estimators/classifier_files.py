@@ -41,6 +41,7 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
         "feature_names": None if names is None else [str(name) for name in names],
         "members": members,
         "temperature": model.temperature_,
+        "trusts": model.trusts_,
     }
 
 
@@ -71,6 +72,7 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
     if document["feature_names"] is not None:
         model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     model.weights_, model.temperature_ = arrays["weights"], float(document["temperature"])
+    model.trusts_ = bool(document["trusts"])
     for name in _MOMENTS:
         setattr(model, f"{name}_", arrays[name])
     model.logarithm_ = None

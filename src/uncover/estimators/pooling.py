@@ -59,12 +59,14 @@ def fit_pool(probability, gate, targets):
     -------
     weights : array of shape (member,)
     temperature : float
+    score : float
+        The maximum.
 
     Examples
     --------
     >>> right, useless = np.array([[0.9, 0.1]] * 50), np.array([[0.5, 0.5]] * 50)
     >>> targets = np.array([[1.0, 0.0]] * 45 + [[0.0, 1.0]] * 5)  # the first is right 9 times of 10
-    >>> weights, temperature = fit_pool(np.stack([right, useless]), np.ones((2, 50)), targets)
+    >>> weights, temperature, _ = fit_pool(np.stack([right, useless]), np.ones((2, 50)), targets)
     >>> softmax(weights[0] / temperature * np.log(right[0])).round(2)
     array([0.88, 0.12])
     """
@@ -86,4 +88,5 @@ def fit_pool(probability, gate, targets):
     found = minimize(
         loss, np.full(M, 1.0 / M), jac=True, method="L-BFGS-B", bounds=[(_LEAST_EXPONENT, None)] * M
     )
-    return found.x / found.x.sum(), float(1.0 / found.x.sum())
+    total = float(found.x.sum())
+    return found.x / total, 1.0 / total, -float(found.fun)

@@ -214,7 +214,11 @@ class Reader:
         half = stream(self.model.random_state, "true values", "fast").standard_normal(
             (_SETS, -(-draws // 2), 2 * predictive.n_features + columns)
         )
+        folding = self.folding
+        if folding is None and self.model.temperature_ != 1.0:  # each class is its only part
+            folding = Folding(np.arange(len(sight.log_prior)), self.model.temperature_)
         return NoisyLens(
+            folding=folding,
             measured=measured,
             truth=measured if same else Seen(truth, self._common(sight.full_noise, truth.n_features)),
             log_prior=sight.log_prior,

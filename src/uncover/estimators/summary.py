@@ -129,8 +129,7 @@ class Summariser:
             fast = self.reader.lens(n, used)
             if fast is not None:
                 return self._by_lens(*fast, planes, coefficients, used)
-        plain = self.reader.folding is None and self.model.temperature_ == 1.0
-        if self.reader.method == "fast" and plain:
+        if self.reader.method == "fast":
             lenses = self._lenses_for_noise(n, noise, systematic, used)
             if lenses is not None:
                 return self._by_noisy_lenses(*lenses, planes, coefficients, noise, used)
@@ -193,6 +192,8 @@ class Summariser:
             sum(x) / len(x) for x in zip(*parts, strict=True)
         )
         spread_rows, known = self._spread_rows, self.model._known_classes().astype(np.uint8)
+        if self.reader.folding is not None:
+            typicality = self.reader.folding.largest(typicality.T).T
         summary = _conclude(
             spread_rows(probability), spread_rows(typicality), measurement, model, inner, known[best]
         )

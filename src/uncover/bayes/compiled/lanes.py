@@ -128,6 +128,21 @@ def store(typing_context, array, index, value):
 
 
 @intrinsic
+def expect(typing_context, array, index):
+    """Say that a number of an array, which may be past its end, will be needed soon."""
+
+    def generate(context, builder, signature, arguments):
+        place = _address(context, builder, array, arguments[0], arguments[1])
+        flag, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        touch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # For reading, into the second level of the cache, of data.
+        builder.call(touch, [builder.bitcast(place, byte), *(flag(code) for code in (0, 2, 1))])
+
+    return types.void(array, index), generate
+
+
+@intrinsic
 def number(typing_context, array, index):
     """One number of an array; an index is never negative, which need not be checked."""
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from uncover.bayes.compiled.lanes import INNER, OPTIONS, borrowed, lanes_of, load, store, turn
+from uncover.bayes.compiled.lanes import INNER, OPTIONS, borrowed, expect, lanes_of, load, store, turn
 from uncover.bayes.compiled.weighing import BLOCK, Room, Seen, find_doubtful, make_room, see
 
 
@@ -16,6 +16,9 @@ def _features_first(X, start, m, r, raw):
     p, square = X.shape[2], lanes_of(X) // 2
     whole = m - m % square if p >= square else 0
     for b in range(0, whole, square):
+        for c in range(b, b + square):
+            for j in range(0, p, 2 * square):
+                expect(X, (start + m + c, r, j))
         for j in range(0, p - square, square):
             turn(X, (start + b, r, j), raw, (j, b))
         turn(X, (start + b, r, p - square), raw, (p - square, b))

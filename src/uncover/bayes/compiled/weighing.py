@@ -22,8 +22,8 @@ from uncover.bayes.compiled.lanes import (
 
 # Points that are looked at together: what is known of them stays in the cache next to the processor.
 BLOCK = 128
-# Probabilities whose error in single precision may exceed this, by a bound that is five times too large in
-# the worst case that was found, are computed again in double precision.
+# Probabilities whose error in single precision may exceed this, by a bound that is twice the largest error
+# that was found, are computed again in double precision.
 TOLERANCE = np.float32(2e-5)
 # How many of these are taken together.
 FEW = 8
@@ -78,6 +78,14 @@ def weigh(lens, w, fold, seen):
         else:
             _find_joints(lens, w, b, seen, seen.r)
             _fold(fold, b, seen)
+        _normalise(b, seen)
+
+
+@njit(**INNER)
+def weigh_parts(fold, seen):
+    """Log odds and probabilities of the classes, from log joints of their parts in the place of shares."""
+    for b in range(0, seen.r.shape[1], lanes_of(seen.r)):
+        _fold(fold, b, seen)
         _normalise(b, seen)
 
 
