@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -94,9 +98,21 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
     if dry_run:
         click.echo(pipeline.forecast(model, scene, options).text())
         return
-    with pixel_bar("map") as progress:
+    with _little_garbage(), pixel_bar("map") as progress:
         made = pipeline.map_scene(model, scene, out, options, progress)
     click.echo(f"{made}")
+
+
+@contextmanager
+def _little_garbage() -> Iterator[None]:
+    """Look for garbage rarely: importing makes very many objects, all of which stay."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)  # nor are they looked through once more when the program ends
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _map_options(given: dict[str, Any]) -> Any:

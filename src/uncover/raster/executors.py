@@ -36,9 +36,9 @@ class Serial:
 
 @dataclass(frozen=True)
 class Threads:
-    """Several units at a time; the next ones are read meanwhile, and the last ones written by the caller.
+    """Several units at a time, each read and computed by one thread, while the caller writes the last ones.
 
-    `ahead` is how many units may be read or computed beyond those that are being computed.
+    `ahead` is how many units may have been computed, or wait for a thread, beyond those that have one.
     """
 
     threads: int = 2
@@ -48,20 +48,18 @@ class Threads:
         """The units, in order; never more than threads + ahead of them in memory."""
         waiting: deque[Future[Unit]] = deque()
         with one_thread_per_product(), ExitStack() as stack:
-            readers = stack.enter_context(ThreadPoolExecutor(self.threads, "read"))
             workers = stack.enter_context(ThreadPoolExecutor(self.threads, "compute"))
             stack.callback(_cancel, waiting)
             for number in numbers:
                 if len(waiting) >= self.threads + self.ahead:
                     yield waiting.popleft().result()
-                reading = readers.submit(mapper.read, number)
-                waiting.append(workers.submit(_compute, mapper, number, reading))
+                waiting.append(workers.submit(_compute, mapper, number))
             while waiting:
                 yield waiting.popleft().result()
 
 
-def _compute(mapper: Mapper, number: int, reading: Future[Any]) -> Unit:
-    return mapper.compute(number, reading.result())
+def _compute(mapper: Mapper, number: int) -> Unit:
+    return mapper.compute(number, mapper.read(number))
 
 
 def _cancel(waiting: deque[Future[Unit]]) -> None:
