@@ -1,7 +1,6 @@
 """The member of BayesianClassifier that is made of randomised trees."""
 
 import numpy as np
-from sklearn.tree import ExtraTreeClassifier
 
 from uncover.bayes.forest import Forest
 from uncover.bayes.streams import stream
@@ -80,6 +79,8 @@ def _some(kept, seed, number):
 
 def _grow(x, codes, rows, K, seed):
     """One tree: left, right, feature, threshold and class counts of its nodes."""
+    from sklearn.tree import ExtraTreeClassifier  # only where trees grow: it takes a while to import
+
     present, own = np.unique(codes[rows], return_inverse=True)
     tree = ExtraTreeClassifier(max_features="sqrt", random_state=seed).fit(x[rows], own).tree_
     leaf, node = tree.children_left < 0, np.arange(tree.node_count)
