@@ -111,7 +111,7 @@ class Forest:
         return out / len(self.roots)
 
     def _by_machine_code(self, points: Array, shares: Array) -> Array:
-        from uncover.bayes.compiled_kernels import sums_of_leaves
+        from uncover.bayes.compiled.members import sums_of_leaves
 
         child = np.stack([self.left, self.right], axis=1)
         out = np.empty((len(points), shares.shape[1]))

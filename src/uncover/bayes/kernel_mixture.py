@@ -65,7 +65,7 @@ class KernelMixture:
         return self.share.argmax(axis=1).astype(np.int64), self.share.max(axis=1)
 
     def _sums_by_machine_code(self, points: Array, owner: NDArray[np.int64], weight: Array) -> Array:
-        from uncover.bayes.compiled_kernels import kernel_sums
+        from uncover.bayes.compiled.members import kernel_sums
 
         out = np.empty((len(points), self.share.shape[1]))
         centres, inverse_square = np.ascontiguousarray(self.centres, np.float64), 1.0 / self.bandwidth**2

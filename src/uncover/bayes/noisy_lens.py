@@ -14,7 +14,7 @@ at the level (j + ½)/J of the cumulated probabilities.
 Classes of several parts, and a temperature, come in by a folding: densities and draws are then those of the
 parts, probabilities and what is told of the class those of the classes.
 
-Two implementations give the same answers: machine code (:mod:`uncover.bayes.compiled_noise`) and NumPy.
+Two implementations give the same answers: machine code (:mod:`uncover.bayes.compiled.noise`) and NumPy.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ class NoisyLens:
         if machine_code() is None:
             self._read(planes, coefficients, covariances, spread, draws, out)
             return out
-        from uncover.bayes import compiled_noise
+        from uncover.bayes.compiled import noise
 
-        compiled_noise.read(
+        noise.read(
             planes,
             np.zeros((0, 3, p)) if coefficients is None else np.ascontiguousarray(coefficients, np.float64),
             np.zeros((0, p, p)) if covariances is None else np.ascontiguousarray(covariances, np.float64),

@@ -327,7 +327,7 @@ def _conclude(probability, typicality, measurement, model, inner, worlds) -> Pix
 
 def _conclude_in_machine_code(probability, typicality, model, inner, worlds) -> PixelSummary:
     """The same, where all that is known of the measurement is how worlds differ."""
-    from uncover.bayes.compiled_budget import conclude
+    from uncover.bayes.compiled.budget import conclude
 
     n, kind = probability.shape[1], probability.dtype
     parts, disagreement, best = np.empty((6, n), kind), np.empty(n), np.empty(n, np.uint8)

@@ -5,9 +5,13 @@ values are lanes (:mod:`uncover.bayes.compiled.lanes`), one point each, and the 
 to whole lanes, so that a point's result does not depend on its neighbours.
 """
 
-from uncover.bayes.compiled.moments import grouped_moments
-from uncover.bayes.compiled.probabilities import average_probability
-from uncover.bayes.compiled.summaries import summarise
-from uncover.bayes.compiled.weighing import BLOCK
+from uncover.bayes.compiled.stale import forget_stale_code
+
+forget_stale_code()
+
+from uncover.bayes.compiled.moments import grouped_moments  # noqa: E402
+from uncover.bayes.compiled.probabilities import average_probability  # noqa: E402
+from uncover.bayes.compiled.summaries import summarise  # noqa: E402
+from uncover.bayes.compiled.weighing import BLOCK  # noqa: E402
 
 __all__ = ["BLOCK", "average_probability", "grouped_moments", "summarise"]
