@@ -20,7 +20,8 @@ $(STAMP): pyproject.toml requirements/pinned.txt
 demo: $(STAMP) ## run the demonstration: a simulated scene, from measurement to evaluated map
 	$(BIN)/uncover demo
 
-test: lint types layers ## lint, types, layers, tests and doctests
+test: $(STAMP) ## lint, types, layers, tests and doctests
+	$(MAKE) --jobs 2 kernels-float32 kernels-float64 lint types layers
 	$(BIN)/python -m pytest -m 'not slow' -n auto --dist worksteal
 
 test-slow: $(STAMP) ## the tests that take minutes
@@ -35,6 +36,9 @@ types: $(STAMP) ## static types
 
 layers: $(STAMP) ## who may import whom
 	$(BIN)/lint-imports
+
+kernels-%: $(STAMP)
+	$(BIN)/python tools/compile_kernels.py $*
 
 docs: $(STAMP) ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -W -b html docs docs/_build
