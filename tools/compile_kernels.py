@@ -1,6 +1,7 @@
 """Compile the machine code of the fast path once, so that test processes side by side load it from the cache.
 
-`make test` runs it for float32 and for float64. Whatever is missing here is compiled by the first test that needs it.
+`make test` runs it for float32 and for float64. Whatever is missing here is compiled by the first test that
+needs it.
 """
 
 import sys
