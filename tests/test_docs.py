@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 from benchmarks.__main__ import main as run_benchmarks
+from benchmarks.into_docs import findings_as_markdown
 from benchmarks.registry import BENCHMARKS, Table
 
 import uncover
@@ -73,6 +74,12 @@ def test_tables_of_the_speed_page_are_the_measured_ones(name):
     assert results["command"].startswith(f"python -m benchmarks {name}")
     for table in results["tables"]:
         assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
+
+
+@pytest.mark.parametrize("study", ["landcover-quick"])
+def test_findings_of_studies_are_those_of_the_results(study):
+    page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    assert f"% findings: {study}\n\n{findings_as_markdown(study)}\n\n% end" in page
 
 
 def test_pages_do_not_name_machines():
