@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from label_maps import GRID, patchy, write_map
-from map_cases import fitted, reflectance, save_model, write_scene
+from map_cases import fitted, grid, reflectance, save_model, write_scene
 from safe_trees import build_safe, shared
 from uncover.labels import load_scheme
-from uncover.pipeline import LabelOptions, collect_labels, fit_model
+from uncover.pipeline import FitOptions, LabelOptions, collect_labels, fit_model
 from uncover.raster import CubeBlock, CubeLayout, SampleBlock, Window, write_cube, write_samples
 from uncover.raster.unfinished import unfinished
 
@@ -64,6 +64,14 @@ def test_labels(facts, tmp_path):
     assert found["pixels"]["1 forest"] == (labels.codes == 1).sum()
     assert sum(found["pixels"].values()) + found["unlabelled"] == GRID.window.pixels
     assert found["crs"] == "EPSG:32630"
+
+
+def test_a_model_of_numbered_classes_names_those_that_it_knows(facts, tmp_path):
+    write_scene(tmp_path / "scene.tif", reflectance(32, 32))
+    codes = np.repeat([[4], [7]], [16, 16], axis=0) * np.ones((1, 32), int)
+    write_map(tmp_path / "codes.tif", codes.astype(np.uint8), grid=grid(32, 32))
+    fit_model([tmp_path / "scene.tif"], FitOptions(tmp_path / "codes.tif")).save(tmp_path / "m.uncover")
+    assert facts("m.uncover")["provenance"]["scheme"]["classes"] == {"4": "class 4", "7": "class 7"}
 
 
 def test_a_scene(facts, tmp_path):

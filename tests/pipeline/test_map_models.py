@@ -172,6 +172,8 @@ def test_sets_in_a_dataset_and_in_arrays(run, samples, scene, truth):
 
 def test_kept_samples_do_not_train(run, samples):
     sets = fit(run, samples, "--coverage", "0.9")
+    said = run("fit", samples, "--coverage", "0.9", "--out", "again.uncover").stdout.splitlines()[-1]
+    assert said.startswith("kept from the model") and f"water {len(sets.scores_[2])}" in said
     kept = sum(len(scores) for scores in sets.scores_)
     assert kept + sets.estimator_.class_count_.sum() == 360
     assert 60 < kept < 160
@@ -201,8 +203,13 @@ def test_info_describes(cls, rng, tmp_path):
     ("fitting", "mapping", "words"),
     [
         (("--coverage", "1.2"), None, "lies between 0 and 1"),
-        (("--coverage", "0.999"), None, "samples to calibrate with"),
-        (("--model", "recommended", "--prior", "weak"), None, "chooses prior and calibration itself"),
+        (("--coverage", "0.9999"), None, "at most 0.999 is possible"),
+        (("--coverage", "0.999"), None, "needs 999 kept of each class"),
+        (("--coverage", "0.9", "--count", "3"), None, "needs 9 kept of each class"),
+        (("--coverage", "0.1", "--count", "3"), None, "were kept to calibrate sets"),
+        (("--coverage", "0.1", "--count", "3", "--model", "mda"), None, "were kept to calibrate sets"),
+        (("--prior", "jeffreys", "--count", "6"), None, "class 'forest' has 2 samples"),
+        (("--model", "recommended", "--prior", "weak"), None, "leave out --prior and --calibrate"),
         (("--model", "recommended"), ("--missing", "marginalise"), "needs all bands"),
         (("--model", "recommended"), ("--uncertainty", "noise.csv"), "cannot take --uncertainty"),
     ],
@@ -217,3 +224,4 @@ def test_what_cannot_be_is_said_in_one_line(run, samples, scene, fitting, mappin
     assert result.exit_code != 0
     assert words in result.output
     assert len(result.output.strip().splitlines()) == 1
+    assert not Path("map").exists() and Path("m.uncover").exists() == (mapping is not None)

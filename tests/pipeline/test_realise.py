@@ -35,6 +35,18 @@ def test_stored_and_on_the_fly_give_identical_models(run, tmp_path, l1c):
     assert load_model(tmp_path / "flying.uncover").n_features_in_ == 10
 
 
+def test_worlds_around_the_optical_depth_of_the_product_itself(run, tmp_path):
+    tree, maps, _ = safe_with_labels(tmp_path, "L2A_05.09")
+    own = open_scene(tree.path).atmosphere.aot
+    fit = ("fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--draws", 2, "--count", 500)
+    made = {}
+    for name, centre in {"own": ["--product-aod"], "said": ["--aod", own], "else": ["--aod", 0.4]}.items():
+        result = run(*fit, *centre, "--out", name)
+        assert result.exit_code == 0, result.output
+        made[name] = (tmp_path / name).read_bytes()
+    assert made["own"] == made["said"] != made["else"]
+
+
 def test_a_cube_says_where_its_worlds_come_from(run, tmp_path, l1c):
     made = run("realise", l1c[0].path, "--aod", "0.12", "--draws", "5", "--out", "cube.zarr")
     assert made.exit_code == 0, made.output

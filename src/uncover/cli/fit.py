@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import class_options, scene_from, scene_options, world_options, worlds_from
+from uncover.cli.options import (
+    class_options,
+    optional_world_options,
+    optional_worlds_from,
+    scene_from,
+    scene_options,
+)
 from uncover.cli.progress import bar
 
 
@@ -71,7 +77,7 @@ from uncover.cli.progress import bar
 @click.option(
     "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
 )
-@world_options
+@optional_world_options
 @scene_options
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
@@ -95,7 +101,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         class_prior=given["class_prior"],
         realisations=given["realisations"],
         seed=given["seed"],
-        realise=None if given["aod"] is None else worlds_from(given),
+        realise=optional_worlds_from(given),
     )
     with bar("fit") as progress:
         training = pipeline.fit_model(sources, options, progress)

@@ -10,7 +10,13 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import scene_from, scene_options, world_options, worlds_from
+from uncover.cli.options import (
+    optional_world_options,
+    optional_worlds_from,
+    refuse,
+    scene_from,
+    scene_options,
+)
 from uncover.cli.progress import pixel_bar
 
 
@@ -31,8 +37,7 @@ from uncover.cli.progress import pixel_bar
 @click.argument("model", metavar="MODEL")
 @click.argument("scene", metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
-@world_options
-@click.option("--product-aod", is_flag=True, help="Draw worlds around the product's own optical depth.")
+@optional_world_options
 @click.option(
     "--angles",
     type=float,
@@ -118,10 +123,12 @@ def _little_garbage() -> Iterator[None]:
 def _map_options(given: dict[str, Any]) -> Any:
     from uncover import pipeline
 
-    worlds = given["aod"] is not None or given["product_aod"]
+    if given["uncertainty"] is None:
+        why = "without --uncertainty, whose file it describes; give that too, or leave it out"
+        refuse(why, "between_pixels", "correlation", "uncertainty_units")
     source = pipeline.SourceOptions(
         scene=scene_from(given),
-        realise=worlds_from(given) if worlds else None,
+        realise=optional_worlds_from(given),
         angles=given["angles"],
         uncertainty=given["uncertainty"],
         uncertainty_options=pipeline.UncertaintyOptions(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from uncover.pipeline import RealiseOptions, SceneOptions
@@ -58,7 +59,7 @@ scene_options = _stacked(
 )
 
 world_options = _stacked(
-    click.option("--aod", type=float, help="Aerosol optical depth at 550 nm [that of the product]."),
+    click.option("--aod", type=float, help="Aerosol optical depth at 550 nm: draw worlds around it."),
     click.option("--aod-uncertainty", type=float, help="Standard uncertainty of it [by its retrieval]."),
     click.option("--draws", default=25, show_default=True, help="Realisations: optical depths drawn."),
     click.option(
@@ -81,6 +82,25 @@ world_options = _stacked(
     click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
     seed_option,
 )
+
+#: For commands that draw worlds only if they are asked to.
+optional_world_options = _stacked(
+    world_options,
+    click.option("--product-aod", is_flag=True, help="Draw worlds around the product's own optical depth."),
+)
+
+
+def refuse(why: str, *names: str) -> None:
+    """Refuse those of the options that were given, which would say nothing here."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise ValueError(f"{', '.join(given)} came {why}")
 
 
 def scene_from(given: dict[str, Any]) -> SceneOptions:
@@ -117,3 +137,15 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         water_vapour=given["water_vapour"],
         ozone=given["ozone"],
     )
+
+
+def optional_worlds_from(given: dict[str, Any]) -> RealiseOptions | None:
+    """What `optional_world_options` were given; None where no worlds are asked for."""
+    if given["aod"] is not None and given["product_aod"]:
+        raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
+    if given["aod"] is not None or given["product_aod"]:
+        return worlds_from(given)
+    details = ("aod_uncertainty", "draws", "draw_method", "impossible", "altitude", "dem", "water_vapour")
+    why = "without --aod or --product-aod, which draw worlds; give one of these, or leave it out"
+    refuse(why, *details, "ozone", "angles")
+    return None

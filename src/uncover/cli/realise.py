@@ -25,7 +25,8 @@ from uncover.cli.progress import bar
 def realise(source: str, out: str, resume: bool, **given: Any) -> None:
     """Correct a scene for the atmosphere once per drawn optical depth, and store the realisations.
 
-    L1C and L2A products of Sentinel-2. `uncover fit --aod` makes the same numbers without storing them.
+    L1C and L2A products of Sentinel-2; without --aod the optical depths are drawn around the product's own.
+    `uncover fit --aod` makes the same numbers without storing them.
     """
     from uncover import pipeline
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from uncover.cli.options import refuse
 from uncover.cli.progress import say
 
 
@@ -41,6 +42,7 @@ def report(
     What is missing is left out, and named.
     """
     if (Path(folder) / "study.json").is_file():
+        refuse("for a study, and is for maps; leave it out", "labels", "class_field", "evaluations")
         from uncover.report.study import write_study_report
 
         click.echo(f"{write_study_report(folder, out)}")

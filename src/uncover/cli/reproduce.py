@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import seed_option
+from uncover.cli.options import refuse, seed_option
 from uncover.cli.progress import counter, say
+
+_DATA = ("data", "labels", "class_field")
 
 
 @click.command(
@@ -85,10 +87,10 @@ def _study(study: str, scale: str, given: dict[str, Any]) -> Any:
     from uncover.studies.reproduce import LandCoverStudy, SyntheticStudy, read_data
 
     if study == "synthetic":
-        if given["data"] or given["labels"]:
-            raise ValueError("the synthetic study draws its data itself; --data is for landcover")
+        refuse("for the synthetic study, which draws its data itself; leave it out", *_DATA)
         return SyntheticStudy(scale, given["seed"])
     if not given["data"]:
+        refuse("without --data; give that too, or leave it out", *_DATA)
         return LandCoverStudy.embedded(scale, given["seed"])
     data = read_data(given["data"], given["labels"], given["class_field"])
     return LandCoverStudy.of(data, scale, given["seed"])

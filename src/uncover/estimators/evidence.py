@@ -64,7 +64,7 @@ def jeffreys_prior(model, moments, measured):
     if short.any():
         k = int(np.argmax(short))
         raise ValueError(
-            f'class {model.classes_[k]!r} has {count[0, k]:g} samples; prior="jeffreys" needs more than '
+            f'class {str(model.classes_[k])!r} has {count[0, k]:g} samples; prior="jeffreys" needs more than '
             f'{least:g} for {moments.n_features} features. Use prior="weak" or "evidence".'
         )
     return JeffreysPrior.of(moments)

@@ -120,10 +120,9 @@ def _model(path: Path) -> Description:
         "bands": [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))],
         "units": model.units_,
         "realisations": model.realisations,
-        "sets of classes": None if sets is None else _sets(sets),
-        "provenance": _brief(model.provenance_),
+        **({} if sets is None else {"sets of classes": _sets(sets)}),
+        "provenance": _brief(model.provenance_, set(map(str, model.classes_))),
     }
-    facts = {key: value for key, value in facts.items() if key != "sets of classes" or value is not None}
     return Description("model", facts, "\n" + model.describe())
 
 
@@ -133,12 +132,12 @@ def _sets(sets: Any) -> Facts:
     return {"coverage": sets.coverage, "calibrated with": kept}
 
 
-def _brief(provenance: Any) -> Any:
-    """Provenance with its class scheme in one line per class."""
+def _brief(provenance: Any, known: set[str]) -> Any:
+    """Provenance with its class scheme in one line per class that the model knows."""
     if not isinstance(provenance, Mapping) or not provenance.get("scheme"):
         return provenance
     scheme = Scheme.from_dict(provenance["scheme"])
-    classes = {str(c.code): c.name for c in scheme.classes}
+    classes = {str(c.code): c.name for c in scheme.classes if c.name in known}
     return {**provenance, "scheme": {"name": scheme.name, "classes": classes}}
 
 

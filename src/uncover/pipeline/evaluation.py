@@ -69,9 +69,8 @@ class Tally:
     scores: ScoreSums  # (group, ...)
     reliability: Reliability  # (group, ...)
     cells: SampleCells  # (stratum, ...)
-    covered: Floats | None = (
-        None  # (group, class, 2), weight of samples in whose set their class is, and of all
-    )
+    #: (group, class, 2), weight of samples in whose set their class is, and of all
+    covered: Floats | None = None
 
     @property
     def taken(self) -> Floats:

@@ -15,7 +15,7 @@ from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.mixture import BayesianMDA
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
-from uncover.pipeline.keeping import Keeper, all_at_once, joined
+from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
 from uncover.pipeline.training_sources import Batch, FitOptions, Source, open_sources
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
@@ -53,6 +53,10 @@ class Training:
             lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+        kept = self.provenance.get("kept for sets")
+        if kept:
+            listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
+            lines.append(f"kept from the model, to calibrate sets of classes: {listed}")
         return "\n".join(lines)
 
 
@@ -75,6 +79,9 @@ def fit_model(
     array([3., 3.])
     """
     options = options or FitOptions()
+    model = make_model(options)
+    if options.coverage is not None:
+        check_coverage(options.coverage)
     opened = open_sources(sources, options)
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
     if len(classes) < 2:
@@ -82,7 +89,6 @@ def fit_model(
             f"the training samples are of {len(classes)} class ({', '.join(classes) or 'none'}); a "
             f"classifier needs at least two: check that the labels cover the scene"
         )
-    model = make_model(options)
     keeper = None if options.coverage is None else Keeper.of(opened, options)
     used = _accumulate(model, opened, classes, progress, keeper)
     units = {source.units for source in opened}
@@ -100,7 +106,10 @@ def make_model(options: FitOptions) -> Any:
     common = {"class_prior": options.class_prior, "realisations": options.realisations}
     if options.model == "recommended":
         if options.prior is not None or options.calibration is not None:
-            raise ValueError('the model "recommended" chooses prior and calibration itself; leave them out')
+            raise ValueError(
+                'the model "recommended" chooses prior and calibration itself; leave out --prior and '
+                "--calibrate"
+            )
         return BayesianClassifier(**common)
     kinds = {"qda": BayesianQDA, "lda": BayesianLDA, "nb": BayesianNB, "mda": BayesianMDA}
     if options.model not in kinds:
@@ -131,8 +140,9 @@ def _accumulate(
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
     if _needs_all(model):
-        everything = all_at_once(list(batches))
-        _check_used(sources, used, classes)
+        held = list(batches)
+        _check_used(sources, used, classes, keeper)
+        everything = all_at_once(held)
         model.fit(everything.values, everything.classes)
         return used
     waiting: Batch | None = None
@@ -140,7 +150,7 @@ def _accumulate(
         if waiting is not None:
             _add(model, waiting, classes, last=False)
         waiting = batch
-    _check_used(sources, used, classes)
+    _check_used(sources, used, classes, keeper)
     assert waiting is not None
     _add(model, waiting, classes, last=True)
     return used
@@ -190,14 +200,20 @@ def _add(model: Any, batch: Batch, classes: list[str], *, last: bool) -> None:
         model.partial_fit(batch.values, batch.classes, classes=classes)
 
 
-def _check_used(sources: Sequence[Source], used: list[dict[str, int]], classes: list[str]) -> None:
-    empty = [name for name in classes if not any(counts[name] for counts in used)]
+def _check_used(
+    sources: Sequence[Source], used: list[dict[str, int]], classes: list[str], keeper: Keeper | None
+) -> None:
+    """Refuse classes that have no sample, or too few to keep some of them."""
+    total = {name: sum(counts[name] for counts in used) for name in classes}
+    empty = [name for name, n in total.items() if n == 0]
     if empty:
         drawn = sum(source.drawn.get(empty[0], 0) for source in sources)
         raise ValueError(
             f"class {empty[0]!r} has {drawn} labelled pixels and none of them is usable (cloud, shadow, "
             f"snow, saturation or nodata); add a scene that shows it, or leave the class out of the labels"
         )
+    if keeper is not None:
+        keeper.check(total)
 
 
 def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: FitOptions) -> dict[str, Any]:

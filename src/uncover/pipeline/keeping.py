@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +30,6 @@ class Keeper:
     def of(cls, sources: Sequence[Source], options: FitOptions) -> Keeper:
         """Keep 30 % of the samples of each class, of many samples fewer: about 2,000 of each are enough."""
         assert options.coverage is not None
-        if not 0 < options.coverage < 1:
-            raise ValueError(f"the coverage is {options.coverage:g}; it lies between 0 and 1, such as 0.9")
         drawn: dict[str, int] = {}
         for source in sources:
             for name, n in source.drawn.items():
@@ -49,18 +48,53 @@ class Keeper:
     @property
     def count(self) -> dict[str, int]:
         """Samples of each class that were kept."""
-        names = np.concatenate([batch.classes for batch in self.kept])
+        names = np.concatenate([batch.classes for batch in self.kept] or [np.empty(0, np.str_)])
         return {str(name): int(n) for name, n in zip(*np.unique(names, return_counts=True), strict=True)}
+
+    def check(self, samples: Mapping[str, int]) -> None:
+        """Refuse classes, given with all their samples, of which too few were kept or none is left."""
+        need, kept = samples_needed(self.coverage), self.count
+        for name, n in samples.items():
+            mine = kept.get(name, 0)
+            if mine < need or mine == n:
+                raise ValueError(
+                    f"class {name!r} has {n} samples, of which {mine} were kept to calibrate sets of "
+                    f"classes; a coverage of {self.coverage:g} needs {need} kept of each class, so about "
+                    f"{math.ceil(1.5 * need / _SHARE)} samples: label more, or lower --coverage"
+                )
 
     def calibrated(self, model: Any) -> ConformalSets:
         """The fitted model with its sets."""
-        if not self.kept:
-            raise ValueError(
-                "no sample was kept to calibrate sets with; there are too few, leave out --coverage"
-            )
         everything = all_at_once(self.kept)
         sets = ConformalSets(model, self.coverage, _SHARE)
         return sets.calibrate(everything.values, everything.classes)
+
+
+def check_coverage(coverage: float) -> None:
+    """Refuse what is no share, and what would need more samples than are kept.
+
+    >>> check_coverage(1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: the coverage is 1; it lies between 0 and 1, such as 0.9
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"the coverage is {coverage:g}; it lies between 0 and 1, such as 0.9")
+    if 2 * samples_needed(coverage) > _ENOUGH:
+        highest = 1 - 2 / _ENOUGH
+        raise ValueError(
+            f"the coverage is {coverage:g}; at most {highest:g} is possible with the {_ENOUGH:,} samples of "
+            "each class that are kept to calibrate sets"
+        )
+
+
+def samples_needed(coverage: float) -> int:
+    """Fewest samples of a class by which it can be excluded from sets at all: 1/(n + 1) ≤ 1 − coverage.
+
+    >>> samples_needed(0.9), samples_needed(0.95), samples_needed(0.5)
+    (9, 19, 1)
+    """
+    return math.ceil(1.0 / (1.0 - coverage) - 1e-9) - 1
 
 
 def all_at_once(batches: Sequence[Batch]) -> Batch:

@@ -141,10 +141,13 @@ def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
     cube = open_cube(source)
-    if options.scene.bbox is not None or options.scene.aoi is not None:
-        raise SceneError("a cube is mapped as a whole; give --bbox and --aoi when it is made")
-    names = options.scene.bands or model_bands(model) or cube.bands
-    wanted = [canonical_band(band) for band in names]
+    names = ("bbox", "aoi", "scale", "offset", "mask", "scene_id")
+    given = [name for name in names if getattr(options.scene, name) is not None]
+    if given:
+        came = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise SceneError(f"{source} is a cube and mapped as it is; give {came} when it is made")
+    bands = options.scene.bands or model_bands(model) or cube.bands
+    wanted = [canonical_band(band) for band in bands]
     if not all(band in cube.bands for band in wanted):
         return Stored(cube)
     return Stored(cube, choice=tuple(cube.bands.index(band) for band in wanted))

@@ -88,8 +88,9 @@ class Prepared:
     def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> Prepared:
         """Open everything, and check that it fits together."""
         require("rasterio")
-        if options.block < 1 or (options.threads or 1) < 1:
-            raise SceneError("block and threads are numbers of 1 or more")
+        for name, number in (("--block", options.block), ("--threads", options.threads)):
+            if number is not None and number < 1:
+                raise SceneError(f"{name} is {number}; give 1 or more")
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else reading_ahead(opened.scene, options.memory // 4):

@@ -51,8 +51,8 @@ class FitOptions:
         "qda" (the published method), "lda", "nb", "mda" (classes of several parts) or "recommended"
         (`BayesianClassifier`, which has no prior and calibrates itself).
     prior, class_prior, realisations, calibration
-        As in `BayesianQDA`; without a prior it is the model's own, "evidence" for "mda", which is calibrated
-        unless told otherwise.
+        As in `BayesianQDA`; without a prior it is the model's own, "evidence" for "mda", which is always
+        calibrated.
     coverage
         Make sets of classes that hold the true one with this probability; part of the samples is kept from
         the model for that.
@@ -136,7 +136,24 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Sou
         if any(source.name == other.name for other in opened):
             raise ValueError(f"{source.name} is given twice; each scene or table counts once")
         opened.append(source)
+    _check_use(opened, options)
     return opened
+
+
+def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
+    """Refuse options that none of the sources takes."""
+    scene, pixels = options.scene, [source for source in opened if isinstance(source, Pixels)]
+    if not pixels:
+        _refuse("scene or cube", labels=options.labels, bbox=scene.bbox, aoi=scene.aoi)
+    if all(isinstance(source.raster, Cube) for source in pixels):
+        words = {"scale": scene.scale, "offset": scene.offset, "mask": scene.mask, "scene-id": scene.scene_id}
+        _refuse("scene", aod=options.realise, **words)
+
+
+def _refuse(needed: str, **given: Any) -> None:
+    came = ", ".join(f"--{name}" for name, value in given.items() if value is not None)
+    if came:
+        raise ValueError(f"{came} came, and no {needed} to use it on; name one, or leave it out")
 
 
 def _raster(name: str | Path, options: FitOptions) -> Source:
