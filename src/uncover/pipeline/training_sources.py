@@ -25,7 +25,7 @@ from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
-from uncover.raster.scene import Block
+from uncover.raster.scene import Block, Raster
 from uncover.raster.tiles import TileCache
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
@@ -191,20 +191,8 @@ def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -
     return TableRows.of(read_table(name, options.class_field, bands), options)
 
 
-class Raster(Protocol):
-    """What scenes and cubes have in common."""
-
-    @property
-    def identity(self) -> str:
-        """What decides which of them share an error."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the bands."""
-
-    @property
-    def grid(self) -> Grid:
-        """Where the pixels lie."""
+class Readable(Raster, Protocol):
+    """A scene or a cube that is read block by block."""
 
     def blocks(self) -> Iterator[Window]:
         """Windows that are read at a time."""
@@ -217,7 +205,7 @@ class Raster(Protocol):
 class Pixels:
     """The drawn, labelled pixels of one scene or cube."""
 
-    raster: Raster
+    raster: Readable
     name: str
     bands: tuple[str, ...]
     scheme: Scheme
@@ -225,7 +213,7 @@ class Pixels:
     units: str | None = "reflectance"
 
     @classmethod
-    def of(cls, raster: Raster, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
+    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
         """Labels on the raster's grid, and the draw among them."""
         grid = raster.grid
         here = labels.on(grid)

@@ -18,7 +18,7 @@ from uncover.raster.moving import take
 from uncover.raster.product import CHUNK
 from uncover.raster.quality import Quality
 from uncover.raster.realised import RealisedScene
-from uncover.raster.scene import Block, Scene
+from uncover.raster.scene import Block, OfScene, Raster, Scene
 from uncover.raster.uncertainty import Uncertainty
 
 Values = NDArray[np.floating[Any]]
@@ -64,20 +64,8 @@ class Reading(Protocol):
         """Pixels by their place in the window."""
 
 
-class Evidence(Protocol):
+class Evidence(Raster, Protocol):
     """A scene with what is known of its errors."""
-
-    @property
-    def identity(self) -> str:
-        """The datatake, or the user's name for it: what shares an error."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the bands, in order."""
-
-    @property
-    def grid(self) -> Grid:
-        """Where the pixels lie."""
 
     @property
     def realisations(self) -> int:
@@ -124,27 +112,12 @@ class SceneReading:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(OfScene):
     """A scene without any uncertainty of its own; what noise it has is part of the classes' spread."""
 
     scene: Scene
     realisations: int = 1
     systematic: NDArray[np.float64] | None = None
-
-    @property
-    def identity(self) -> str:
-        """Identity of the scene."""
-        return self.scene.identity
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Bands of the scene."""
-        return self.scene.bands
-
-    @property
-    def grid(self) -> Grid:
-        """Grid of the scene."""
-        return self.scene.grid
 
     @property
     def bytes_per_pixel(self) -> int:
@@ -304,7 +277,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Realised:
+class Realised(OfScene):
     """A scene seen through an uncertain atmosphere: its worlds are made as a window is read, and not kept.
 
     The numbers are those that `uncover fit` trains on, and that a cube of the scene holds.
@@ -321,21 +294,6 @@ class Realised:
     def scene(self) -> Scene:
         """The scene itself."""
         return self.source.scene
-
-    @property
-    def identity(self) -> str:
-        """Identity of the scene."""
-        return self.source.identity
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Bands of the scene."""
-        return self.source.bands
-
-    @property
-    def grid(self) -> Grid:
-        """Grid of the scene."""
-        return self.source.grid
 
     @property
     def realisations(self) -> int:

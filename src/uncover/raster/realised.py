@@ -16,8 +16,8 @@ from uncover.measurement import Draws
 from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window
-from uncover.raster.scene import Block, Scene
+from uncover.raster.grid import Window
+from uncover.raster.scene import Block, OfScene, Scene
 
 #: Pixels of the product's own grid, along and across, that share one set of angles: 1.28 km at 10 m, in which
 #: sun and view change by less than 0.1 degrees.
@@ -27,7 +27,7 @@ _ANGLES = tuple(Geometry.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
-class RealisedScene:
+class RealisedScene(OfScene):
     """What `Scene` is for one measurement, this is for many realisations of it.
 
     L1C scenes are corrected at the drawn optical depths; L2A scenes are taken back to the top of the
@@ -36,6 +36,7 @@ class RealisedScene:
 
     >>> from dataclasses import replace
     >>> from uncover.raster.angles import AngleField, AngleGrids
+    >>> from uncover.raster.grid import Grid
     >>> from uncover.raster.scene import scene_from_array
     >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
     >>> def towards(zenith, azimuth):
@@ -70,21 +71,6 @@ class RealisedScene:
             raise SceneError(
                 f"scene {self.identity} has no sun and view angles; realisations need the SAFE product"
             )
-
-    @property
-    def identity(self) -> str:
-        """What decides which scenes share an error."""
-        return self.scene.identity
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the bands."""
-        return self.scene.bands
-
-    @property
-    def grid(self) -> Grid:
-        """Where the pixels lie."""
-        return self.scene.grid
 
     @property
     def layout(self) -> CubeLayout:

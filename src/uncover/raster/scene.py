@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,22 @@ Level = Literal["L1C", "L2A"]
 
 #: Enough for one row of Sentinel-2 blocks: each tile is then decoded once per pass.
 CACHE_BYTES = 256 * 1024 * 1024
+
+
+class Raster(Protocol):
+    """What scenes, cubes and whatever is made of them have in common."""
+
+    @property
+    def identity(self) -> str:
+        """The datatake, or the user's name for it: what shares an error."""
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names of the bands, in order."""
+
+    @property
+    def grid(self) -> Grid:
+        """Where the pixels lie."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +196,31 @@ class Scene:
     def crop(self, window: Window) -> Scene:
         """The same scene on a window of its grid."""
         return replace(self, grid=self.grid.crop(window))
+
+
+class OfScene:
+    """Whatever has the identity, the bands and the grid of its `scene`."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def scene(self) -> Scene:
+            """The scene."""
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene: what decides who shares an error."""
+        return self.scene.identity
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Bands of the scene."""
+        return self.scene.bands
+
+    @property
+    def grid(self) -> Grid:
+        """Grid of the scene."""
+        return self.scene.grid
 
 
 def scene_from_array(
