@@ -7,6 +7,7 @@ stay in the cache.
 import numpy as np
 from numba import njit
 
+from uncover.bayes.compiled.functions import artanh_series
 from uncover.bayes.compiled.lanes import INNER, OPTIONS
 
 BLOCK = 512
@@ -23,18 +24,7 @@ def _surprise(p):
     # 2^52 + e as bits, less 2^52: a conversion that vectors have.
     n = np.uint64(e | np.uint64(0x4330000000000000)).view(np.float64) - 4503599627371519.0
     s = (m - 1.0) / (m + 1.0)
-    s2 = s * s
-    y = 2.0 / 21
-    y = y * s2 + 2.0 / 19
-    y = y * s2 + 2.0 / 17
-    y = y * s2 + 2.0 / 15
-    y = y * s2 + 2.0 / 13
-    y = y * s2 + 2.0 / 11
-    y = y * s2 + 2.0 / 9
-    y = y * s2 + 2.0 / 7
-    y = y * s2 + 2.0 / 5
-    y = y * s2 + 2.0 / 3
-    y = y * s2 + 2.0
+    y = artanh_series(s * s)
     return -p * (n * 6.93147180369123816490e-01 + (s * y + n * 1.90821492927058770002e-10))
 
 

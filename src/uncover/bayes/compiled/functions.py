@@ -2,7 +2,7 @@
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from uncover.bayes.compiled.lanes import INNER, Lanes, below, is_single, larger
@@ -105,6 +105,21 @@ def _exponential(x):
     return double
 
 
+@njit(**INNER)
+def artanh_series(s2):
+    """2·artanh(s)/s from s², in double precision: log m = 2·artanh((m − 1)/(m + 1)), √½ ≤ m ≤ √2."""
+    y = s2 * (2.0 / 21) + 2.0 / 19
+    y = y * s2 + 2.0 / 17
+    y = y * s2 + 2.0 / 15
+    y = y * s2 + 2.0 / 13
+    y = y * s2 + 2.0 / 11
+    y = y * s2 + 2.0 / 9
+    y = y * s2 + 2.0 / 7
+    y = y * s2 + 2.0 / 5
+    y = y * s2 + 2.0 / 3
+    return y * s2 + 2.0
+
+
 def log_one_plus(u):
     """log(1 + u) for u >= 0, by the series of artanh; what rounding takes from 1 + u is given back."""
     raise NotImplementedError
@@ -137,17 +152,7 @@ def _log_one_plus(u):
         m, n = _mantissa_and_exponent(w)
         a = m - 1.0
         s = a / (a + 2.0)
-        s2 = s * s
-        y = s2 * (2.0 / 21) + 2.0 / 19
-        y = y * s2 + 2.0 / 17
-        y = y * s2 + 2.0 / 15
-        y = y * s2 + 2.0 / 13
-        y = y * s2 + 2.0 / 11
-        y = y * s2 + 2.0 / 9
-        y = y * s2 + 2.0 / 7
-        y = y * s2 + 2.0 / 5
-        y = y * s2 + 2.0 / 3
-        y = y * s2 + 2.0
+        y = artanh_series(s * s)
         lost = (u - (w - 1.0)) / w
         return n * 6.93147180369123816490e-01 + ((s * y + lost) + n * 1.90821492927058770002e-10)
 

@@ -1,21 +1,63 @@
 """Machine code for pixels whose noise is known, by numba: what :mod:`uncover.bayes.noisy_lens` computes.
 
-The densities of a few pixels at a time, which are the lanes of the innermost loops; then the true values of
-one pixel after the other, whose draws are the lanes. Blocks are padded, so that a pixel's result depends
+The densities of a few pixels at a time, which are the lanes of the innermost loops; then their true values
+(:mod:`uncover.bayes.compiled.true_values`). Blocks are padded, so that a pixel's result depends
 neither on its place nor on its neighbours.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from uncover.bayes.compiled.distances import squared_distance
 from uncover.bayes.compiled.functions import log_one_plus
 from uncover.bayes.compiled.lanes import OPTIONS
 from uncover.bayes.compiled.summaries import add_typicality, add_typicality_by_table, find_entropy
+from uncover.bayes.compiled.true_values import (
+    draw_true_values,
+    information_of_draws,
+    make_room_for_draws,
+    make_seen,
+)
 from uncover.bayes.compiled.weighing import Seen, weigh, weigh_parts
 from uncover.bayes.noisy_lens import CERTAIN, MULTIPLIER
 
 LANES = 32
+
+
+class Room(NamedTuple):
+    """Room for a block of pixels."""
+
+    sets: NDArray[np.int64]  # (lane,), set of draws
+    raw: NDArray[Any]  # (feature, lane), values as they came
+    x: NDArray[Any]  # (feature, lane), their mean, less the centre
+    f: NDArray[Any]  # (realisation or column, feature, lane), values, then a root of the noise
+    C: NDArray[Any]  # (feature, feature, lane), covariances
+    z: NDArray[Any]  # (feature, lane), whitened
+    L: NDArray[Any]  # (part, feature, feature, lane), factors
+    log_det: NDArray[Any]  # (part, lane)
+    far: NDArray[Any]  # (part, lane), squared distances without noise
+    seen: Seen
+    of_parts: NDArray[Any]  # (part, lane), probabilities
+    p_value: NDArray[Any]  # (part, lane)
+    inner: NDArray[Any]  # (lane,), entropy
+    information: NDArray[Any]  # (lane,)
+    doubtful: NDArray[np.int64]  # (lane,), which pixels are in doubt
+
+
+@njit(**OPTIONS)
+def _make_room(p, parts, K, columns):
+    """Room for pixels of p features; those of the roots of noise are by twos."""
+    even = p + p % 2
+    sets, doubtful = np.zeros(LANES, np.int64), np.empty(LANES, np.int64)
+    raw, x, z = np.empty((p, LANES)), np.zeros((even, LANES)), np.empty((p, LANES))
+    f, C, L = np.zeros((columns, even, LANES)), np.zeros((p, p, LANES)), np.empty((parts, p, p, LANES))
+    log_det, far = np.empty((parts, LANES)), np.empty((parts, LANES))
+    of_parts, p_value = np.empty((parts, LANES)), np.empty((parts, LANES))
+    inner, information, seen = np.empty(LANES), np.empty(LANES), make_seen(parts, K, LANES)
+    return Room(sets, raw, x, f, C, z, L, log_det, far, seen, of_parts, p_value, inner, information, doubtful)
 
 
 @njit(**OPTIONS)
@@ -188,154 +230,67 @@ def _information(q, seen, fold, variance, largest, information):
 
 
 @njit(**OPTIONS)
-def _noise_of_draws(f, lane, weights, g, noise):
-    """Drawn noise of a pixel, Σ_r f_r w_r: (feature, draw), features by twos."""
-    even, n = noise.shape
-    for i in range(0, even, 2):
-        for d in range(n):
-            noise[i, d] = 0.0
-            noise[i + 1, d] = 0.0
-        for r in range(0, weights.shape[1], 4):
-            a0, a1, a2, a3 = f[r, i, lane], f[r + 1, i, lane], f[r + 2, i, lane], f[r + 3, i, lane]
-            c0, c1 = f[r, i + 1, lane], f[r + 1, i + 1, lane]
-            c2, c3 = f[r + 2, i + 1, lane], f[r + 3, i + 1, lane]
-            for d in range(n):
-                w0, w1 = weights[g, r, d], weights[g, r + 1, d]
-                w2, w3 = weights[g, r + 2, d], weights[g, r + 3, d]
-                noise[i, d] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
-                noise[i + 1, d] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
+def _take_in(planes, coefficients, given, spread, plain, draws, start, m, room):
+    """Values of a block of pixels, less the centre; their noise; and which draws are theirs."""
+    _choose_set(planes, start, m, draws.prior.shape[0], room.sets)
+    _values(planes, coefficients, start, m, room.raw, room.x, room.f)
+    if spread:
+        R = coefficients.shape[0] if coefficients.shape[0] > 0 else planes.shape[0]
+        _spread(R, room.x, room.f, room.C)
+    elif given.shape[0] > 0:
+        _root(given, start, m, room.f, room.C)
+    for j in range(planes.shape[1]):
+        for b in range(LANES):
+            room.x[j, b] -= plain.centre[0, j]
 
 
 @njit(**OPTIONS)
-def _solve(A, inverse, low, high, u):
-    """Solve L Lᵀ y = u in place, u (feature, draw), from draw low to high.
-
-    A has the lower triangle of L and its mirror image, without the diagonal, which is inverted apart. Rows
-    are padded to fours by zeros: what is not known yet counts nothing.
-    """
-    p = len(inverse)
-    for i in range(p):
-        for k in range(0, i, 4):
-            a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
-            if k + 4 > i:
-                a1, a2, a3 = (
-                    (a1 if k + 1 < i else 0.0),
-                    (a2 if k + 2 < i else 0.0),
-                    (a3 if k + 3 < i else 0.0),
-                )
-            for d in range(low, high):
-                u[i, d] -= a0 * u[k, d] + a1 * u[k + 1, d] + a2 * u[k + 2, d] + a3 * u[k + 3, d]
-        scale = inverse[i]
-        for d in range(low, high):
-            u[i, d] *= scale
-    for i in range(p - 1, -1, -1):
-        for k in range(i + 1, p, 4):
-            a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
-            for d in range(low, high):
-                u[i, d] -= a0 * u[k, d] + a1 * u[k + 1, d] + a2 * u[k + 2, d] + a3 * u[k + 3, d]
-        scale = inverse[i]
-        for d in range(low, high):
-            u[i, d] *= scale
+def _look(lens, plain, fold, room):
+    """Probabilities, p-values, entropy and what the class models' uncertainty does to them."""
+    seen = room.seen
+    for k in range(len(room.L)):
+        squared_distance(room.x, plain.whitening[0, k], plain.shift[0, k], room.far[k])
+        _factorise(lens.scale[k], lens.shrink[k], lens.pivots[k], room.C, room.L[k], room.log_det[k])
+        _distance(room.L[k], room.x, lens.location[k], room.z, seen.q[k])
+    _probabilities(room.log_det, plain, fold, seen, room.of_parts)
+    room.p_value[:] = 0.0
+    if len(room.z) % 2:
+        add_typicality_by_table(seen.v, plain.table_scale[0], plain.table[0], room.p_value)
+    else:
+        add_typicality(seen.v, plain.dof[0], plain.tail[0], room.p_value)
+    find_entropy(seen, room.inner)
+    _information(room.far, seen, fold, plain.variance[0], plain.largest[0], room.information)
 
 
 @njit(**OPTIONS)
-def _true_values(x, lane, A, inverse, g, k, prior, common, gain, noise, first, last, u, place, chi):
-    """Draws first … last of the true value by Matheron's rule: drawn before, moved by what was measured."""
-    p = len(inverse)
-    low, high = first - first % 8, last + (-last) % 8
-    for i in range(p):
-        value = x[i, lane]
-        for d in range(low, high):
-            u[i, d] = value - prior[g, k, i, d] - noise[i, d] - common[g, k, i, d]
-    _solve(A, inverse, low, high, u)
-    for i in range(p):
-        for d in range(first, last):
-            chi[i, place + d] = prior[g, k, i, d]
-        for j in range(0, p, 4):
-            a0, a1, a2, a3 = gain[k, i, j], gain[k, i, j + 1], gain[k, i, j + 2], gain[k, i, j + 3]
-            for d in range(first, last):
-                chi[i, place + d] += a0 * u[j, d] + a1 * u[j + 1, d] + a2 * u[j + 2, d] + a3 * u[j + 3, d]
+def _put_out(room, start, m, out):
+    """Write what is known of the pixels, and list those that are in doubt: how many there are."""
+    found = 0
+    for b in range(m):
+        for k in range(len(room.seen.e)):
+            out.probability[k, start + b] = room.seen.e[k, b]
+        for c in range(len(room.p_value)):
+            out.typicality[c, start + b] = room.p_value[c, b]
+        out.inner[start + b] = room.inner[b] if room.inner[b] > 0.0 else 0.0
+        out.information[start + b] = room.information[b]
+        out.measurement[start + b] = 0.0
+        if room.inner[b] >= CERTAIN:
+            room.doubtful[found] = b
+            found += 1
+    return found
 
 
 @njit(**OPTIONS)
-def _mirrored(L, k, lane, A, inverse):
-    """The factor of one pixel and its mirror image."""
-    for i in range(len(inverse)):
-        inverse[i] = L[k, i, i, lane]
-        for j in range(i):
-            A[i, j] = L[k, i, j, lane]
-            A[j, i] = L[k, i, j, lane]
-
-
-@njit(**OPTIONS)
-def _plogp(w, n, terms):
-    """Σ −w log w; the terms are kept apart so that they are vectors."""
-    for d in range(n):
-        safe = w[d] if w[d] > 1e-300 else 1e-300
-        terms[d] = safe * log_one_plus(1.0 / safe - 1.0 if safe < 1.0 else 0.0)
-    total = 0.0
-    for d in range(n):
-        total += terms[d]
-    return total
-
-
-@njit(**OPTIONS)
-def _split(at_truth, place, probability, lane, entropy, n, w, rows, terms):
-    """I(draw; class) of the table whose columns are normalised to the probabilities."""
-    for d in range(n):
-        rows[d] = 0.0
-    rest = 0.0
-    for k in range(at_truth.shape[0]):
-        total = 0.0
-        for d in range(n):
-            total += at_truth[k, place + d]
-        share = probability[k, lane] / total if total > 1e-290 else 0.0
-        even = 0.0 if total > 1e-290 else probability[k, lane] / n
-        for d in range(n):
-            w[d] = even + share * at_truth[k, place + d]
-            rows[d] += w[d]
-        rest += _plogp(w, n, terms)
-    rest -= _plogp(rows, n, terms)
-    return min(max(entropy - rest, 0.0), entropy)
-
-
-@njit(**OPTIONS)
-def _chosen(probability, lane, n, ends):
-    """Draws of class k are those before ends[k]: by their level in the cumulated probabilities."""
-    total = 0.0
-    for k in range(len(ends)):
-        total += probability[k, lane]
-    reached, end = 0.0, 0
-    for k in range(len(ends)):
-        reached += probability[k, lane]
-        while end < n and (end + 0.5) / n * total <= reached:
-            end += 1
-        ends[k] = end
-    ends[-1] = n
-
-
-@njit(**OPTIONS)
-def _draw(x, f, L, e, lens, draws, sets, doubtful, found, noise, A, inverse, ends, u, chi):
-    """True values of the doubtful pixels of a block, chi (feature, pixel · draw)."""
-    p, K, J, padded = L.shape[1], L.shape[0], draws.n, draws.prior.shape[3]
-    for number in range(found):
-        lane, place = doubtful[number], number * padded
-        g = sets[lane]
-        if draws.weights.shape[1] > 0:
-            _noise_of_draws(f, lane, draws.weights, g, noise)
-        _chosen(e, lane, J, ends)
-        first = 0
-        for k in range(K):
-            if ends[k] > first:
-                _mirrored(L, k, lane, A, inverse)
-                _true_values(
-                    x, lane, A, inverse, g, k, draws.prior, draws.common, lens.gain, noise,
-                    first, ends[k], u, place, chi,
-                )  # fmt: skip
-                first = ends[k]
-        for i in range(p):
-            for d in range(J, padded):
-                chi[i, place + d] = chi[i, place + J - 1]
+def _ask_true_values(lens, truth, fold, draws, found, room, drawn):
+    """Draw true values of the doubtful pixels, and look at them as if there were no noise."""
+    if not lens.same:
+        for k in range(len(room.L)):
+            scale, shrink, pivots = lens.truth_scale[k], lens.truth_shrink[k], lens.truth_pivots[k]
+            _factorise(scale, shrink, pivots, room.C, room.L[k], room.log_det[k])
+    draw_true_values(lens.gain, draws, found, room, drawn)
+    for k in range(len(room.L)):
+        squared_distance(drawn.chi, truth.whitening[0, k], truth.shift[0, k], drawn.seen.q[k])
+    weigh(truth, 0, fold, drawn.seen)
 
 
 @njit(**OPTIONS)
@@ -348,67 +303,20 @@ def read(planes, coefficients, given, spread, lens, plain, truth, fold, draws, o
     """
     n, p, parts, K = planes.shape[2], planes.shape[1], plain.dof.shape[1], out.probability.shape[0]
     R = coefficients.shape[0] if coefficients.shape[0] > 0 else planes.shape[0]
-    even, fours, J, padded = p + p % 2, p + (-p) % 4, draws.n, draws.prior.shape[3]
-    sets = np.zeros(LANES, np.int64)
-    f = np.zeros((max(draws.weights.shape[1], R), even, LANES))
-    raw, x = np.empty((p, LANES)), np.zeros((even, LANES))
-    C, z, L = np.zeros((p, p, LANES)), np.empty((p, LANES)), np.empty((parts, p, p, LANES))
-    of_parts, far, log_det = np.empty((parts, LANES)), np.empty((parts, LANES)), np.empty((parts, LANES))
-    p_value, e = np.empty((parts, LANES)), np.empty((K, LANES))
-    q, v, r = np.empty((parts, LANES)), np.empty((parts, LANES)), np.empty((parts, LANES))
-    seen = Seen(q, v, r, np.empty((K, LANES)), e, np.empty(LANES))
-    inner, information, doubtful = np.empty(LANES), np.empty(LANES), np.empty(LANES, np.int64)
-    A, inverse, ends = np.zeros((p, fours + 4)), np.empty(p), np.empty(parts, np.int64)
-    noise, u, chi = np.zeros((even, padded)), np.zeros((fours + 4, padded)), np.zeros((even, LANES * padded))
-    q2, t2, s2 = np.empty((parts, LANES * padded)), np.empty((K, LANES * padded)), np.empty(LANES * padded)
-    v2, r2, e2 = np.empty_like(q2), np.empty_like(q2), np.empty_like(t2)
-    w, rows, terms = np.empty(padded), np.empty(padded), np.empty(padded)
+    padded = draws.prior.shape[3]
+    room = _make_room(p, parts, K, max(draws.weights.shape[1], R))
+    drawn = make_room_for_draws(p, parts, K, padded, LANES)
     for start in range(0, n, LANES):
         m = min(LANES, n - start)
-        _choose_set(planes, start, m, draws.prior.shape[0], sets)
-        _values(planes, coefficients, start, m, raw, x, f)
-        if spread:
-            _spread(R, x, f, C)
-        elif given.shape[0] > 0:
-            _root(given, start, m, f, C)
-        for j in range(p):
-            for b in range(LANES):
-                x[j, b] -= plain.centre[0, j]
-        for k in range(parts):
-            squared_distance(x, plain.whitening[0, k], plain.shift[0, k], far[k])
-            _factorise(lens.scale[k], lens.shrink[k], lens.pivots[k], C, L[k], log_det[k])
-            _distance(L[k], x, lens.location[k], z, q[k])
-        _probabilities(log_det, plain, fold, seen, of_parts)
-        p_value[:] = 0.0
-        if p % 2:
-            add_typicality_by_table(v, plain.table_scale[0], plain.table[0], p_value)
-        else:
-            add_typicality(v, plain.dof[0], plain.tail[0], p_value)
-        find_entropy(seen, inner)
-        _information(far, seen, fold, plain.variance[0], plain.largest[0], information)
-        found = 0
-        for b in range(m):
-            for k in range(K):
-                out.probability[k, start + b] = e[k, b]
-            for c in range(parts):
-                out.typicality[c, start + b] = p_value[c, b]
-            out.inner[start + b] = inner[b] if inner[b] > 0.0 else 0.0
-            out.information[start + b] = information[b]
-            out.measurement[start + b] = 0.0
-            if inner[b] >= CERTAIN:
-                doubtful[found] = b
-                found += 1
+        _take_in(planes, coefficients, given, spread, plain, draws, start, m, room)
+        _look(lens, plain, fold, room)
+        found = _put_out(room, start, m, out)
         if found == 0:
             continue
-        if not lens.same:
-            for k in range(parts):
-                _factorise(
-                    lens.truth_scale[k], lens.truth_shrink[k], lens.truth_pivots[k], C, L[k], log_det[k]
-                )
-        _draw(x, f, L, of_parts, lens, draws, sets, doubtful, found, noise, A, inverse, ends, u, chi)
-        for k in range(parts):
-            squared_distance(chi, truth.whitening[0, k], truth.shift[0, k], q2[k])
-        weigh(truth, 0, fold, Seen(q2, v2, r2, t2, e2, s2))
+        _ask_true_values(lens, truth, fold, draws, found, room, drawn)
         for number in range(found):
-            b = doubtful[number]
-            out.measurement[start + b] = _split(e2, number * padded, e, b, inner[b], J, w, rows, terms)
+            b = room.doubtful[number]
+            out.measurement[start + b] = information_of_draws(
+                drawn.seen.e, number * padded, room.seen.e, b, room.inner[b], draws.n,
+                drawn.w, drawn.rows, drawn.terms,
+            )  # fmt: skip
