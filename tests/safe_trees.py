@@ -12,6 +12,8 @@ import pytest
 import rasterio
 from rasterio.transform import from_origin
 
+from uncover.raster import TEN_BANDS
+
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 #: A short name for each of the real products whose metadata we have.
@@ -139,3 +141,13 @@ def build_safe(folder: Path, product: str, size: int = 240, tile: int = 64, seed
     if tree.level == "L2A":
         tree.write("SCL", np.full((size // 2, size // 2), 4, np.uint8))
     return tree
+
+
+def expected(tree, offset, size=240):
+    """Reflectance from the digital numbers, by the formula of the product specification."""
+    planes = []
+    for band in TEN_BANDS:
+        numbers = tree.numbers[band].astype(np.float64)
+        numbers = numbers.repeat(size // len(numbers), axis=0).repeat(size // len(numbers), axis=1)
+        planes.append(np.where(numbers == 0, np.nan, (numbers + offset) / 10000))
+    return np.stack(planes)

@@ -158,5 +158,6 @@ def test_tiny_units_are_not_taken_for_rounding():
 
 def test_singular_covariances_are_welcome(rng):
     a = rng.standard_normal((6, 3, 1))
-    Covariances.read(a @ np.swapaxes(a, 1, 2), 6, 3)
-    Covariances.read(np.zeros((3, 3)), 6, 3)
+    rank_one, nothing = a @ np.swapaxes(a, 1, 2), np.zeros((3, 3))
+    np.testing.assert_array_equal(Covariances.read(rank_one, 6, 3).matrices(), rank_one)
+    np.testing.assert_array_equal(Covariances.read(nothing, 6, 3).of_each(6), np.zeros((6, 3, 3)))

@@ -278,13 +278,6 @@ def test_the_same_seed_gives_the_same_bytes(run, years, tmp_path):
     assert open_labels(tmp_path / "one_test.tif").scheme.name == "lulucf"
 
 
-@pytest.mark.parametrize("command", ["labels", "fit", "info"])
-def test_help_has_an_example(run, command):
-    result = run(command, "--help")
-    assert result.exit_code == 0
-    assert "Example" in result.output and f"uncover {command} " in result.output
-
-
 def test_maps_that_do_not_overlap_are_refused(refused, years, tmp_path):
     away = Grid("EPSG:32630", (10, 0, 700000, 0, -10, 5700000), width=60, height=45)
     far = write_map(tmp_path / "far.tif", years.codes[0], grid=away)
