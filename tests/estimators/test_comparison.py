@@ -47,6 +47,8 @@ def test_differences_are_paired_and_their_interval_is_the_corrected_one(rng):
     X, y = draw(rng)
     found = compare(X, y, {"Q": BayesianQDA(), "same": BayesianQDA(), "L": BayesianLDA()}, repeats=3)
     assert found.difference("brier", "Q", "same") == (0.0, 0.0, 0.0)
+    with pytest.raises(ValueError, match="there is no model 'R'; there are"):
+        found.difference("brier", "R", "Q")
     d = found.scores["brier"][2] - found.scores["brier"][0]
     half = stats.t.ppf(0.975, 14) * np.sqrt(d.var(ddof=1) * (1 / 15 + 1 / 4))
     expected = [d.mean(), d.mean() - half, d.mean() + half]

@@ -179,6 +179,18 @@ def test_bad_tables_are_one_clear_line_and_leave_nothing(tmp_path, message):
     assert not (tmp_path / "out").exists()
 
 
+def test_no_file_of_several_is_lost(tmp_path):
+    frame = pixel_table()
+    files = []
+    for year in ("2020", "2021"):
+        (tmp_path / year).mkdir()
+        files.append(written(frame, tmp_path / year / "pixels.csv"))
+    with pytest.raises(ValueError, match="several files called pixels"):
+        read_data(files)
+    with pytest.raises(ValueError, match="--labels came with tables"):
+        read_data(files[:1], "labels.tif")
+
+
 def test_years_that_differ_in_realisations_are_refused(tmp_path):
     files = [
         written(pixel_table(realisations=r, years=(year,)), tmp_path / f"{year}.csv")

@@ -63,6 +63,9 @@ class Comparison:
         s², the variance of the mean is taken as s²(1/J + n_test/n_train) (Nadeau and Bengio 2003, Machine
         Learning 52, 239–281), and the interval is that of Student's t with J − 1 degrees of freedom.
         """
+        unknown = [name for name in (model, reference) if name not in self.names]
+        if unknown:
+            raise ValueError(f"there is no model {unknown[0]!r}; there are {', '.join(self.names)}.")
         i, j = self.names.index(model), self.names.index(reference)
         d = self.scores[metric][i] - self.scores[metric][j]
         J = len(d)
@@ -115,6 +118,7 @@ def compare(X, y, models=None, *, groups=None, folds=5, repeats=4, floor=1e-6, r
         Samples that belong together (a polygon, a field, a date) never train and test in one split; models
         whose ``fit`` takes groups get them.
     folds, repeats : int
+        At most as many folds as the rarest class has samples, or groups.
     floor : float
         Probabilities below it count as this much in the cross-entropy, for every model.
     random_state : int

@@ -1,5 +1,4 @@
-"""A finished map, GeoTIFFs or one CF dataset: its layers thinned out for pictures, and single pixels of "
-"them."""
+"""A finished map, GeoTIFFs or one CF dataset: layers thinned out for pictures, and single pixels of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Labelled pixels of rasters of realisations, one for each year, on one grid: cubes, and the embedded "
-"scene."""
+"""Labelled pixels of rasters of realisations, one for each year, on one grid: cubes, the embedded scene."""
 
 from __future__ import annotations
 
@@ -12,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover import pipeline
-from uncover.raster import Grid, Window, open_cube, open_scene
+from uncover.raster import Window, open_cube, open_scene
 from uncover.raster.cube import CubeBlock
+from uncover.raster.scene import Raster
 from uncover.raster.tiles import TileCache
 from uncover.studies.landcover_data import LandCoverData, Picture, checked
 from uncover.studies.landscape import LandscapeOptions, SceneFiles, write_scene
@@ -27,16 +27,8 @@ _TRUE_COLOUR = ("B04", "B03", "B02")
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
-class Raster(Protocol):
+class Worlds(Raster, Protocol):
     """Realisations of a scene: a cube, or a scene that is realised when it is read."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the bands."""
-
-    @property
-    def grid(self) -> Grid:
-        """Where the pixels lie."""
 
     def blocks(self) -> Iterator[Window]:
         """Windows that are read at a time."""
@@ -72,7 +64,7 @@ def embedded_scene(size: int, draws: int, seed: int) -> LandCoverData:
         return read_rasters("The embedded scene, which is simulated", rasters, labels)
 
 
-def _realised(scene: SceneFiles, year: int, draws: int, seed: int) -> Raster:
+def _realised(scene: SceneFiles, year: int, draws: int, seed: int) -> Worlds:
     """A year in the worlds that a user would draw, from what the product's data sheet says."""
     known = scene.facts["years"][str(year)]
     options = pipeline.RealiseOptions(
@@ -136,12 +128,12 @@ def _check_alike(rasters: dict[str, Any]) -> None:
             )
 
 
-def _realisations(raster: Raster) -> int:
+def _realisations(raster: Worlds) -> int:
     return int(raster.read(Window(0, 0, 1, 1)).values.shape[0])
 
 
 def _codes_on(
-    raster: Raster, labels: str | Path, class_field: str | None
+    raster: Worlds, labels: str | Path, class_field: str | None
 ) -> tuple[NDArray[np.intp], tuple[str, ...]]:
     """Place of each pixel's class among the names of the scheme, −1 where there is no label."""
     source = pipeline.open_labels(labels, None, class_field)
@@ -154,7 +146,7 @@ def _codes_on(
     return codes, tuple(source.scheme.names)
 
 
-def _labelled(raster: Raster, wanted: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
+def _labelled(raster: Worlds, wanted: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
     """Values of the wanted pixels by row and column, (pixel, realisation, band), and which are usable."""
     place = np.cumsum(wanted).reshape(wanted.shape) - 1
     count, good = int(wanted.sum()), np.zeros(int(wanted.sum()), bool)
@@ -169,7 +161,7 @@ def _labelled(raster: Raster, wanted: NDArray[np.bool_]) -> tuple[Array, NDArray
     return values, good
 
 
-def _picture(raster: Raster) -> Array:
+def _picture(raster: Worlds) -> Array:
     """The first realisation in natural colours, stretched; the first bands where it has no such."""
     bands = _TRUE_COLOUR if set(_TRUE_COLOUR) <= set(raster.bands) else (raster.bands * 3)[:3]
     at = [raster.bands.index(band) for band in bands]

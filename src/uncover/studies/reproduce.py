@@ -263,7 +263,15 @@ def read_data(
     kinds = {is_table(path) for path in paths}
     if len(kinds) > 1:
         raise ValueError("--data mixes tables and cubes; give tables only, or cubes only")
+    names = [Path(path).stem for path in paths]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"--data has several files called {twice}; years are called after their files: rename one"
+        )
     if kinds == {True}:
+        if labels is not None:
+            raise ValueError("--labels came with tables, whose classes are in a column; leave it out")
         return read_tables_of_years(paths, class_field)
     from uncover.studies.landcover_rasters import read_cubes_of_years
 
