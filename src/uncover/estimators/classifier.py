@@ -10,12 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.estimators.calibration import fit_temperature, read_groups
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
-from uncover.estimators.inputs import Inputs, check_choice, read_inputs
+from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
 from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.trees import TreeMember
+from uncover.estimators.values import Inputs, check_choice
 from uncover.measurement.transforms import MeasuredLog, carry_covariances
 
 # A member of less weight than this costs time and says nothing.

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from uncover.bayes.compiled.lanes import INNER, OPTIONS, borrowed, expect, lanes_of, load, store, turn
 from uncover.bayes.compiled.weighing import BLOCK, Room, Seen, find_doubtful, make_room, see
 
-
 # Bytes of points, so that they and the class model they meet stay in the cache next to the processor.
 _NEAR = 16384
 
