@@ -222,6 +222,7 @@ class GaussianMember:
         fitted = clone(model).fit(
             training.inputs.X, labels, X_cov=training.inputs.noise, classes=training.classes
         )
+        fitted.systematic_ = training.inputs.systematic
         fold, out = _folds(training), None
         for part in np.unique(fold):
             held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)

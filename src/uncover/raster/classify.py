@@ -134,8 +134,9 @@ def _check_noise(model: Any, evidence: Evidence, reader: Reader) -> None:
             "kind (uncover fit --model qda or mda)"
         )
     systematic = evidence.systematic is not None and not reader.paired
-    if not model.takes_noise_ and (systematic or isinstance(evidence, Noisy)):
+    noisy = isinstance(evidence, Noisy) and not model.takes_noise_
+    if noisy or (systematic and not model.takes_systematic_):
         raise SceneError(
-            "a BayesianClassifier that was fitted without known noise cannot take --uncertainty; give "
+            "a BayesianClassifier that was fitted without such noise cannot take --uncertainty; give "
             "realisations (--aod, or a cube), or use a model of one kind (uncover fit --model qda or mda)"
         )
