@@ -2,13 +2,16 @@
 
 A line `% table: BENCHMARK/TABLE` stands before each table, `% findings: STUDY` and `% end of findings` stand
 around what a study found; what follows, or lies between, is replaced. `--study NAME DIR` first takes the
-findings of a folder of `uncover reproduce` into the results.
+findings of a folder of `uncover reproduce` into the results, and for a land cover study of one date its table
+`study-NAME/Brier`.
 """
 
 import argparse
 import json
 import re
 from pathlib import Path
+
+import pandas as pd
 
 from benchmarks.registry import Table
 from benchmarks.speed_figures import draw
@@ -30,8 +33,25 @@ def take_study(name, folder):
     facts = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     findings = json.loads((folder / "findings.json").read_text(encoding="utf-8"))
     facts.pop("models")
-    text = json.dumps({"study": facts, "findings": findings}, indent=2, ensure_ascii=False)
+    tables = [_brier_table(folder).as_dict()] if facts["study"] == "landcover" else []
+    kept = {"study": facts, "findings": findings, "tables": tables}
+    text = json.dumps(kept, indent=2, ensure_ascii=False)
     (RESULTS / f"study-{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _brier_table(folder):
+    """Normalised Brier score by training pixels and model, mean over pairs of dates."""
+    scores = pd.read_csv(folder / "tables/scores.csv", keep_default_na=False)
+    scores = scores.sort_values("ours", kind="stable")  # the paper's first
+    names = {n: f"{n} (ours)" if ours else n for n, ours in zip(scores["model"], scores["ours"], strict=True)}
+    scores = scores[scores["metric"] == "brier_norm"].astype({"value": float})
+    means = scores.pivot_table("value", "pixels", "model")
+    columns = {"training pixels": ",", **dict.fromkeys(names.values(), ".3f")}
+    rows = [
+        [int(pixels), *("–" if pd.isna(row.get(name)) else float(row[name]) for name in names)]
+        for pixels, row in means.iterrows()
+    ]
+    return Table("Brier", "Normalised Brier score; – could not be trained", columns, rows)
 
 
 def findings_as_markdown(study):

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
+
+from uncover import BayesianQDA
+
 HEAVY = "rasterio", "dask", "xarray", "zarr", "numba", "pandas", "matplotlib", "pyogrio", "shapely"
 
 BLOCKED = f"""
@@ -43,8 +47,8 @@ print(*found)
 """
 
 
-def run(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+def run(code, *arguments):
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -67,3 +71,19 @@ def test_importing_uncover_takes_little_longer_than_numpy():
 def test_a_scene_can_be_opened_before_scikit_learn_is_imported():
     used = "import sys, uncover.pipeline.mapping; print('sklearn' in sys.modules, 'numba' in sys.modules)"
     assert run(used) == "False False"
+
+
+READS_PIXELS = """
+import sys
+import numpy as np
+from uncover.estimators.averaged import make_summariser
+from uncover.estimators.model_files import load_fitted
+make_summariser(load_fitted(sys.argv[1])).summarise(np.zeros((1, 2, 5)))
+print([name for name in ("sklearn", "pandas", "scipy.stats") if name in sys.modules])
+"""
+
+
+def test_pixels_are_read_without_scikit_learn(tmp_path, rng):
+    y = np.arange(40) % 2
+    BayesianQDA().fit(rng.normal(size=(40, 2)) + y[:, None], y).save(tmp_path / "m.uncover")
+    assert run(READS_PIXELS, tmp_path / "m.uncover") == "[]"

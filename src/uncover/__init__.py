@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
     from uncover.estimators.ensemble import RealisationEnsemble as RealisationEnsemble
     from uncover.estimators.mixture import BayesianMDA as BayesianMDA
-    from uncover.estimators.persistence import ModelFileError as ModelFileError
+    from uncover.estimators.model_files import ModelFileError as ModelFileError
     from uncover.estimators.persistence import load_model as load_model
     from uncover.measurement.measured import Measured as Measured
     from uncover.measurement.scaling import MeasuredScaler as MeasuredScaler
@@ -35,7 +35,7 @@ _HOME = {
     "MeasuredLog": "uncover.measurement.transforms",
     "MeasuredRatios": "uncover.measurement.transforms",
     "MeasuredScaler": "uncover.measurement.scaling",
-    "ModelFileError": "uncover.estimators.persistence",
+    "ModelFileError": "uncover.estimators.model_files",
     "NIW": "uncover.bayes.niw",
     "RealisationEnsemble": "uncover.estimators.ensemble",
     "UncertaintyBudget": "uncover.bayes.budget",

@@ -7,10 +7,12 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from uncover import BayesianClassifier, Measured, load_model
+from uncover import BayesianClassifier, BayesianLDA, BayesianQDA, Measured, load_model
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.estimators import classifier, members
 from uncover.estimators.pooling import fit_pool, pool
+from uncover.estimators.values import Inputs
 
 
 @pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
@@ -130,6 +132,36 @@ def test_realisations_budget_and_files(kind, rng, tmp_path):
     assert back.units_ == "reflectance"
     assert back.describe() == clf.describe()
     assert all(name in clf.describe() for name in clf.members_)
+
+
+def test_an_error_common_to_the_scene_counts_for_other_scenes(rng):
+    X, y = draw(rng, R=1)
+    X, common = X[:, 0], np.diag([0.5, 0.5])
+    clf = BayesianClassifier().fit(Measured(X, systematic=common), y)
+    assert set(clf.members_) <= {"BayesianQDA", "BayesianLDA"}
+    exact = BayesianClassifier().fit(Measured(X, systematic=0 * common), y)
+    measured = Measured(X, systematic=common)
+    here, there = clf.predict_proba(measured), clf.predict_proba(measured, paired=False)
+    np.testing.assert_allclose(here, exact.predict_proba(X))
+    twice = Inputs(X, Covariances.read(2 * common, *X.shape))  # independent errors of two scenes add up
+    kinds, P = {"BayesianQDA": BayesianQDA, "BayesianLDA": BayesianLDA}, []
+    for name, (_, _, temperature) in zip(clf.members_, clf._fitted, strict=True):
+        joint = members.log_joint_of(kinds[name](prior="evidence").fit(X, y), twice)[:, 0]
+        P.append(softmax(joint / temperature, axis=1))
+    gate = np.ones((len(P), len(X)))
+    np.testing.assert_allclose(there, pool(np.stack(P), gate, clf.weights_, clf.temperature_), rtol=1e-9)
+    assert there.max(axis=1).mean() < here.max(axis=1).mean() - 0.02
+    assert clf.typicality(Measured(X, systematic=common), paired=False).mean() > clf.typicality(X).mean()
+
+
+def test_an_error_that_some_members_cannot_take_is_refused(rng):
+    X, y = draw(rng, R=1)
+    X, noise = X[:, 0], np.full(2, 0.01)
+    other = Measured(X, cov=noise, systematic=np.eye(2))
+    clf = BayesianClassifier().fit(X, y, X_cov=noise)  # also on logarithms
+    with pytest.raises(ValueError, match="systematic covariance"):
+        clf.predict_proba(other, paired=False)
+    np.testing.assert_array_equal(clf.predict_proba(other), clf.predict_proba(X, X_cov=noise))
 
 
 def test_known_noise_goes_to_the_members_that_can_use_it(rng):

@@ -49,7 +49,7 @@ def take(monkeypatch):
 def slowly(model, X, used=None):
     """Averaged softmax of the log-joint of each view."""
     reader = Reader(model, paired=True, method="exact")
-    from uncover.estimators.inputs import Inputs
+    from uncover.estimators.values import Inputs
 
     used = ~model.ignored_features_ if used is None else used
     sights = [reader.sight(view, used) for view in reader.views(Inputs(np.asarray(X, np.float64)))]

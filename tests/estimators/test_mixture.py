@@ -7,8 +7,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from uncover import BayesianMDA, BayesianQDA, load_model
 from uncover.estimators.calibration import held_out_log_joint
-from uncover.estimators.inputs import Inputs
 from uncover.estimators.membership import Membership
+from uncover.estimators.values import Inputs
 
 every_kind = pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared"])
 

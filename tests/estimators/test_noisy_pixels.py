@@ -8,9 +8,9 @@ from map_cases import BANDS, fitted, grid, reflectance
 from uncover import BayesianQDA
 from uncover.bayes import kernels, noisy_lens
 from uncover.bayes.covariances import Covariances
-from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader
 from uncover.estimators.summary import Summariser, corrected
+from uncover.estimators.values import Inputs
 from uncover.raster import classify
 from uncover.raster.evidence import CubeReading
 

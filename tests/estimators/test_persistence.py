@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, ModelFileError, load_model
+from uncover.estimators.averaged import make_summariser
+from uncover.estimators.fitted import FittedModel
+from uncover.estimators.model_files import load_fitted
+from uncover.estimators.summary import PixelSummary
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 KINDS = ["pooled", "repeats", "draws", "shared"]
@@ -37,6 +41,9 @@ def assert_refused(path, *words):
     with pytest.raises(ModelFileError) as caught:
         load_model(path)
     message = str(caught.value)
+    with pytest.raises(ModelFileError) as light:
+        load_fitted(path)
+    assert str(light.value) == message
     assert "\n" not in message
     assert str(path) in message
     assert any(word in message for word in words), message
@@ -76,6 +83,25 @@ def test_a_new_process_predicts_bit_for_bit_the_same(cls, kind, problem, tmp_pat
         np.testing.assert_array_equal(out["measurement"], budget.measurement)
         np.testing.assert_array_equal(out["mu"], clf.sample_posterior(3).mu)
         np.testing.assert_array_equal(out["classes"], clf.predict(X))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_light_model_reads_pixels_bit_for_bit_as_the_estimator(cls, kind, problem, tmp_path):
+    X, y = problem
+    clf = cls(realisations=kind, prior=PRIOR, random_state=4).fit(X, y)
+    clf.save(tmp_path / "m", units="reflectance", provenance={"sources": []})
+    light = load_fitted(tmp_path / "m")
+    assert isinstance(light, FittedModel)
+    assert (light.units_, light.provenance_) == ("reflectance", {"sources": []})
+    assert light.get_params().keys() == clf.get_params().keys()
+    np.testing.assert_array_equal(light.means_, clf.means_)
+    np.testing.assert_array_equal(light.covariances_, clf.covariances_)
+    planes = np.moveaxis(X, 0, 2)
+    for paired in (True, False):
+        ours, theirs = (make_summariser(m, paired=paired).summarise(planes) for m in (light, clf))
+        for name in PixelSummary.__dataclass_fields__:
+            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

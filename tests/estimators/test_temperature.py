@@ -8,9 +8,9 @@ from sklearn.metrics import log_loss
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, Measured, load_model
 from uncover.estimators.calibration import calibrate, fit_temperature, held_out_log_joint
-from uncover.estimators.inputs import Inputs
 from uncover.estimators.membership import Membership
 from uncover.estimators.summary import Summariser
+from uncover.estimators.values import Inputs
 
 every_estimator = pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA, BayesianNB])
 every_kind = pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared"])

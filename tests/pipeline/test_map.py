@@ -389,9 +389,9 @@ def test_areas_of_degrees_are_those_on_the_ellipsoid(run, model, tmp_path):
 
 
 def test_a_model_of_another_version_is_refused(refused, model, scene, monkeypatch):
-    from uncover.estimators import persistence
+    from uncover.estimators import model_files
 
-    monkeypatch.setattr(persistence, "FORMAT_VERSION", 99)
+    monkeypatch.setattr(model_files, "FORMAT_VERSION", 99)
     assert "version" in refused("map", model, scene, "--out", "map")
 
 

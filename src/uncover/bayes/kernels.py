@@ -38,8 +38,8 @@ _STEPS = 8192
 _SMALLEST = 1e-8
 # Fewer multiply-adds than this are not worth machine code, which takes half a second to load, or threads.
 _FEW, _MANY = 2_000_000, 10_000_000
-# Multiply-adds that one thread takes at a time.
-_CHUNK = 15_000_000
+# Multiply-adds that one thread takes at a time, in whole blocks of points.
+_CHUNK, _BLOCKS = 15_000_000, 256
 
 
 class Sums(NamedTuple):
@@ -189,7 +189,8 @@ class Lens:
                 code.average_probability(part, *pairs, lens, exact, self._fold, single, out[rows])
 
         # NumPy's matrix products have threads of their own, which would be in the way of ours.
-        size = max(64, _CHUNK // each) if code is not None and work >= _MANY else len(X)
+        many = code is not None and work >= _MANY
+        size = _BLOCKS * max(1, _CHUNK // (each * _BLOCKS)) if many else len(X)
         pieces = _slices(len(X), size)
         for _ in in_order(work_on, pieces):
             pass

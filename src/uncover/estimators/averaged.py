@@ -5,9 +5,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from uncover.bayes.covariances import Covariances
-from uncover.estimators.classifier import BayesianClassifier
-from uncover.estimators.inputs import Inputs
+from uncover.estimators.fitted import is_average
 from uncover.estimators.summary import PixelSummary, Summariser, corrected
+from uncover.estimators.values import Inputs
 
 # Numbers (float64) that one block of pixels may need, and pixels of a block at least.
 _BLOCK_NUMBERS, _FEWEST = 1 << 20, 64
@@ -33,7 +33,7 @@ def make_summariser(
     model: Any, *, paired: bool = True, method: str = "exact", n_true_values: int = 16
 ) -> ReadsPixels:
     """What reads pixels with a fitted model of any kind."""
-    if isinstance(model, BayesianClassifier):
+    if is_average(model):
         return AveragedSummariser(model, paired=paired)
     return Summariser(model, paired=paired, method=method, n_true_values=n_true_values)
 
@@ -49,6 +49,7 @@ class AveragedSummariser:
 
     Examples
     --------
+    >>> from uncover import BayesianClassifier
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> X = rng.normal(size=(60, 2)) + 3.0 * y[:, None]
@@ -58,7 +59,7 @@ class AveragedSummariser:
     True
     """
 
-    def __init__(self, model: BayesianClassifier, *, paired: bool = True) -> None:
+    def __init__(self, model: Any, *, paired: bool = True) -> None:
         self.model, self.paired = model, paired
 
     def summarise(

@@ -14,12 +14,12 @@ from uncover.estimators.atomic import all_or_nothing
 from uncover.estimators.calibration import calibrate, check_calibration, held_out_log_joint
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior
-from uncover.estimators.inputs import Inputs, check_choice, read_device_samples, read_inputs, warn_of_units
+from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
-from uncover.estimators.realisations import KINDS
 from uncover.estimators.sources import SourcesMixin
+from uncover.estimators.values import Inputs, check_choice
 
 PRIORS = ("weak", "evidence", "jeffreys")
 _PRIOR_NAMES = ", ".join(f'"{name}"' for name in PRIORS)
@@ -331,10 +331,6 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
     def _feature_list(self, mask):
         chosen = [str(name) for name in self._feature_names()[mask]]
         return ", ".join(chosen[:8]) + (f", … ({len(chosen)} in all)" if len(chosen) > 8 else "")
-
-    def _kind(self):
-        check_choice("realisations", self.realisations, sorted(KINDS))
-        return KINDS[self.realisations]
 
 
 def _check_range(moments):

@@ -9,8 +9,8 @@ from scipy.special import log_softmax, logsumexp
 
 from uncover.bayes.leave_out import leave_one_out, leave_units_out
 from uncover.bayes.moments import Moments
-from uncover.estimators.inputs import Inputs, check_choice
 from uncover.estimators.reading import Reader
+from uncover.estimators.values import Inputs, check_choice
 
 # log β = −log T is N(0, this²) a priori: where no sample is ever wrong, nothing else would bound it.
 PRIOR_DEVIATION = 1.0

@@ -10,12 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.estimators.calibration import fit_temperature, read_groups
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
-from uncover.estimators.inputs import Inputs, check_choice, read_inputs
+from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
 from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.trees import TreeMember
+from uncover.estimators.values import Inputs, check_choice
+from uncover.measurement.measured import Measured
 from uncover.measurement.transforms import MeasuredLog, carry_covariances
 
 # A member of less weight than this costs time and says nothing.
@@ -51,7 +53,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     regression can be trusted as far as trees; then they are, if that predicts these groups better.
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
-    class models only: with them these are pooled alone. Weights of samples and soft labels are not taken:
+    class models only: with them these are pooled alone, and not on logarithms where an error is common to all
+    samples (the systematic covariance of a ``Measured``). Weights of samples and soft labels are not taken:
     what a sample left out says would have to be weighed too; :class:`BayesianQDA` and :class:`BayesianMDA`
     take them.
 
@@ -129,7 +132,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
         self.realisations_ = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
         self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
-        self.logarithm_ = _logarithm(inputs.X)
+        self.logarithm_ = None if inputs.systematic is not None else _logarithm(inputs.X)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
             seen = Training(self._transformed(inputs, transform), training.codes, self.classes_, groups, seed)
@@ -147,7 +150,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         options = {"prior": "evidence", "class_prior": self.class_prior, "realisations": self.realisations}
         models = [BayesianQDA(**options), BayesianLDA(**options)]
         several = inputs.X.ndim == 3 and inputs.X.shape[1] > 1
-        if inputs.noise is not None or (several and self.realisations != "pooled"):
+        known = inputs.noise is not None or inputs.systematic is not None
+        if known or (several and self.realisations != "pooled"):
             return [lambda t, m=m: GaussianMember.fit(t, m) for m in models]
         return [
             KernelMember.fit,
@@ -213,6 +217,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """Typicality where all members are Gaussian: that of the first."""
         transform, member, _ = self._fitted[0]
         seen = self._transformed(inputs, transform)
+        if seen.systematic is not None:
+            return member.model.typicality(Measured(seen.X, seen.noise, seen.systematic), paired=paired)
         return member.model.typicality(seen.X, seen.noise, paired=paired)
 
     def uncertainty(self, X, X_cov=None, *, paired=True):
@@ -293,8 +299,18 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """Whether inputs may have known noise: all members are Gaussian class models."""
         return all(isinstance(member, GaussianMember) for _, member, _ in self._fitted)
 
+    @property
+    def takes_systematic_(self):
+        """Whether an error common to a scene may be known: none of these class models is of logarithms."""
+        return self.takes_noise_ and not any(transform for transform, _, _ in self._fitted)
+
     def _joints(self, inputs, paired):
         """What each member says, uncalibrated: arrays of shape (sample, view, class)."""
+        if inputs.systematic is not None and not paired and not self.takes_systematic_:
+            raise ValueError(
+                "X has a systematic covariance, and this model was fitted to samples without one. Fit with "
+                "a Measured that has it (zeros, if these samples have no such error), or use BayesianQDA."
+            )
         joints = []
         for transform, member, _ in self._fitted:
             seen = self._transformed(inputs, transform)

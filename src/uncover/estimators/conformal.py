@@ -163,15 +163,6 @@ def _rank(n, coverage):
     return int(np.floor((1.0 - coverage) * (n + 1.0) + 1e-9))
 
 
-def without_sets(model):
-    """Return the model that makes the probabilities, and the sets, or None where there are none.
-
-    >>> without_sets("any other model")
-    ('any other model', None)
-    """
-    return (model.estimator_, model) if isinstance(model, ConformalSets) else (model, None)
-
-
 def _rows(X, rows):
     if hasattr(X, "iloc"):
         return X.iloc[rows]

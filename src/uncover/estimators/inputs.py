@@ -1,7 +1,6 @@
 """What users pass as X, y and weights, brought into one shape at the door. No statistics here."""
 
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils import check_array
@@ -16,6 +15,7 @@ from sklearn.utils.validation import (
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.speed import in_order
 from uncover.estimators.arrays import namespace, to_host
+from uncover.estimators.values import Inputs
 from uncover.measurement.measured import Measured
 
 _FEATURE_DIMS = ("band", "feature")
@@ -23,24 +23,6 @@ _REALISATION_DIM = "realisation"
 _DTYPES = [np.float64, np.float32]
 # Numbers from which threads pay.
 _MANY = 1 << 18
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Values with what is known of their errors.
-
-    Attributes
-    ----------
-    X : array of shape (sample, feature) or (sample, realisation, feature)
-    noise : Covariances or None
-        Of the errors of each sample.
-    systematic : array of shape (feature, feature) or None
-        Covariance of an error that all samples share.
-    """
-
-    X: np.ndarray
-    noise: Covariances | None = None
-    systematic: np.ndarray | None = None
 
 
 def read_inputs(estimator, X, X_cov=None, *, reset, allow_nan=False):
@@ -279,11 +261,3 @@ def encode(y, classes):
             f"classes given first: {_listed([repr(c) for c in classes.tolist()])}."
         )
     return codes
-
-
-def check_choice(name, value, choices, otherwise=None):
-    """Refuse a value that is not among the choices."""
-    if value not in choices:
-        names = ("None" if choice is None else f'"{choice}"' for choice in choices)
-        wanted = " or ".join([*names, *([otherwise] if otherwise else [])])
-        raise ValueError(f"{name} must be {wanted}; got {value!r}.")

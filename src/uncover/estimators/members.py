@@ -15,8 +15,8 @@ from uncover.bayes.kernel_mixture import KernelMixture, held_out_squares, median
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.streams import stream
 from uncover.estimators.calibration import fit_temperature
-from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader
+from uncover.estimators.values import Inputs
 
 # More samples than this do not make the kernels better, only slower; and so for choosing their width.
 MOST_CENTRES = 2048
@@ -222,6 +222,7 @@ class GaussianMember:
         fitted = clone(model).fit(
             training.inputs.X, labels, X_cov=training.inputs.noise, classes=training.classes
         )
+        fitted.systematic_ = training.inputs.systematic
         fold, out = _folds(training), None
         for part in np.unique(fold):
             held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)

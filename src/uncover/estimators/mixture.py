@@ -13,9 +13,10 @@ from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.base import concentration
 from uncover.estimators.calibration import calibrate, held_out_log_joint, read_groups
 from uncover.estimators.discriminant import BayesianQDA
-from uncover.estimators.inputs import check_choice, read_inputs
+from uncover.estimators.inputs import read_inputs
 from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.predicting import PredictionMixin
+from uncover.estimators.values import check_choice
 
 
 class Component(NamedTuple):

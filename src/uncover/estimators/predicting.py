@@ -13,9 +13,10 @@ from uncover.bayes.streams import stream
 from uncover.estimators.arrays import like, on_device, to_host
 from uncover.estimators.attribution import ModelDraws, average_budgets, split_sight
 from uncover.estimators.device import DeviceReader
-from uncover.estimators.inputs import Inputs, check_choice, read_inputs, warn_of_units
+from uncover.estimators.fitted import FittedMixin
+from uncover.estimators.inputs import read_inputs, warn_of_units
 from uncover.estimators.reading import Reader
-from uncover.estimators.realisations import MEAN_WORLD
+from uncover.estimators.values import Inputs, check_choice
 
 
 class PosteriorDraws(NamedTuple):
@@ -26,7 +27,7 @@ class PosteriorDraws(NamedTuple):
     Sigma: np.ndarray  # (draw, class, feature, feature)
 
 
-class PredictionMixin:
+class PredictionMixin(FittedMixin):
     """Prediction with a fitted model: what GenerativeClassifier has beside its fitting."""
 
     def predict(self, X, X_cov=None, *, paired=True, method="exact"):
@@ -305,45 +306,6 @@ class PredictionMixin:
         moments = self.statistics_.classes
         total = moments.sum(-1)
         return np.sqrt(total.variance.reshape(-1, self.n_features_in_)[0])
-
-    def _class_models(self):
-        """Return whose class models read inputs, and how these are folded into classes (None: they are)."""
-        return self, None
-
-    def _log_class_prior(self):
-        """log P(class) of the known classes, with the scale of each that calibration found."""
-        share = self.class_scale_ * self.class_posterior_ / self.class_posterior_.sum()
-        return np.log(share[self._known_classes()])
-
-    def _log_class_scale(self):
-        return np.log(self.class_scale_[self._known_classes()])
-
-    def _n_worlds(self):
-        moments = self.statistics_.classes
-        return None if moments.count.ndim == 1 else moments.count.shape[0]
-
-    def _posterior_of_world(self, world):
-        """Return the posterior of the known classes, in one world."""
-        posterior = self.posterior_
-        if world == MEAN_WORLD:
-            posterior = posterior.mean_over_leading_axis()
-        elif world is not None:
-            posterior = posterior.member(world)
-        return posterior.take(self._known_classes())
-
-    def _known_classes(self):
-        """Return the classes with a mean, from samples or a prior of strength > 0."""
-        strength = np.broadcast_to(self.posterior_.strength, self.posterior_.batch_shape)
-        return np.flatnonzero(strength.reshape(-1, len(self.classes_))[0] > 0)
-
-    def _spread_classes(self, values, fill):
-        """Put the columns of the known classes among all classes."""
-        known = self._known_classes()
-        if len(known) == len(self.classes_):
-            return values
-        out = np.full((len(values), len(self.classes_)), fill, values.dtype)
-        out[:, known] = values
-        return out
 
 
 def _warn_of_exactness():

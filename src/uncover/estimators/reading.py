@@ -16,8 +16,8 @@ from uncover.bayes.noisy_lens import NoisyLens, Seen
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.streams import stream
 from uncover.bayes.student_t import IndependentT, StudentT
-from uncover.estimators.inputs import Inputs
 from uncover.estimators.realisations import Pairing, View
+from uncover.estimators.values import Inputs
 
 # Numbers (float64) that one block of samples may need.
 _BLOCK_NUMBERS = 1 << 20

@@ -22,37 +22,6 @@ class SourcesMixin:
     """The sources of uncertainty of a fitted model, by name."""
 
     @property
-    def means_(self):
-        """Posterior mean μ_N of each class, the average over worlds if there are several."""
-        mean = np.broadcast_to(
-            self.posterior_.mean, (*self.posterior_.batch_shape, self.posterior_.n_features)
-        )
-        return self._all_features(mean.reshape(-1, len(self.classes_), mean.shape[-1]).mean(0))
-
-    @property
-    def covariances_(self):
-        """Posterior expectation of Σ of each class, Ψ_N/(ν_N−p−1), the average over worlds."""
-        expected = self.posterior_.expected_covariance
-        p = expected.shape[-1]
-        each = np.broadcast_to(expected, (*self.posterior_.batch_shape, p, p))
-        used = each.reshape(-1, len(self.classes_), p, p).mean(0)
-        out = np.zeros((len(self.classes_), self.n_features_in_, self.n_features_in_))
-        keep = np.flatnonzero(~self.ignored_features_)
-        out[:, keep[:, None], keep] = used
-        return out
-
-    def _all_features(self, mean):
-        moments = self.statistics_.classes
-        out = np.repeat(moments.mean.reshape(-1, self.n_features_in_)[:1], len(self.classes_), axis=0)
-        out[:, ~self.ignored_features_] = mean
-        return out
-
-    @property
-    def class_posterior_(self):
-        """Dirichlet parameters N_k + α_k of the class proportions after fitting."""
-        return self.class_count_ + self.class_prior_
-
-    @property
     def measurement_(self):
         """What is known of the measurement uncertainty of the training data."""
         worlds, statistics = self._n_worlds(), self.statistics_

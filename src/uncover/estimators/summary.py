@@ -17,9 +17,9 @@ from uncover.bayes.second_order import (
 )
 from uncover.bayes.speed import machine_code
 from uncover.bayes.streams import stream
-from uncover.estimators.inputs import Inputs
 from uncover.estimators.reading import Reader, Sight
 from uncover.estimators.realisations import View
+from uncover.estimators.values import Inputs
 
 
 @dataclass(frozen=True)

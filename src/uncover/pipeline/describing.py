@@ -109,7 +109,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path) -> Description:
-    from uncover.estimators.conformal import without_sets
+    from uncover.estimators.fitted import without_sets
     from uncover.estimators.persistence import load_model
 
     model, sets = without_sets(load_model(path))

@@ -54,12 +54,13 @@ def map_item(
 def model_item(model: Any, scheme: Scheme, grid: Grid, when: datetime | None, bands: Sequence[str]) -> Item:
     """The item of the model, with what it takes and what it gives."""
     K, p = len(scheme.classes), len(bands)
+    name = getattr(model, "estimator_name", type(model).__name__)
     task = {"name": "pixels", "bands": [{"name": band} for band in bands]}
     properties = {
         **_time(when),
         "bands": [{"name": band} for band in bands],
-        "mlm:name": f"uncover {type(model).__name__}",
-        "mlm:architecture": f"{type(model).__name__}, Bayesian generative classifier",
+        "mlm:name": f"uncover {name}",
+        "mlm:architecture": f"{name}, Bayesian generative classifier",
         "mlm:tasks": ["classification"],
         "mlm:framework": "uncover",
         "mlm:framework_version": ".".join(__version__.split(".")[:3]),

@@ -94,10 +94,10 @@ class Prepared:
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else reading_ahead(opened.scene, options.memory // 4):
-            from uncover.estimators.conformal import without_sets
-            from uncover.estimators.persistence import load_model
+            from uncover.estimators.fitted import without_sets
+            from uncover.estimators.model_files import load_fitted
 
-            loaded = load_model(model_file)
+            loaded = load_fitted(model_file)
             model, _ = without_sets(loaded)
             evidence = open_evidence(scene, model, options.source, opened)
             check_match(model, evidence)
@@ -170,7 +170,7 @@ def map_scene(
     >>> map_scene("nowhere.uncover", "nowhere.tif", "map")
     Traceback (most recent call last):
     ...
-    uncover.estimators.persistence.ModelFileError: nowhere.uncover: there is no such model file.
+    uncover.estimators.model_files.ModelFileError: nowhere.uncover: there is no such model file.
     """
     clock = [time.time()]
     chosen = options or MapOptions()

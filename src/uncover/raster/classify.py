@@ -70,7 +70,7 @@ def classify(
         from uncover.raster.lazy import classify_array
 
         return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
-    from uncover.estimators.conformal import without_sets
+    from uncover.estimators.fitted import without_sets
 
     evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
     check_match(without_sets(model)[0], evidence)
@@ -92,7 +92,7 @@ def make_mapper(
     dtype: DType = "uint16",
 ) -> Mapper:
     """Everything that computing the units of a map takes; a model may come with `ConformalSets`."""
-    from uncover.estimators.conformal import without_sets
+    from uncover.estimators.fitted import without_sets
 
     model, sets = without_sets(model)
     same = is_paired(model, evidence.identity) if paired is None else paired
@@ -117,18 +117,16 @@ def _check_worlds(model: Any, evidence: Evidence, paired: bool) -> None:
 
 def _worlds_of(model: Any) -> int:
     """Realisations of each training sample."""
-    from uncover.estimators.classifier import BayesianClassifier
+    from uncover.estimators.fitted import is_average
 
-    return int(
-        model.realisations_ if isinstance(model, BayesianClassifier) else model.statistics_.realisations
-    )
+    return int(model.realisations_ if is_average(model) else model.statistics_.realisations)
 
 
 def _check_noise(model: Any, evidence: Evidence, reader: Reader) -> None:
     """Refuse what a model that averages kinds of class models cannot do."""
-    from uncover.estimators.classifier import BayesianClassifier
+    from uncover.estimators.fitted import is_average
 
-    if not isinstance(model, BayesianClassifier):
+    if not is_average(model):
         return
     if reader.missing == "marginalise":
         raise SceneError(
@@ -136,8 +134,9 @@ def _check_noise(model: Any, evidence: Evidence, reader: Reader) -> None:
             "kind (uncover fit --model qda or mda)"
         )
     systematic = evidence.systematic is not None and not reader.paired
-    if not model.takes_noise_ and (systematic or isinstance(evidence, Noisy)):
+    noisy = isinstance(evidence, Noisy) and not model.takes_noise_
+    if noisy or (systematic and not model.takes_systematic_):
         raise SceneError(
-            "a BayesianClassifier that was fitted without known noise cannot take --uncertainty; give "
+            "a BayesianClassifier that was fitted without such noise cannot take --uncertainty; give "
             "realisations (--aod, or a cube), or use a model of one kind (uncover fit --model qda or mda)"
         )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.estimators.averaged import ReadsPixels, make_summariser
-from uncover.estimators.conformal import without_sets
+from uncover.estimators.fitted import without_sets
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Reader
 from uncover.raster.matching import model_bands, scheme_of

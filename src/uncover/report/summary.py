@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.estimators.averaged import make_summariser
-from uncover.estimators.conformal import without_sets
+from uncover.estimators.fitted import without_sets
 from uncover.estimators.persistence import load_model
 from uncover.labels.scheme import LandClass
 from uncover.pipeline.label_sources import LabelSource, open_labels

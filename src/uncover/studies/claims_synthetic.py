@@ -22,7 +22,6 @@ from uncover.studies.tables import Tables
 MARGIN = {"f1": 0.02, "f2": 0.02, "cross_entropy": 0.05, "brier": 0.01}
 _METRICS = tuple(MARGIN)
 _OTHERS = tuple(name for name in PAPER if name != "BQDA")
-_WAY = "Differences are taken data set by data set, with Student's 95 % interval over the data sets."
 _BOOSTED = (
     "Where the random forest differs: MATLAB's fitcensemble boosts trees by default for several classes, so "
     "that the paper's may be boosted trees."
@@ -86,7 +85,7 @@ def alike_in_two_dimensions(tables: Tables) -> Finding:
         all_alike(brier.values(), margin),
         f"Brier score of BQDA less that of: {text}.",
         f"Alike: the interval of the Brier score's difference lies within ±{margin}, over all noise. "
-        f"{_WAY} {_BOOSTED}",
+        f"{_BOOSTED}",
     )
 
 
@@ -109,7 +108,7 @@ def best_in_ten_dimensions(tables: Tables) -> Finding:
         "smallest lead in F₁, F₂, cross-entropy and Brier score: " + "; ".join(parts) + ".",
         "It holds if the mean lead is above zero over every model in all four scores at every noise level, "
         "and that in the Brier score over all noise is so with its interval; it does not if one lead is "
-        f"below zero with its interval. {_WAY} {_BOOSTED}",
+        f"below zero with its interval. {_BOOSTED}",
     )
 
 
@@ -143,7 +142,7 @@ def lead_grows_in_fifty_dimensions(tables: Tables) -> Finding:
         "At p = 50 the lead of BQDA grows with the noise.",
         all_better(growth.values()),
         f"From σ = {noises[0]:g} to {noises[-1]:g} the lead in the Brier score grows {text}.",
-        f"It holds if the growth is above zero over every other model. {_WAY} {_BOOSTED}",
+        f"It holds if the growth is above zero over every other model. {_BOOSTED}",
     )
 
 
@@ -163,7 +162,7 @@ def kinds_of_noise_alike(tables: Tables) -> Finding:
         all_alike(found.values(), margin),
         f"The largest difference of the Brier score between Gaussian and uniform noise is that of {model} at "
         f"p = {p}: {largest}.",
-        f"Alike: within ±{margin} for every model and p, mean over the noise levels. {_WAY}",
+        f"Alike: within ±{margin} for every model and p, mean over the noise levels.",
     )
 
 
@@ -196,7 +195,7 @@ def covariance_makes_no_difference(tables: Tables) -> Finding:
         + ".",
         f"Alike: BQDA is better, or worse, than the same models in both variants ({kind} noise, σ = "
         f"{noise:g}, differences below {_NOTHING} left out); undecided where signs differ within the "
-        f"intervals. {_WAY}",
+        "intervals.",
     )
 
 
@@ -269,6 +268,6 @@ def repeats_beat_pooling(tables: Tables) -> Finding:
         'Realisations of this study are repeats of one true value: realisations="repeats" beats pooling.',
         all_better(leads),
         "Brier score of BQDA pooled against repeats: " + "; ".join(ratios) + ".",
-        f"The mean of R repeats has R times less noise; pooling throws that away. {_WAY}",
+        "The mean of R repeats has R times less noise; pooling throws that away.",
         ours=True,
     )

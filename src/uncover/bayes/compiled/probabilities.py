@@ -9,6 +9,18 @@ from numpy.typing import NDArray
 from uncover.bayes.compiled.lanes import INNER, OPTIONS, borrowed, expect, lanes_of, load, store, turn
 from uncover.bayes.compiled.weighing import BLOCK, Room, Seen, find_doubtful, make_room, see
 
+# Bytes of points, so that they and the class model they meet stay in the cache next to the processor.
+_NEAR = 16384
+
+
+@njit(**INNER)
+def _points_together(p, X):
+    """How many points of p features make a block."""
+    width = BLOCK
+    while width > lanes_of(X) and width * p * X.itemsize > _NEAR:
+        width //= 2
+    return width
+
 
 @njit(**INNER)
 def _features_first(X, start, m, r, raw):
@@ -69,7 +81,7 @@ def average_probability(X, realisations, worlds, lens, exact, fold, twice, out):
     ``lens`` has the type of X; ``exact`` is the same in double precision, for what single precision cannot.
     """
     even = X.shape[2] + X.shape[2] % 2
-    width = min(BLOCK, len(X) + (-len(X)) % lanes_of(X))
+    width = min(_points_together(even, X), len(X) + (-len(X)) % lanes_of(X))
     raw, total = np.zeros((even, width), X.dtype), np.empty((out.shape[1], width), X.dtype)
     room = make_room(even, width, lens, fold)
     late = Late(make_room(even, width, exact, fold), np.empty((out.shape[1], width)))

@@ -1,0 +1,117 @@
+"""Fitted class models as prediction needs them. Nothing here learns, and scikit-learn is not imported."""
+
+import numpy as np
+
+from uncover.estimators.realisations import KINDS, MEAN_WORLD
+from uncover.estimators.values import check_choice
+
+# What the estimators of one kind of class model are made with.
+PARAMETERS = ("prior", "class_prior", "realisations", "calibration", "label_noise", "missing", "random_state")
+
+
+class FittedMixin:
+    """What a fitted model says of its classes: means, covariances, posteriors, proportions."""
+
+    @property
+    def means_(self):
+        """Posterior mean μ_N of each class, the average over worlds if there are several."""
+        mean = np.broadcast_to(
+            self.posterior_.mean, (*self.posterior_.batch_shape, self.posterior_.n_features)
+        )
+        return self._all_features(mean.reshape(-1, len(self.classes_), mean.shape[-1]).mean(0))
+
+    @property
+    def covariances_(self):
+        """Posterior expectation of Σ of each class, Ψ_N/(ν_N−p−1), the average over worlds."""
+        expected = self.posterior_.expected_covariance
+        p = expected.shape[-1]
+        each = np.broadcast_to(expected, (*self.posterior_.batch_shape, p, p))
+        used = each.reshape(-1, len(self.classes_), p, p).mean(0)
+        out = np.zeros((len(self.classes_), self.n_features_in_, self.n_features_in_))
+        keep = np.flatnonzero(~self.ignored_features_)
+        out[:, keep[:, None], keep] = used
+        return out
+
+    def _all_features(self, mean):
+        moments = self.statistics_.classes
+        out = np.repeat(moments.mean.reshape(-1, self.n_features_in_)[:1], len(self.classes_), axis=0)
+        out[:, ~self.ignored_features_] = mean
+        return out
+
+    @property
+    def class_posterior_(self):
+        """Dirichlet parameters N_k + α_k of the class proportions after fitting."""
+        return self.class_count_ + self.class_prior_
+
+    def _class_models(self):
+        """Return whose class models read inputs, and how these are folded into classes (None: they are)."""
+        return self, None
+
+    def _log_class_prior(self):
+        """log P(class) of the known classes, with the scale of each that calibration found."""
+        share = self.class_scale_ * self.class_posterior_ / self.class_posterior_.sum()
+        return np.log(share[self._known_classes()])
+
+    def _log_class_scale(self):
+        return np.log(self.class_scale_[self._known_classes()])
+
+    def _kind(self):
+        check_choice("realisations", self.realisations, sorted(KINDS))
+        return KINDS[self.realisations]
+
+    def _n_worlds(self):
+        moments = self.statistics_.classes
+        return None if moments.count.ndim == 1 else moments.count.shape[0]
+
+    def _posterior_of_world(self, world):
+        """Return the posterior of the known classes, in one world."""
+        posterior = self.posterior_
+        if world == MEAN_WORLD:
+            posterior = posterior.mean_over_leading_axis()
+        elif world is not None:
+            posterior = posterior.member(world)
+        return posterior.take(self._known_classes())
+
+    def _known_classes(self):
+        """Return the classes with a mean, from samples or a prior of strength > 0."""
+        strength = np.broadcast_to(self.posterior_.strength, self.posterior_.batch_shape)
+        return np.flatnonzero(strength.reshape(-1, len(self.classes_))[0] > 0)
+
+    def _spread_classes(self, values, fill):
+        """Put the columns of the known classes among all classes."""
+        known = self._known_classes()
+        if len(known) == len(self.classes_):
+            return values
+        out = np.full((len(values), len(self.classes_)), fill, values.dtype)
+        out[:, known] = values
+        return out
+
+
+class FittedModel(FittedMixin):
+    """Class models of one kind as a model file has them, for whoever only reads pixels.
+
+    Importing scikit-learn takes longer than reading the file: a map does without. The estimator of the same
+    file is what :func:`uncover.load_model` returns.
+    """
+
+    def __init__(self, estimator_name, parameters):
+        self.estimator_name = estimator_name
+        vars(self).update(parameters)
+
+    def get_params(self, deep=False):
+        """Return what the estimator was made with."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+
+def without_sets(model):
+    """Return the model that makes the probabilities, and the sets, or None where there are none.
+
+    >>> without_sets("any other model")
+    ('any other model', None)
+    """
+    return (model.estimator_, model) if hasattr(model, "scores_") else (model, None)
+
+
+def is_average(model):
+    """Whether a model averages several kinds of class models, as a BayesianClassifier does."""
+    return hasattr(model, "members_")
