@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from label_maps import GRID, patchy, write_map
 from uncover.cli import main
+from uncover.labels import load_translation
+from uncover.pipeline import FitOptions, SceneOptions
 
 
 @dataclass
@@ -82,3 +84,19 @@ def cut():
         return path
 
     return command
+
+
+@pytest.fixture
+def problem(tmp_path):
+    """Four bands, three realisations, labels on GRID; float32 throughout."""
+    rng = np.random.default_rng(5)
+    codes = load_translation("ukceh-lulucf")(patchy(6, GRID.shape, [1, 3, 4, 13]))
+    centre = rng.normal(0.2, 0.05, (256, 4))[codes]
+    truth = centre + rng.normal(0, 0.02, (*GRID.shape, 4))
+    values = (truth[..., None, :] + rng.normal(0, 0.01, (*GRID.shape, 3, 4))).astype(np.float32)
+    write_map(tmp_path / "scene.tif", *np.moveaxis(values[..., 0, :], -1, 0))
+    write_map(tmp_path / "labels.tif", codes, nodata=0)
+    options = FitOptions(
+        labels=tmp_path / "labels.tif", scheme="lulucf", scene=SceneOptions(bands=("a", "b", "c", "d"))
+    )
+    return codes, values, options

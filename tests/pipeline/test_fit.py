@@ -5,24 +5,22 @@ import pandas
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from label_maps import GRID, patchy, write_map
-from safe_trees import TEN, build_safe, shared
+from fit_cases import SCHEME, names_of, safe_with_labels, table_of
+from label_maps import GRID, write_map
+from safe_trees import TEN, shared
 from uncover import BayesianQDA, load_model
-from uncover.labels import Draw, load_scheme, load_translation
+from uncover.labels import Draw
 from uncover.pipeline import FitOptions, SceneOptions, collect_labels, fit_model, training_sources
 from uncover.raster import (
     TEN_BANDS,
     CubeBlock,
     CubeLayout,
-    Grid,
     SampleBlock,
     Window,
     open_scene,
     write_cube,
     write_samples,
 )
-
-SCHEME = load_scheme("lulucf")
 
 
 def assert_same_model(one, other, rtol=1e-9):
@@ -31,28 +29,6 @@ def assert_same_model(one, other, rtol=1e-9):
     for name in ("mean", "strength", "scale", "dof"):
         wanted = np.asarray(getattr(other.posterior_, name))
         assert_allclose(getattr(one.posterior_, name), wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
-
-
-def safe_with_labels(folder, product="L2A_04.00", seed=0):
-    """A SAFE tree whose bands depend on the class, and three years of a UKCEH map on its grid."""
-    tree = build_safe(folder, product, seed=seed)
-    rng = np.random.default_rng(seed)
-    codes = patchy(4, (tree.size, tree.size), [1, 3, 4, 20], patch=12, noise=0)
-    for band, metres in TEN.items():
-        step = metres // 10
-        level = 1200 + 300 * codes[::step, ::step].astype(int) % 1900
-        tree.write(band, (level + rng.integers(0, 800, level.shape)).astype(np.uint16))
-    clouds = np.full((tree.size // 2, tree.size // 2), 4, np.uint8)
-    clouds[20:50, 30:60] = 9
-    if tree.level == "L2A":
-        tree.write("SCL", clouds)
-    grid = Grid(tree.crs, (10, 0, tree.origin[0], 0, -10, tree.origin[1]), tree.size, tree.size)
-    files = []
-    for year in (2018, 2019, 2020):
-        drifting = np.where(rng.random(codes.shape) < 0.05, 14, codes).astype(np.uint8)
-        percent = rng.integers(90, 101, codes.shape).astype(np.uint8)
-        files.append(write_map(folder / f"lcm{year}.tif", drifting, percent, grid=grid))
-    return tree, files, np.kron(clouds == 4, np.ones((2, 2), bool))
 
 
 def in_memory(tree, offset):
@@ -99,26 +75,6 @@ def test_other_products_fit_too(run, tmp_path, product):
 
 
 # ---- plain rasters, cubes, tables: one small problem in four dresses ------------------------------------
-
-
-@pytest.fixture
-def problem(tmp_path):
-    """Four bands, three realisations, labels on GRID; float32 throughout."""
-    rng = np.random.default_rng(5)
-    codes = load_translation("ukceh-lulucf")(patchy(6, GRID.shape, [1, 3, 4, 13]))
-    centre = rng.normal(0.2, 0.05, (256, 4))[codes]
-    truth = centre + rng.normal(0, 0.02, (*GRID.shape, 4))
-    values = (truth[..., None, :] + rng.normal(0, 0.01, (*GRID.shape, 3, 4))).astype(np.float32)
-    write_map(tmp_path / "scene.tif", *np.moveaxis(values[..., 0, :], -1, 0))
-    write_map(tmp_path / "labels.tif", codes, nodata=0)
-    options = FitOptions(
-        labels=tmp_path / "labels.tif", scheme="lulucf", scene=SceneOptions(bands=("a", "b", "c", "d"))
-    )
-    return codes, values, options
-
-
-def names_of(codes):
-    return np.array(["", *SCHEME.names])[codes]
 
 
 def test_a_raster_stack_gives_the_model_of_its_arrays(problem, tmp_path):
@@ -183,18 +139,6 @@ def test_a_sample_cube_gives_the_model_of_its_arrays(problem, tmp_path):
     )
     fitted = fit_model([tmp_path / "samples.zarr"])
     assert_same_model(fitted.model, BayesianQDA().fit(X, names_of(y)))
-
-
-def table_of(values, codes, realisations=False):
-    where = codes > 0
-    frames = []
-    for r in range(values.shape[2] if realisations else 1):
-        frame = pandas.DataFrame(values[where][:, r].astype(float), columns=["a", "b", "c", "d"])
-        frames.append(
-            frame.assign(land_cover=names_of(codes[where]), sample=np.arange(len(frame)), realisation=r)
-        )
-    together = pandas.concat(frames)
-    return together if realisations else together.drop(columns=["sample", "realisation"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".csv.gz"])
@@ -307,155 +251,3 @@ def test_a_table_whose_class_column_has_to_be_named(refused, run, tmp_path):
     assert made.exit_code == 0, made.output
     assert load_model(tmp_path / "model.uncover").n_features_in_ == 36
     assert "has no column 'kind'" in refused("fit", path, "--class-field", "kind", "--out", "other.uncover")
-
-
-# ---- bad input -----------------------------------------------------------------------------------------
-
-
-def test_rows_that_lack_a_band_are_left_out_aloud(problem, run, tmp_path):
-    codes, values, _ = problem
-    frame = table_of(values, codes)
-    frame.iloc[3, 1] = np.nan
-    frame.to_csv(tmp_path / "pixels.csv", index=False)
-    made = run("fit", "pixels.csv", "--out", "model.uncover")
-    assert made.exit_code == 0
-    assert made.stderr.splitlines() == [
-        f"Warning: pixels.csv: 1 of {len(frame)} rows lack a band or a class and are left out"
-    ]
-    assert load_model(tmp_path / "model.uncover").class_count_.sum() == len(frame) - 1
-
-
-@pytest.mark.parametrize(
-    ("edit", "complaint"),
-    [
-        (lambda f: f.rename(columns={"land_cover": "thing"}), "no column called class or label"),
-        (lambda f: f[f["realisation"] < 2].drop(index=7), "every sample needs one row of each"),
-        (
-            lambda f: f.assign(land_cover=np.where(f["realisation"] == 1, "forest", f["land_cover"])),
-            "different classes",
-        ),
-        (lambda f: f.assign(a="x"), "no column for band a"),
-        (lambda f: f[f["land_cover"] == "forest"], "at least two"),
-        (lambda f: f.iloc[:0], "has no rows"),
-        (lambda f: f.assign(b=np.inf), "infinite"),
-    ],
-)
-def test_a_faulty_table_is_refused(problem, refused, tmp_path, edit, complaint):
-    codes, values, _ = problem
-    frame = table_of(values, codes, realisations=True).reset_index(drop=True)
-    edit(frame).to_csv(tmp_path / "pixels.csv", index=False)
-    bands = ["--bands", "a,b,c,d"] if complaint != "no column for band a" else ["--bands", "a,e"]
-    complaint = "no column for band e" if complaint == "no column for band a" else complaint
-    assert complaint in refused("fit", "pixels.csv", *bands, "--out", "model.uncover")
-
-
-def test_text_in_a_band_is_refused(problem, refused, tmp_path):
-    codes, values, _ = problem
-    table_of(values, codes).assign(a="x").to_csv(tmp_path / "pixels.csv", index=False)
-    line = refused("fit", "pixels.csv", "--bands", "a,b", "--out", "model.uncover")
-    assert "the column 'a' does not hold numbers" in line
-
-
-@pytest.mark.parametrize("name", ["pixels.parquet", "pixels.csv"])
-def test_a_table_that_is_none_is_refused(refused, tmp_path, name):
-    (tmp_path / name).write_bytes(b"PAR1\x00\xff\xfe broken")
-    assert name in refused("fit", name, "--out", "model.uncover")
-
-
-def test_a_truncated_table_is_refused(problem, refused, tmp_path, cut):
-    codes, values, _ = problem
-    table_of(values, codes).to_parquet(tmp_path / "pixels.parquet")
-    cut(tmp_path / "pixels.parquet", 0.9)
-    assert "pixels.parquet cannot be read as a table" in refused(
-        "fit", "pixels.parquet", "--out", "model.uncover"
-    )
-
-
-def test_labels_that_do_not_meet_the_scene_are_refused(problem, refused, tmp_path):
-    far = Grid("EPSG:32630", (10, 0, 700000, 0, -10, 5700000), width=60, height=45)
-    write_map(tmp_path / "far.tif", problem[0], grid=far)
-    line = refused("fit", "scene.tif", "--bands", "a,b,c,d", "--labels", "far.tif", "--out", "model.uncover")
-    assert "far.tif does not overlap" in line
-
-
-@pytest.mark.parametrize(
-    ("more", "complaint"),
-    [
-        ([], "say with --labels"),
-        (["--labels", "nowhere.tif"], "nowhere.tif does not exist"),
-        (["--labels", "labels.tif", "--fraction", 2], "fraction of training pixels is 2"),
-        (["--labels", "labels.tif", "--count", 10**6], "1000000 training pixels are wanted"),
-        (["--labels", "labels.tif", "--out", "nowhere/model.uncover"], "there is no folder"),
-        (["--labels", "labels.tif", "--bbox", 10, 50, 11, 51], "lies outside"),
-        (["--labels", "labels.tif", "--class-prior", -1], "class_prior must be positive"),
-    ],
-)
-def test_other_bad_input_is_refused(problem, refused, more, complaint):
-    line = refused(
-        "fit", "scene.tif", "--bands", "a,b,c,d", "--scheme", "lulucf", "--out", "model.uncover", *more
-    )
-    assert complaint in line
-
-
-def test_scenes_with_different_bands_or_given_twice_are_refused(problem, refused, tmp_path):
-    codes, values, _ = problem
-    table_of(values, codes).to_csv(tmp_path / "one.csv", index=False)
-    table_of(values, codes).drop(columns="d").to_csv(tmp_path / "two.csv", index=False)
-    assert "no column for band d" in refused("fit", "one.csv", "two.csv", "--out", "model.uncover")
-    assert "one.csv is given twice" in refused("fit", "one.csv", "one.csv", "--out", "model.uncover")
-
-
-def test_draws_that_differ_in_number_are_refused(problem, refused, tmp_path):
-    codes, values, _ = problem
-    table_of(values, codes).to_csv(tmp_path / "one.csv", index=False)
-    table_of(values, codes, realisations=True).to_csv(tmp_path / "three.csv", index=False)
-    line = refused("fit", "one.csv", "three.csv", "--realisations", "draws", "--out", "model.uncover")
-    assert "the samples have 1 and 3 realisations" in line
-
-
-def test_a_class_under_clouds_is_named(refused, tmp_path):
-    tree, _, clear = safe_with_labels(tmp_path)
-    codes = np.where(clear, 1, 3).astype(np.uint8)
-    grid = Grid(tree.crs, (10, 0, tree.origin[0], 0, -10, tree.origin[1]), tree.size, tree.size)
-    write_map(tmp_path / "hidden.tif", codes, grid=grid)
-    line = refused(
-        "fit", tree.path, "--labels", "hidden.tif", "--scheme", "ukceh-lulucf", "--out", "model.uncover"
-    )
-    assert "class 'cropland' has 3600 labelled pixels and none of them is usable" in line
-
-
-@pytest.mark.parametrize("share", [0.97, 0.5])
-def test_a_truncated_band_is_refused_and_no_model_is_left(refused, tmp_path, cut, share):
-    tree, maps, _ = safe_with_labels(tmp_path)
-    cut(tree.band_file("B04"), share)
-    line = refused(
-        "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--out", "model.uncover"
-    )
-    assert "B04" in line
-
-
-def test_a_product_without_one_of_its_bands_is_refused(refused, tmp_path):
-    tree, maps, _ = safe_with_labels(tmp_path)
-    tree.band_file("B11").unlink()
-    line = refused(
-        "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--out", "model.uncover"
-    )
-    assert "B11" in line
-
-
-def test_a_product_of_an_unknown_baseline_is_refused(refused, tmp_path):
-    tree, maps, _ = safe_with_labels(tmp_path)
-    tree.edit(r"<PROCESSING_BASELINE>[\d.]+<", "<PROCESSING_BASELINE>07.31<")
-    line = refused(
-        "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--out", "model.uncover"
-    )
-    assert "07.31" in line
-
-
-def test_an_area_outside_the_scene_is_refused(refused, tmp_path):
-    tree, maps, _ = safe_with_labels(tmp_path)
-    line = refused(
-        "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--bbox", 10, 10, 11, 11,
-        "--out", "model.uncover",
-    )  # fmt: skip
-    assert "lies outside the scene" in line

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_fit import safe_with_labels
 
+from fit_cases import safe_with_labels
 from uncover import load_model
 from uncover.atmosphere import Geometry, LookupTable, State
 from uncover.pipeline import RealiseOptions, realise_scene
