@@ -31,7 +31,7 @@ class SceneOptions:
     mask, mask_values
         A raster of the user's own. Numbers other than 0 mean cloud, unless `mask_values` says what each is.
     scene_id
-        Identity of the scene where the product has none.
+        Identity of the scene, in place of the one that the product or the file has.
     granule
         For products with several tiles: the tile, for instance "T32TQM".
 
