@@ -55,7 +55,7 @@ scene_options = _stacked(
     click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
     click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
     click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
-    click.option("--scene-id", help="Identity of the scene [the datatake of a product, else the name of the file]."),
+    click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's name]."),
 )
 
 world_options = _stacked(
