@@ -117,6 +117,20 @@ def test_groups_are_kept_together():
     assert len(train) + len(kept) == 200
 
 
+def test_as_many_samples_as_the_definition_needs_are_enough(rng):
+    """p > 0.1 can be false for one of 9 kept samples: (1 + 0)/(1 + 9)."""
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 1)) + 3.0 * y[:, None]
+    model = BayesianLDA().fit(X[:20], y[:20])
+    nine = ConformalSets(model, coverage=0.9).calibrate(X[20:38], y[20:38])
+    assert [len(scores) for scores in nine.scores_] == [9, 9]
+    assert nine.predict_set([[0.0], [30.0]])[0].any()
+    with pytest.raises(
+        ValueError, match="has 8 samples to calibrate with; sets of coverage 0.9 need 9 of each"
+    ):
+        ConformalSets(model, coverage=0.9).calibrate(X[20:36], y[20:36])
+
+
 def test_too_few_samples_and_bad_coverage_are_refused(rng):
     X, y = draw(rng, 60, shares=(0.5, 0.4, 0.1))
     with pytest.raises(ValueError, match=r"samples to calibrate with; sets of coverage 0.99 need 99 of each"):

@@ -91,12 +91,12 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         codes = encode(np.asarray(y), self.classes_)
         P = _in_steps(self._probability(X, X_cov))
         self.scores_ = [np.sort(P[codes == k, k]) for k in range(len(self.classes_))]
-        short = [k for k, s in enumerate(self.scores_) if (len(s) + 1) * (1 - self.coverage) < 1]
+        short = [k for k, s in enumerate(self.scores_) if _rank(len(s), self.coverage) < 1]
         if short:
             k, n = short[0], len(self.scores_[short[0]])
-            need = int(np.ceil(1 / (1 - self.coverage))) - 1
+            need = int(np.ceil(1 / (1 - self.coverage) - 1e-9)) - 1
             raise ValueError(
-                f"class {self.classes_[k]!r} has {n} samples to calibrate with; sets of coverage "
+                f"class {str(self.classes_[k])!r} has {n} samples to calibrate with; sets of coverage "
                 f"{self.coverage:g} need {need} of each class. Keep more, or lower the coverage."
             )
         return self

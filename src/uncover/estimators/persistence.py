@@ -59,7 +59,8 @@ def _pack(model, arrays) -> dict:
         return pack_sets(model, arrays, _pack)
     if _ESTIMATORS.get(type(model).__name__) is not type(model):
         raise TypeError(
-            f"model files are for {', '.join(_ESTIMATORS)}; a {type(model).__name__} could not be loaded."
+            f"model files are for {', '.join([*_ESTIMATORS, 'BayesianMDA', 'BayesianClassifier'])} and "
+            f"ConformalSets; a {type(model).__name__} could not be loaded."
         )
     moments = model.statistics_.classes
     for name in ("count", "mean", "scatter", "residual"):

@@ -33,8 +33,10 @@ class TreeMember:
         x = _rows(rows_of_samples(training.inputs.X, training.seed))
         K, chosen = len(training.classes), training.chosen()
         trees, unseen = [], []
+        seeds = stream(training.seed, "growing").integers(1 << 31, size=TREES)
         for number, out in enumerate(_left_out(training)):
-            trees.append(_grow(x, training.codes, _some(~out, training.seed, number), K, number))
+            rows = _some(~out, training.seed, number)
+            trees.append(_grow(x, training.codes, rows, K, int(seeds[number])))
             unseen.append(out[chosen])
         forest = _joined(trees)
         leaves, targets = forest.leaves(x[chosen]), training.targets[chosen]

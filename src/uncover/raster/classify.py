@@ -111,7 +111,7 @@ def _check_worlds(model: Any, evidence: Evidence, paired: bool) -> None:
     if model.realisations == "shared" and paired and 1 < worlds != here:
         raise SceneError(
             f"the model has {worlds} worlds and scene {evidence.identity}, which trained it, comes with "
-            f"{here} realisations; give --draws {worlds}, or --unpaired if its errors are others"
+            f"{here} realisations; give --aod AOD --draws {worlds}, or --unpaired if its errors are others"
         )
 
 

@@ -99,7 +99,7 @@ def _classify_block(
         if sets is not None:
             out[where, -1] = sets.inside(summary.probability.T).sum(axis=1)
         out[where, last] = (
-            (summary.typicality < limits.typicality) * int(Quality.OUTSIDE_DOMAIN)
+            ~(summary.typicality >= limits.typicality) * int(Quality.OUTSIDE_DOMAIN)
             + (summary.disagreement > limits.disagreement) * int(Quality.DISAGREE)
             + (summary.margin < limits.margin) * int(Quality.LOW_MARGIN)
         )
