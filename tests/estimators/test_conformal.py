@@ -126,7 +126,7 @@ def test_as_many_samples_as_the_definition_needs_are_enough(rng):
     assert [len(scores) for scores in nine.scores_] == [9, 9]
     assert nine.predict_set([[0.0], [30.0]])[0].any()
     with pytest.raises(
-        ValueError, match="has 8 samples to calibrate with; sets of coverage 0.9 need 9 of each"
+        ValueError, match=r"has 8 samples to calibrate with; sets of coverage 0.9 need 9 of each"
     ):
         ConformalSets(model, coverage=0.9).calibrate(X[20:36], y[20:36])
 
