@@ -130,6 +130,8 @@ def test_the_same_command_goes_on_and_computes_nothing_twice(synthetic, monkeypa
     stamps = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
     lost = next((out / "cells").glob("*BQDA-and-others.json"))
     lost.unlink()
+    dry = CliRunner().invoke(main, [*arguments, "--dry-run"])
+    assert dry.stdout.startswith("1 of") and not lost.exists()
     again = CliRunner().invoke(main, arguments)
     assert again.exit_code == 0 and "1 of" in again.stderr
     after = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}

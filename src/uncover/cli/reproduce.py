@@ -66,7 +66,7 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
     say("preparing")
     chosen = _study(study, scale, given)
     if dry_run:
-        click.echo(dry_plan(chosen, workers).text())
+        click.echo(dry_plan(chosen, out, workers).text())
         return
     run = Run.begin(chosen, out, workers)
     if run.missing():

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -250,10 +250,13 @@ class Run:
         return tables, findings
 
 
-def dry_plan(study: Study, workers: Workers) -> Plan:
-    """How long a study would take, without a trace of it."""
+def dry_plan(study: Study, out: Path, workers: Workers) -> Plan:
+    """How long a study, or what is left of it in a folder, would take; nothing is changed there."""
     with tempfile.TemporaryDirectory() as folder:
-        return Run.begin(study, Path(folder), workers).plan()
+        run = Run.begin(study, Path(folder), workers)
+        if (out / "study.json").exists():
+            run = replace(run, store=CellStore(out, study.facts))
+        return run.plan()
 
 
 def read_data(
