@@ -157,7 +157,7 @@ def test_a_dry_run_estimates_and_writes_nothing(tmp_path, monkeypatch):
     ("more", "message"),
     [
         (["--workers", "0"], "0 workers cannot compute"),
-        (["--data", "pixels.csv"], "--data is for landcover"),
+        (["--data", "pixels.csv"], "--data came for the synthetic study"),
     ],
 )
 def test_bad_options_are_one_clear_line(tmp_path, more, message):
