@@ -1,5 +1,7 @@
 """Sets of classes that hold the true one with a stated probability, for each class, whatever the model."""
 
+import math
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -94,7 +96,7 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         short = [k for k, s in enumerate(self.scores_) if _rank(len(s), self.coverage) < 1]
         if short:
             k, n = short[0], len(self.scores_[short[0]])
-            need = int(np.ceil(1 / (1 - self.coverage) - 1e-9)) - 1
+            need = samples_needed(self.coverage)
             raise ValueError(
                 f"class {str(self.classes_[k])!r} has {n} samples to calibrate with; sets of coverage "
                 f"{self.coverage:g} need {need} of each class. Keep more, or lower the coverage."
@@ -152,6 +154,15 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 def _in_steps(probability):
     """Probabilities in whole steps of 1e-4."""
     return np.rint(np.asarray(probability, np.float64) * 1e4) / 1e4
+
+
+def samples_needed(coverage):
+    """Fewest samples of a class by which it can be excluded from sets at all: 1/(n + 1) ≤ 1 − coverage.
+
+    >>> samples_needed(0.9), samples_needed(0.95), samples_needed(0.5)
+    (9, 19, 1)
+    """
+    return math.ceil(1.0 / (1.0 - coverage) - 1e-9) - 1
 
 
 def _rank(n, coverage):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from uncover.bayes.streams import stream
-from uncover.estimators.conformal import ConformalSets
+from uncover.estimators.conformal import ConformalSets, samples_needed
 from uncover.pipeline.training_sources import Batch, FitOptions, Source
 
 # Share of the samples of a class that is kept, and samples that are enough.
@@ -86,15 +86,6 @@ def check_coverage(coverage: float) -> None:
             f"the coverage is {coverage:g}; at most {highest:g} is possible with the {_ENOUGH:,} samples of "
             "each class that are kept to calibrate sets"
         )
-
-
-def samples_needed(coverage: float) -> int:
-    """Fewest samples of a class by which it can be excluded from sets at all: 1/(n + 1) ≤ 1 − coverage.
-
-    >>> samples_needed(0.9), samples_needed(0.95), samples_needed(0.5)
-    (9, 19, 1)
-    """
-    return math.ceil(1.0 / (1.0 - coverage) - 1e-9) - 1
 
 
 def all_at_once(batches: Sequence[Batch]) -> Batch:
