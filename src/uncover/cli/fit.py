@@ -30,7 +30,7 @@ from uncover.cli.progress import bar
       uncover fit pixels.csv --class-field class --out model.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
-      uncover fit scene.SAFE --labels labels.tif --model recommended --coverage 0.9 --out model.uncover
+      uncover fit scene.SAFE --labels labels.tif --model recommended --coverage 0.9 --block 500 --out m.uncover
     """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
@@ -68,6 +68,12 @@ from uncover.cli.progress import bar
     help="Make sets of classes that hold the true one this often; keeps part of the samples for it.",
 )
 @click.option(
+    "--block",
+    type=float,
+    metavar="METRES",
+    help="Side of squares whose pixels are left out and kept together; tables have a column polygon for it.",
+)
+@click.option(
     "--realisations",
     type=click.Choice(["pooled", "repeats", "draws", "shared"]),
     default="pooled",
@@ -98,6 +104,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         prior=given["prior"],
         calibration="loo" if given["calibrate"] else None,
         coverage=given["coverage"],
+        block=given["block"],
         class_prior=given["class_prior"],
         realisations=given["realisations"],
         seed=given["seed"],

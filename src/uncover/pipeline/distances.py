@@ -32,6 +32,17 @@ def pixel_metres(grid: Grid) -> tuple[float, float]:
     return height * factor, width * factor
 
 
+def block_pixels(metres: float, grid: Grid) -> tuple[int, int]:
+    """Rows and columns of a square of so many metres."""
+    height, width = pixel_metres(grid)
+    rows, columns = round(metres / height), round(metres / width)
+    if min(rows, columns) < 1:
+        raise ValueError(
+            f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it larger"
+        )
+    return rows, columns
+
+
 def _metres_per_degree(latitude: float) -> tuple[float, float]:
     """Length of a degree of latitude and of longitude on WGS 84, by the usual series in the latitude."""
     phi = radians(latitude)

@@ -82,6 +82,11 @@ def fit_model(
     model = make_model(options)
     if options.coverage is not None:
         check_coverage(options.coverage)
+    elif options.block is not None and not _calibrates(model):
+        raise ValueError(
+            "--block says which pixels are left out or kept together, and nothing is: give --calibrate, "
+            "--coverage or --model recommended, or leave it out"
+        )
     opened = open_sources(sources, options)
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
     if len(classes) < 2:
@@ -143,7 +148,8 @@ def _accumulate(
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
-        model.fit(everything.values, everything.classes)
+        groups = {} if everything.groups is None or not _calibrates(model) else {"groups": everything.groups}
+        model.fit(everything.values, everything.classes, **groups)
         return used
     waiting: Batch | None = None
     for batch in _large_batches(batches):
@@ -156,9 +162,14 @@ def _accumulate(
     return used
 
 
+def _calibrates(model: Any) -> bool:
+    """Whether a model leaves samples out, to see how well it predicts them."""
+    return isinstance(model, BayesianClassifier) or model.calibration is not None
+
+
 def _needs_all(model: Any) -> bool:
     """Whether a model needs all samples at once: its parts, what is left out, or the noise of each."""
-    return not hasattr(model, "partial_fit") or model.calibration is not None or model.realisations == "draws"
+    return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws"
 
 
 def _counted(
@@ -232,4 +243,5 @@ def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: 
             "allocation": options.draw.allocation,
             "seed": options.seed,
         },
+        **({} if options.block is None else {"block": options.block}),
     }

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.estimators.conformal import ConformalSets, samples_needed
+from uncover.pipeline.grouping import Groups, together
 from uncover.pipeline.training_sources import Batch, FitOptions, Source
 
 # Share of the samples of a class that is kept, and samples that are enough.
@@ -19,10 +21,11 @@ _SHARE, _ENOUGH = 0.3, 2000
 
 @dataclass
 class Keeper:
-    """Keeps some samples of each class, at random, and lets the others through."""
+    """Keeps some samples of each class, at random, and lets the others through; groups as a whole."""
 
     coverage: float
     share: dict[str, float]  # of each class
+    seed: int
     rng: np.random.Generator
     kept: list[Batch] = field(default_factory=list)
 
@@ -35,15 +38,25 @@ class Keeper:
             for name, n in source.drawn.items():
                 drawn[name] = drawn.get(name, 0) + n
         share = {name: min(_SHARE, _ENOUGH / max(n, 1)) for name, n in drawn.items()}
-        return cls(options.coverage, share, stream(options.seed, "kept for sets"))
+        return cls(options.coverage, share, options.seed, stream(options.seed, "kept for sets"))
 
     def rest(self, batch: Batch) -> Batch:
         """What the model gets of a batch."""
         share = np.array([self.share[str(name)] for name in batch.classes])
         mine = self.rng.random(len(share)) < share
+        rest = ~mine
+        if batch.groups is not None:  # of a group that is kept, no sample is for the model
+            whole = self._kept_groups(batch.groups)
+            mine, rest = whole & (self.rng.random(len(share)) < share / _SHARE), ~whole
         if mine.any():
-            self.kept.append(Batch(batch.values[mine], batch.classes[mine]))
-        return Batch(batch.values[~mine], batch.classes[~mine])
+            self.kept.append(batch.take(mine))
+        return batch.take(rest)
+
+    def _kept_groups(self, groups: Groups) -> NDArray[np.bool_]:
+        """Whether each sample is of a group that is kept; the same in every batch."""
+        numbers, which = np.unique(groups, return_inverse=True)
+        drawn = [stream(self.seed, "kept group", int(number)).random() for number in numbers]
+        return (np.array(drawn) < _SHARE)[which.ravel()]
 
     @property
     def count(self) -> dict[str, int]:
@@ -57,11 +70,17 @@ class Keeper:
         for name, n in samples.items():
             mine = kept.get(name, 0)
             if mine < need or mine == n:
+                enough = math.ceil(1.5 * need / _SHARE)
                 raise ValueError(
                     f"class {name!r} has {n} samples, of which {mine} were kept to calibrate sets of "
                     f"classes; a coverage of {self.coverage:g} needs {need} kept of each class, so about "
-                    f"{math.ceil(1.5 * need / _SHARE)} samples: label more, or lower --coverage"
+                    f"{enough} samples{self._in_groups}: label more, or lower --coverage"
                 )
+
+    @property
+    def _in_groups(self) -> str:
+        grouped = any(batch.groups is not None for batch in self.kept)
+        return " in several groups (polygons, or squares of --block)" if grouped else ""
 
     def calibrated(self, model: Any) -> ConformalSets:
         """The fitted model with its sets."""
@@ -103,4 +122,8 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """Batches of one kind as one."""
     if len(batches) == 1:
         return batches[0]
-    return Batch(np.concatenate([b.values for b in batches]), np.concatenate([b.classes for b in batches]))
+    return Batch(
+        np.concatenate([b.values for b in batches]),
+        np.concatenate([b.classes for b in batches]),
+        together([b.groups for b in batches], [len(b.classes) for b in batches]),
+    )

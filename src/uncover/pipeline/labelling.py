@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split
 from uncover.pipeline.areas import Area, Part
-from uncover.pipeline.distances import pixel_metres
+from uncover.pipeline.distances import block_pixels, pixel_metres
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
 from uncover.pipeline.layers import Layer
@@ -163,7 +163,7 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
     if how.by == "polygon":
         groups = labels.regions
     elif how.by == "block":
-        groups = block_groups(labels.grid.shape, _block_pixels(how.block, labels.grid))
+        groups = block_groups(labels.grid.shape, block_pixels(how.block, labels.grid))
     test = split(labels.codes, how.share, rng, groups)
     zero = np.uint8(0)
     return (
@@ -283,16 +283,6 @@ def _thin(labels: Labels, options: LabelOptions) -> Labels:
     codes = np.zeros_like(labels.codes)
     codes[rows[kept], columns[kept]] = labels.codes[rows[kept], columns[kept]]
     return Labels(codes, labels.grid, labels.scheme, labels.report.then("spacing", codes), labels.regions)
-
-
-def _block_pixels(metres: float, grid: Grid) -> tuple[int, int]:
-    height, width = pixel_metres(grid)
-    rows, columns = round(metres / height), round(metres / width)
-    if min(rows, columns) < 1:
-        raise ValueError(
-            f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it larger"
-        )
-    return rows, columns
 
 
 def _grown(window: Window, margin: int) -> Window:

@@ -21,7 +21,7 @@ _CLASS = ("class", "classes", "label", "land_cover", "landcover")
 _REALISATION = ("realisation", "realization")
 _SAMPLE = ("sample", "pixel", "id")
 _DATE = ("date", "year")
-_GROUP = ("group", "polygon", "block")
+GROUP_COLUMNS = ("group", "polygon", "block")
 _PLACE = ("x", "y", "lon", "lat", "longitude", "latitude", "row", "col", "fid", "index")
 _BAND = re.compile(r"[Bb]\d{1,2}[Aa]?")
 
@@ -113,7 +113,7 @@ def read_table(
         classes=frame[class_column].to_numpy().astype(str)[first],
         bands=tuple(canonical_band(column) for column in columns),
         dates=_text(frame, _DATE, first),
-        groups=_text(frame, _GROUP, first),
+        groups=_text(frame, GROUP_COLUMNS, first),
         samples=_text(frame, _SAMPLE, first),
     )
 
@@ -165,7 +165,7 @@ def _band_columns(frame: Any, class_column: str, bands: Sequence[str] | None, na
             )
         return [by_band[canonical_band(band)] for band in bands]
     like_bands = [str(c) for c in frame.columns if _BAND.fullmatch(str(c))]
-    reserved = {*_REALISATION, *_SAMPLE, *_DATE, *_GROUP, *_PLACE, class_column.lower()}
+    reserved = {*_REALISATION, *_SAMPLE, *_DATE, *GROUP_COLUMNS, *_PLACE, class_column.lower()}
     numbers = [
         str(c) for c in frame.columns if frame[c].dtype.kind in "iuf" and str(c).lower() not in reserved
     ]

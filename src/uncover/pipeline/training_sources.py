@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.pipeline.areas import Area
+from uncover.pipeline.grouping import Groups, numbered, squares
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
-from uncover.pipeline.tables import SampleTable, is_table, read_table
+from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.cube import Cube, CubeBlock, open_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -56,6 +57,9 @@ class FitOptions:
     coverage
         Make sets of classes that hold the true one with this probability; part of the samples is kept from
         the model for that.
+    block
+        Side in metres of squares whose pixels belong together: calibration leaves them out together, and
+        sets keep them together. Tables and sample cubes have a column `group`, `polygon` or `block` for it.
     seed
         Decides the draw, and which samples are kept.
     realise
@@ -76,6 +80,7 @@ class FitOptions:
     realisations: str = "pooled"
     calibration: str | None = None
     coverage: float | None = None
+    block: float | None = None
     seed: int = 0
     realise: RealiseOptions | None = None
 
@@ -86,6 +91,13 @@ class Batch:
 
     values: NDArray[Any]
     classes: NDArray[np.str_]
+    groups: Groups | None = None  # (sample,), which belong together
+
+    def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
+        """Some of the samples."""
+        return Batch(
+            self.values[mask], self.classes[mask], None if self.groups is None else self.groups[mask]
+        )
 
 
 class Source(Protocol):
@@ -144,7 +156,8 @@ def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
     """Refuse options that none of the sources takes."""
     scene, pixels = options.scene, [source for source in opened if isinstance(source, Pixels)]
     if not pixels:
-        _refuse("scene or cube", labels=options.labels, bbox=scene.bbox, aoi=scene.aoi)
+        words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
+        _refuse("scene or cube", **words)
     if all(isinstance(source.raster, Cube) for source in pixels):
         words = {"scale": scene.scale, "offset": scene.offset, "mask": scene.mask, "scene-id": scene.scene_id}
         _refuse("scene", aod=options.realise, **words)
@@ -210,6 +223,7 @@ class Pixels:
     bands: tuple[str, ...]
     scheme: Scheme
     codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
+    block: float | None = None  # side of squares that belong together, in metres
     units: str | None = "reflectance"
 
     @classmethod
@@ -230,7 +244,8 @@ class Pixels:
             )
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = options.scene.bands or raster.bands
-        return cls(raster, name, tuple(canonical_band(band) for band in bands), labels.scheme, codes)
+        bands = tuple(canonical_band(band) for band in bands)
+        return cls(raster, name, bands, labels.scheme, codes, options.block)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -262,7 +277,8 @@ class Pixels:
                 continue
             block = self.raster.read(window)
             where = (codes > 0) & block.usable
-            yield window.pixels, Batch(block.samples(where)[..., at], names[table[codes[where]]])
+            groups = None if self.block is None else squares(self.raster.grid, window, self.block)[where]
+            yield window.pixels, Batch(block.samples(where)[..., at], names[table[codes[where]]], groups)
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
@@ -298,8 +314,9 @@ class TableRows:
             raise ValueError(f"{table.name} has {known.size} classes; at most 254 are possible")
         labels[classes == ""] = 0
         taken = draw(labels, options.draw, stream(options.seed, "draw"))
+        groups = None if table.groups is None else table.groups[taken]
         drawn = replace(
-            table, values=table.values[taken], classes=classes[taken], dates=None, groups=None, samples=None
+            table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
         return cls(drawn, scheme)
 
@@ -334,8 +351,12 @@ class TableRows:
         per_sample = int(np.prod(self.table.values.shape[1:]))
         rows = max(1, BATCH_NUMBERS // per_sample)
         edges = [*range(0, len(self.table), rows), len(self.table)]
+        table, names = self.table, self.table.groups
+        everything = Batch(
+            table.values, table.classes, None if names is None else numbered(names, table.name)
+        )
         for start, stop in pairwise(edges):
-            yield stop - start, Batch(self.table.values[start:stop], self.table.classes[start:stop])
+            yield stop - start, everything.take(slice(start, stop))
 
 
 @dataclass(frozen=True)
@@ -346,6 +367,7 @@ class SampleCubeRows:
     bands: tuple[str, ...]
     scheme: Scheme
     codes: NDArray[np.uint8]  # (sample,), 0 where no sample is taken
+    groups: Groups | None = None  # (sample,)
     units: str | None = "reflectance"
 
     @classmethod
@@ -366,7 +388,7 @@ class SampleCubeRows:
         missing = [band for band in bands if band not in samples.bands]
         if missing:
             raise ValueError(f"{samples.path.name} has no band {', '.join(missing)}; it has {samples.bands}")
-        return cls(samples, bands, translation.target, codes)
+        return cls(samples, bands, translation.target, codes, _groups_of(samples))
 
     @property
     def name(self) -> str:
@@ -388,10 +410,19 @@ class SampleCubeRows:
         at = [self.samples.bands.index(band) for band in self.bands]
         start = 0
         for block in self.samples:
-            codes = self.codes[start : start + len(block)]
-            classes = np.array([self.scheme[int(code)].name for code in codes[codes > 0]], dtype=np.str_)
-            yield len(block), Batch(block.values[codes > 0][..., at], classes)
+            rows = slice(start, start + len(block))
+            codes, groups = self.codes[rows], None if self.groups is None else self.groups[rows]
+            names = np.array([self.scheme[int(code)].name if code else "" for code in codes], dtype=np.str_)
+            yield len(block), Batch(block.values[..., at], names, groups).take(codes > 0)
             start += len(block)
+
+
+def _groups_of(samples: Samples) -> Groups | None:
+    """Groups of the samples of a cube, where it has a column for them."""
+    column = next((name for name in GROUP_COLUMNS if name in samples.columns), None)
+    if column is None:
+        return None
+    return numbered(np.concatenate([block.columns[column] for block in samples]), samples.path.name)
 
 
 def _translation_of(samples: Samples, options: FitOptions) -> Translation:

@@ -1,0 +1,153 @@
+"""Samples that belong together: left out together, kept together, and never on both sides."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fit_cases import SCHEME, names_of, table_of
+from label_maps import GRID, write_map
+from uncover import BayesianClassifier, BayesianQDA, load_model
+from uncover.pipeline import FitOptions, fit_model
+from uncover.pipeline.grouping import squares, together
+from uncover.pipeline.keeping import Keeper
+from uncover.pipeline.training_sources import Batch
+from uncover.raster import SampleBlock, Window, write_samples
+
+
+def blocks(codes, rows, cols):
+    """Number of the block of each pixel."""
+    row, col = np.indices(codes.shape)
+    return (row // rows) * codes.shape[1] + col // cols
+
+
+def calibrated(values, codes, groups):
+    """The model that is wanted, fitted to the arrays; its pixels are in the order of the grid."""
+    where = codes > 0
+    model = BayesianQDA(calibration="loo")
+    return model.fit(
+        values[where][:, 0], names_of(codes[where]), groups=None if groups is None else groups[where]
+    )
+
+
+def assert_same_calibration(one, other):
+    assert_allclose(one.temperature_, other.temperature_, rtol=1e-9)
+    assert_allclose(one.class_scale_, other.class_scale_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("pixels", [(8, 8), (16, 16)])
+def test_pixels_of_a_square_are_left_out_together(problem, tmp_path, pixels):
+    codes, values, options = problem
+    metres = pixels[0] * GRID.resolution[0]
+    options = replace(options, calibration="loo", block=metres)
+    found = fit_model([tmp_path / "scene.tif"], options)
+    wanted = calibrated(values, codes, blocks(codes, *pixels))
+    assert_same_calibration(found.model, wanted)
+    assert found.provenance["block"] == metres
+    alone = calibrated(values, codes, None)
+    assert abs(wanted.temperature_ - alone.temperature_) > 1e-4  # else the above would show nothing
+
+
+def test_scenes_of_one_grid_have_their_squares_in_common(problem, tmp_path):
+    codes, values, options = problem
+    write_map(tmp_path / "later.tif", *np.moveaxis(values[..., 1, :], -1, 0))
+    options = replace(options, calibration="loo", block=8 * GRID.resolution[0])
+    found = fit_model([tmp_path / "scene.tif", tmp_path / "later.tif"], options)
+    where, group = codes > 0, blocks(codes, 8, 8)
+    X = np.concatenate([values[where][:, r] for r in (0, 1)])
+    y, groups = np.tile(names_of(codes[where]), 2), np.tile(group[where], 2)
+    assert_same_calibration(found.model, BayesianQDA(calibration="loo").fit(X, y, groups=groups))
+
+
+@pytest.mark.parametrize("column", ["group", "polygon", "block"])
+def test_tables_say_what_belongs_together(run, problem, tmp_path, column):
+    codes, values, _ = problem
+    groups = blocks(codes, 16, 16)
+    table = table_of(values, codes).assign(**{column: [f"no {g}" for g in groups[codes > 0]]})
+    table.to_csv(tmp_path / "pixels.csv", index=False)
+    made = run("fit", "pixels.csv", "--class-field", "land_cover", "--calibrate", "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    model = load_model("m.uncover")
+    assert model.n_features_in_ == 4
+    assert_same_calibration(model, calibrated(values.astype(float), codes, groups))
+
+
+def test_the_recommended_model_is_told_of_them(problem, tmp_path):
+    codes, values, options = problem
+    few = np.where(np.random.default_rng(0).random(codes.shape) < 0.06, codes, 0)
+    write_map(tmp_path / "labels.tif", few, nodata=0)
+    options = replace(options, model="recommended", block=16 * GRID.resolution[0])
+    found = fit_model([tmp_path / "scene.tif"], options).model
+    where = few > 0
+    wanted = BayesianClassifier().fit(
+        values[where][:, 0], names_of(few[where]), groups=blocks(codes, 16, 16)[where]
+    )
+    assert found.members_ == wanted.members_
+    assert_allclose(found.weights_, wanted.weights_, rtol=1e-6)
+    assert_allclose(found.temperature_, wanted.temperature_, rtol=1e-6)
+
+
+def test_sample_cubes_have_a_column_for_them(problem, tmp_path):
+    codes, values, _ = problem
+    where, groups = codes > 0, blocks(codes, 16, 16)
+
+    def produce(window):
+        rows = slice(window.row, window.row + window.height)
+        columns = {"label": codes[where][rows], "polygon": groups[where][rows]}
+        return SampleBlock(values[where][rows], columns)
+
+    windows = [Window(0, 0, 700, 1), Window(700, 0, int(where.sum()) - 700, 1)]
+    attributes = {"scheme": SCHEME.as_dict()}
+    write_samples(tmp_path / "samples.zarr", ("a", "b", "c", "d"), windows, produce, attributes=attributes)
+    found = fit_model([tmp_path / "samples.zarr"], FitOptions(calibration="loo"))
+    wanted = BayesianQDA(calibration="loo").fit(values[where], names_of(codes[where]), groups=groups[where])
+    assert_same_calibration(found.model, wanted)
+
+
+def test_a_group_that_is_kept_is_kept_whole():
+    rng = np.random.default_rng(0)
+    keeper = Keeper(0.9, {"a": 0.3, "b": 0.1}, 0, rng)
+    groups = rng.integers(0, 60, (4, 500))
+    batches = [Batch(rng.normal(size=(500, 2)), rng.choice(["a", "b"], 500), each) for each in groups]
+    rest = [keeper.rest(batch) for batch in batches]
+    used, kept = (np.unique(np.concatenate([b.groups for b in part])) for part in (rest, keeper.kept))
+    assert not set(used) & set(kept)
+    assert len(used) + len(kept) == 60 and 8 <= len(kept) <= 30
+    share = {name: sum((b.classes == name).sum() for b in keeper.kept) for name in ("a", "b")}
+    assert share["b"] < 0.55 * share["a"]  # of a class that has more than enough, some are left out
+
+
+def test_samples_without_a_group_stand_alone():
+    assert together([None, None], [2, 3]) is None
+    found = together([None, np.array([5, 5]), None], [2, 2, 1])
+    assert_array_equal(np.unique(found, return_counts=True)[1], [1, 1, 1, 2])
+
+
+def test_squares_do_not_depend_on_the_window():
+    whole = squares(GRID, GRID.window, 7 * GRID.resolution[0])
+    part = squares(GRID, Window(5, 9, 20, 30), 7 * GRID.resolution[0])
+    assert_array_equal(part, whole[5:25, 9:39])
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--block", 100), "--block says which pixels are left out or kept together, and nothing is"),
+        (("--block", 1, "--calibrate"), "smaller than a pixel"),
+        (("--block", 1e6, "--calibrate"), "one group only"),
+        (("--block", 1e6, "--coverage", 0.9), "in several groups (polygons, or squares of --block)"),
+    ],
+)
+def test_blocks_that_make_no_sense_are_refused(refused, problem, more, words):
+    fit = ("fit", "scene.tif", "--labels", "labels.tif", "--scheme", "lulucf", "--bands", "a,b,c,d")
+    assert words in refused(*fit, "--out", "m.uncover", *more)
+
+
+def test_blocks_of_a_table_are_refused(refused, problem, tmp_path):
+    codes, values, _ = problem
+    table_of(values, codes).to_csv(tmp_path / "pixels.csv", index=False)
+    message = refused(
+        "fit", "pixels.csv", "--class-field", "land_cover", "--calibrate", "--block", 90, "--out", "m"
+    )
+    assert "--block came, and no scene or cube" in message
