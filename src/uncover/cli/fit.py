@@ -30,7 +30,7 @@ from uncover.cli.progress import bar
       uncover fit pixels.csv --class-field class --out model.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
-      uncover fit scene.SAFE --labels labels.tif --model recommended --coverage 0.9 --block 500 --out m.uncover
+      uncover fit s.SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 --out m.uncover
     """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
