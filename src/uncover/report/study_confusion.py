@@ -118,7 +118,7 @@ def _cell(ax: Any, x: float, y: float, share: float, colour: str, text: str) -> 
     )
     dark = strength > 0.75
     ax.text(
-        x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, zorder=3,
+        x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=min(7.5, 37 / len(text)), zorder=3,
         color="white" if dark else INK,
     )  # fmt: skip
 
