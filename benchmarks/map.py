@@ -136,18 +136,25 @@ def one_map(size: int, worlds: int, compare: bool) -> list:
     return [size, worlds, seconds, *parts, reading, writing, ratio, computing, per_pixel, megabytes]
 
 
+def shortest_map(size: int, worlds: int, times: int = 2) -> list:
+    """Numbers of the fastest of some maps, beside the fastest reading and writing: a slow moment hits none."""
+    rows = [one_map(size, worlds, True) for _ in range(times)]
+    best, unavoidable = min(rows, key=lambda row: row[2]), np.array([row[6:8] for row in rows]).min(axis=0)
+    return [*best[:6], *unavoidable.tolist(), best[2] / unavoidable.sum(), *best[9:]]
+
+
 @benchmark("map")
 def run(quick=False, sizes=None):
     """Time beside the unavoidable, and peak memory beside the limit."""
     compared = [(512, 1), (512, WORLDS)] if quick else [(4000, 1), (4000, WORLDS)]
     large = [(1024, WORLDS)] if quick else [(2000, WORLDS), (12_000, WORLDS)]
     one_map(512, WORLDS, False)  # machine code is compiled once, and kept
-    rows = [one_map(size, worlds, True) for size, worlds in compared]
+    rows = [shortest_map(size, worlds) for size, worlds in compared]
     rows += [one_map(size, worlds, False) for size, worlds in large]
     caption = (
         f"uncover map of an L1C scene, {len(BANDS)} bands, all layers, --memory {MEMORY}MB (limit: "
         f"{MEMORY + BEYOND} MB), and its stages: start (imports, opening), computing, files; "
-        "ratio: time over that of reading the bands and writing COGs of plain files"
+        "ratio: time over that of reading the bands and writing COGs of plain files, each the shorter of two"
     )
     columns = {
         "side": "d", "worlds": "d", "s": ".1f", "start": ".1f", "compute": ".1f", "files": ".1f",

@@ -126,7 +126,8 @@ class Scene:
         self._check(window)
         reflectance = np.empty((len(self.bands), *window.shape), np.float32)
         quality = np.zeros(window.shape, np.uint16)
-        for group in self.groups:
+        # Neighbours, which are read at the same time, begin at either end: none waits for tiles of the other.
+        for group in self.groups if window.col // window.width % 2 == 0 else self.groups[::-1]:
             planes = [reflectance[self.bands.index(band)] for band in group.bands]
             group.fill(self.grid, window, self.resampling, self.cache, planes, quality)
         for mask in self.masks:
