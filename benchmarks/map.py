@@ -137,7 +137,7 @@ def one_map(size: int, worlds: int, compare: bool) -> list:
 
 
 def shortest_map(size: int, worlds: int, times: int = 2) -> list:
-    """Numbers of the fastest of some maps, beside the fastest reading and writing: a slow moment hits none."""
+    """Numbers of the fastest of some maps, beside the fastest reading and writing."""
     rows = [one_map(size, worlds, True) for _ in range(times)]
     best, unavoidable = min(rows, key=lambda row: row[2]), np.array([row[6:8] for row in rows]).min(axis=0)
     return [*best[:6], *unavoidable.tolist(), best[2] / unavoidable.sum(), *best[9:]]
