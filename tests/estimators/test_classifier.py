@@ -134,6 +134,27 @@ def test_realisations_budget_and_files(kind, rng, tmp_path):
     assert all(name in clf.describe() for name in clf.members_)
 
 
+def test_a_group_counts_as_one_sample(rng):
+    """Samples twice in the same group say nothing new, nor does a class that is in one group only."""
+    X, y = draw(rng, n=60, R=1)
+    groups = np.arange(60) // 6
+    inputs = Inputs(X[:, 0])
+    codes = np.searchsorted(["a", "b", "c"], y)
+    training = members.Training(inputs, codes, np.array(["a", "b", "c"]), groups, 0)
+    np.testing.assert_allclose(training.held_out_weight(), 1 / 6)
+    lonely = np.where(codes == 2, 99, groups)
+    weight = members.Training(inputs, codes, training.classes, lonely, 0).held_out_weight()
+    np.testing.assert_allclose(weight, np.where(codes == 2, 0.0, 0.25))
+    P = softmax(rng.normal(size=(3, 60, 3)), axis=2)
+    targets, gate = np.eye(3)[codes], np.ones((3, 60))
+    once = fit_pool(P, gate, targets, np.full(60, 0.5))
+    twice = fit_pool(
+        np.repeat(P, 2, axis=1), np.repeat(gate, 2, axis=1), np.repeat(targets, 2, axis=0), np.full(120, 0.25)
+    )
+    np.testing.assert_allclose(once[0], twice[0], atol=1e-5)
+    np.testing.assert_allclose(once[1:], twice[1:], rtol=1e-5)
+
+
 def test_an_error_common_to_the_scene_counts_for_other_scenes(rng):
     X, y = draw(rng, R=1)
     X, common = X[:, 0], np.diag([0.5, 0.5])

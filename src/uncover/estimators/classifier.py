@@ -50,7 +50,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     regression by the p-value of x under the Gaussians, if that is below 0.1; trees by the density at x, if no
     training sample lies in so empty a place. Where nothing like x was seen, what is said about it comes from
     the kernels, which are then not sure. With ``groups``, groups left out show whether Gaussians and logistic
-    regression can be trusted as far as trees; then they are, if that predicts these groups better.
+    regression can be trusted as far as trees; then they are, if that predicts these groups better. A group that
+    was left out counts as one sample: its samples are right or wrong together.
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
     class models only: with them these are pooled alone, and not on logarithms where an error is common to all
@@ -133,16 +134,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self.realisations_ = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
         self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
         self.logarithm_ = None if inputs.systematic is not None else _logarithm(inputs.X)
+        targets, weight = training.targets[training.chosen()], training.held_out_weight()
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
             seen = Training(self._transformed(inputs, transform), training.codes, self.classes_, groups, seed)
             for make in self._makers(inputs, transform):
                 member, joint = make(seen)
-                temperature = fit_temperature(joint, training.targets[training.chosen()])
+                temperature = fit_temperature(joint, targets, weight)
                 self.members_.append(transform + member.name)
                 self._fitted.append((transform, member, temperature))
                 held_out.append(joint)
-        self._average(held_out, training.targets[training.chosen()], groups is not None)
+        self._average(held_out, targets, weight, groups is not None)
         return self
 
     def _makers(self, inputs, transform):
@@ -161,12 +163,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             *([] if transform else [TreeMember.fit]),  # a logarithm would not change the order of values
         ]
 
-    def _average(self, held_out, targets, grouped):
+    def _average(self, held_out, targets, weight, grouped):
         """Find the weights and the temperature of the mean, and whether strange inputs can be left to all."""
         tried = []
         for self.trusts_ in (False, True) if grouped else (False,):
             P, gate = self._probabilities(held_out)
-            tried.append((*fit_pool(P, gate, targets), self.trusts_))
+            tried.append((*fit_pool(P, gate, targets, weight), self.trusts_))
         weights, temperature, _, self.trusts_ = max(tried, key=lambda one: one[2])
         heard = weights >= LEAST_WEIGHT
         heard[self._by_relevance()] = True  # these say how typical an input is

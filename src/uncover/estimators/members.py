@@ -55,6 +55,20 @@ class Training:
         """1 for the class of each sample: (sample, class)."""
         return np.eye(len(self.classes))[self.codes]
 
+    def held_out_weight(self):
+        """How much the prediction of each chosen sample, by a model without it, counts.
+
+        Samples of a group are right or wrong together, and count as one. A class that is in one group only is
+        unknown without it: its samples count nothing.
+        """
+        chosen = self.chosen()
+        if self.groups is None:
+            return np.ones(len(chosen))
+        group, code = self.groups[chosen], self.codes[chosen]
+        pairs = np.unique(np.stack([code, group]), axis=1)
+        several = np.bincount(pairs[0], minlength=len(self.classes)) > 1
+        return np.where(several[code], 1.0 / np.bincount(group)[group], 0.0)
+
     def chosen(self):
         """Samples for what would take too long with all: at most so many, a share of each class."""
         n = len(self.codes)

@@ -40,11 +40,11 @@ def pool(probability, gate, weights, temperature):
     return softmax(np.einsum("ms,msk->sk", local_weights(weights, gate), log_P) / temperature, axis=1)
 
 
-def fit_pool(probability, gate, targets):
+def fit_pool(probability, gate, targets, weight=None):
     """Weights and temperature of :func:`pool` with the highest score of held-out probabilities.
 
-    With M members, the exponents b_m = w_m/T maximise Σ_i log P_i(y_i) − ½Σ_m(M·b_m − 1)²: a priori each is
-    1/M, the plain geometric mean, give or take as much.
+    With M members, the exponents b_m = w_m/T maximise Σ_i v_i log P_i(y_i) − ½Σ_m(M·b_m − 1)²: a priori each
+    is 1/M, the plain geometric mean, give or take as much.
 
     Parameters
     ----------
@@ -54,6 +54,8 @@ def fit_pool(probability, gate, targets):
         How far each member is to be heard of each sample, in [0, 1].
     targets : array of shape (sample, class)
         1 for the true class.
+    weight : array of shape (sample,), optional
+        v, how much each sample says.
 
     Returns
     -------
@@ -73,12 +75,14 @@ def fit_pool(probability, gate, targets):
     M = len(probability)
     log_P = np.log(np.maximum(probability, LEAST_PROBABILITY))
     heard = gate[..., None] * log_P
+    weight = np.ones(len(targets)) if weight is None else weight
+    targets = weight[:, None] * targets
 
     def loss(b):
         total, local = b.sum(), b @ gate
         mean = np.tensordot(b, heard, 1) / local[:, None]
         log_pooled = log_softmax(total * mean, axis=1)
-        rest = targets - np.exp(log_pooled)
+        rest = targets - weight[:, None] * np.exp(log_pooled)
         along = (mean * rest).sum(1)
         own = np.einsum("msk,sk->ms", heard, rest)
         slope = (total * (own - gate * along) / local).sum(1) + along.sum()
