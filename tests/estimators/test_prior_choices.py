@@ -136,7 +136,7 @@ def test_equal_realisations_are_one(rng):
 
 def test_jeffreys_says_which_class_is_too_small(rng):
     X, y = rng.normal(size=(30, 4)), np.repeat([0, 1, 2], [20, 7, 3])
-    with pytest.raises(ValueError, match=r"class np.int64\(2\) has 3 samples; .*more than 4 for 4 features"):
+    with pytest.raises(ValueError, match=r"class '2' has 3 samples; .*more than 4 for 4 features"):
         BayesianQDA(prior="jeffreys").fit(X, y)
     BayesianLDA(prior="jeffreys").fit(X, y)
     BayesianNB(prior="jeffreys").fit(X, y)
