@@ -134,7 +134,7 @@ def test_realisations_budget_and_files(kind, rng, tmp_path):
     assert all(name in clf.describe() for name in clf.members_)
 
 
-def test_a_group_counts_as_one_sample(rng):
+def test_samples_of_a_group_count_together(rng):
     """Samples twice in the same group say nothing new, nor does a class that is in one group only."""
     X, y = draw(rng, n=60, R=1)
     groups = np.arange(60) // 6
@@ -142,6 +142,9 @@ def test_a_group_counts_as_one_sample(rng):
     codes = np.searchsorted(["a", "b", "c"], y)
     training = members.Training(inputs, codes, np.array(["a", "b", "c"]), groups, 0)
     np.testing.assert_allclose(training.held_out_weight(), 1 / 6)
+    uneven = np.repeat(np.arange(4), [30, 10, 10, 10])
+    weight = members.Training(inputs, codes, training.classes, uneven, 0).held_out_weight()
+    np.testing.assert_allclose(weight, 60 / (900 + 100 + 100 + 100))  # three groups' worth, all samples alike
     lonely = np.where(codes == 2, 99, groups)
     weight = members.Training(inputs, codes, training.classes, lonely, 0).held_out_weight()
     np.testing.assert_allclose(weight, np.where(codes == 2, 0.0, 0.25))
@@ -153,6 +156,21 @@ def test_a_group_counts_as_one_sample(rng):
     )
     np.testing.assert_allclose(once[0], twice[0], atol=1e-5)
     np.testing.assert_allclose(once[1:], twice[1:], rtol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [2, 4, 10])
+def test_groups_of_a_class_are_left_out_apart(rng, parts):
+    """Else a class would be unknown where it need not be."""
+    groups = rng.permutation(np.repeat(np.arange(12), 5))
+    codes = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2])[groups]
+    training = members.Training(Inputs(np.zeros((60, 1))), codes, np.arange(3), groups, 0)
+    for seed in range(20):
+        part = members.divide(training, parts, np.random.default_rng(seed))
+        of_group = [np.unique(part[groups == g]) for g in range(12)]
+        assert all(len(p) == 1 for p in of_group)
+        assert of_group[0] != of_group[1]
+        assert of_group[10] != of_group[11]
+        assert np.ptp(np.bincount(np.concatenate(of_group), minlength=parts)) <= 1
 
 
 def test_an_error_common_to_the_scene_counts_for_other_scenes(rng):

@@ -16,6 +16,7 @@ from uncover.report.plots import (
     world_spread,
 )
 from uncover.report.plots_accuracy import confusion_matrix, rates, reliability
+from uncover.report.study_style import draw_model, fit_score_axis
 from uncover.report.style import INK, OKABE_ITO, figure_style, inline_svg, new_figure, save_figure
 
 NAMES, COLOURS = ("forest", "water $1"), ("#117733", "#332288")
@@ -176,3 +177,16 @@ def test_text_of_the_page_has_enough_contrast():
         pairs += [("muted", "panel"), ("accent-ink", "accent"), ("ink", "note"), ("muted", "note")]
         for ink, paper in pairs:
             assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper)
+
+
+def test_values_below_a_logarithmic_axis_are_marked_at_its_edge():
+    drawing = new_figure(height=3.0)
+    ax = drawing.subplots()
+    values = [1e-60, 0.0, 0.01, 0.1]
+    draw_model(ax, "BQDA", [0.2, 0.4, 0.6, 0.8], values)
+    fit_score_axis(ax, "brier", values)
+    edge = ax.get_ylim()[0]
+    line, marks = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), [edge, edge, 0.01, 0.1])
+    assert line.get_markevery() == [2, 3]
+    np.testing.assert_array_equal(marks.get_xydata(), [[0.2, edge], [0.4, edge]])

@@ -50,8 +50,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     regression by the p-value of x under the Gaussians, if that is below 0.1; trees by the density at x, if no
     training sample lies in so empty a place. Where nothing like x was seen, what is said about it comes from
     the kernels, which are then not sure. With ``groups``, groups left out show whether Gaussians and logistic
-    regression can be trusted as far as trees; then they are, if that predicts these groups better. A group
-    that was left out counts as one sample: its samples are right or wrong together.
+    regression can be trusted as far as trees; then they are, if that predicts these groups better. Samples of
+    a group are right or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
     class models only: with them these are pooled alone, and not on logarithms where an error is common to all
@@ -91,6 +91,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     ----------
     Genest and Zidek (1986), Combining probability distributions: a critique and an annotated bibliography,
     Statistical Science 1, 114–135.
+    Kish (1965), Survey Sampling, Wiley: the effective number of samples that belong together.
 
     Examples
     --------

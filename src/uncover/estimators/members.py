@@ -58,8 +58,9 @@ class Training:
     def held_out_weight(self):
         """How much the prediction of each chosen sample, by a model without it, counts.
 
-        Samples of a group are right or wrong together, and count as one. A class that is in one group only is
-        unknown without it: its samples count nothing.
+        Samples of a group are right or wrong together. All count alike, and together as (Σ n_g)²/Σ n_g²
+        independent ones, n_g being the sizes of the groups (Kish's effective number). A class that is in one
+        group only is unknown without it: its samples count nothing.
         """
         chosen = self.chosen()
         if self.groups is None:
@@ -67,7 +68,9 @@ class Training:
         group, code = self.groups[chosen], self.codes[chosen]
         pairs = np.unique(np.stack([code, group]), axis=1)
         several = np.bincount(pairs[0], minlength=len(self.classes)) > 1
-        return np.where(several[code], 1.0 / np.bincount(group)[group], 0.0)
+        known = several[code].astype(float)
+        sizes = np.bincount(group, known)
+        return known * sizes.sum() / max((sizes**2).sum(), 1.0)
 
     def chosen(self):
         """Samples for what would take too long with all: at most so many, a share of each class."""
@@ -282,16 +285,23 @@ def _log_density(log_joint):
 
 def _folds(training):
     """Fold of each sample: a like share of each class in each; whole groups in one."""
-    n = len(training.codes)
-    folds = 10 if n < FEWEST_FOR_FIVE_FOLDS else 5
-    rng = stream(training.seed, "folds")
+    folds = 10 if len(training.codes) < FEWEST_FOR_FIVE_FOLDS else 5
+    return divide(training, folds, stream(training.seed, "folds"))
+
+
+def divide(training, parts, rng):
+    """Divide the samples, or the groups by their most frequent class, into parts: the part of each sample.
+
+    Each class is in as many parts as it can be.
+    """
+    codes = training.codes
     if training.groups is not None:
-        number = training.groups.max() + 1
-        return (rng.permutation(number) % folds)[training.groups]
-    order = np.lexsort((rng.random(n), training.codes))
-    fold = np.empty(n, dtype=int)
-    fold[order] = np.arange(n) % folds
-    return fold
+        count = np.zeros((training.groups.max() + 1, len(training.classes)), dtype=int)
+        np.add.at(count, (training.groups, codes), 1)
+        codes = count.argmax(1)
+    part = np.empty(len(codes), dtype=int)
+    part[np.lexsort((rng.random(len(codes)), codes))] = np.arange(len(codes)) % parts
+    return part if training.groups is None else part[training.groups]
 
 
 def _take(inputs, rows):

@@ -4,7 +4,7 @@ import numpy as np
 
 from uncover.bayes.forest import Forest
 from uncover.bayes.streams import stream
-from uncover.estimators.members import MOST_CENTRES, best_score, rows_of_samples, views_of
+from uncover.estimators.members import MOST_CENTRES, best_score, divide, rows_of_samples, views_of
 
 TREES = 100
 # Each tree is grown without one of so many parts of the samples, or of the groups.
@@ -61,14 +61,12 @@ def _rows(points):
 
 def _left_out(training):
     """Which samples each tree is grown without; each is left out by every fourth."""
-    n = len(training.codes)
-    unit = np.arange(n) if training.groups is None else training.groups
-    number = int(unit.max()) + 1
-    parts, rng = min(PARTS, number), stream(training.seed, "trees")
+    units = len(training.codes) if training.groups is None else int(training.groups.max()) + 1
+    parts, rng = min(PARTS, units), stream(training.seed, "trees")
     for tree in range(TREES):
         if tree % parts == 0:
-            part = rng.permutation(number) % parts
-        yield (part == tree % parts)[unit]
+            part = divide(training, parts, rng)
+        yield part == tree % parts
 
 
 def _some(kept, seed, number):

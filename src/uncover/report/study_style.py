@@ -139,8 +139,26 @@ def fit_score_axis(ax: Axes, metric: str, values: Any) -> None:
     if metric not in _MORE_IS_BETTER and finite.size and finite.max() > 20 * finite.min():
         ax.set_ylim(max(0.6 * finite.min(), LEAST_SHARE * finite.max()), 1.6 * finite.max())
         logarithmic(ax, "y")
+        _mark_what_lies_below(ax)
     elif metric not in _MORE_IS_BETTER and finite.size:
         ax.set_ylim(0, 1.08 * finite.max())
+
+
+def _mark_what_lies_below(ax: Axes) -> None:
+    """Lines end at the lower edge, with an open triangle, where their values are below it."""
+    import numpy as np
+
+    edge = ax.get_ylim()[0]
+    for line in list(ax.lines):
+        x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+        below = y < edge
+        if below.any():
+            line.set_ydata(np.where(below, edge, y))
+            line.set_markevery(np.flatnonzero(~below).tolist())
+            ax.plot(
+                x[below], np.full(below.sum(), edge), "v", color=line.get_color(), markersize=6,
+                markerfacecolor="white", clip_on=False, zorder=5,
+            )  # fmt: skip
 
 
 def one_legend(drawing: Drawing, axes: Iterable[Axes], columns: int | None = None) -> None:

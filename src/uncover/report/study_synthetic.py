@@ -53,8 +53,8 @@ def _scores_figure(rows: pd.DataFrame, p: int, kind: str, variant: str) -> Study
     return StudyFigure(
         name=f"scores-p{p}-{kind}{variant}",
         title=f"p = {p}, {kind} noise{which}",
-        reading=f"Mean over {n} data sets with its 95 % interval (bars), against the noise factor σ. Lines "
-        f"that leave the frame go on to values too small to matter.{note}",
+        reading=f"Mean over {n} data sets with its 95 % interval (bars), against the noise factor σ. An "
+        f"open triangle at the lower edge stands for a value below it.{note}",
         alternative=_in_words(rows[rows["model"].isin(models)], p, kind),
         draw=lambda: _draw_scores(rows, models),
         numbers=_score_table(rows, models, f"p = {p}, {kind} noise{which}"),
@@ -134,7 +134,8 @@ def _ours_figure(means: pd.DataFrame) -> StudyFigure:
         name="ours-brier",
         title="Models that the paper does not have (ours)",
         reading=f"Brier score for {rows['kind'].iloc[0]} noise, dashed; BQDA and QDA of the paper are solid. "
-        "Pooled QDA lies on BQDA: pooling, not the prior, makes the difference to one QDA per realisation.",
+        "Pooled QDA lies on BQDA: pooling, not the prior, makes the difference to one QDA per realisation. "
+        "An open triangle at the lower edge stands for a value below it.",
         alternative="Brier score of further models against the noise factor, one panel for each p: taking "
         "the realisations as repeats is far below all others, and pooled QDA coincides with pooled BQDA.",
         draw=lambda: _draw_ours(rows, models),
