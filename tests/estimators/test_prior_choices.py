@@ -136,10 +136,14 @@ def test_equal_realisations_are_one(rng):
 
 def test_jeffreys_says_which_class_is_too_small(rng):
     X, y = rng.normal(size=(30, 4)), np.repeat([0, 1, 2], [20, 7, 3])
-    with pytest.raises(ValueError, match=r"class '2' has 3 samples; .*more than 4 for 4 features"):
+    with pytest.raises(ValueError, match=r"class '2' has 3 samples; .*more than 4 of each class"):
         BayesianQDA(prior="jeffreys").fit(X, y)
     BayesianLDA(prior="jeffreys").fit(X, y)
     BayesianNB(prior="jeffreys").fit(X, y)
+    with pytest.raises(ValueError, match=r"6 samples of 3 classes leave 3 .* at least 4 for 4"):
+        BayesianLDA(prior="jeffreys").fit(X[:6], np.arange(6) % 3)
+    with pytest.raises(ValueError, match="class '3' has 0 samples"):
+        BayesianLDA(prior="jeffreys").fit(X, y, classes=[0, 1, 2, 3])
 
 
 def test_few_samples_of_many_features(rng):

@@ -13,7 +13,7 @@ from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.atomic import all_or_nothing
 from uncover.estimators.calibration import calibrate, check_calibration, held_out_log_joint
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
-from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior
+from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior, too_small_for_jeffreys
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
 from uncover.estimators.label_noise import learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
@@ -259,9 +259,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         variance = None if measured is None else variances_without_noise(*measured)
         return self._weak_prior(moments, variance)
 
-    def _fewest_for_jeffreys(self, moments):
-        """Return the number of samples of a class that is just too small for an improper prior."""
-        return moments.n_features
+    def _lacking_for_jeffreys(self, count, p):
+        """Say which samples are too few for an improper prior, by their counts (world, class); or None."""
+        return too_small_for_jeffreys(self.classes_, count, p)
 
     def _set_ignored_features(self, moments):
         """Find the features that the default prior cannot use, and say what it borrows."""

@@ -17,6 +17,7 @@ from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import weak_prior, weak_tied_prior
 from uncover.estimators.base import GenerativeClassifier
 from uncover.estimators.deconvolution import deconvolve_each, deconvolve_features, deconvolve_tied
+from uncover.estimators.evidence import too_small_for_jeffreys
 
 
 class BayesianQDA(GenerativeClassifier):
@@ -144,9 +145,14 @@ class BayesianLDA(GenerativeClassifier):
     def _log_evidence(self, prior, moments):
         return log_evidence_tied(prior, moments)
 
-    def _fewest_for_jeffreys(self, moments):
-        enough = (moments.count - (moments.count > 0)).sum(-1).min() >= moments.n_features
-        return 0 if enough else moments.n_features
+    def _lacking_for_jeffreys(self, count, p):
+        empty, free = too_small_for_jeffreys(self.classes_, count, 0), (count - 1).sum(-1).min()
+        if empty or free >= p:
+            return empty
+        return (
+            f"{count[0].sum():g} samples of {count.shape[1]} classes leave {free:g} for their common "
+            f'covariance; prior="jeffreys" needs at least {p} for {p} features.'
+        )
 
     def _given_prior(self, prior, classes):
         each = super()._given_prior(prior, classes)
@@ -199,8 +205,8 @@ class BayesianNB(GenerativeClassifier):
         evidence = ScatterEvidence.of_features(per_sample(moments, rows_per_sample), variance)
         return evidence.at(prior_weight(prior, rows_per_sample))
 
-    def _fewest_for_jeffreys(self, moments):
-        return 1
+    def _lacking_for_jeffreys(self, count, p):
+        return too_small_for_jeffreys(self.classes_, count, 1)
 
     def _given_prior(self, prior, classes):
         return _diagonal(super()._given_prior(prior, classes))

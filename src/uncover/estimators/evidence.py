@@ -58,13 +58,19 @@ def jeffreys_prior(model, moments, measured):
             'prior="jeffreys" has no spread to expect, and known noise leaves none for certain; use '
             'prior="weak" or "evidence" with X_cov and draws.'
         )
-    least = model._fewest_for_jeffreys(moments)
-    count = moments.count.reshape(-1, len(model.classes_))
-    short = (count <= least).any(0)
-    if short.any():
-        k = int(np.argmax(short))
-        raise ValueError(
-            f'class {str(model.classes_[k])!r} has {count[0, k]:g} samples; prior="jeffreys" needs more than '
-            f'{least:g} for {moments.n_features} features. Use prior="weak" or "evidence".'
-        )
+    lacking = model._lacking_for_jeffreys(moments.count.reshape(-1, len(model.classes_)), moments.n_features)
+    if lacking:
+        raise ValueError(f'{lacking} Use prior="weak" or "evidence".')
     return JeffreysPrior.of(moments)
+
+
+def too_small_for_jeffreys(classes, count, least):
+    """Say which class has ``least`` samples or fewer, by the counts (world, class); None if none has."""
+    short = (count <= least).any(0)
+    if not short.any():
+        return None
+    k = int(np.argmax(short))
+    return (
+        f'class {str(classes[k])!r} has {count[0, k]:g} samples; prior="jeffreys" needs more than {least:g} '
+        "of each class."
+    )
