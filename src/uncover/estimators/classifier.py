@@ -218,18 +218,24 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _typicality_of_models(self, inputs, paired):
         """Typicality where all members are Gaussian: that of the first."""
-        transform, member, _ = self._fitted[0]
+        return self._by_model(0, inputs, "typicality", paired)
+
+    def _by_model(self, i, inputs, question, paired):
+        """What the class models of a Gaussian member say of inputs by themselves."""
+        transform, member, _ = self._fitted[i]
         seen = self._transformed(inputs, transform)
+        X, noise = seen.X, seen.noise
         if seen.systematic is not None:
-            return member.model.typicality(Measured(seen.X, seen.noise, seen.systematic), paired=paired)
-        return member.model.typicality(seen.X, seen.noise, paired=paired)
+            X, noise = Measured(X, noise, seen.systematic), None
+        return getattr(member.model, question)(X, noise, paired=paired)
 
     def uncertainty(self, X, X_cov=None, *, paired=True):
         """Return where the uncertainty of each prediction comes from, in nats.
 
-        The entropy of the probabilities, divided as that of the members' average is: measurement is what
-        averaging over realisations adds, model what averaging over members adds (how far they disagree),
-        overlap the rest; the parts add up to the total.
+        The entropy of the probabilities, divided as that of the members' average is: model is what averaging
+        over members adds (how far they disagree), measurement what averaging over realisations adds, or,
+        where only Gaussian class models are pooled (known noise, ``"repeats"``, ``"draws"``, ``"shared"``),
+        the share that each of them gives it in its own budget; overlap is the rest. They add up to the total.
         """
         return self._answers(self._read(X, X_cov), paired=paired).budget
 
@@ -240,10 +246,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
         share, whole = local_weights(self.weights_, gate), entropy(mix(P, gate, self.weights_))
         safe = np.where(whole > 0, whole, 1.0)
-        inner = (share * entropy(P)).sum(0)
-        within = (share * np.stack([entropy(v).mean(1) for v in views])).sum(0)
-        model = np.clip((whole - inner) / safe, 0.0, 1.0)
-        measurement = np.clip((inner - within) / safe, 0.0, 1.0)
+        inner = entropy(P)
+        measured = self._measured_share(inputs, inner, views, paired)
+        model = np.clip((whole - (share * inner).sum(0)) / safe, 0.0, 1.0)
+        measurement = np.clip((share * inner * measured).sum(0) / safe, 0.0, 1.0 - model)
         probability = pool(P, gate, self.weights_, self.temperature_)
         total = entropy(probability)
         of_views = [
@@ -257,6 +263,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             best_of_views=np.stack(of_views).argmax(-1),
             typicality=self._typicality_at(joints, inputs, paired),
         )
+
+    def _measured_share(self, inputs, inner, views, paired):
+        """Share of each member's entropy that comes from the measurement: (member, sample)."""
+        if self.takes_noise_:
+            budgets = [self._by_model(i, inputs, "uncertainty", paired) for i in range(len(inner))]
+            part, whole = (np.stack([getattr(b, name) for b in budgets]) for name in ("measurement", "total"))
+        else:
+            part, whole = inner - np.stack([entropy(v).mean(1) for v in views]), inner
+        return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 0.0, 1.0)
 
     def _typicality_at(self, joints, inputs, paired):
         """Typicality of inputs, of which the members have said ``joints``."""
@@ -340,7 +355,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 if isinstance(member, GaussianMember)
             }
             for i, (transform, member, _) in enumerate(self._fitted):
-                if member.extrapolates:
+                if isinstance(member, KernelMember):  # the logarithm ends at a floor, and all below is alike
+                    gate[i] = near if transform else 1.0
+                else:
                     trusted = self.trusts_ or isinstance(member, TreeMember)
                     gate[i] = near if trusted else typical[transform]
         return gate
