@@ -367,3 +367,30 @@ def test_log_probabilities_are_the_logarithms(rng):
     clf = BayesianClassifier().fit(X[:, 0], y)
     np.testing.assert_allclose(clf.predict_log_proba(X[:, 0]), np.log(clf.predict_proba(X[:, 0])))
     assert log_softmax(clf.predict_log_proba(X[:, 0]), axis=1).shape == (120, 3)
+
+
+@pytest.mark.parametrize(
+    ("n", "groups", "words"),
+    [
+        (2, None, "2 samples are too few to leave some out"),
+        (6, [0, 0, 0, 0, 0, 1], "6 samples, 1 besides the largest group, are too few"),
+        (6, [0, 1, 2, 3, 4, None], "groups has no value for sample 5"),
+        (6, [0, 1, 2, 3, 4, np.nan], "groups has no value for sample 5"),
+    ],
+)
+def test_samples_that_cannot_be_left_out_are_refused(rng, n, groups, words):
+    with pytest.raises(ValueError, match=words):
+        BayesianClassifier().fit(rng.normal(size=(n, 2)), np.arange(n) % 2, groups=groups)
+
+
+@pytest.mark.parametrize("model", [BayesianClassifier(), BayesianQDA(calibration="loo")])
+def test_groups_that_are_classes_are_warned_of(rng, model):
+    y = np.arange(60) % 3
+    with pytest.warns(UserWarning, match="no class has two samples, or two groups"):
+        model.fit(rng.normal(size=(60, 2)), y, groups=y)
+    assert model.temperature_ == pytest.approx(1.0)
+
+
+def test_one_class_is_refused_without_advice_that_cannot_be_followed(rng):
+    with pytest.raises(ValueError, match=r"needs at least 2 classes\.$"):
+        BayesianClassifier().fit(rng.normal(size=(9, 2)), np.zeros(9))

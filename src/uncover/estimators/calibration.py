@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,10 +103,21 @@ def calibrate(log_joint, target, weight=None):
     >>> bool(scale[0] > 1.5 * scale[1])  # the first class is the more frequent one, whatever is said
     True
     """
+    if not np.isfinite(np.where(target > 0, log_joint.min(1), 0.0)).all(1).any():
+        warn_of_lonely_classes(4)
     T, log_scale = _fit_scale(log_joint, target, weight)
     if log_joint.shape[1] > 1:  # probabilities of the views are averaged, which one temperature can allow for
         T = fit_temperature(log_joint + log_scale, target, weight)
     return T, np.exp(log_scale)
+
+
+def warn_of_lonely_classes(stacklevel):
+    """Say that no sample could be predicted by a model that has not seen it."""
+    warnings.warn(
+        "no class has two samples, or two groups: left out, each is unknown, and nothing tells how sure to "
+        "be. The temperature stays 1.",
+        stacklevel=stacklevel,
+    )
 
 
 def _fit_scale(log_joint, target, weight):

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
-from uncover.estimators.calibration import fit_temperature, read_groups
+from uncover.estimators.calibration import fit_temperature, read_groups, warn_of_lonely_classes
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
@@ -66,7 +66,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     realisations : "pooled", "repeats", "draws" or "shared"
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
     random_state : int or None
-        Seed of folds and of the choice of samples where there are very many.
+        Seed of folds, trees and the choice of samples where there are very many; None counts as 0, so that
+        a fit can always be repeated.
 
     Attributes
     ----------
@@ -129,6 +130,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         inputs = read_inputs(self, X, X_cov, reset=True)
         membership, self.classes_ = read_membership(self, y, None, None, None, inputs.X)
         groups = read_groups(groups, len(inputs.X))
+        _check_enough(len(inputs.X), groups)
         seed = 0 if self.random_state is None else self.random_state
         training = Training(inputs, membership.codes, self.classes_, groups, seed)
         self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
@@ -136,6 +138,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
         self.logarithm_ = None if inputs.systematic is not None else _logarithm(inputs.X)
         targets, weight = training.targets[training.chosen()], training.held_out_weight()
+        if not weight.any():
+            warn_of_lonely_classes(3)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
             seen = Training(self._transformed(inputs, transform), training.codes, self.classes_, groups, seed)
@@ -373,6 +377,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         rows = X.reshape(-1, X.shape[-1]).astype(np.float64)
         noise = None if inputs.noise is None else carry_covariances(inputs.noise, log._jacobian(rows))
         return Inputs(log._values(rows).reshape(X.shape), noise)
+
+
+def _check_enough(n, groups):
+    largest = 1 if groups is None else np.bincount(groups).max()
+    if n < 4 or n - largest < 2:
+        besides = "" if groups is None else f", {n - largest} besides the largest group,"
+        raise ValueError(
+            f"{n} samples{besides} are too few to leave some out and learn from the others; give at least 4, "
+            "and 2 besides each group, or use BayesianQDA."
+        )
 
 
 def _moments(X, codes, K):
