@@ -100,7 +100,10 @@ class Logistic:
     def leave_groups_out(
         self, points: Array, target: Array, groups: NDArray[np.intp], weight: Array | None = None
     ) -> Array:
-        """As :meth:`leave_one_out`, for whole groups of samples: one Newton step without each group."""
+        """As :meth:`leave_one_out`, for whole groups of samples: one Newton step without each group.
+
+        A large group under a weak prior is farther away than one step goes: an approximation then.
+        """
         x, z = _with_one(points), self.log_odds(points)
         w = np.ones(len(x)) if weight is None else weight
         P = softmax(z, axis=1)
