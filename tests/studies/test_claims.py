@@ -178,23 +178,27 @@ def test_land_cover_claims_need_what_they_speak_of():
         rows = land_cover_tables(published)
         return {n: t[t["fraction"] == fraction] if "fraction" in t else t for n, t in rows.items()}
 
-    one_size = verdicts(claims_landcover.land_cover_findings(only(0.01)))
-    assert {one_size[name] for name in ("forest-suffers", "qda-converges", "qda-not-trained")} == {
-        "undecided"
-    }
+    about_sizes = (
+        claims_landcover.forest_suffers_most,
+        claims_landcover.qda_converges,
+        claims_landcover.qda_cannot_be_trained,
+    )
+    one_size = only(0.01)
+    assert {claim(one_size).verdict for claim in about_sizes} == {"undecided"}
     untrained = {("LDA", 5000), *(("QDA pooled", n) for n in (50, 500, 5000))}
     lacking = land_cover_tables(published, untrained=untrained)
-    findings = {f.name: f for f in claims_landcover.land_cover_findings(lacking)}
-    assert findings["lda-worst"].verdict == findings["pooling"].verdict == "undecided"
-    assert findings["pooling"].found == "QDA could not be trained."
+    assert claims_landcover.lda_is_worst(lacking).verdict == "undecided"
+    pooling = claims_landcover.pooling_not_the_prior(lacking)
+    assert (pooling.verdict, pooling.found) == ("undecided", "QDA could not be trained.")
+    assert "LDA" not in claims_landcover.forest_suffers_most(lacking).found
 
 
 def test_models_that_gain_across_years_are_not_better_within_one():
     def backwards(model, pixels, across):
         return published(model, pixels, False) - 0.01 * (across and model in ("RF", "NN"))
 
-    found = verdicts(claims_landcover.land_cover_findings(land_cover_tables(backwards)))
-    assert found["within-a-year"] == "does not hold"
+    assert claims_landcover.within_a_year(land_cover_tables(published)).verdict == "holds"
+    assert claims_landcover.within_a_year(land_cover_tables(backwards)).verdict == "does not hold"
 
 
 def test_intervals_of_differences_cover():

@@ -390,7 +390,7 @@ def test_a_probe_computes_a_small_part(tmp_path, monkeypatch, realisations):
     cell.compute()
     (whole,) = done
     cell.probe()
-    assert 0 < sum(done[1:]) <= 0.2 * whole
+    assert 0 < sum(done[1:]) <= 0.3 * whole
 
 
 def test_one_band_has_no_principal_components(rng):

@@ -157,7 +157,7 @@ def probed(work: Callable[[int], Any], size: int, few: int = 3) -> float:
     """
     if size <= few:
         return _seconds(work, size)
-    work(1)  # what is only done once, such as importing
+    work(few)  # what is only done once, such as importing and compiling
     one, several = _seconds(work, 1), _seconds(work, few)
     each = max(several - one, 0.0) / (few - 1)
     return one + each * (size - 1)

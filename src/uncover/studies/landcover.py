@@ -32,7 +32,7 @@ Array = NDArray[Any]
 #: A probe computes few of so many parts of the pixels,
 PARTS = 40
 #: unless there are so many realisations: then it computes few of these, of which the time is more linear.
-_MANY = 12
+_MANY = 24
 #: What a file's name cannot hold everywhere, and the mark that it is written with.
 _UNFIT = re.compile(r'[\x00-\x1f"%*/:<>?\\|]')
 
