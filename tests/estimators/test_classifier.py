@@ -10,7 +10,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from uncover import BayesianClassifier, BayesianLDA, BayesianQDA, Measured, load_model
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.kernel_mixture import KernelMixture
+from uncover.bayes.logistic import Logistic
 from uncover.estimators import classifier, members
+from uncover.estimators.calibration import divide
 from uncover.estimators.pooling import fit_pool, pool
 from uncover.estimators.values import Inputs
 
@@ -66,7 +68,7 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
         softmax(joints[1] / Tr, axis=1),
         softmax(logistic.model.log_odds(z) / Tl, axis=1),
         softmax(gaussian.model.predict_log_proba(new) / Tg, axis=1),
-        softmax(np.log(trees.forest.probabilities(new.astype(np.float32))) / Tt, axis=1),
+        softmax(np.log(trees.forest.probabilities(z.astype(np.float32))) / Tt, axis=1),
     ]
     w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), unlike, unlike, near])
     powers = zip(w / w.sum(0) / clf.temperature_, P, strict=True)
@@ -103,6 +105,90 @@ def test_what_was_never_seen_is_not_sure(rng):
     far = np.array([[1e3, 1e3], [-1e3, 5e2]])
     assert clf.predict_proba(far).max() < 0.6
     assert (clf.typicality(far) < 0.02).all()
+
+
+def test_nor_is_what_lies_below_the_logarithm(rng):
+    """Logarithms end at a floor, and whatever is below it looks like the smallest training values."""
+    X, y = draw(rng, R=1)
+    clf = BayesianClassifier().fit(X[:, 0], y)
+    assert any(name.startswith("log kernels") for name in clf.members_)
+    assert clf.predict_proba([[-1e3, -1e3], [-1e6, 0.0], [1e4, 1e4]]).max() < 0.6
+
+
+def test_units_do_not_matter(rng):
+    X, y = draw(rng, R=1)
+    P = BayesianClassifier().fit(X[:, 0], y).predict_proba(X[:, 0])
+    for unit in (1e-60, 1e40):
+        there = BayesianClassifier().fit(unit * X[:, 0], y).predict_proba(unit * X[:, 0])
+        np.testing.assert_allclose(there, P, atol=1e-4)
+
+
+def test_a_feature_that_tells_all_is_relevant(rng):
+    codes = np.arange(90) % 3
+    noise = rng.normal(size=(90, 6))
+    targets = np.eye(3)[codes]
+    exact, blurred = (
+        members.Scale.by_relevance(np.c_[codes + blur * rng.normal(size=90), noise], targets).deviation
+        for blur in (0.0, 0.03)
+    )
+    np.testing.assert_allclose(exact, blurred, rtol=0.1)
+    assert exact[0] < 0.1 < 2.0 < exact[1:].min()
+    constant = members.Scale.by_relevance(np.c_[np.full(90, 7.0), noise], targets)
+    assert constant.deviation[0] > 1.0
+
+
+def test_rare_classes_among_many_samples_do_not_distort(rng):
+    """Of a rare class more than its share is tried, and counts no more for it."""
+    y = rng.permutation(np.where(np.arange(6000) % 10 > 0, 0, 1 + np.arange(6000) // 10 % 12))
+    X = rng.normal(size=(6000, 2)) + np.c_[np.cos(y), np.sin(y)] * (y > 0)[:, None]
+    training = members.Training(Inputs(X), y, np.arange(13), None, 0)
+    chosen, weight = training.chosen(), training.held_out_weight()
+    rare = np.bincount(y[chosen]) / len(chosen)
+    assert rare[1:].sum() > 0.2
+    np.testing.assert_allclose(np.bincount(y[chosen], weight) / weight.sum(), np.bincount(y) / 6000)
+    assert weight.sum() == pytest.approx(weight.sum() ** 2 / (weight**2).sum())  # Kish's number
+    shares = np.bincount(y[chosen][training.representative()]) / training.representative().sum()
+    np.testing.assert_allclose(shares, np.bincount(y) / 6000, atol=13 / 2048)  # at most one more of each
+    clf = BayesianClassifier().fit(X[::2], y[::2])
+    P, p = clf.predict_proba(X[1::2]), clf.typicality(X[1::2])
+    assert P.max(1).mean() == pytest.approx(np.mean(P.argmax(1) == y[1::2]), abs=0.02)
+    for a in (0.05, 0.3):
+        assert np.mean(p <= a) == pytest.approx(a, abs=5 * np.sqrt(a * (1 - a) / 2000))
+
+
+def test_a_class_in_one_group_decides_nothing(rng):
+    """Neither the prior of logistic regression nor the trees are chosen by a class that none can know."""
+    groups = np.arange(240) // 10
+    codes = groups % 2
+    x = rng.normal(size=(240, 2)) + 0.8 * codes[:, None] + 0.7 * rng.normal(size=(24, 2))[groups]
+    lonely = np.where(np.arange(260) < 240, np.append(groups, np.zeros(20, int)), 24)
+    everything = members.Training(
+        Inputs(np.r_[x, x[:20] + 40.0]), np.append(codes, np.full(20, 2)), np.arange(3), lonely, 0
+    )
+    member, odds = members.LogisticMember.fit(everything)
+    weight, targets = everything.held_out_weight(), everything.targets
+    assert (weight[240:] == 0).all()
+    scaled = member.scale(everything.inputs.X)
+    scores = []
+    for precision in members.PRECISIONS:
+        held = Logistic.fit(scaled, targets, precision).leave_groups_out(scaled, targets, lonely)
+        scores.append(weight @ (log_softmax(held, axis=1) * targets).sum(1))
+    assert member.model.precision == members.PRECISIONS[int(np.argmax(scores))]
+    assert np.isfinite(odds).all()
+
+
+@pytest.mark.parametrize("kind", ["covariance", "repeats", "draws"])
+def test_known_noise_is_in_the_measurement_part(kind, rng):
+    """As in the budgets of the class models that are pooled."""
+    X, y = draw(rng, R=4)
+    X = X[:, :1] + 0.7 * rng.normal(size=(120, 4, 2)) - 12.0
+    X, noise = (X[:, 0], [0.5, 0.5]) if kind == "covariance" else (X, None)
+    options = {} if kind == "covariance" else {"realisations": kind}
+    ours = BayesianClassifier(**options).fit(X, y, X_cov=noise).uncertainty(X, noise)
+    theirs = BayesianQDA(prior="evidence", **options).fit(X, y, X_cov=noise).uncertainty(X, noise)
+    share = ours.measurement.sum() / ours.total.sum()
+    assert share == pytest.approx(theirs.measurement.sum() / theirs.total.sum(), rel=0.2)
+    assert share > 0.02
 
 
 def test_typicality_is_a_p_value(rng):
@@ -163,9 +249,8 @@ def test_groups_of_a_class_are_left_out_apart(rng, parts):
     """Else a class would be unknown where it need not be."""
     groups = rng.permutation(np.repeat(np.arange(12), 5))
     codes = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2])[groups]
-    training = members.Training(Inputs(np.zeros((60, 1))), codes, np.arange(3), groups, 0)
     for seed in range(20):
-        part = members.divide(training, parts, np.random.default_rng(seed))
+        part = divide(codes, groups, parts, np.random.default_rng(seed))
         of_group = [np.unique(part[groups == g]) for g in range(12)]
         assert all(len(p) == 1 for p in of_group)
         assert of_group[0] != of_group[1]
@@ -282,3 +367,30 @@ def test_log_probabilities_are_the_logarithms(rng):
     clf = BayesianClassifier().fit(X[:, 0], y)
     np.testing.assert_allclose(clf.predict_log_proba(X[:, 0]), np.log(clf.predict_proba(X[:, 0])))
     assert log_softmax(clf.predict_log_proba(X[:, 0]), axis=1).shape == (120, 3)
+
+
+@pytest.mark.parametrize(
+    ("n", "groups", "words"),
+    [
+        (2, None, "2 samples are too few to leave some out"),
+        (6, [0, 0, 0, 0, 0, 1], "6 samples, 1 besides the largest group, are too few"),
+        (6, [0, 1, 2, 3, 4, None], "groups has no value for sample 5"),
+        (6, [0, 1, 2, 3, 4, np.nan], "groups has no value for sample 5"),
+    ],
+)
+def test_samples_that_cannot_be_left_out_are_refused(rng, n, groups, words):
+    with pytest.raises(ValueError, match=words):
+        BayesianClassifier().fit(rng.normal(size=(n, 2)), np.arange(n) % 2, groups=groups)
+
+
+@pytest.mark.parametrize("model", [BayesianClassifier(), BayesianQDA(calibration="loo")])
+def test_groups_that_are_classes_are_warned_of(rng, model):
+    y = np.arange(60) % 3
+    with pytest.warns(UserWarning, match="no class has two samples, or two groups"):
+        model.fit(rng.normal(size=(60, 2)), y, groups=y)
+    assert model.temperature_ == pytest.approx(1.0)
+
+
+def test_one_class_is_refused_without_advice_that_cannot_be_followed(rng):
+    with pytest.raises(ValueError, match=r"needs at least 2 classes\.$"):
+        BayesianClassifier().fit(rng.normal(size=(9, 2)), np.zeros(9))

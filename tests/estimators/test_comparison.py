@@ -7,8 +7,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from uncover import BayesianClassifier, BayesianLDA, BayesianQDA, Measured, compare
+from uncover.estimators.calibration import groups_for
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -97,3 +100,34 @@ def test_a_rare_class_limits_the_folds(rng):
         compare(X, y, [BayesianQDA()])
     with pytest.raises(ValueError, match="give a dictionary with names"):
         compare(X, y, [BayesianQDA(), BayesianQDA()])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"y": np.arange(50) % 2}, "one label for each of the 90 samples of X, got shape .50,."),
+        ({"groups": np.arange(50)}, "one entry for each of the 90 samples"),
+        ({"groups": [None, *range(89)]}, "groups has no value for sample 0"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(rng, change, words):
+    data = {"X": rng.normal(size=(90, 2)), "y": np.arange(90) % 2} | change
+    with pytest.raises(ValueError, match=words):
+        compare(**data, models=[BayesianQDA()])
+
+
+def test_an_unknown_score_is_refused(rng):
+    found = compare(rng.normal(size=(40, 2)), np.arange(40) % 2, [BayesianQDA()], repeats=1, folds=2)
+    with pytest.raises(ValueError, match="there is no score 'auc'; there are cross_entropy, brier"):
+        found.best("auc")
+
+
+def test_defaults_take_realisations_and_groups_reach_the_end_of_a_pipeline(rng):
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 3, 2)) + 2.0 * y[:, None, None]
+    found = compare(X, y, repeats=1, folds=2, groups=np.arange(60) // 2, random_state=None)
+    assert found.names == ("BayesianClassifier", "BayesianQDA")
+    grouped = BayesianQDA(calibration="loo")
+    assert groups_for(make_pipeline(StandardScaler(), grouped), y) == {"bayesianqda__groups": y}
+    assert groups_for(grouped, y) == {"groups": y}
+    assert groups_for(BayesianQDA(), y) == groups_for(StandardScaler(), y) == groups_for(grouped, None) == {}

@@ -117,6 +117,55 @@ def test_groups_are_kept_together():
     assert len(train) + len(kept) == 200
 
 
+def test_other_groups_are_covered(rng):
+    """Samples of a group have an error in common: the sets hold for samples of groups never seen."""
+    hits, number, simulations, kept = np.zeros(2), np.zeros(2), 150, 12
+
+    def draw_groups(n):
+        groups, y = np.repeat(np.arange(n), 10), np.repeat(np.arange(n) % 2, 10)
+        common = rng.normal(size=(n, 2))[groups]
+        return 1.5 * y[:, None] + common + 0.3 * rng.normal(size=(10 * n, 2)), y, groups
+
+    for _ in range(simulations):
+        X, y, groups = draw_groups(80)
+        sets = ConformalSets(BayesianLDA(), coverage=0.8, kept=0.3).fit(X, y, groups=groups)
+        assert [round(counts.sum()) for counts in sets.counts_] == [kept, kept]
+        new, truth, _ = draw_groups(20)
+        inside = sets.predict_set(new)[np.arange(200), truth]
+        hits += np.bincount(truth, inside)
+        number += np.bincount(truth) / 10  # groups
+    assert_covered(hits / 10, number, (kept, kept), simulations)
+
+
+def test_p_values_of_groups_are_mean_shares(rng):
+    X, y = draw(rng, 400)
+    groups = rng.integers(40, size=400)
+    model = BayesianQDA().fit(X[:200], y[:200])
+    sets = ConformalSets(model, coverage=0.7).calibrate(X[200:], y[200:], groups=groups[200:])
+    P, Q, g = model.predict_proba(X[:5]).round(4), model.predict_proba(X[200:]).round(4), groups[200:]
+    for k in range(3):
+        mine = y[200:] == k
+        own = [Q[mine & (g == one), k] for one in np.unique(g[mine])]
+        expected = [(1 + sum((q <= P[i, k]).mean() for q in own)) / (1 + len(own)) for i in range(5)]
+        np.testing.assert_allclose(sets.p_values(X[:5])[:, k], expected)
+    np.testing.assert_array_equal(sets.predict_set(X[:5]), sets.p_values(X[:5]) > 0.3)
+
+
+def test_groups_of_each_class_train_and_are_kept(rng):
+    """A class of few groups is never kept, or left to the model, as a whole; the model gets the groups."""
+    y = np.repeat([0, 1, 2], [300, 300, 80])
+    groups = np.arange(680) // 10
+    X = rng.normal(size=(680, 2)) + 2.0 * y[:, None]
+    for seed in range(10):
+        sets = ConformalSets(BayesianLDA(calibration="loo"), coverage=0.6, random_state=seed)
+        sets.fit(X, y, groups=groups)
+        assert [round(counts.sum()) for counts in sets.counts_] == [9, 9, 2]
+    alone = BayesianLDA(calibration="loo")
+    train, _ = sets._split(y, groups)
+    alone.fit(X[train], y[train], groups=groups[train])
+    assert sets.estimator_.temperature_ == alone.temperature_
+
+
 def test_as_many_samples_as_the_definition_needs_are_enough(rng):
     """p > 0.1 can be false for one of 9 kept samples: (1 + 0)/(1 + 9)."""
     y = np.arange(60) % 2

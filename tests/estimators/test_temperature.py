@@ -7,7 +7,8 @@ from scipy.special import softmax
 from sklearn.metrics import log_loss
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, Measured, load_model
-from uncover.estimators.calibration import calibrate, fit_temperature, held_out_log_joint
+from uncover.bayes.streams import stream
+from uncover.estimators.calibration import calibrate, divide, fit_temperature, held_out_log_joint
 from uncover.estimators.membership import Membership
 from uncover.estimators.summary import Summariser
 from uncover.estimators.values import Inputs
@@ -144,7 +145,7 @@ def test_known_noise_is_refitted_by_parts(cls, grouped, rng):
     groups = np.arange(60) // 6 if grouped else None
     clf = cls(prior="evidence", calibration="loo").fit(X, y, X_cov=noise, groups=groups)
     assert 0.05 < clf.temperature_ < 20
-    fold = (np.arange(60) if groups is None else groups) % 5
+    fold = divide(np.searchsorted(clf.classes_, y), groups, 5, stream(0, "folds of calibration"))
     held_out = held_out_log_joint(clf, Inputs(X, Measured(X, noise).covariances), hard(y), groups)
     mine = np.flatnonzero(fold == 2)
     names = [getattr(clf.prior_, name) for name in NIW.parameters()]
@@ -152,6 +153,19 @@ def test_known_noise_is_refitted_by_parts(cls, grouped, rng):
     again = cls(prior=fixed).fit(X[fold != 2], y[fold != 2], X_cov=noise)
     expected = again.predict_proba(X[mine], X_cov=noise)
     np.testing.assert_allclose(probabilities(held_out)[mine], expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_order_of_samples_does_not_matter_to_the_parts(grouped, rng):
+    """Parts by the number of a sample would be whole classes here, and each unknown without its part."""
+    y = np.arange(300) % 5
+    X = 0.5 * y[:, None] + rng.standard_t(2, size=(300, 3))
+    groups, order = (np.arange(300) % 25 if grouped else None), rng.permutation(300)
+    in_turn = BayesianNB(calibration="loo").fit(X, y, X_cov=[0.1] * 3, groups=groups)
+    mixed = BayesianNB(calibration="loo").fit(
+        X[order], y[order], X_cov=[0.1] * 3, groups=groups[order] if grouped else None
+    )
+    assert min(in_turn.temperature_, mixed.temperature_) > 1.5  # it is 1 where nothing can be learned
 
 
 def test_the_temperature_is_the_best_one(rng):

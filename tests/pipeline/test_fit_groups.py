@@ -136,7 +136,10 @@ def test_squares_do_not_depend_on_the_window():
         (("--block", 100), "--block says which pixels are left out or kept together, and nothing is"),
         (("--block", 1, "--calibrate"), "smaller than a pixel"),
         (("--block", 1e6, "--calibrate"), "one group only"),
-        (("--block", 1e6, "--coverage", 0.9), "in several groups (polygons, or squares of --block)"),
+        (
+            ("--block", 1e6, "--coverage", 0.9),
+            "a coverage of 0.9 needs 9 kept groups of each class",
+        ),
     ],
 )
 def test_blocks_that_make_no_sense_are_refused(refused, problem, more, words):

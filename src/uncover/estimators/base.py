@@ -272,8 +272,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         total = moments.count.reshape(-1, len(self.classes_))[0].sum()
         if total <= 1:
             raise ValueError(
-                f"the samples have a weight of {total:g} in all; weights count samples, and a spread needs "
-                "more than 1. Scale the weights up."
+                f"the samples (with weights, the sum of these) number {total:g} in all; a spread needs more "
+                "than 1. Give more samples, or scale the weights up."
             )
         spread = Spread.of(moments)
         ignored = _constant_features(spread)

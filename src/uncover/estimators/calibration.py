@@ -1,6 +1,8 @@
 """Calibration: a temperature, and a scale of each class, fitted to held-out training samples."""
 
 import copy
+import inspect
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +11,7 @@ from scipy.special import log_softmax, logsumexp
 
 from uncover.bayes.leave_out import leave_one_out, leave_units_out
 from uncover.bayes.moments import Moments
+from uncover.bayes.streams import stream
 from uncover.estimators.reading import Reader
 from uncover.estimators.values import Inputs, check_choice
 
@@ -100,10 +103,21 @@ def calibrate(log_joint, target, weight=None):
     >>> bool(scale[0] > 1.5 * scale[1])  # the first class is the more frequent one, whatever is said
     True
     """
+    if not np.isfinite(np.where(target > 0, log_joint.min(1), 0.0)).all(1).any():
+        warn_of_lonely_classes(4)
     T, log_scale = _fit_scale(log_joint, target, weight)
     if log_joint.shape[1] > 1:  # probabilities of the views are averaged, which one temperature can allow for
         T = fit_temperature(log_joint + log_scale, target, weight)
     return T, np.exp(log_scale)
+
+
+def warn_of_lonely_classes(stacklevel):
+    """Say that no sample could be predicted by a model that has not seen it."""
+    warnings.warn(
+        "no class has two samples, or two groups: left out, each is unknown, and nothing tells how sure to "
+        "be. The temperature stays 1.",
+        stacklevel=stacklevel,
+    )
 
 
 def _fit_scale(log_joint, target, weight):
@@ -182,6 +196,28 @@ def _made_positive(matrix):
     if values[0] > 0:
         return matrix
     return (axes * np.maximum(np.abs(values), 1e-3)) @ axes.T
+
+
+def main_class(codes, groups):
+    """The most frequent class of each group: (group,)."""
+    count = np.zeros((groups.max() + 1, codes.max() + 1), dtype=int)
+    np.add.at(count, (groups, codes), 1)
+    return count.argmax(1)
+
+
+def divide(codes, groups, parts, rng):
+    """Divide samples, or groups by their most frequent class, into parts: the part of each sample.
+
+    Each class is in as many parts as it can be.
+
+    >>> divide(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 2, 3, 3]), 2, np.random.default_rng(0))
+    array([1, 1, 0, 1, 0, 0])
+    """
+    if groups is not None:
+        return divide(main_class(codes, groups), None, parts, rng)[groups]
+    part = np.empty(len(codes), dtype=int)
+    part[np.lexsort((rng.random(len(codes)), codes))] = np.arange(len(codes)) % parts
+    return part
 
 
 def held_out_log_joint(model, inputs, membership, groups=None):
@@ -265,8 +301,8 @@ def _log_prior(model, removed):
 
 def _by_folds(model, inputs, membership, groups):
     """Held-out log joint by refitting without parts of the samples, the prior held fixed."""
-    unit = np.arange(len(inputs.X)) if groups is None else groups
-    fold = unit % FOLDS
+    codes = membership.targets().argmax(1)
+    fold = divide(codes, groups, FOLDS, stream(0, "folds of calibration"))
     K, kind = len(model.classes_), model._kind()
     out = np.empty((len(inputs.X), 1, K))
     for part in np.unique(fold):
@@ -309,7 +345,23 @@ def read_groups(groups, n_samples):
         raise ValueError(
             f"groups needs one entry for each of the {n_samples} samples, got shape {names.shape}."
         )
-    names, number = np.unique(names, return_inverse=True)
+    unsure = names.tolist() if names.dtype.kind in "fO" else []
+    missing = np.flatnonzero([name is None or name != name for name in unsure])
+    if len(missing):
+        raise ValueError(
+            f"groups has no value for sample {missing[0]} ({len(missing)} in all); a sample that belongs to "
+            "no other needs a group of its own."
+        )
+    names, number = np.unique(names.astype(str) if names.dtype == object else names, return_inverse=True)
     if len(names) < 2:
         raise ValueError("groups has one group only: nothing would be left to predict it with.")
     return number.ravel()
+
+
+def groups_for(model, groups):
+    """Groups as an argument of ``fit``, if the model, or the last step of a pipeline, leaves groups out."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    takes = "groups" in inspect.signature(last.fit).parameters
+    if groups is None or not takes or getattr(last, "calibration", "loo") is None:
+        return {}
+    return {"groups" if last is model else f"{model.steps[-1][0]}__groups": groups}

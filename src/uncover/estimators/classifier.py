@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
-from uncover.estimators.calibration import fit_temperature, read_groups
+from uncover.estimators.calibration import fit_temperature, read_groups, warn_of_lonely_classes
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
@@ -66,7 +66,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     realisations : "pooled", "repeats", "draws" or "shared"
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
     random_state : int or None
-        Seed of folds and of the choice of samples where there are very many.
+        Seed of folds, trees and the choice of samples where there are very many; None counts as 0, so that
+        a fit can always be repeated.
 
     Attributes
     ----------
@@ -129,6 +130,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         inputs = read_inputs(self, X, X_cov, reset=True)
         membership, self.classes_ = read_membership(self, y, None, None, None, inputs.X)
         groups = read_groups(groups, len(inputs.X))
+        _check_enough(len(inputs.X), groups)
         seed = 0 if self.random_state is None else self.random_state
         training = Training(inputs, membership.codes, self.classes_, groups, seed)
         self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
@@ -136,6 +138,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
         self.logarithm_ = None if inputs.systematic is not None else _logarithm(inputs.X)
         targets, weight = training.targets[training.chosen()], training.held_out_weight()
+        if not weight.any():
+            warn_of_lonely_classes(3)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
             seen = Training(self._transformed(inputs, transform), training.codes, self.classes_, groups, seed)
@@ -218,18 +222,24 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _typicality_of_models(self, inputs, paired):
         """Typicality where all members are Gaussian: that of the first."""
-        transform, member, _ = self._fitted[0]
+        return self._by_model(0, inputs, "typicality", paired)
+
+    def _by_model(self, i, inputs, question, paired):
+        """What the class models of a Gaussian member say of inputs by themselves."""
+        transform, member, _ = self._fitted[i]
         seen = self._transformed(inputs, transform)
+        X, noise = seen.X, seen.noise
         if seen.systematic is not None:
-            return member.model.typicality(Measured(seen.X, seen.noise, seen.systematic), paired=paired)
-        return member.model.typicality(seen.X, seen.noise, paired=paired)
+            X, noise = Measured(X, noise, seen.systematic), None
+        return getattr(member.model, question)(X, noise, paired=paired)
 
     def uncertainty(self, X, X_cov=None, *, paired=True):
         """Return where the uncertainty of each prediction comes from, in nats.
 
-        The entropy of the probabilities, divided as that of the members' average is: measurement is what
-        averaging over realisations adds, model what averaging over members adds (how far they disagree),
-        overlap the rest; the parts add up to the total.
+        The entropy of the probabilities, divided as that of the members' average is: model is what averaging
+        over members adds (how far they disagree), measurement what averaging over realisations adds, or,
+        where only Gaussian class models are pooled (known noise, ``"repeats"``, ``"draws"``, ``"shared"``),
+        the share that each of them gives it in its own budget; overlap is the rest. They add up to the total.
         """
         return self._answers(self._read(X, X_cov), paired=paired).budget
 
@@ -240,10 +250,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
         share, whole = local_weights(self.weights_, gate), entropy(mix(P, gate, self.weights_))
         safe = np.where(whole > 0, whole, 1.0)
-        inner = (share * entropy(P)).sum(0)
-        within = (share * np.stack([entropy(v).mean(1) for v in views])).sum(0)
-        model = np.clip((whole - inner) / safe, 0.0, 1.0)
-        measurement = np.clip((inner - within) / safe, 0.0, 1.0)
+        inner = entropy(P)
+        measured = self._measured_share(inputs, inner, views, paired)
+        model = np.clip((whole - (share * inner).sum(0)) / safe, 0.0, 1.0)
+        measurement = np.clip((share * inner * measured).sum(0) / safe, 0.0, 1.0 - model)
         probability = pool(P, gate, self.weights_, self.temperature_)
         total = entropy(probability)
         of_views = [
@@ -257,6 +267,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             best_of_views=np.stack(of_views).argmax(-1),
             typicality=self._typicality_at(joints, inputs, paired),
         )
+
+    def _measured_share(self, inputs, inner, views, paired):
+        """Share of each member's entropy that comes from the measurement: (member, sample)."""
+        if self.takes_noise_:
+            budgets = [self._by_model(i, inputs, "uncertainty", paired) for i in range(len(inner))]
+            part, whole = (np.stack([getattr(b, name) for b in budgets]) for name in ("measurement", "total"))
+        else:
+            part, whole = inner - np.stack([entropy(v).mean(1) for v in views]), inner
+        return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 0.0, 1.0)
 
     def _typicality_at(self, joints, inputs, paired):
         """Typicality of inputs, of which the members have said ``joints``."""
@@ -340,7 +359,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 if isinstance(member, GaussianMember)
             }
             for i, (transform, member, _) in enumerate(self._fitted):
-                if member.extrapolates:
+                if isinstance(member, KernelMember):  # the logarithm ends at a floor, and all below is alike
+                    gate[i] = near if transform else 1.0
+                else:
                     trusted = self.trusts_ or isinstance(member, TreeMember)
                     gate[i] = near if trusted else typical[transform]
         return gate
@@ -356,6 +377,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         rows = X.reshape(-1, X.shape[-1]).astype(np.float64)
         noise = None if inputs.noise is None else carry_covariances(inputs.noise, log._jacobian(rows))
         return Inputs(log._values(rows).reshape(X.shape), noise)
+
+
+def _check_enough(n, groups):
+    largest = 1 if groups is None else np.bincount(groups).max()
+    if n < 4 or n - largest < 2:
+        besides = "" if groups is None else f", {n - largest} besides the largest group,"
+        raise ValueError(
+            f"{n} samples{besides} are too few to leave some out and learn from the others; give at least 4, "
+            "and 2 besides each group, or use BayesianQDA."
+        )
 
 
 def _moments(X, codes, K):

@@ -50,16 +50,17 @@ def _pack_member(member, arrays, pack_model):
         entry = {"kind": "gaussian", "model": pack_model(member.model, arrays)}
         arrays["typical"] = member.typical
         return entry
+    arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
     if isinstance(member, TreeMember):
         forest = member.forest
         arrays.update({name: getattr(forest, name) for name in (*_NODES, "threshold", "count")})
         return {"kind": "trees", "strength": forest.strength}
-    arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
     if isinstance(member, LogisticMember):
         arrays["coefficients"], arrays["hessian"] = member.model.coefficients, member.model.hessian
         return {"kind": "logistic", "precision": member.model.precision}
     arrays["centres"], arrays["share"] = member.mixture.centres, member.mixture.share
     arrays["typical"] = member.typical
+    arrays["lowest"] = np.array([member.lowest])
     return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
 
 
@@ -95,16 +96,16 @@ def _unpack_member(entry, arrays, unpack_model):
     if entry["kind"] == "gaussian":
         typical = arrays.pop("typical")
         return GaussianMember(unpack_model(entry["model"], arrays), typical)
+    scale = Scale(arrays["scale/mean"], arrays["scale/deviation"])
     if entry["kind"] == "trees":
         nodes = {name: arrays[name].astype(np.intp) for name in _NODES}
         values = {name: arrays[name] for name in ("threshold", "count")}
-        return TreeMember(Forest(**nodes, **values, strength=float(entry["strength"])))
-    scale = Scale(arrays["scale/mean"], arrays["scale/deviation"])
+        return TreeMember(scale, Forest(**nodes, **values, strength=float(entry["strength"])))
     if entry["kind"] == "logistic":
         model = Logistic(arrays["coefficients"], float(entry["precision"]), arrays["hessian"])
         return LogisticMember(scale, model)
     mixture = KernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
-    return KernelMember(entry["name"], scale, mixture, arrays["typical"])
+    return KernelMember(entry["name"], scale, mixture, arrays["typical"], float(arrays["lowest"][0]))
 
 
 def pack_mixture(model, arrays, pack_model, pack_classes):
@@ -143,8 +144,8 @@ def unpack_mixture(document, arrays, unpack_model, unpack_classes):
 def pack_sets(sets, arrays, pack_model):
     """Return what ConformalSets are as JSON, and add their arrays; the model is in them."""
     inner = pack_model(sets.estimator_, arrays)
-    for k, scores in enumerate(sets.scores_):
-        arrays[f"sets/{k}"] = scores
+    for k, (scores, counts) in enumerate(zip(sets.scores_, sets.counts_, strict=True)):
+        arrays[f"sets/{k}"], arrays[f"sets/{k}/counts"] = scores, counts
     parameters = {name: getattr(sets, name) for name in ("coverage", "kept", "random_state")}
     return {"estimator": "ConformalSets", "parameters": parameters, "model": inner}
 
@@ -156,4 +157,5 @@ def unpack_sets(document, arrays, unpack_model):
     sets = ConformalSets(model, **document["parameters"])
     sets.estimator_, sets.classes_ = model, model.classes_
     sets.scores_ = [scores[f"sets/{k}"] for k in range(len(model.classes_))]
+    sets.counts_ = [scores[f"sets/{k}/counts"] for k in range(len(model.classes_))]
     return sets

@@ -1,6 +1,5 @@
 """Comparison of classifiers on one's own data: repeated, grouped, paired, with intervals."""
 
-import inspect
 import time
 import warnings
 from dataclasses import dataclass
@@ -10,7 +9,10 @@ from scipy.special import stdtrit
 from sklearn.base import clone
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
 
+from uncover.estimators.calibration import groups_for, read_groups
+from uncover.measurement.measured import Measured
 from uncover.metrics.scores import ScoreSums
 
 METRICS = ("cross_entropy", "brier", "error", "calibration_error")
@@ -50,11 +52,16 @@ class Comparison:
 
     def mean(self, metric):
         """Mean score of each model: a dictionary by name."""
-        return dict(zip(self.names, self.scores[metric].mean(1).tolist(), strict=True))
+        return dict(zip(self.names, self._scores(metric).mean(1).tolist(), strict=True))
 
     def best(self, metric="cross_entropy"):
         """Name of the model with the lowest mean score."""
-        return self.names[int(self.scores[metric].mean(1).argmin())]
+        return self.names[int(self._scores(metric).mean(1).argmin())]
+
+    def _scores(self, metric):
+        if metric not in self.scores:
+            raise ValueError(f"there is no score {metric!r}; there are {', '.join(self.scores)}.")
+        return self.scores[metric]
 
     def difference(self, metric, model, reference, level=0.95):
         """Mean difference of two models' scores and its interval: (mean, low, high).
@@ -67,7 +74,8 @@ class Comparison:
         if unknown:
             raise ValueError(f"there is no model {unknown[0]!r}; there are {', '.join(self.names)}.")
         i, j = self.names.index(model), self.names.index(reference)
-        d = self.scores[metric][i] - self.scores[metric][j]
+        scores = self._scores(metric)
+        d = scores[i] - scores[j]
         J = len(d)
         spread = np.sqrt(d.var(ddof=1) * (1.0 / J + 1.0 / (self.folds - 1)))
         half = stdtrit(J - 1, 0.5 + 0.5 * level) * spread
@@ -113,7 +121,8 @@ def compare(X, y, models=None, *, groups=None, folds=5, repeats=4, floor=1e-6, r
     X : array of shape (sample, feature) or (sample, realisation, feature), data frame, or Measured
     y : array of shape (sample,)
     models : dict of estimators by name, or list of estimators, optional
-        Default: the recommended classifier, the published method, and common ones of scikit-learn.
+        Default: the recommended classifier, the published method, and common ones of scikit-learn; these
+        last not for realisations or a ``Measured``, which they do not take.
     groups : array of shape (sample,), optional
         Samples that belong together (a polygon, a field, a date) never train and test in one split; models
         whose ``fit`` takes groups get them.
@@ -138,15 +147,18 @@ def compare(X, y, models=None, *, groups=None, folds=5, repeats=4, floor=1e-6, r
     >>> found.best()
     'QDA'
     """
-    models = _named(models)
-    y = np.asarray(y)
+    y, n = np.asarray(y), len(X)
+    if y.shape != (n,):
+        raise ValueError(f"y needs one label for each of the {n} samples of X, got shape {y.shape}.")
+    models = _named(models, several=isinstance(X, Measured) or np.ndim(X) == 3)
+    groups = read_groups(groups, n)
     classes, codes = np.unique(y, return_inverse=True)
     folds = _possible_folds(folds, codes, groups, classes)
     splits = list(_splits(codes, groups, folds, repeats, random_state))
     scores = {name: np.empty((len(models), len(splits))) for name in (*METRICS, "seconds")}
     for s, (train, test) in enumerate(splits):
         for m, model in enumerate(models.values()):
-            own_groups = None if groups is None else np.asarray(groups)[train]
+            own_groups = None if groups is None else groups[train]
             start = time.perf_counter()
             P = _predict(model, _rows(X, train), y[train], own_groups, _rows(X, test), classes)
             scores["seconds"][m, s] = time.perf_counter() - start
@@ -155,9 +167,9 @@ def compare(X, y, models=None, *, groups=None, folds=5, repeats=4, floor=1e-6, r
     return Comparison(tuple(models), scores, folds, floor)
 
 
-def _named(models):
+def _named(models, several):
     if models is None:
-        return default_models()
+        return {name: model for name, model in default_models().items() if not several or "Bayesian" in name}
     if isinstance(models, dict):
         return models
     names = [type(m.steps[-1][1] if isinstance(m, Pipeline) else m).__name__ for m in models]
@@ -190,7 +202,7 @@ def _possible_folds(folds, codes, groups, classes):
     fewest = np.bincount(codes).min()
     unit = "samples"
     if groups is not None:
-        of_class = [np.unique(np.asarray(groups)[codes == k]) for k in range(len(classes))]
+        of_class = [np.unique(groups[codes == k]) for k in range(len(classes))]
         fewest, unit = min(map(len, of_class)), "groups"
     if fewest < 2:
         raise ValueError(f"a class has {fewest} of the {unit}; each needs 2, one to train and one to test.")
@@ -202,8 +214,9 @@ def _splits(codes, groups, folds, repeats, seed):
         splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=seed)
         yield from splitter.split(np.zeros(len(codes)), codes)
         return
-    for r in range(repeats):
-        splitter = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed + r)
+    rng = check_random_state(seed)
+    for state in rng.randint(2**31 - 1, size=repeats):
+        splitter = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=int(state))
         yield from splitter.split(np.zeros(len(codes)), codes, groups)
 
 
@@ -213,11 +226,9 @@ def _rows(X, rows):
 
 def _predict(model, X, y, groups, X_test, classes):
     """Probabilities of all classes; one that was not in the training part has 0."""
-    takes_groups = "groups" in inspect.signature(model.fit).parameters
-    wants = groups is not None and takes_groups and getattr(model, "calibration", "loo") is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of collinear features and the like, once for every split
-        fitted = clone(model).fit(X, y, **({"groups": groups} if wants else {}))
+        fitted = clone(model).fit(X, y, **groups_for(model, groups))
         P = np.asarray(fitted.predict_proba(X_test), dtype=np.float64)
     out = np.zeros((len(P), len(classes)))
     out[:, np.searchsorted(classes, fitted.classes_)] = P

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from uncover.estimators.calibration import groups_for, main_class, read_groups
 from uncover.estimators.inputs import encode
 from uncover.measurement.measured import Measured
 
@@ -20,9 +22,11 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     is a p-value, and the set of x has the classes with p_k > 1 − coverage. Among inputs of any class, at
     least the share ``coverage`` has its class in the set, exactly and for every model, as long as new and
-    kept samples of the class are exchangeable. A set may be empty: no class is then as
-    probable as it is for nearly all of its kept samples. Probabilities count in steps of 1e-4, as maps store
-    them, so that rounding decides nothing; equal ones count for the class.
+    kept samples of the class are exchangeable. Samples of a group are not, but groups are: with ``groups``,
+    p_k is 1 and, for each of the G_k kept groups with class k, the share of its samples of the class with
+    P(k | x_i) ≤ s, over 1 + G_k, and the coverage is that of samples of other groups. A set may be empty: no
+    class is then as probable as it is for nearly all of its kept samples. Probabilities count in steps of
+    1e-4, as maps store them, so that rounding decides nothing; equal ones count for the class.
 
     Parameters
     ----------
@@ -38,10 +42,13 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     estimator_ : the fitted classifier
     scores_ : list of arrays
         P(k | x_i) of the kept samples of each class, in steps of 1e-4, sorted.
+    counts_ : list of arrays
+        How much each of them counts: 1, or its share in its group.
 
     References
     ----------
     Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World, chapter 4.
+    Lee, Barber and Willett (2023), Distribution-free inference with hierarchical data, arXiv:2306.06342.
 
     Examples
     --------
@@ -71,45 +78,74 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             As for the estimator. A covariance for each sample goes with ``Measured`` or as an array whose
             first axis is the sample.
         groups : array of shape (sample,), optional
-            Samples that belong together are kept together: the coverage is then that of other groups.
+            Samples that belong together (a polygon, a field). They are kept together, and estimators that
+            leave groups out get them.
         """
-        from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
-
         if not 0 < self.coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1, got {self.coverage}.")
-        y = np.asarray(y)
-        options = {"n_splits": 1, "test_size": self.kept, "random_state": self.random_state}
-        splitter = StratifiedShuffleSplit(**options) if groups is None else GroupShuffleSplit(**options)
-        train, kept = next(splitter.split(np.zeros(len(y)), y, groups))
-        self.estimator_ = clone(self.estimator).fit(_rows(X, train), y[train], **_noise(X_cov, train, len(y)))
-        return self.calibrate(_rows(X, kept), y[kept], **_noise(X_cov, kept, len(y)))
+        y, groups = np.asarray(y), read_groups(groups, len(y))
+        train, kept = self._split(y, groups)
+        own, others = (None, None) if groups is None else (groups[train], groups[kept])
+        options = {**_noise(X_cov, train, len(y)), **groups_for(self.estimator, own)}
+        self.estimator_ = clone(self.estimator).fit(_rows(X, train), y[train], **options)
+        return self.calibrate(_rows(X, kept), y[kept], **_noise(X_cov, kept, len(y)), groups=others)
 
-    def calibrate(self, X, y, *, X_cov=None):
-        """Calibrate with samples that the model has not seen; takes a fitted ``estimator`` as it is."""
+    def _split(self, y, groups):
+        """Samples that train, and samples that are kept: whole groups, a share of those of each class."""
+        from sklearn.model_selection import StratifiedShuffleSplit
+
+        if groups is None:
+            splitter = StratifiedShuffleSplit(1, test_size=self.kept, random_state=self.random_state)
+            return next(splitter.split(np.zeros(len(y)), y))
+        rng, classes = (
+            check_random_state(self.random_state),
+            main_class(np.unique(y, return_inverse=True)[1], groups),
+        )
+        chosen = np.zeros(len(classes), dtype=bool)
+        for k in np.unique(classes):
+            mine = rng.permutation(np.flatnonzero(classes == k))
+            chosen[mine[: min(max(round(self.kept * len(mine)), 1), len(mine) - 1)]] = True
+        return np.flatnonzero(~chosen[groups]), np.flatnonzero(chosen[groups])
+
+    def calibrate(self, X, y, *, X_cov=None, groups=None):
+        """Calibrate with samples that the model has not seen; takes a fitted ``estimator`` as it is.
+
+        With ``groups``, of shape (sample,), none of them may be a group that the model has seen.
+        """
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
         self.classes_ = self.estimator_.classes_
         codes = encode(np.asarray(y), self.classes_)
         P = _in_steps(self._probability(X, X_cov))
-        self.scores_ = [np.sort(P[codes == k, k]) for k in range(len(self.classes_))]
-        short = [k for k, s in enumerate(self.scores_) if _rank(len(s), self.coverage) < 1]
-        if short:
-            k, n = short[0], len(self.scores_[short[0]])
-            need = samples_needed(self.coverage)
-            raise ValueError(
-                f"class {str(self.classes_[k])!r} has {n} samples to calibrate with; sets of coverage "
-                f"{self.coverage:g} need {need} of each class. Keep more, or lower the coverage."
-            )
+        self.scores_, self.counts_ = [], []
+        for k in range(len(self.classes_)):
+            mine = np.flatnonzero(codes == k)
+            mine = mine[np.argsort(P[mine, k], kind="stable")]
+            self.scores_.append(P[mine, k])
+            self.counts_.append(_counts(None if groups is None else np.asarray(groups)[mine], len(mine)))
+        self._check_enough("samples" if groups is None else "groups")
         return self
+
+    def _check_enough(self, units):
+        need = samples_needed(self.coverage)
+        for name, counts in zip(self.classes_, self.counts_, strict=True):
+            n = round(counts.sum())
+            if n < need:
+                raise ValueError(
+                    f"class {str(name)!r} has {n} {units} to calibrate with; sets of coverage "
+                    f"{self.coverage:g} need {need} of each class. Keep more, or lower the coverage."
+                )
 
     def p_values(self, X, X_cov=None):
         """Return the p-value of each class: shape (sample, class)."""
         check_is_fitted(self, "scores_")
         P = _in_steps(self._probability(X, X_cov))
-        below = [np.searchsorted(s, P[:, k], side="right") for k, s in enumerate(self.scores_)]
-        each = [(1.0 + b) / (1.0 + len(s)) for b, s in zip(below, self.scores_, strict=True)]
-        return np.stack(each, axis=1)
+        out = np.empty(P.shape)
+        for k, (scores, counts) in enumerate(zip(self.scores_, self.counts_, strict=True)):
+            below = np.append(0.0, np.cumsum(counts))[np.searchsorted(scores, P[:, k], side="right")]
+            out[:, k] = (1.0 + below) / (1.0 + counts.sum())
+        return out
 
     def predict_set(self, X, X_cov=None):
         """Return which classes are in the set of each sample: booleans of shape (sample, class)."""
@@ -120,11 +156,11 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def thresholds_(self):
         """Probability from which on each class is in the set: shape (class,).
 
-        p_k > 1 − coverage says that at least m of the kept samples of the class have no larger probability,
-        with m the smallest number for which (1 + m)/(1 + n_k) is so.
+        The smallest score of a kept sample of the class whose own p_k is above 1 − coverage.
         """
         check_is_fitted(self, "scores_")
-        return np.array([s[_rank(len(s), self.coverage) - 1] for s in self.scores_])
+        pairs = zip(self.scores_, self.counts_, strict=True)
+        return np.array([scores[_first_inside(counts, self.coverage)] for scores, counts in pairs])
 
     def inside(self, probability):
         """Return which classes are in the set, from probabilities of the classes (..., class)."""
@@ -165,13 +201,22 @@ def samples_needed(coverage):
     return math.ceil(1.0 / (1.0 - coverage) - 1e-9) - 1
 
 
-def _rank(n, coverage):
-    """Smallest m with (1 + m)/(1 + n) > 1 − coverage; rounding does not count.
+def _counts(groups, n):
+    """What each of n samples counts: 1, or its share in its group."""
+    if groups is None:
+        return np.ones(n)
+    _, number, size = np.unique(groups, return_inverse=True, return_counts=True)
+    return 1.0 / size[number.ravel()]
 
-    >>> _rank(9, 0.9), _rank(30, 0.9)
-    (1, 3)
+
+def _first_inside(counts, coverage):
+    """First of the sorted samples with (1 + what counts up to it)/(1 + all) > 1 − coverage, but for rounding.
+
+    >>> _first_inside(np.ones(9), 0.9), _first_inside(np.ones(30), 0.9), _first_inside(np.full(60, 0.5), 0.9)
+    (0, 2, 4)
     """
-    return int(np.floor((1.0 - coverage) * (n + 1.0) + 1e-9))
+    needed = (1.0 - coverage) * (1.0 + counts.sum()) - 1.0 + 1e-9
+    return int(np.searchsorted(np.cumsum(counts), needed, side="right"))
 
 
 def _rows(X, rows):

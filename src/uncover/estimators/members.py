@@ -6,6 +6,7 @@ samples by models that have not seen them.
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_softmax
@@ -14,7 +15,7 @@ from sklearn.base import clone
 from uncover.bayes.kernel_mixture import KernelMixture, held_out_squares, median_square
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.streams import stream
-from uncover.estimators.calibration import fit_temperature
+from uncover.estimators.calibration import divide, fit_temperature
 from uncover.estimators.reading import Reader
 from uncover.estimators.values import Inputs
 
@@ -26,6 +27,9 @@ BANDWIDTHS = np.exp(np.linspace(-6.0, 0.5, 14))
 BY_RELEVANCE = "kernels by relevance"
 # Share of the variance of a feature that counts as due to the classes, at least.
 LEAST_RELEVANCE = 0.02
+# Spread of a feature within classes, at least, of its whole spread: one that tells classes apart perfectly
+# counts much, but not alone.
+LEAST_SPREAD = 0.05
 # Precisions of the prior of logistic coefficients that are tried, the strictest first.
 PRECISIONS = (100.0, 10.0, 1.0, 0.1, 0.01)
 FEWEST_FOR_FIVE_FOLDS = 1000
@@ -58,32 +62,49 @@ class Training:
     def held_out_weight(self):
         """How much the prediction of each chosen sample, by a model without it, counts.
 
-        Samples of a group are right or wrong together. All count alike, and together as (Σ n_g)²/Σ n_g²
-        independent ones, n_g being the sizes of the groups (Kish's effective number). A class that is in one
-        group only is unknown without it: its samples count nothing.
+        As much as there are samples of its class for each that was chosen. Samples of a group are right or
+        wrong together: with Σ as the sum over groups of what their samples count, all of them are worth
+        (Σ n_g)²/Σ n_g² independent ones (Kish's effective number). A class that is in one group only is
+        unknown without it: its samples count nothing.
         """
         chosen = self.chosen()
-        if self.groups is None:
-            return np.ones(len(chosen))
-        group, code = self.groups[chosen], self.codes[chosen]
-        pairs = np.unique(np.stack([code, group]), axis=1)
-        several = np.bincount(pairs[0], minlength=len(self.classes)) > 1
-        known = several[code].astype(float)
-        sizes = np.bincount(group, known)
-        return known * sizes.sum() / max((sizes**2).sum(), 1.0)
+        code = self.codes[chosen]
+        stands_for = (np.bincount(self.codes) / np.bincount(code))[code]
+        group = np.arange(len(chosen)) if self.groups is None else self.groups[chosen]
+        if self.groups is not None:
+            pairs = np.unique(np.stack([self.codes, self.groups]), axis=1)
+            stands_for = stands_for * (np.bincount(pairs[0]) > 1)[code]
+        sizes = np.bincount(group, stands_for)
+        return stands_for * sizes.sum() / max((sizes**2).sum(), 1.0)
 
     def chosen(self):
-        """Samples for what would take too long with all: at most so many, a share of each class."""
-        n = len(self.codes)
-        if n <= MOST_CENTRES:
-            return np.arange(n)
-        order = stream(self.seed, "centres").permutation(n)
-        rank = np.empty(n, dtype=int)
+        """Samples for what would take too long with all: at most so many, a share of each class.
+
+        Of a rare class more than its share, so that it is not lost.
+        """
+        least = min(64, MOST_CENTRES / len(self.classes))
+        return np.flatnonzero(self._rank_in_class < np.maximum(self._quota, least)[self.codes])
+
+    def representative(self):
+        """Which of the chosen samples make up a share of each class: booleans of shape (chosen sample,)."""
+        chosen = self.chosen()
+        return self._rank_in_class[chosen] < self._quota[self.codes[chosen]]
+
+    @cached_property
+    def _quota(self):
+        """Samples of each class among the most that are chosen: (class,)."""
+        count = np.bincount(self.codes)
+        return count * min(1.0, MOST_CENTRES / len(self.codes))
+
+    @cached_property
+    def _rank_in_class(self):
+        """Number of each sample within its class, in a random order: (sample,)."""
+        order = stream(self.seed, "centres").permutation(len(self.codes))
+        rank = np.empty(len(self.codes), dtype=int)
         for k in range(len(self.classes)):
             mine = order[self.codes[order] == k]
             rank[mine] = np.arange(len(mine))
-        quota = np.bincount(self.codes) * MOST_CENTRES / n
-        return np.flatnonzero(rank < np.maximum(quota, min(64, MOST_CENTRES / len(quota)))[self.codes])
+        return rank
 
 
 def rows_of_samples(X, seed):
@@ -109,9 +130,7 @@ class Scale:
     @classmethod
     def of(cls, rows):
         """Of rows (sample, feature); a constant feature keeps its unit."""
-        deviation = rows.std(0)
-        constant = deviation <= 16 * np.finfo(float).eps * np.abs(rows.mean(0))
-        return cls(rows.mean(0), np.where(constant, 1.0, deviation))
+        return cls(rows.mean(0), np.where(_constant(rows), 1.0, rows.std(0)))
 
     @classmethod
     def by_relevance(cls, rows, targets):
@@ -123,22 +142,26 @@ class Scale:
         means = (targets.T @ rows) / targets.sum(0)[:, None]
         freedom = max(len(rows) - len(means), 1)
         within = np.sqrt(((rows - targets @ means) ** 2).sum(0) / freedom)
-        within = np.where(within > 1e-9 * total.deviation, within, total.deviation)
+        within = np.where(_constant(rows), total.deviation, within)
         relevance = np.sqrt(np.clip(1.0 - (within / total.deviation) ** 2, LEAST_RELEVANCE, 1.0))
-        return cls(total.mean, within / relevance)
+        return cls(total.mean, np.maximum(within, LEAST_SPREAD * total.deviation) / relevance)
 
     def __call__(self, points):
         """Bring points to that scale."""
         return (points - self.mean) / self.deviation
 
 
+def _constant(rows):
+    """Which features have one value only, but for rounding."""
+    return rows.std(0) <= 16 * np.finfo(float).eps * np.abs(rows.mean(0))
+
+
 class KernelMember:
     """One kernel a sample, its width chosen by the held-out score."""
 
-    extrapolates = False
-
-    def __init__(self, name, scale, mixture, typical):
-        self.name, self.scale, self.mixture, self.typical = name, scale, mixture, typical
+    def __init__(self, name, scale, mixture, typical, lowest):
+        self.name, self.scale, self.mixture = name, scale, mixture
+        self.typical, self.lowest = typical, lowest
 
     @classmethod
     def fit(cls, training, *, by_relevance=False):
@@ -149,15 +172,18 @@ class KernelMember:
         share = targets * (training.targets.sum(0) / targets.sum(0))
         groups = None if training.groups is None else training.groups[chosen]
         few = stream(training.seed, "few").permutation(len(chosen))[:MOST_TRIED]
+        weight = training.held_out_weight()[few]
         widths = 2.0 * np.sqrt(median_square(centres[few]) * BANDWIDTHS)
         squares = np.concatenate(list(held_out_squares(centres, few, groups)))
         tried = [KernelMixture(centres, share, float(width)) for width in widths]
-        score = [best_score(mixture.log_joint_at(squares), targets[few]) for mixture in tried]
+        score = [best_score(mixture.log_joint_at(squares), targets[few], weight) for mixture in tried]
         mixture = tried[int(np.argmax(score))]
         joint = mixture.leave_one_out(np.arange(len(chosen)), groups)
-        typical = np.sort(np.logaddexp.reduce(joint, axis=1))
+        density = np.logaddexp.reduce(joint, axis=1)
+        typical = np.sort(density[training.representative()])
+        lowest = float(np.min(density, where=np.isfinite(density), initial=np.inf))
         name = BY_RELEVANCE if by_relevance else "kernels"
-        return cls(name, scale, mixture, typical), joint[:, None]
+        return cls(name, scale, mixture, typical, lowest), joint[:, None]
 
     def log_joint(self, inputs):
         """Log joint of new inputs: (sample, view, class)."""
@@ -166,7 +192,8 @@ class KernelMember:
     def typicality(self, log_joint):
         """Share of training samples, each seen by the others, in places as empty as these: (sample,).
 
-        A p-value without assumptions: of new samples like the training ones, at most a share a is below a.
+        A p-value without assumptions: of new samples like the training ones, at most a share a is below a
+        (of very many training samples a part is taken, and that is so but for its chance).
         """
         density = np.logaddexp.reduce(log_joint, axis=-1)
         below = np.searchsorted(self.typical, density, side="right")
@@ -174,18 +201,16 @@ class KernelMember:
 
     def nearness(self, log_joint):
         """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""
+        if np.isinf(self.lowest):  # no training sample has another
+            return np.ones(len(log_joint))
         density = np.logaddexp.reduce(log_joint, axis=-1)
-        lowest = self.typical[np.isfinite(self.typical)][:1]
-        return (
-            np.exp(np.minimum(density - lowest, 0.0)).mean(axis=1) if len(lowest) else np.ones(len(density))
-        )
+        return np.exp(np.minimum(density - self.lowest, 0.0)).mean(axis=1)
 
 
 class LogisticMember:
     """Logistic regression, the strength of its prior chosen by the held-out score."""
 
     name = "logistic"
-    extrapolates = True
 
     def __init__(self, scale, model):
         self.scale, self.model = scale, model
@@ -201,6 +226,7 @@ class LogisticMember:
         scale = Scale.of(rows)
         x, model, tried = scale(rows), None, []
         groups = None if training.groups is None else training.groups[chosen]
+        weight = training.held_out_weight()
         for precision in PRECISIONS:
             start = None if model is None else model.coefficients
             model = Logistic.fit(x[chosen], targets[chosen], precision, start=start)
@@ -208,7 +234,7 @@ class LogisticMember:
                 odds = model.leave_one_out(x[chosen], targets[chosen])
             else:
                 odds = model.leave_groups_out(x[chosen], targets[chosen], groups)
-            tried.append((_score(odds, targets[chosen]), model, odds))
+            tried.append((_score(odds, targets[chosen], weight), model, odds))
         _, best, odds = max(tried, key=lambda one: one[0])
         if len(chosen) < len(x):
             best = Logistic.fit(x, targets, best.precision, start=best.coefficients)
@@ -221,8 +247,6 @@ class LogisticMember:
 
 class GaussianMember:
     """A Gaussian for each class; held out by folds, because the prior is made of the samples too."""
-
-    extrapolates = True
 
     def __init__(self, model, typical):
         self.model, self.typical = model, typical
@@ -254,7 +278,8 @@ class GaussianMember:
                 out = np.empty((len(fold), *joint.shape[1:]))
             out[held] = joint
         out = out[training.chosen()]
-        return cls(fitted, np.sort(_log_density(out).ravel())), out
+        typical = np.sort(_log_density(out[training.representative()]).ravel())
+        return cls(fitted, typical), out
 
     def typicality(self, log_joint):
         """Share of training samples, each by models without it, of a lower density than these: (sample,)."""
@@ -286,22 +311,7 @@ def _log_density(log_joint):
 def _folds(training):
     """Fold of each sample: a like share of each class in each; whole groups in one."""
     folds = 10 if len(training.codes) < FEWEST_FOR_FIVE_FOLDS else 5
-    return divide(training, folds, stream(training.seed, "folds"))
-
-
-def divide(training, parts, rng):
-    """Divide the samples, or the groups by their most frequent class, into parts: the part of each sample.
-
-    Each class is in as many parts as it can be.
-    """
-    codes = training.codes
-    if training.groups is not None:
-        count = np.zeros((training.groups.max() + 1, len(training.classes)), dtype=int)
-        np.add.at(count, (training.groups, codes), 1)
-        codes = count.argmax(1)
-    part = np.empty(len(codes), dtype=int)
-    part[np.lexsort((rng.random(len(codes)), codes))] = np.arange(len(codes)) % parts
-    return part if training.groups is None else part[training.groups]
+    return divide(training.codes, training.groups, folds, stream(training.seed, "folds"))
 
 
 def _take(inputs, rows):
@@ -309,12 +319,13 @@ def _take(inputs, rows):
     return Inputs(inputs.X[rows], noise, inputs.systematic)
 
 
-def _score(log_odds, targets):
-    """Sum of the log probabilities of the true classes."""
+def _score(log_odds, targets, weight):
+    """Sum of the log probabilities of the true classes, weighted; of classes that are unknown, none."""
     known = np.isfinite(np.where(targets > 0, log_odds, 0.0)).all(1)
-    return float((log_softmax(log_odds[known], axis=1) * targets[known])[targets[known] > 0].sum())
+    own = (log_softmax(log_odds[known], axis=1) * targets[known]).sum(1, where=targets[known] > 0)
+    return float(weight[known] @ own)
 
 
-def best_score(log_joint, targets):
+def best_score(log_joint, targets, weight):
     """The score at the best temperature."""
-    return _score(log_joint / fit_temperature(log_joint[:, None], targets), targets)
+    return _score(log_joint / fit_temperature(log_joint[:, None], targets, weight), targets, weight)

@@ -81,7 +81,7 @@ def read_membership(estimator, y, label_proba, classes, sample_weight, X):
     if label_proba is None:
         y = read_labels(estimator, y, len(X))
         classes = different(y) if classes is None else np.unique(classes)
-        _check_number(classes)
+        _check_number(classes, estimator)
         return Membership(len(classes), encode(y, classes), None, weight), classes
     if y is not None:
         raise ValueError("give y or label_proba, not both: hard labels are label_proba of 0 and 1.")
@@ -93,15 +93,17 @@ def read_membership(estimator, y, label_proba, classes, sample_weight, X):
     order = np.argsort(classes, kind="stable")
     if len(np.unique(classes)) < K:
         raise ValueError("classes names one class twice.")
-    _check_number(classes)
+    _check_number(classes, estimator)
     return Membership(K, None, probability[:, order], weight), classes[order]
 
 
-def _check_number(classes):
+def _check_number(classes, estimator):
     if len(classes) < 2:
+        later = (
+            " (partial_fit takes classes= where more come later)" if hasattr(estimator, "partial_fit") else ""
+        )
         raise ValueError(
-            f"y has 1 class, {classes.tolist()[0]!r}; a classifier needs at least 2 classes "
-            "(partial_fit takes classes= where more come later)."
+            f"y has 1 class, {classes.tolist()[0]!r}; a classifier needs at least 2 classes{later}."
         )
 
 

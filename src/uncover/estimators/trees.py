@@ -4,13 +4,15 @@ import numpy as np
 
 from uncover.bayes.forest import Forest
 from uncover.bayes.streams import stream
-from uncover.estimators.members import MOST_CENTRES, best_score, divide, rows_of_samples, views_of
+from uncover.estimators.calibration import divide
+from uncover.estimators.members import MOST_CENTRES, Scale, best_score, rows_of_samples, views_of
 
 TREES = 100
 # Each tree is grown without one of so many parts of the samples, or of the groups.
 PARTS = 4
 # Numbers of samples that the parent of a node is worth, which are tried.
 STRENGTHS = (0.25, 1.0, 4.0)
+_LARGEST = np.finfo(np.float32).max
 
 
 class TreeMember:
@@ -21,42 +23,43 @@ class TreeMember:
     """
 
     name = "trees"
-    extrapolates = True
 
-    def __init__(self, forest):
-        self.forest = forest
+    def __init__(self, scale, forest):
+        self.scale, self.forest = scale, forest
         self._shares = forest.shares()
 
     @classmethod
     def fit(cls, training):
         """Fit, and return the member and its held-out log shares of chosen samples: (sample, 1, class)."""
-        x = _rows(rows_of_samples(training.inputs.X, training.seed))
+        rows = rows_of_samples(training.inputs.X, training.seed)
+        scale = Scale.of(rows)
+        x = _single(scale(rows))
         K, chosen = len(training.classes), training.chosen()
         trees, unseen = [], []
         seeds = stream(training.seed, "growing").integers(1 << 31, size=TREES)
         for number, out in enumerate(_left_out(training)):
-            rows = _some(~out, training.seed, number)
-            trees.append(_grow(x, training.codes, rows, K, int(seeds[number])))
+            grown = _some(~out, training.seed, number)
+            trees.append(_grow(x, training.codes, grown, K, int(seeds[number])))
             unseen.append(out[chosen])
         forest = _joined(trees)
         leaves, targets = forest.leaves(x[chosen]), training.targets[chosen]
-        tried = []
+        weight, tried = training.held_out_weight(), []
         for strength in STRENGTHS:
             one = forest.with_strength(strength)
             log_share = np.log(_mean_where(np.stack(unseen, axis=1), one.shares()[leaves]))
-            tried.append((best_score(log_share, targets), one, log_share))
+            tried.append((best_score(log_share, targets, weight), one, log_share))
         _, best, log_share = max(tried, key=lambda t: t[0])
-        return cls(best), log_share[:, None]
+        return cls(scale, best), log_share[:, None]
 
     def log_joint(self, inputs):
         """Log shares of new inputs: (sample, view, class)."""
-        each = [self.forest.probabilities(_rows(x), self._shares) for x in views_of(inputs.X)]
+        each = [self.forest.probabilities(_single(self.scale(x)), self._shares) for x in views_of(inputs.X)]
         return np.log(np.stack(each, axis=1))
 
 
-def _rows(points):
+def _single(points):
     """As the trees were grown: in single precision, so that a point at a threshold stays on its side."""
-    return np.asarray(points, dtype=np.float32)
+    return np.clip(points, -_LARGEST, _LARGEST).astype(np.float32)
 
 
 def _left_out(training):
@@ -65,7 +68,7 @@ def _left_out(training):
     parts, rng = min(PARTS, units), stream(training.seed, "trees")
     for tree in range(TREES):
         if tree % parts == 0:
-            part = divide(training, parts, rng)
+            part = divide(training.codes, training.groups, parts, rng)
         yield part == tree % parts
 
 

@@ -66,27 +66,35 @@ class Keeper:
 
     def check(self, samples: Mapping[str, int]) -> None:
         """Refuse classes, given with all their samples, of which too few were kept or none is left."""
-        need, kept = samples_needed(self.coverage), self.count
+        need, kept, groups = samples_needed(self.coverage), self.count, self._groups()
         for name, n in samples.items():
             mine = kept.get(name, 0)
-            if mine < need or mine == n:
+            units = mine if groups is None else groups.get(name, 0)
+            if units < need or mine == n:
                 enough = math.ceil(1.5 * need / _SHARE)
+                of, unit, such = "", "samples", ""
+                if groups is not None:
+                    of, unit, such = f" in {units} group(s)", "groups", " (polygons, or squares of --block)"
                 raise ValueError(
-                    f"class {name!r} has {n} samples, of which {mine} were kept to calibrate sets of "
-                    f"classes; a coverage of {self.coverage:g} needs {need} kept of each class, so about "
-                    f"{enough} samples{self._in_groups}: label more, or lower --coverage"
+                    f"class {name!r} has {n} samples, of which {mine}{of} were kept to calibrate sets of "
+                    f"classes; a coverage of {self.coverage:g} needs {need} kept {unit} of each class, so "
+                    f"about {enough} {unit}{such}: label more, or lower --coverage"
                 )
 
-    @property
-    def _in_groups(self) -> str:
-        grouped = any(batch.groups is not None for batch in self.kept)
-        return " in several groups (polygons, or squares of --block)" if grouped else ""
+    def _groups(self) -> dict[str, int] | None:
+        """Groups of each class that were kept; None where samples belong to none."""
+        if all(batch.groups is None for batch in self.kept):
+            return None
+        everything = joined(self.kept)
+        assert everything.groups is not None
+        names = {str(name): everything.classes == name for name in np.unique(everything.classes)}
+        return {name: len(np.unique(everything.groups[mine])) for name, mine in names.items()}
 
     def calibrated(self, model: Any) -> ConformalSets:
         """The fitted model with its sets."""
         everything = all_at_once(self.kept)
         sets = ConformalSets(model, self.coverage, _SHARE)
-        return sets.calibrate(everything.values, everything.classes)
+        return sets.calibrate(everything.values, everything.classes, groups=everything.groups)
 
 
 def check_coverage(coverage: float) -> None:
