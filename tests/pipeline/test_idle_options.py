@@ -55,6 +55,7 @@ def test_in_mapping(refused, idle, words):
         ("synthetic", ("--data", "pixels.csv"), "--data came for the synthetic study"),
         ("synthetic", ("--class-field", "class"), "--class-field came for the synthetic study"),
         ("landcover", ("--labels", "labels.tif"), "--labels came without --data"),
+        ("synthetic", ("--scheduler", "tcp://a:1", "--workers", 2), "--workers came with --scheduler"),
     ],
 )
 def test_in_a_study(refused, study, idle, words):

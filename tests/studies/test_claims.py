@@ -12,9 +12,8 @@ MODELS = ("BQDA", "QDA", "RF", "NN", "LDA", "QDA pooled", "BQDA repeats")
 METRICS = ("f1", "f2", "cross_entropy", "brier")
 
 
-def synthetic_tables(value, data_sets=5):
-    """Scores by a function of (p, noise, model, covariance), given as Brier scores, with noise of data "
-    "sets."""
+def synthetic_tables(value, data_sets=5, noises=(0.2, 0.6, 1.0)):
+    """Brier scores by a function of (p, noise, model, covariance), with noise of data sets."""
     rng = np.random.default_rng(0)
     rows = []
     for data_set in range(data_sets):
@@ -22,7 +21,7 @@ def synthetic_tables(value, data_sets=5):
         for p in (2, 10, 50):
             for covariance in (True, False):
                 for kind in ("gaussian", "uniform"):
-                    for noise in (0.2, 0.6, 1.0):
+                    for noise in noises:
                         for model in MODELS:
                             jitter = 1e-5 * rng.normal() * (model not in ("BQDA", "QDA pooled"))
                             b = level + value(p, noise, model, covariance) + jitter
@@ -66,9 +65,31 @@ def test_the_opposite_does_not_hold():
 
 def test_one_data_set_decides_nothing():
     found = verdicts(claims_synthetic.synthetic_findings(synthetic_tables(as_the_paper, data_sets=1)))
-    assert {found[name] for name in ("p-2-alike", "p-10-best", "p-50-lead-grows", "kinds-of-noise")} == {
-        "undecided"
+    needing = ("p-2-alike", "p-10-best", "p-50-lead-grows", "kinds-of-noise", "no-covariance", "repeats")
+    assert {found[name] for name in needing} == {"undecided"}
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(as_the_paper, "holds"), (as_its_opposite, "does not hold")])
+def test_an_even_number_of_noise_levels_is_compared_at_one_of_them(value, verdict):
+    tables = synthetic_tables(value, noises=(0.2, 0.4, 0.6, 0.8))
+    found = claims_synthetic.covariance_makes_no_difference(tables)
+    assert found.verdict == verdict
+    assert "p = 10, RF: " in found.found and "σ = 0.6" in found.why
+
+
+def test_what_was_not_compared_is_undecided():
+    """Variants of other noise, models without a difference, costs and pooled models that are not there."""
+    tables = synthetic_tables(as_the_paper)
+    scores, cost = tables["scores"], tables["cost"]
+    apart = scores[scores["covariance"] == (scores["noise"] == 1.0)]
+    alike = synthetic_tables(lambda p, noise, model, covariance: 0.05)
+    lacking = {
+        claims_synthetic.covariance_makes_no_difference: [{"scores": apart}, alike],
+        claims_synthetic.cost: [{"cost": cost[~cost["model"].isin(["RF", "NN"])]}],
+        claims_synthetic.pooling_not_the_prior: [{"scores": scores[scores["model"] != "QDA pooled"]}],
     }
+    for claim, cases in lacking.items():
+        assert {claim({**tables, **case}).verdict for case in cases} == {"undecided"}
 
 
 def land_cover_tables(value, years=("2020", "2021"), untrained=(), classes=("cropland", "forest")):
@@ -139,6 +160,45 @@ def test_claims_about_two_years_or_cropland_need_them():
     tables = land_cover_tables(published, years=("2020",), classes=("forest", "water"))
     found = verdicts(claims_landcover.land_cover_findings(tables))
     assert {found[name] for name in ("cropland", "within-a-year", "across-years")} == {"undecided"}
+
+
+def test_nobody_suffers_where_nobody_is_wrong():
+    """Classifiers without a false positive have not many of them, though cropland comes first."""
+    tables = land_cover_tables(published)
+    confusion = tables["confusion"]
+    right = confusion["count"].where(confusion["predicted"] == confusion["true"], 0)
+    found = claims_landcover.cropland_false_positives({**tables, "confusion": confusion.assign(count=right)})
+    assert found.verdict == "does not hold" and "BQDA none" in found.why
+    none = claims_landcover.cropland_false_positives({**tables, "confusion": confusion[:0]})
+    assert none.verdict == "undecided"
+
+
+def test_land_cover_claims_need_what_they_speak_of():
+    def only(fraction):
+        rows = land_cover_tables(published)
+        return {n: t[t["fraction"] == fraction] if "fraction" in t else t for n, t in rows.items()}
+
+    about_sizes = (
+        claims_landcover.forest_suffers_most,
+        claims_landcover.qda_converges,
+        claims_landcover.qda_cannot_be_trained,
+    )
+    one_size = only(0.01)
+    assert {claim(one_size).verdict for claim in about_sizes} == {"undecided"}
+    untrained = {("LDA", 5000), *(("QDA pooled", n) for n in (50, 500, 5000))}
+    lacking = land_cover_tables(published, untrained=untrained)
+    assert claims_landcover.lda_is_worst(lacking).verdict == "undecided"
+    pooling = claims_landcover.pooling_not_the_prior(lacking)
+    assert (pooling.verdict, pooling.found) == ("undecided", "QDA could not be trained.")
+    assert "LDA" not in claims_landcover.forest_suffers_most(lacking).found
+
+
+def test_models_that_gain_across_years_are_not_better_within_one():
+    def backwards(model, pixels, across):
+        return published(model, pixels, False) - 0.01 * (across and model in ("RF", "NN"))
+
+    assert claims_landcover.within_a_year(land_cover_tables(published)).verdict == "holds"
+    assert claims_landcover.within_a_year(land_cover_tables(backwards)).verdict == "does not hold"
 
 
 def test_intervals_of_differences_cover():

@@ -1,6 +1,9 @@
 """The land cover study: which pixels train and test, sample tables and cubes, and bad ones."""
 
+import hashlib
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from label_maps import GRID, write_map
 from study_cases import BANDS, CLASSES, pixel_table
 from uncover.raster import CubeBlock, CubeLayout, write_cube
-from uncover.studies.landcover import FRACTIONS, LandCoverSplit, land_cover_models
+from uncover.studies.landcover import FRACTIONS, LandCoverSplit, description_tables, land_cover_models
 from uncover.studies.landcover_data import LandCoverData, nested_order
 from uncover.studies.reproduce import LandCoverStudy, read_data
 
@@ -115,6 +118,23 @@ def test_polygons_are_drawn_together(tmp_path):
     assert_array_equal(np.bincount(data.groups), 10)
 
 
+def test_groups_decide_a_study(tmp_path):
+    """Other groups are another study; without groups the checksum is that of pixels and classes."""
+    frame = pixel_table(years=(2020,), realisations=1).drop(columns=["realisation", "sample"])
+    frame["ID"] = np.arange(len(frame)) // 10
+    frame.columns = [*BANDS, "date", "class", "area"]
+    plain = read_data([written(frame, tmp_path / "pixels.csv")])
+    grouped, other = (
+        read_data([written(frame.assign(area=frame["area"] // n).rename(columns={"area": "polygon"}),
+                           tmp_path / "pixels.csv")])
+        for n in (1, 2)
+    )  # fmt: skip
+    sums = [LandCoverStudy.of(data, "quick", 0).facts["checksum"] for data in (plain, grouped, other)]
+    assert len(set(sums)) == 3
+    content = plain.codes.tobytes() + plain.values[0].tobytes()
+    assert sums[0] == hashlib.sha256(content).hexdigest()
+
+
 def test_scales_limit_pixels_and_realisations(rng):
     codes = np.repeat([0, 1, 2], [900, 95, 5])
     data = LandCoverData("x", ("a",), (rng.random((1000, 6, 2)),), codes, ("p", "q", "r"), ("B02", "B03"))
@@ -191,6 +211,52 @@ def test_no_file_of_several_is_lost(tmp_path):
         read_data(files[:1], "labels.tif")
 
 
+def test_bands_of_another_order_are_put_in_order(tmp_path):
+    frame = pixel_table()
+    both = read_data([written(frame, tmp_path / "pixels.csv")])
+    first, last = (frame[frame["date"] == year] for year in (2020, 2021))
+    turned = last[[*BANDS[::-1], "sample", "realisation", "class"]]
+    apart = read_data([written(first, tmp_path / "2020.csv"), written(turned, tmp_path / "2021.csv")])
+    assert apart.bands == BANDS
+    for a, b in zip(apart.values, both.values, strict=True):
+        assert_array_equal(a, b)
+
+
+def test_groups_of_any_year_count(tmp_path):
+    frame = pixel_table(realisations=1)
+    frame["polygon"] = frame["sample"] // 10
+    first, last = (frame[frame["date"] == year] for year in (2020, 2021))
+    files = [
+        written(first.drop(columns="polygon"), tmp_path / "2020.csv"),
+        written(last, tmp_path / "2021.csv"),
+    ]
+    assert_array_equal(np.bincount(read_data(files).groups), 10)
+
+
+def test_pixels_that_cannot_be_matched_are_refused(tmp_path):
+    frame = pixel_table(pixels=120, realisations=1).drop(columns="realisation")
+    first, last = (frame[frame["date"] == year] for year in (2020, 2021))
+    unnamed = last.drop(columns="sample")
+    wrong = {
+        "2020 has 120 pixels and 2021 has 115, so that their order": (
+            first.drop(columns="sample"), unnamed.iloc[5:]
+        ),
+        "only one names its pixels in a column 'sample'": (first, unnamed),
+        "no sample of 2020 is in 2021": (first, last.assign(sample=last["sample"] + 1000)),
+        "2021.csv has rows of 2 dates": (first, frame),
+    }  # fmt: skip
+    for message, years in wrong.items():
+        files = [written(part, tmp_path / f"{2020 + i}.csv") for i, part in enumerate(years)]
+        with pytest.raises(ValueError, match=message):
+            read_data(files)
+    with pytest.raises(ValueError, match="1 of 240 samples have no date"):
+        read_data([written(frame.assign(date=frame["date"].where(frame.index > 0)), tmp_path / "a.csv")])
+    files = [
+        written(part.drop(columns="sample"), tmp_path / f"{n}.csv") for n, part in ((1, first), (2, last))
+    ]
+    assert read_data(files).pixels == 120
+
+
 def test_years_that_differ_in_realisations_are_refused(tmp_path):
     files = [
         written(pixel_table(realisations=r, years=(year,)), tmp_path / f"{year}.csv")
@@ -239,6 +305,23 @@ def test_cubes_are_read_where_they_are_labelled_and_usable(tmp_path, rng):
     assert len(np.unique(data.groups)) == 2  # 45 × 60 pixels: blocks of 50 × 50
 
 
+def test_cubes_with_bands_of_another_order_are_put_in_order(tmp_path, rng):
+    codes = rng.integers(0, 4, GRID.shape).astype(np.uint8)
+    labels = write_map(tmp_path / "labels.tif", codes)
+    paths = write_years(tmp_path, codes)
+    turned = CubeLayout(GRID, ("B04", "B02", "B03"), 3, identity="turned")
+
+    def produce(window):
+        r, i = np.arange(3)[:, None, None, None], np.array([2, 0, 1])[None, :, None, None]
+        values = (codes[window.slices] + 10 * r + i).astype(np.float32)
+        return CubeBlock(window, values, np.zeros(values.shape[2:], np.uint16))
+
+    write_cube(tmp_path / "2022.zarr", turned, produce)
+    data = read_data([*paths, tmp_path / "2022.zarr"], str(labels))
+    assert data.bands == ("B02", "B03", "B04")
+    assert_array_equal(data.values[2], data.values[0])
+
+
 def test_bad_cubes_are_one_clear_line(tmp_path, rng):
     codes = rng.integers(0, 4, GRID.shape).astype(np.uint8)
     labels = write_map(tmp_path / "labels.tif", codes)
@@ -266,6 +349,59 @@ def test_cells_cover_all_pairs_sizes_and_models(study, tmp_path):
     assert len({cell.key for cell in cells}) == len(cells)
     found = {(c.train_year, year, c.fraction, m) for c in cells for year in c.test_years for m in c.models}
     assert len(found) == 2 * 2 * 4 * 11  # 0.1 % of 800 pixels are fewer than 4 classes
+
+
+def test_dates_are_any_text(tmp_path, monkeypatch):
+    """Dates with a slash, dates that differ in it only, and workers that run in another folder."""
+    frame = pixel_table(years=(1, 2, 3))
+    names = {1: "01/06/2020", 2: "01_06_2020", 3: "01:06%2020"}
+    data = read_data([written(frame.assign(date=frame["date"].map(names)), tmp_path / "pixels.csv")])
+    monkeypatch.chdir(tmp_path)
+    cells = LandCoverStudy.of(data, "quick", seed=0).cells(Path("out"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert len({cell.key for cell in cells}) == len(cells)
+    assert all("/" not in cell.key and ":" not in cell.key for cell in cells)
+    for year, values in zip(data.years, data.values, strict=True):
+        assert_array_equal(cells[0].values(year, np.arange(5)), values[:5])
+
+
+def test_folders_that_were_begun_go_on(study, tmp_path):
+    """The names of cells of plain years are kept: results are found by them."""
+    found = {cell.key for cell in study.cells(tmp_path)}
+    assert {"2020-0.5percent-BQDA-and-others", "2021-10percent-GB-pooled", "2020-1percent-RF"} <= found
+    one = replace(study.cells(tmp_path)[0], train_year="")
+    assert one.key == "one-date-0.5percent-BQDA-and-others"
+
+
+@pytest.mark.parametrize("realisations", [1, 2, 25])
+def test_a_probe_computes_a_small_part(tmp_path, monkeypatch, realisations):
+    data = LandCoverData("x", ("2020",), (np.zeros((8000, realisations, 2)),), np.arange(8000) % 4,
+                         CLASSES, ("B02", "B03"))  # fmt: skip
+    cell = LandCoverStudy.of(data, "standard", 0).cells(tmp_path)[-1]
+    done = []
+
+    def assess(name, splits, *_):
+        done.extend(split.X_test.size + split.X.size for split in splits)
+        assert all(len(np.unique(split.y)) == 4 for split in splits)
+        return [{} for _ in splits]
+
+    monkeypatch.setattr("uncover.studies.landcover.assess_each", assess)
+    cell.compute()
+    (whole,) = done
+    cell.probe()
+    assert 0 < sum(done[1:]) <= 0.3 * whole
+
+
+def test_one_band_has_no_principal_components(rng):
+    values = rng.random((40, 2, 3))
+    tables = [
+        description_tables(
+            LandCoverData("x", ("2020",), (values[..., :p],), np.arange(40) % 2, ("a", "b"), BANDS[:p])
+        )
+        for p in (1, 3)
+    ]
+    assert [("components" in found, len(found["bands"])) for found in tables] == [(False, 2), (True, 6)]
 
 
 def test_the_same_pixels_train_in_each_year(study, tmp_path):

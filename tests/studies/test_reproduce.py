@@ -81,6 +81,25 @@ def test_the_land_cover_study_runs_from_command_to_report(landcover):
     assert (counts == 270).all()  # the test set is 90 % of the pixels
 
 
+def test_a_study_of_one_band_is_a_study(tmp_path, small_models, monkeypatch):
+    monkeypatch.setattr("uncover.report.study.write_study_report", lambda folder: folder)
+    frame = pixel_table(pixels=120, realisations=1, years=(2020,))
+    frame[["B08", "date", "class"]].to_csv(tmp_path / "pixels.csv", index=False)
+    arguments = ["reproduce", "landcover", "--data", str(tmp_path / "pixels.csv"), "--workers", "1"]
+    result = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    tables = read_tables(tmp_path / "out" / "tables")
+    assert set(tables["bands"]["band"]) == {"B08"} and "components" not in tables
+    assert set(tables["scores"]["model"]) >= {"BQDA", "QDA", "RF", "NN", "LDA"}
+
+
+def test_a_dry_run_refuses_what_the_run_would_refuse(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    arguments = ["reproduce", "synthetic", "--out", str(tmp_path), "--dry-run"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1 and "holds other files" in result.stderr
+
+
 class _Ids(HTMLParser):
     def __init__(self):
         super().__init__()

@@ -50,7 +50,9 @@ _DATA = ("data", "labels", "class_field")
 @click.option("--labels", metavar="FILE[:BAND]", help="Labels of the pixels of cubes: raster or vector file.")
 @click.option("--class-field", metavar="NAME", help="Column or field with the class.")
 @click.option("--workers", type=int, help="Processes of this machine [all processors].")
-@click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster, in place of --workers."
+)
 @seed_option
 @click.option("--dry-run", is_flag=True, help="Say how long it would take, and write nothing.")
 def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) -> None:
@@ -61,6 +63,8 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
     from uncover.studies.cells import Workers
     from uncover.studies.reproduce import Run, dry_plan
 
+    if given["scheduler"] is not None:
+        refuse("with --scheduler, whose own workers compute; leave it out", "workers")
     processes = given["workers"] if given["workers"] is not None else os.cpu_count() or 1
     workers = Workers(processes, given["scheduler"])
     say("preparing")

@@ -39,7 +39,7 @@ def land_cover_figures(tables: Mapping[str, pd.DataFrame], folder: Path) -> list
     return [
         *first,
         _shares_figure(tables["shares"], colours),
-        _components_figure(tables["components"], colours),
+        *([_components_figure(tables["components"], colours)] if "components" in tables else []),
         _bands_figure(tables["bands"], colours),
         confusion_figure(tables["confusion"]),
         _scores_figure(tables["scores"], list(PAPER), "scores", "Scores against training size"),
@@ -202,10 +202,8 @@ def _draw_bands(table: pd.DataFrame, years: list[str], colours: Mapping[str, str
 def _scores_figure(scores: pd.DataFrame, models: list[str], name: str, title: str) -> StudyFigure:
     pairs = list(scores[["train_year", "test_year"]].drop_duplicates().itertuples(index=False, name=None))
     rows = scores[scores["model"].isin(models) & scores["metric"].isin(METRICS)]
-    missing = sorted(
-        {m for m in models if m in set(scores["model"])}
-        - set(rows.loc[rows["pixels"] == rows["pixels"].min(), "model"])
-    )
+    smallest = set(rows.loc[rows["pixels"] == rows["pixels"].min(), "model"])
+    missing = [m for m in models if m not in smallest]
     gap = f" {', '.join(missing)} could not be trained on the smallest set." if missing else ""
     zeros = rows[(rows["metric"] == "f1") & (rows["zeros"] > 0)].groupby("model")["zeros"].sum()
     count = ", ".join(f"{m} {int(z):,}" for m, z in zeros.items())
@@ -251,13 +249,14 @@ def _draw_scores(rows: pd.DataFrame, models: list[str], pairs: list[tuple[str, s
 def _in_words(rows: pd.DataFrame) -> str:
     brier = rows[rows["metric"] == "brier_norm"]
     parts = []
-    for size in (brier["pixels"].min(), brier["pixels"].max()):
+    for size in sorted({brier["pixels"].min(), brier["pixels"].max()}):
         mean = brier[brier["pixels"] == size].groupby("model")["value"].mean().sort_values()
         parts.append(
             f"with {size:,} training pixels {mean.index[0]} has the lowest normalised Brier score "
             f"({mean.iloc[0]:.3f}) and {mean.index[-1]} the highest ({mean.iloc[-1]:.3f})"
         )
-    return "; ".join(parts).capitalize() + "."
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _score_table(rows: pd.DataFrame, models: list[str]) -> Table:

@@ -150,19 +150,22 @@ def forecast(cells: Sequence[Cell]) -> float:
     return float(sum(seconds[cell.like] for cell in cells))
 
 
-def probed(work: Callable[[int], Any], realisations: int, few: int = 3) -> float:
-    """CPU seconds of some work on so many realisations, from the times of 1 and of a few: a straight line."""
-    if realisations <= few:
-        return _seconds(work, realisations)
-    work(1)  # what is only done once, such as importing
+def probed(work: Callable[[int], Any], size: int, few: int = 3) -> float:
+    """CPU seconds of some work of that size, from the times of 1 and of a few: a straight line.
+
+    Where the size is no more than a few, all of the work is done: size is what makes it small enough.
+    """
+    if size <= few:
+        return _seconds(work, size)
+    work(few)  # what is only done once, such as importing and compiling
     one, several = _seconds(work, 1), _seconds(work, few)
     each = max(several - one, 0.0) / (few - 1)
-    return one + each * (realisations - 1)
+    return one + each * (size - 1)
 
 
-def _seconds(work: Callable[[int], Any], realisations: int) -> float:
+def _seconds(work: Callable[[int], Any], size: int) -> float:
     began = time.process_time()
-    work(realisations)
+    work(size)
     return time.process_time() - began
 
 

@@ -13,6 +13,7 @@ from uncover.studies.findings import (
     Verdict,
     all_alike,
     all_better,
+    at_least,
     better_by,
 )
 from uncover.studies.models import PAPER
@@ -169,34 +170,46 @@ def kinds_of_noise_alike(tables: Tables) -> Finding:
 def covariance_makes_no_difference(tables: Tables) -> Finding:
     """Without covariance between variables the results are alike."""
     scores = tables["scores"]
-    without = scores[~scores["covariance"]]
-    if without.empty:
+    shared = _noises_of_both_variants(scores)
+    if not shared:
         return Finding("no-covariance", _NO_COVARIANCE, "undecided", "The variant was not computed.", "")
-    kind, noise = without["kind"].iloc[0], float(without["noise"].median())
-    parts, same, opposite = [], True, False
-    for p in sorted(without["p"].unique()):
+    kind, noise = shared[len(shared) // 2]
+    pairs = {}
+    for p in sorted(scores["p"].unique()):
         for other in _OTHERS:
             where = {"p": p, "kind": kind, "noise": noise}
             having = difference(scores, "brier", "BQDA", other, **where)
             lacking = difference(scores, "brier", "BQDA", other, covariance=False, **where)
             if having is None or lacking is None or max(abs(having.value), abs(lacking.value)) < _NOTHING:
                 continue
-            parts.append(f"p = {p}, {other}: {having} and {lacking}")
-            same = same and (having.value > 0) == (lacking.value > 0)
-            opposite = (
-                opposite or (having.above(0) and lacking.below(0)) or (having.below(0) and lacking.above(0))
-            )
+            pairs[p, other] = having, lacking
+    text = "; ".join(f"p = {p}, {other}: {a} and {b}" for (p, other), (a, b) in pairs.items())
     return Finding(
         "no-covariance",
         _NO_COVARIANCE,
-        "does not hold" if opposite else "holds" if same else "undecided",
+        _same_order(list(pairs.values())),
         "Brier score of BQDA less that of another model, with and without covariance: "
-        + "; ".join(parts)
-        + ".",
+        f"{text or 'none of them is as large as ' + str(_NOTHING)}.",
         f"Alike: BQDA is better, or worse, than the same models in both variants ({kind} noise, σ = "
         f"{noise:g}, differences below {_NOTHING} left out); undecided where signs differ within the "
         "intervals.",
     )
+
+
+def _noises_of_both_variants(scores: pd.DataFrame) -> list[tuple[str, float]]:
+    """Kind and factor of the noise that both variants have, of the first such kind, by factor."""
+    with_it, without = (scores[scores["covariance"] == having] for having in (True, False))
+    seen = set(zip(with_it["kind"], with_it["noise"], strict=True))
+    shared = [pair for pair in zip(without["kind"], without["noise"], strict=True) if pair in seen]
+    return sorted({(kind, noise) for kind, noise in shared if kind == shared[0][0]})
+
+
+def _same_order(pairs: Sequence[tuple[Contrast, Contrast]]) -> Verdict:
+    """Whether the differences of each pair have one sign; of nothing, or without intervals, undecided."""
+    if any((a.above(0) and b.below(0)) or (a.below(0) and b.above(0)) for a, b in pairs):
+        return "does not hold"
+    decided = bool(pairs) and all(a.has_interval and b.has_interval for a, b in pairs)
+    return "holds" if decided and all((a.value > 0) == (b.value > 0) for a, b in pairs) else "undecided"
 
 
 _NOTHING = 0.001
@@ -206,9 +219,8 @@ _NO_COVARIANCE = "Without covariance between variables the results are alike."
 def cost(tables: Tables) -> Finding:
     """LDA, QDA and BQDA cost far less than the random forest and the neural network."""
     seconds = tables["cost"].groupby(["p", "model"])["seconds"].mean().unstack()
-    dear = seconds[["RF", "NN"]].min(axis=1)
-    cheap = seconds.reindex(columns=["LDA", "QDA", "BQDA"]).max(axis=1)
-    ratios = dear / cheap
+    seconds = seconds.reindex(columns=PAPER)
+    ratios = seconds[["RF", "NN"]].min(axis=1) / seconds[["LDA", "QDA", "BQDA"]].max(axis=1)
     text = "; ".join(
         f"p = {p}: {ratios[p]:.0f} times (BQDA {seconds.loc[p, 'BQDA']:.2f} s, "
         f"RF {seconds.loc[p, 'RF']:.1f} s, NN {seconds.loc[p, 'NN']:.1f} s)"
@@ -217,7 +229,7 @@ def cost(tables: Tables) -> Finding:
     return Finding(
         "cost",
         "LDA, QDA and BQDA cost far less than the random forest and the neural network.",
-        "holds" if (ratios >= 5).all() else "does not hold",
+        at_least(ratios, 5),
         f"CPU time of the cheaper of RF and NN over the dearest of LDA, QDA and BQDA: {text}.",
         "Far less: at least five times, training and evaluation together, one thread.",
     )
@@ -229,19 +241,16 @@ def pooling_not_the_prior(tables: Tables) -> Finding:
     wide = scores[scores["metric"].isin(_METRICS)].pivot_table(
         index=["p", "covariance", "kind", "noise", "data_set", "metric"], columns="model", values="value"
     )
-    pooled = (wide["QDA pooled"] - wide["BQDA"]).abs().dropna()
-    apart = (wide["QDA"] - wide["BQDA"]).abs().dropna()
-    largest = {
-        metric: (pooled.xs(metric, level="metric").max(), apart.xs(metric, level="metric").max())
-        for metric in _METRICS
-    }
+    gaps = wide.reindex(columns=["QDA pooled", "QDA"]).sub(wide["BQDA"], axis=0).abs()
+    if gaps["QDA pooled"].isna().all():
+        return Finding("pooling", _POOLING, "undecided", "Pooled QDA could not be trained.", ours=True)
+    largest = {m: tuple(gaps.xs(m, level="metric").max()) for m in _METRICS}
     text = "; ".join(
         f"{METRIC_NAMES[m]} {a:.1e} (one QDA per realisation: {b:.1e})" for m, (a, b) in largest.items()
     )
     return Finding(
         "pooling",
-        "With many pooled realisations plain QDA equals BQDA to four digits: the gain over one QDA per "
-        "realisation comes from pooling, not from the prior.",
+        _POOLING,
         "holds" if largest["brier"][0] < 5e-5 else "does not hold",
         f"Largest difference between BQDA and QDA fitted on all realisations pooled, over all cells: {text}.",
         "It holds if no Brier score differs by 0.00005 or more. The prior counts for p + 2 observations, "
@@ -249,6 +258,12 @@ def pooling_not_the_prior(tables: Tables) -> Finding:
         "difference is larger.",
         ours=True,
     )
+
+
+_POOLING = (
+    "With many pooled realisations plain QDA equals BQDA to four digits: the gain over one QDA per "
+    "realisation comes from pooling, not from the prior."
+)
 
 
 def repeats_beat_pooling(tables: Tables) -> Finding:

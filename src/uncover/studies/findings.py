@@ -92,6 +92,11 @@ class Contrast:
         low, high = np.quantile(np.asarray(replicates, np.float64), [tail, 1 - tail])
         return cls(float(value), float(low), float(high))
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether there was more than one value."""
+        return bool(np.isfinite([self.low, self.high]).all())
+
     def below(self, limit: float) -> bool:
         """Whether all of the interval lies below a limit."""
         return self.high < limit
@@ -109,7 +114,7 @@ class Contrast:
         return self.low > margin or self.high < -margin
 
     def __str__(self) -> str:
-        if not np.isfinite([self.low, self.high]).all():
+        if not self.has_interval:
             return f"{self.value:.4f} (one value, no interval)".replace("-", "−")
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]".replace("-", "−")
 
@@ -153,6 +158,20 @@ def all_alike(differences: Iterable[Contrast], margin: float) -> Verdict:
     if every and all(difference.within(margin) for difference in every):
         return "holds"
     return "does not hold" if any(difference.outside(margin) for difference in every) else "undecided"
+
+
+def at_least(values: ArrayLike, limit: float) -> Verdict:
+    """Holds where every value is so large, does not where one is smaller; undecided where one is unknown.
+
+    Examples
+    --------
+    >>> at_least([7.0, 5.0], 5), at_least([7.0, float("nan")], 5), at_least([], 5)
+    ('holds', 'undecided', 'undecided')
+    """
+    every = np.asarray(values, np.float64)
+    if (every < limit).any():
+        return "does not hold"
+    return "holds" if every.size and (every >= limit).all() else "undecided"
 
 
 def percent(share: float) -> str:

@@ -29,6 +29,13 @@ from uncover.studies.tables import (
 
 Array = NDArray[Any]
 
+#: A probe computes few of so many parts of the pixels,
+PARTS = 40
+#: unless there are so many realisations: then it computes few of these, of which the time is more linear.
+_MANY = 24
+#: What a file's name cannot hold everywhere, and the mark that it is written with.
+_UNFIT = re.compile(r'[\x00-\x1f"%*/:<>?\\|]')
+
 #: Shares of all pixels that models are trained on; the rest of the last one is the test set.
 FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1)
 
@@ -92,23 +99,24 @@ class LandCoverSplit:
 
 @dataclass(frozen=True)
 class SavedData:
-    """Data in a folder, for workers: each process opens it once."""
+    """Data in a folder, for workers, wherever they run: each process opens it once."""
 
     folder: str
+    years: tuple[str, ...]
 
     @classmethod
     def save(cls, data: LandCoverData, folder: Path) -> SavedData:
         """Write the arrays."""
         folder.mkdir(parents=True, exist_ok=True)
-        for year, values in zip(data.years, data.values, strict=True):
-            np.save(folder / f"values-{year}.npy", values)
+        for i, values in enumerate(data.values):
+            np.save(folder / f"values-{i}.npy", values)
         np.save(folder / "codes.npy", data.codes)
         np.save(folder / "groups.npy", np.arange(data.pixels) if data.groups is None else data.groups)
-        return cls(str(folder))
+        return cls(str(folder.resolve()), data.years)
 
     def values(self, year: str) -> Array:
         """Values of a year, left on disk until they are read."""
-        return np.load(Path(self.folder) / f"values-{year}.npy", mmap_mode="r")
+        return np.load(Path(self.folder) / f"values-{self.years.index(year)}.npy", mmap_mode="r")
 
     def labels(self) -> tuple[Array, Array]:
         """Codes and groups of the pixels."""
@@ -126,13 +134,14 @@ class LandCoverCell:
     models: tuple[str, ...]
     realisations: int
     seed: int = 0
+    parts: int = PARTS  # of the pixels that are used: all of them but in a probe
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """Its name; dates are any text, and what a file's name cannot hold is written as its code."""
         who = self.models[0].replace(" ", "-") + ("-and-others" if len(self.models) > 1 else "")
-        name = f"{self.train_year or 'one-date'}-{100 * self.fraction:g}percent-{who}"
-        return name.replace("/", "_").replace(":", "_")
+        year = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", self.train_year)
+        return f"{year or 'one-date'}-{100 * self.fraction:g}percent-{who}"
 
     @property
     def like(self) -> str:
@@ -158,16 +167,20 @@ class LandCoverCell:
         }
 
     def probe(self) -> float:
-        """From the times of 1 and of 3 realisations, as a straight line."""
-        return probed(lambda r: replace(self, realisations=r).compute(), self.realisations)
+        """From the times of 1 and of 3 realisations, or of as many parts of the pixels: a straight line."""
+        if self.realisations >= _MANY:
+            return probed(lambda r: replace(self, realisations=r).compute(), self.realisations)
+        return probed(lambda n: replace(self, parts=n).compute(), PARTS)
 
 
 @lru_cache(maxsize=1)
 def _splits(cell: LandCoverCell) -> tuple[Split, ...]:
     """The data of a cell, one split for each year of tests; a worker's next cell often needs the same."""
     codes, groups = cell.data.labels()
-    parts = LandCoverSplit.of(codes, cell.seed)
-    train, test = np.sort(parts.training[cell.fraction]), parts.test
+    split = LandCoverSplit.of(codes, cell.seed)
+    train, test = (
+        _some(pixels, codes, cell.parts) for pixels in (np.sort(split.training[cell.fraction]), split.test)
+    )
     shares = np.bincount(codes) / len(codes)
     X = cell.values(cell.train_year, train)
     return tuple(
@@ -182,6 +195,15 @@ def _splits(cell: LandCoverCell) -> tuple[Split, ...]:
         )
         for year in cell.test_years
     )
+
+
+def _some(pixels: Array, codes: Array, parts: int) -> Array:
+    """So many of all the parts of some pixels, with the classes in proportion, one of each at least."""
+    if parts == PARTS:
+        return pixels
+    here = codes[pixels]
+    n = max(round(len(pixels) * parts / PARTS), len(np.unique(here)))
+    return pixels[np.sort(nested_order(here, stream(0, "pixels of a probe"))[:n])]
 
 
 def land_cover_models(realisations: int) -> tuple[str, ...]:
@@ -274,7 +296,10 @@ def relative_cost(cost: pd.DataFrame, unit: str = "BQDA") -> pd.DataFrame:
 
 
 def description_tables(data: LandCoverData) -> Tables:
-    """Class shares, band means and spreads, and principal components: what the data look like."""
+    """Class shares, band means and spreads, and, of several bands, principal components."""
+    years = range(len(data.years))
+    seen = {"components": _component_table} if len(data.bands) > 1 else {}
+    described = {"bands": _band_table, **seen}
     return {
         "shares": pd.DataFrame(
             {
@@ -283,10 +308,10 @@ def description_tables(data: LandCoverData) -> Tables:
                 "share": data.shares,
             }
         ),
-        "bands": pd.concat([_band_table(data, i) for i in range(len(data.years))], ignore_index=True),
-        "components": pd.concat(
-            [_component_table(data, i) for i in range(len(data.years))], ignore_index=True
-        ),
+        **{
+            name: pd.concat([table(data, i) for i in years], ignore_index=True)
+            for name, table in described.items()
+        },
     }
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.pipeline import SampleTable, read_table
+from uncover.pipeline.tables import is_table
 
 Array = NDArray[Any]
 
@@ -128,6 +129,17 @@ def nested_order(codes: Array, rng: np.random.Generator, least: int = 1) -> Arra
     return np.lexsort((rng.permutation(len(codes)), place))
 
 
+def year_name(path: str | Path) -> str:
+    """What the year of one of several files is called.
+
+    Examples
+    --------
+    >>> year_name("cubes/2020.zarr"), year_name("2021.csv")
+    ('2020', '2021')
+    """
+    return Path(path).stem if is_table(path) else Path(path).name.removesuffix(".zarr")
+
+
 def read_tables_of_years(paths: Sequence[str | Path], class_field: str | None = None) -> LandCoverData:
     """Sample tables: one with a column of dates, or one for each year.
 
@@ -136,15 +148,25 @@ def read_tables_of_years(paths: Sequence[str | Path], class_field: str | None = 
     tables = [read_table(path, class_field, incomplete="refuse") for path in paths]
     if len(tables) == 1:
         return _joined(tables[0].name, _by_date(tables[0]))
+    for table in tables:
+        dates = [] if table.dates is None else np.unique(table.dates).tolist()
+        if len(dates) > 1:
+            raise ValueError(
+                f"{table.name} has rows of {len(dates)} dates ({dates[0]}, {dates[1]}); of several tables "
+                "each is one year: give one table with all dates, or one for each"
+            )
     return _joined(
         " and ".join(table.name for table in tables),
-        {Path(path).stem: table for path, table in zip(paths, tables, strict=True)},
+        {year_name(path): table for path, table in zip(paths, tables, strict=True)},
     )
 
 
 def _by_date(table: SampleTable) -> dict[str, SampleTable]:
     if table.dates is None:
         return {"": table}
+    unknown = int(np.isin(table.dates, ("nan", "NaT", "None", "<NA>")).sum())
+    if unknown:
+        raise ValueError(f"{table.name}: {unknown} of {len(table)} samples have no date; fill or remove them")
     parts = {}
     for date in np.unique(table.dates):
         mine = table.dates == date
@@ -161,33 +183,42 @@ def _by_date(table: SampleTable) -> dict[str, SampleTable]:
 
 def _joined(name: str, years: dict[str, SampleTable]) -> LandCoverData:
     """The pixels that are in every year with the same class."""
-    first = next(iter(years.values()))
     _check_alike(name, years)
+    first = next(iter(years.values()))
     ids = {year: _identities(name, year, table, len(years)) for year, table in years.items()}
     common = ids[next(iter(years))]
-    for other in ids.values():
+    for year, other in ids.items():
         common = common[np.isin(common, other)]
+        if not len(common):
+            raise ValueError(
+                f"{name}: no sample of {next(iter(years))} is in {year}, too; a pixel has the same name in "
+                "the column 'sample' of every year"
+            )
     rows = {year: _rows_of(ids[year], common) for year in years}
     labels = np.stack([table.classes[rows[year]] for year, table in years.items()])
     stable = (labels == labels[0]).all(axis=0)
     notes = _stability_notes(len(first), len(common), int(stable.sum()), len(years))
     at = {year: rows[year][stable] for year in years}
     classes, codes = np.unique(labels[0, stable], return_inverse=True)
-    start = at[next(iter(years))]
+    groups = [table.groups[at[year]] for year, table in years.items() if table.groups is not None]
     data = LandCoverData(
         name=name,
         years=tuple(years),
-        values=tuple(_three(table.values[at[year]]) for year, table in years.items()),
+        values=tuple(_values(table, at[year], first.bands) for year, table in years.items()),
         codes=codes.reshape(-1),
         classes=tuple(str(c) for c in classes),
         bands=first.bands,
-        groups=None if first.groups is None else np.unique(first.groups[start], return_inverse=True)[1],
+        groups=np.unique(groups[0], return_inverse=True)[1] if groups else None,
         notes=notes,
     )
     return checked(data)
 
 
-def _three(values: Array) -> Array:
+def _values(table: SampleTable, rows: Array, bands: tuple[str, ...]) -> Array:
+    """Values of some samples, (sample, realisation, band), with the bands in that order."""
+    values = table.values[rows]
+    if table.bands != bands:
+        values = np.ascontiguousarray(values[..., [table.bands.index(band) for band in bands]])
     return values if values.ndim == 3 else values[:, np.newaxis, :]
 
 
@@ -211,11 +242,22 @@ def _rows_of(names: Array, wanted: Array) -> Array:
 
 
 def _check_alike(name: str, years: dict[str, SampleTable]) -> None:
-    """Years have the same bands, as many realisations, and the same classes."""
+    """Years have the same bands, as many realisations, the same classes, and pixels that can be matched."""
     (year, first), *others = years.items()
     for other, table in others:
-        if table.bands != first.bands:
-            differ = sorted({*table.bands} ^ {*first.bands})
+        unnamed = first.samples is None or table.samples is None
+        if unnamed and len(first) != len(table):
+            raise ValueError(
+                f"{name}: {year} has {len(first)} pixels and {other} has {len(table)}, so that their order "
+                "does not say which are the same; add a column 'sample' that names them"
+            )
+        if (first.samples is None) != (table.samples is None):
+            raise ValueError(
+                f"{name}: of {year} and {other} only one names its pixels in a column 'sample'; add it to "
+                "both, or leave it out of both"
+            )
+        differ = sorted({*table.bands} ^ {*first.bands})
+        if differ:
             raise ValueError(
                 f"{name}: {year} and {other} differ in the bands {', '.join(differ)}; give both the same"
             )

@@ -15,7 +15,7 @@ from uncover.raster import Window, open_cube, open_scene
 from uncover.raster.cube import CubeBlock
 from uncover.raster.scene import Raster
 from uncover.raster.tiles import TileCache
-from uncover.studies.landcover_data import LandCoverData, Picture, checked
+from uncover.studies.landcover_data import LandCoverData, Picture, checked, year_name
 from uncover.studies.landscape import LandscapeOptions, SceneFiles, write_scene
 
 Array = NDArray[Any]
@@ -43,7 +43,7 @@ def read_cubes_of_years(
     """Cubes that `uncover realise` wrote, one for each year, which is called as its file is."""
     if labels is None:
         raise ValueError(f"{paths[0]} is a cube: say with --labels which file holds the labels of its pixels")
-    rasters = {Path(path).name.removesuffix(".zarr"): open_cube(path) for path in paths}
+    rasters = {year_name(path): open_cube(path) for path in paths}
     return read_rasters(" and ".join(rasters), rasters, labels, class_field)
 
 
@@ -87,7 +87,7 @@ def read_rasters(
     _check_alike(rasters)
     first = next(iter(rasters.values()))
     codes, names = _codes_on(first, labels, class_field)
-    read = [_labelled(raster, codes >= 0) for raster in rasters.values()]
+    read = [_labelled(raster, codes >= 0, first.bands) for raster in rasters.values()]
     usable = np.all([good for _, good in read], axis=0)
     rows, cols = (at[usable] for at in np.nonzero(codes >= 0))
     present = np.unique(codes[rows, cols])
@@ -117,8 +117,8 @@ def _check_alike(rasters: dict[str, Any]) -> None:
     for other, raster in others:
         if raster.grid != first.grid:
             raise ValueError(f"{year} and {other} are on different grids; make both of the same area")
-        if raster.bands != first.bands:
-            differ = sorted({*raster.bands} ^ {*first.bands})
+        differ = sorted({*raster.bands} ^ {*first.bands})
+        if differ:
             raise ValueError(f"{year} and {other} differ in the bands {', '.join(differ)}; use --bands")
         counts = [_realisations(each) for each in (first, raster)]
         if counts[0] != counts[1]:
@@ -146,17 +146,20 @@ def _codes_on(
     return codes, tuple(source.scheme.names)
 
 
-def _labelled(raster: Worlds, wanted: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
+def _labelled(
+    raster: Worlds, wanted: NDArray[np.bool_], bands: Sequence[str]
+) -> tuple[Array, NDArray[np.bool_]]:
     """Values of the wanted pixels by row and column, (pixel, realisation, band), and which are usable."""
     place = np.cumsum(wanted).reshape(wanted.shape) - 1
     count, good = int(wanted.sum()), np.zeros(int(wanted.sum()), bool)
-    values = np.empty((count, _realisations(raster), len(raster.bands)), np.float32)
+    values = np.empty((count, _realisations(raster), len(bands)), np.float32)
+    order = [raster.bands.index(band) for band in bands]
     for window in raster.blocks():
         here = wanted[window.slices]
         if here.any():
             block = raster.read(window)
             at = place[window.slices][here]
-            values[at] = np.moveaxis(block.values[:, :, here], 2, 0)
+            values[at] = np.moveaxis(block.values[:, :, here], 2, 0)[:, :, order]
             good[at] = block.usable[here]
     return values, good
 

@@ -15,6 +15,7 @@ from uncover.raster.tiles import TileCache, describe
 Floats = NDArray[np.float64]
 
 _BLOCK = 512
+_STEPS = 10_000  # of typicality, as it is stored
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
@@ -79,9 +80,7 @@ class Novelty:
         return {"never_trained": novel, "pixels": pixels, "area_under_roc": self.separation, "rates": rows}
 
 
-def measure_novelty(
-    map_folder: Path, truth: Path, kinds: Mapping[int, tuple[str, bool]], bins: int = 10_000
-) -> Novelty:
+def measure_novelty(map_folder: Path, truth: Path, kinds: Mapping[int, tuple[str, bool]]) -> Novelty:
     """The typicality layer of a map beside the true kinds of ground: code to name and "never trained"."""
     layer = describe(str(map_folder / "uncertainty.tif"))
     source = layer.bands(layer.names.index("typicality") + 1)
@@ -90,16 +89,16 @@ def measure_novelty(
     codes = sorted(kinds)
     table = np.full(256, -1, np.intp)
     table[codes] = np.arange(len(codes))
-    counts = np.zeros(len(codes) * bins)
+    counts = np.zeros(len(codes) * _STEPS)
     for window in ground.grid.blocks(_BLOCK):
-        counts += _block(source, ground, window, cache, table, bins, len(counts))
+        counts += _block(source, ground, window, cache, table, len(counts))
     names = tuple(kinds[code][0] for code in codes)
-    return Novelty(names, np.array([kinds[code][1] for code in codes]), counts.reshape(len(codes), bins))
+    return Novelty(names, np.array([kinds[code][1] for code in codes]), counts.reshape(len(codes), _STEPS))
 
 
-def _block(source, ground, window: Window, cache: TileCache, table, bins: int, size: int) -> Floats:
+def _block(source, ground, window: Window, cache: TileCache, table, size: int) -> Floats:
     steps = source.read(window, cache)[0]
     kind = table[ground.read(window, cache)[0]]
     there = (steps != 65535) & (kind >= 0)
-    at = np.minimum(steps[there].astype(np.intp), bins - 1)  # stored in steps of 1e-4
-    return np.bincount(kind[there] * bins + at, minlength=size).astype(np.float64)
+    at = np.minimum(steps[there].astype(np.intp), _STEPS - 1)
+    return np.bincount(kind[there] * _STEPS + at, minlength=size).astype(np.float64)

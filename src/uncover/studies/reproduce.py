@@ -27,7 +27,7 @@ from uncover.studies.landcover import (
     land_cover_cells,
     land_cover_tables,
 )
-from uncover.studies.landcover_data import LandCoverData, read_tables_of_years
+from uncover.studies.landcover_data import LandCoverData, read_tables_of_years, year_name
 from uncover.studies.models import MODELS
 from uncover.studies.synthetic_study import (
     SCALES,
@@ -164,8 +164,10 @@ def _facts(study: str, scale: str, more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checksum(data: LandCoverData) -> str:
+    """Of all that decides scores and their intervals."""
     digest = hashlib.sha256()
-    for array in (data.codes, *data.values):
+    groups = () if data.groups is None else (data.groups,)
+    for array in (data.codes, *data.values, *groups):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
@@ -245,7 +247,7 @@ class Run:
         text = json.dumps([f.as_dict() for f in findings], indent=2, ensure_ascii=False)
         write_whole(self.out / "findings.json", text + "\n")
         self.study.extras(self.out)
-        record = {"seconds": time.time() - began, "workers": self.workers.processes}
+        record = {"seconds": time.time() - began, "workers": self.workers.scheduler or self.workers.processes}
         write_whole(self.out / "run.json", json.dumps(record, indent=2) + "\n")
         return tables, findings
 
@@ -254,7 +256,7 @@ def dry_plan(study: Study, out: Path, workers: Workers) -> Plan:
     """How long a study, or what is left of it in a folder, would take; nothing is changed there."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run.begin(study, Path(folder), workers)
-        if (out / "study.json").exists():
+        if out.exists() and any(out.iterdir()):
             run = replace(run, store=CellStore(out, study.facts))
         return run.plan()
 
@@ -266,7 +268,7 @@ def read_data(
     kinds = {is_table(path) for path in paths}
     if len(kinds) > 1:
         raise ValueError("--data mixes tables and cubes; give tables only, or cubes only")
-    names = [Path(path).stem for path in paths]
+    names = [year_name(path) for path in paths]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(

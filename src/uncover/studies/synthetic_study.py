@@ -23,7 +23,7 @@ SHARES = np.full(N_CLASSES, 1 / N_CLASSES)
 #: Columns that say which cell a row comes from.
 WHERE = ("p", "covariance", "kind", "noise", "data_set")
 
-#: Extra rows that large scales leave out where there are many features.
+#: Extra rows that all scales but the paper's leave out where there are many features.
 COSTLY = ("BQDA draws", "GB pooled")
 
 _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
