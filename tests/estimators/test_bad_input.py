@@ -48,7 +48,7 @@ BAD_FIT = {
         X,
         y,
         {"sample_weight": np.full(30, 1e-3)},
-        "weight of 0.03 in all.*Scale",
+        "sum of these.* number 0.03 in all.*scale the weights up",
     ),
     "all constant": (np.ones((30, 2)), y, {}, "every feature of X is constant"),
     "too large to square": (X * 1e200, y, {}, "squares of X leave the range"),
