@@ -35,6 +35,10 @@ def test_rows_that_lack_a_band_are_left_out_aloud(problem, run, tmp_path):
         (lambda f: f[f["land_cover"] == "forest"], "at least two"),
         (lambda f: f.iloc[:0], "has no rows"),
         (lambda f: f.assign(b=np.inf), "infinite"),
+        (
+            lambda f: f.assign(polygon=np.where(f.index > 2, 1.0, np.nan)),
+            "rows have no value in the column 'polygon'; fill them in",
+        ),
     ],
 )
 def test_a_faulty_table_is_refused(problem, refused, tmp_path, edit, complaint):

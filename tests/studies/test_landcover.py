@@ -249,8 +249,10 @@ def test_pixels_that_cannot_be_matched_are_refused(tmp_path):
         files = [written(part, tmp_path / f"{2020 + i}.csv") for i, part in enumerate(years)]
         with pytest.raises(ValueError, match=message):
             read_data(files)
-    with pytest.raises(ValueError, match="1 of 240 samples have no date"):
-        read_data([written(frame.assign(date=frame["date"].where(frame.index > 0)), tmp_path / "a.csv")])
+    for column in ("date", "sample"):
+        holed = frame.assign(**{column: frame[column].where(frame.index > 0)})
+        with pytest.raises(ValueError, match=f"1 of 240 rows have no value in the column '{column}'"):
+            read_data([written(holed, tmp_path / "a.csv")])
     files = [
         written(part.drop(columns="sample"), tmp_path / f"{n}.csv") for n, part in ((1, first), (2, last))
     ]

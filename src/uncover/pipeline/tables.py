@@ -100,6 +100,8 @@ def read_table(
     columns = _band_columns(frame, class_column, bands, name)
     frame = _complete_rows(frame, [*columns, class_column], name, incomplete)
     values = _numbers(frame, columns, name)
+    for known in (_DATE, GROUP_COLUMNS, _SAMPLE, _REALISATION):
+        _check_filled(frame, known, name)
     realisation = _column(frame, _REALISATION)
     order = (
         np.arange(len(frame))[:, np.newaxis]
@@ -249,6 +251,17 @@ def _column(frame: Any, names: Sequence[str]) -> str | None:
 def _text(frame: Any, names: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.str_] | None:
     column = _column(frame, names)
     return None if column is None else frame[column].to_numpy().astype(str)[rows]
+
+
+def _check_filled(frame: Any, names: Sequence[str], name: str) -> None:
+    """Refuse rows without a value in a column that says what they belong to."""
+    column = _column(frame, names)
+    empty = 0 if column is None else int(frame[column].isna().sum())
+    if empty:
+        raise ValueError(
+            f"{name}: {empty:,} of {len(frame):,} rows have no value in the column {column!r}; fill them in, "
+            "or remove these rows or the column"
+        )
 
 
 def _listed(names: Any, most: int = 15) -> str:

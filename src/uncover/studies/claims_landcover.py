@@ -386,8 +386,7 @@ def cost(tables: Tables) -> Finding:
         "CPU time over that of BQDA: "
         + "; ".join(f"{size:,} pixels RF {dear[size]:.0f}, NN {cheap[size]:.0f}" for size in seconds.index)
         + f". Cheaper of these two over dearest of the three: {ratios.min():.1f} to {ratios.max():.1f}.",
-        "Far less: at least five times at every size, training and evaluation together, one thread. "
-        "Evaluation of the large test set is most of it, and is cheap for a small network.",
+        "Far less: at least five times at every size, training and evaluation together, one thread.",
     )
 
 

@@ -164,9 +164,6 @@ def read_tables_of_years(paths: Sequence[str | Path], class_field: str | None = 
 def _by_date(table: SampleTable) -> dict[str, SampleTable]:
     if table.dates is None:
         return {"": table}
-    unknown = int(np.isin(table.dates, ("nan", "NaT", "None", "<NA>")).sum())
-    if unknown:
-        raise ValueError(f"{table.name}: {unknown} of {len(table)} samples have no date; fill or remove them")
     parts = {}
     for date in np.unique(table.dates):
         mine = table.dates == date
