@@ -18,6 +18,7 @@ from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise
 from uncover.bayes.streams import stream
 from uncover.bayes.student_t import StudentT
+from uncover.estimators.summary import Summariser
 from uncover.studies.synthetic import draw_problem
 
 NOMINAL = 0.9
@@ -245,6 +246,47 @@ def error_of_fast(n=4000, *, p=4, seed=0):
     return table
 
 
+def fast_pixels(n=3000, n_draws=16, *, p=10, n_classes=4, worlds=25, own_noise=False, seed=0):
+    """Pixels of another scene read by method="fast" and by "exact": how far apart, and how long each takes.
+
+    Each world has errors in common, as an atmosphere makes them; with ``own_noise`` every pixel has a
+    covariance of its own besides.
+    """
+    rng = stream(seed, "fast pixels", int(own_noise))
+    classes = [draw_class(rng, p) for _ in range(n_classes)]
+
+    def scene(size):
+        y = np.arange(size) % n_classes
+        spread = np.stack([np.linalg.cholesky(covariance) for _, covariance in classes])[y]
+        mean = np.stack([mean for mean, _ in classes])[y] / 6.0
+        x = mean + (spread @ rng.standard_normal((size, p, 1)))[..., 0]
+        error = 0.3 * rng.standard_normal((1, worlds, p)) * np.sqrt(np.diagonal(classes[0][1]))
+        return x[:, None] + error * (1.0 + 0.3 * rng.standard_normal((size, 1, p))), y
+
+    model = BayesianQDA(realisations="shared").fit(*scene(1000 * n_classes))
+    planes, noise = np.moveaxis(scene(n)[0], 0, 2), None
+    if own_noise:
+        noise = Covariances(None, None, unequal_noise(rng, classes[0][1], n, 0.5))
+    found, seconds = {}, {}
+    for method in ("fast", "exact"):
+        reader = Summariser(model, paired=False, method=method, n_true_values=n_draws)
+        reader.summarise(planes[:, :, :50], noise=None if noise is None else noise[np.arange(50)])
+        start = time.process_time()
+        found[method] = reader.summarise(planes, noise=noise)
+        seconds[method] = 1e6 * (time.process_time() - start) / n
+    fast, exact = found["fast"], found["exact"]
+    gaps = {name: np.abs(getattr(fast, name) - getattr(exact, name)) for name in ("probability", "total")}
+    return [
+        "own" if own_noise else "common",
+        n_draws,
+        float(np.mean(fast.best == exact.best)),
+        *(float(f(gaps[name])) for name in ("probability", "total") for f in (np.mean, np.max)),
+        float(fast.measurement.mean()),
+        float(exact.measurement.mean()),
+        *(seconds[method] for method in ("fast", "exact")),
+    ]
+
+
 _MANY = """
 import json, resource, sys, time
 import numpy as np
@@ -286,8 +328,47 @@ def run(quick=False):
         _as_table("log loss", "Log loss above the best, in nats", excess_log_loss(1 if quick else 4)),
         _as_table("flipped labels", "A fifth of the labels flipped", flipped_labels(2 if quick else 24)),
         _as_table("speed", "Extreme deconvolution against astroML's XDGMM", speed_against_xdgmm()),
-        _as_table("memory", "predict_proba, one covariance, fast", many_samples(10**5 if quick else 10**7)),
+        _fast_table(quick),
+        _fast_pixels_table(quick),
+        _many_table(quick),
     ]
+
+
+def _fast_table(quick):
+    errors = error_of_fast(400 if quick else 4000)
+    return Table(
+        "fast",
+        'Error of the log density with method="fast", in nats',
+        {"class and noise": "", "mean": ".2g", "99th percentile": ".2g"},
+        [[name, *both] for name, both in errors.items()],
+    )
+
+
+def _fast_pixels_table(quick):
+    n, few = (200, 30) if quick else (3000, 300)
+    cases = [(n, 16, False), (n, 16, True), (few, 1024, False), (few, 1024, True)]
+    formats = {
+        "noise": "", "draws": "d", "same class": ".4f", "ΔP, mean": ".1e", "ΔP, most": ".1e",
+        "Δtotal, mean": ".1e", "Δtotal, most": ".1e", "measurement, fast": ".4f", "exact": ".4f",
+        "µs a pixel, fast": ".0f", "µs, exact": ".0f",
+    }  # fmt: skip
+    rows = [fast_pixels(size, draws, own_noise=own) for size, draws, own in cases]
+    return Table("fast pixels", 'Pixels of a map by method="fast" against "exact"', formats, rows)
+
+
+def _many_table(quick):
+    cases = [
+        (10**7, "one", "fast"),
+        (10**6, "one", "fast"),
+        (10**6, "each", "fast"),
+        (3 * 10**5, "one", "exact"),
+    ]
+    rows = []
+    for n, kind, method in cases:
+        size = n // 100 if quick else n
+        rows.append([size, kind, method, *many_samples(size, kind=kind, method=method).values()])
+    formats = {"samples": ",d", "covariance": "", "method": "", "seconds": ".1f", "MiB beyond": ".0f"}
+    return Table("many samples", "predict_proba with known noise, 10 features, one process", formats, rows)
 
 
 def _coverage_table(quick):
