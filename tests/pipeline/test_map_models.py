@@ -204,8 +204,8 @@ def test_info_describes(cls, rng, tmp_path):
     [
         (("--coverage", "1.2"), None, "lies between 0 and 1"),
         (("--coverage", "0.9999"), None, "at most 0.999 is possible"),
-        (("--coverage", "0.999"), None, "needs 999 kept of each class"),
-        (("--coverage", "0.9", "--count", "3"), None, "needs 9 kept of each class"),
+        (("--coverage", "0.999"), None, "needs 999 kept samples of each class"),
+        (("--coverage", "0.9", "--count", "3"), None, "needs 9 kept samples of each class"),
         (("--coverage", "0.1", "--count", "3"), None, "were kept to calibrate sets"),
         (("--coverage", "0.1", "--count", "3", "--model", "mda"), None, "were kept to calibrate sets"),
         (("--prior", "jeffreys", "--count", "6"), None, "class 'forest' has 2 samples"),
