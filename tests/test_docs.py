@@ -76,7 +76,7 @@ def test_tables_of_the_speed_page_are_the_measured_ones(name):
         assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
 
 
-@pytest.mark.parametrize("study", ["synthetic-quick", "landcover-standard"])
+@pytest.mark.parametrize("study", ["synthetic-standard", "landcover-standard"])
 def test_findings_of_studies_are_those_of_the_results(study):
     page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
     assert f"% findings: {study}\n\n{findings_as_markdown(study)}\n\n% end" in page
