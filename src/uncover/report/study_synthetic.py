@@ -90,7 +90,8 @@ def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
     low, high = shown["value"].min(), shown["value"].max()
     if metric in ("f1", "f2"):
         room = max(0.15 * (high - low), 0.005)
-        ax.set_ylim(max(low - room, 0), min(high + room, 1.005))
+        bottom = max(low - room, 0)
+        ax.set_ylim(bottom, min(high + room, 1 + 0.06 * (1 - bottom)))  # no F above 1, and no number for it
 
 
 def _in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
