@@ -12,7 +12,7 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators import classifier, members
-from uncover.estimators.calibration import divide
+from uncover.estimators.groups import divide
 from uncover.estimators.pooling import fit_pool, pool
 from uncover.estimators.values import Inputs
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from uncover import BayesianClassifier, BayesianLDA, BayesianQDA, Measured, compare
-from uncover.estimators.calibration import groups_for
+from uncover.estimators.groups import groups_for
 
 
 class Recorder(ClassifierMixin, BaseEstimator):

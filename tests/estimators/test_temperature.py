@@ -8,7 +8,8 @@ from sklearn.metrics import log_loss
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, Measured, load_model
 from uncover.bayes.streams import stream
-from uncover.estimators.calibration import calibrate, divide, fit_temperature, held_out_log_joint
+from uncover.estimators.calibration import calibrate, fit_temperature, held_out_log_joint
+from uncover.estimators.groups import divide
 from uncover.estimators.membership import Membership
 from uncover.estimators.summary import Summariser
 from uncover.estimators.values import Inputs

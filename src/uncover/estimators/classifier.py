@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
-from uncover.estimators.calibration import fit_temperature, read_groups, warn_of_lonely_classes
+from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
+from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
 from uncover.estimators.membership import Membership, read_membership

@@ -11,7 +11,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFol
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from uncover.estimators.calibration import groups_for, read_groups
+from uncover.estimators.groups import groups_for, read_groups
 from uncover.measurement.measured import Measured
 from uncover.metrics.scores import ScoreSums
 

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from uncover.estimators.calibration import groups_for, main_class, read_groups
+from uncover.estimators.groups import groups_for, main_class, read_groups
 from uncover.estimators.inputs import encode
 from uncover.measurement.measured import Measured
 

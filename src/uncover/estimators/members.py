@@ -15,7 +15,8 @@ from sklearn.base import clone
 from uncover.bayes.kernel_mixture import KernelMixture, held_out_squares, median_square
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.streams import stream
-from uncover.estimators.calibration import divide, fit_temperature
+from uncover.estimators.calibration import fit_temperature
+from uncover.estimators.groups import divide
 from uncover.estimators.reading import Reader
 from uncover.estimators.values import Inputs
 

@@ -11,8 +11,9 @@ from uncover.bayes.components import find_components
 from uncover.bayes.folding import Folding
 from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.base import concentration
-from uncover.estimators.calibration import calibrate, held_out_log_joint, read_groups
+from uncover.estimators.calibration import calibrate, held_out_log_joint
 from uncover.estimators.discriminant import BayesianQDA
+from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.predicting import PredictionMixin

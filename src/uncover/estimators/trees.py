@@ -4,7 +4,7 @@ import numpy as np
 
 from uncover.bayes.forest import Forest
 from uncover.bayes.streams import stream
-from uncover.estimators.calibration import divide
+from uncover.estimators.groups import divide
 from uncover.estimators.members import MOST_CENTRES, Scale, best_score, rows_of_samples, views_of
 
 TREES = 100
