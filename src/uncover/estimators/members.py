@@ -63,10 +63,10 @@ class Training:
     def held_out_weight(self):
         """How much the prediction of each chosen sample, by a model without it, counts.
 
-        As much as there are samples of its class for each that was chosen. Samples of a group are right or
-        wrong together: with Σ as the sum over groups of what their samples count, all of them are worth
-        (Σ n_g)²/Σ n_g² independent ones (Kish's effective number). A class that is in one group only is
-        unknown without it: its samples count nothing.
+        Each stands for as many samples of its class as there are for one that was chosen. Samples of a group
+        are right or wrong together: if those of group g stand for n_g, all groups are worth (Σ n_g)²/Σ n_g²
+        independent samples (Kish's effective number). A class that is in one group only is unknown without
+        it: its samples count nothing.
         """
         chosen = self.chosen()
         code = self.codes[chosen]
