@@ -1,4 +1,4 @@
-"""Statistical checks by simulation: coverage of intervals, realisations, soft labels; tables from two modules."""
+"""Statistical checks by simulation: intervals, realisations, labels; and the benchmark that runs them all."""
 
 from collections.abc import Callable
 from itertools import chain

@@ -1,4 +1,4 @@
-"""Statistical checks by simulation: typicality and the uncertainty budget; tables of the benchmark "statistics"."""
+"""Statistical checks by simulation: typicality and the uncertainty budget, for benchmarks.statistics."""
 
 from collections.abc import Callable
 
