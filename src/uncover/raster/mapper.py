@@ -94,8 +94,8 @@ class Mapper:
         for asked, features in self._chunks(reading):
             pixels = reading.pixels(asked)
             where = asked if pixels.known is None else asked[pixels.known]
-            if len(where) < len(asked):  # without a known uncertainty a measurement is not complete
-                quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.PARTIAL)
+            if len(where) < len(asked):  # a value without its uncertainty is no measurement
+                quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.NO_UNCERTAINTY)
             if not len(where):
                 continue
             summary = self._summarise(number, pixels, int(where[0]), features)
