@@ -152,9 +152,8 @@ def _warn_of_noise(model: Any, evidence: Evidence, paired: bool) -> None:
 
     A model that was fitted to values as they are has their noise in the spread of its classes.
     """
-    of_model = knows_noise(model)
     if not isinstance(evidence, Noisy):
-        if getattr(model, "known_noise_", None) is not None and evidence.realisations == 1:
+        if getattr(_of_parts(model), "known_noise_", None) is not None and evidence.realisations == 1:
             _warn(
                 "the model was fitted with --uncertainty and describes true values, and the map takes the "
                 "scene as exact: give the scene's own --uncertainty"
@@ -162,7 +161,7 @@ def _warn_of_noise(model: Any, evidence: Evidence, paired: bool) -> None:
         return
     assert evidence.uncertainty is not None
     kinds = {record["between_pixels"] for record in evidence.uncertainty.facts()["quantities"]}
-    if "random" in kinds and not of_model:
+    if "random" in kinds and not knows_noise(model):
         _warn(
             "the model was fitted without --uncertainty, so that the noise of its training pixels is in the "
             "spread of its classes and counts twice here: fit it again by uncover fit --uncertainty FILE"
@@ -180,15 +179,25 @@ def knows_noise(model: Any) -> bool:
 
     if is_average(model):
         return bool(model.takes_noise_)
-    if getattr(model, "known_noise_", None) is not None:
+    if getattr(_of_parts(model), "known_noise_", None) is not None:
         return True
     return model.realisations in ("draws", "repeats") and _worlds_of(model) > 1
 
 
 def _states_uncertainty(model: Any) -> bool:
     """Whether anything is stated of the errors that the training scene shares."""
-    stated = getattr(model, "systematic_", None) is not None or bool(common_effects(model))
-    return stated or getattr(model, "known_noise_", None) is not None or _worlds_of(model) > 1
+    from uncover.estimators.fitted import is_average
+
+    if is_average(model):
+        return bool(model.takes_systematic_) or bool(common_effects(model))
+    inner = _of_parts(model)
+    stated = any(getattr(inner, name, None) is not None for name in ("systematic_", "known_noise_"))
+    return stated or bool(common_effects(model)) or _worlds_of(model) > 1
+
+
+def _of_parts(model: Any) -> Any:
+    """The model of the parts of classes, where classes have parts; else the model itself."""
+    return getattr(model, "model_", model)
 
 
 def _warn(message: str) -> None:

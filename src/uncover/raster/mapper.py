@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -146,7 +147,9 @@ def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     middle = np.nanmean(middle, axis=0)[None]
     summariser = make_summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
     planes = np.repeat(middle.T[None], evidence.realisations, axis=0)
-    summary = summariser.summarise(planes, systematic=evidence.systematic)
+    with warnings.catch_warnings():  # that this pixel has no noise is no matter
+        warnings.simplefilter("ignore", UserWarning)
+        summary = summariser.summarise(planes, systematic=evidence.systematic)
     return len(summary.world_classes)
 
 

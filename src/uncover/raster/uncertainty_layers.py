@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -221,18 +221,20 @@ class LayeredUncertainty:
         effects = [effect_record(e, e.name, self._typical(e), file) for e in self.effects]
         return {**self.about, "bands": list(self.bands), "quantities": effects}
 
-    def _typical(self, effect: LayerEffect) -> list[float]:
+    def _typical(self, effect: LayerEffect) -> list[float | None]:
         """Median standard uncertainty of each band in the middle of the scene, as the layer states it."""
         if not isinstance(effect.standard, Layer):
             return [float(u) for u in np.broadcast_to(effect.standard, len(self.bands))]
         height, width = min(self.grid.height, SPOT), min(self.grid.width, SPOT)
         middle = Window((self.grid.height - height) // 2, (self.grid.width - width) // 2, height, width)
-        planes = effect.standard.read(self.grid, middle, self.cache)
-        found = [float(np.median(u[np.isfinite(u)])) if np.isfinite(u).any() else np.nan for u in planes]
-        return [None if u != u else u for u in (found * len(self.bands))[: len(self.bands)]]  # type: ignore[misc]
+        planes = [u[np.isfinite(u)] for u in effect.standard.read(self.grid, middle, self.cache)]
+        found = [float(np.median(u)) if len(u) else None for u in planes]
+        return found if len(found) > 1 else found * len(self.bands)
 
 
-def effect_record(effect: Any, name: str, standard: list[float], file: str | None) -> dict[str, Any]:
+def effect_record(
+    effect: Any, name: str, standard: Sequence[float | None], file: str | None
+) -> dict[str, Any]:
     """An effect as an input quantity: the error, its estimate 0, its standard uncertainty, what it shares.
 
     >>> noise = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
@@ -244,7 +246,7 @@ def effect_record(effect: Any, name: str, standard: list[float], file: str | Non
     return {
         "name": name,
         "estimate": 0.0,
-        "standard_uncertainty": standard,
+        "standard_uncertainty": list(standard),
         **({"standard_uncertainty_is": "the median in the middle of the scene"} if layer else {}),
         "units": "%" if relative else "1",
         "distribution": "Gaussian",
