@@ -31,12 +31,16 @@ def engine(path):
     return "zarr" if path.suffix == ".zarr" else None
 
 
+def scaled(file, numbers):
+    return numbers if file.scales[0] == 1 else numbers * file.scales[0]
+
+
 def truth():
     """Values of the GeoTIFFs by variable: numbers as they are meant, NaN where there is nodata."""
     found = {}
     for name in ("class", "probability", "uncertainty", "quality"):
         with rasterio.open(f"cog/{name}.tif") as file:
-            numbers = file.read(masked=file.nodata is not None) * (file.scales[0] if file.scales[0] != 1 else 1)
+            numbers = scaled(file, file.read(masked=file.nodata is not None))
         found[name] = numbers.astype(float).filled(np.nan) if np.ma.isMaskedArray(numbers) else numbers
     parts = dict(zip(PARTS, found.pop("uncertainty"), strict=True))
     return {**parts, "probability": found["probability"]} | {n: found[n][0] for n in ("class", "quality")}
@@ -72,8 +76,7 @@ def test_gdal_reads_a_map_as_it_is(dataset):
             assert (file.crs, file.transform) == (other.crs, other.transform), name
             known = np.isfinite(values)
             np.testing.assert_array_equal(file.read_masks() > 0, known if known.ndim == 3 else known[None])
-            numbers = file.read() * (file.scales[0] if file.scales[0] != 1 else 1)
-            numbers = numbers if values.ndim == 3 else numbers[0]
+            numbers = scaled(file, file.read() if values.ndim == 3 else file.read(1))
             np.testing.assert_allclose(numbers[known], values[known], rtol=1e-6, err_msg=name)
 
 

@@ -166,7 +166,7 @@ def create_array(
     fill: Any = None,
     **attributes: Any,
 ) -> Any:
-    """An array of format 2 that GDAL and xarray read; both take `fill` for nodata, None says there is none."""
+    """An array of format 2 that GDAL and xarray read; both take `fill` for nodata: None, there is none."""
     from numcodecs import Blosc
 
     return group.create_array(
