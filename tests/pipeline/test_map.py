@@ -378,7 +378,7 @@ def test_scale_and_offset_give_the_same_map(run, model, tmp_path, dtype):
 
 def test_a_scene_without_any_data(run, model, tmp_path):
     scene = write_scene(tmp_path / "s.tif", np.full((4, 50, 40), np.nan, np.float32), nodata=np.nan)
-    result = run("map", model, scene, "--out", "map")
+    result = run("map", model, scene, "--out", "map", "--date", "2020")
     assert result.exit_code == 0, result.output
     assert (read("map/class.tif") == 0).all()
     assert (read("map/quality.tif") == Quality.NODATA).all()
