@@ -92,7 +92,7 @@ class _System:
     base_unit: float = 1.0  # degrees per unit of the base
 
 
-def _interpolated(grid: Grid, rows: Floats, cols: Floats, system: _System) -> Floats:
+def _interpolated(grid: Grid, rows: NDArray[Any], cols: NDArray[Any], system: _System) -> Floats:
     """Areas of pixels between nodes that are fixed to the grid: every window sees the same."""
     side = max(grid.resolution) * (system.unit if system.base else np.radians(1.0) * system.ellipsoid[0])
     step = max(1, int(_NODES / side))
