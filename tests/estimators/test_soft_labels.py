@@ -89,7 +89,7 @@ def test_bad_labels_are_refused_with_their_reason(problem):
 
 
 def annotated(rng, n, centres=(0.0, 2.0)):
-    """Samples of two classes of variance 1, their classes, and certainties that are right as often as stated."""
+    """Samples of two classes of variance 1, the classes, and certainties that are right as often as told."""
     y = rng.integers(0, 2, n)
     X = rng.standard_normal((n, 1)) + np.asarray(centres)[y][:, None]
     certainty = rng.uniform(0.5, 1.0, n)
