@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import scene_from, scene_options, world_options, worlds_from
+from uncover.cli.options import product_aod_option, scene_from, scene_options, world_options, worlds_from
 from uncover.cli.progress import bar
 
 
@@ -20,6 +20,7 @@ from uncover.cli.progress import bar
 @click.argument("source", metavar="SCENE")
 @click.option("--out", required=True, type=click.Path(), help="Cube to write (Zarr).")
 @world_options
+@product_aod_option
 @click.option("--resume", is_flag=True, help="Go on with a cube that was not finished.")
 @scene_options
 def realise(source: str, out: str, resume: bool, **given: Any) -> None:

@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from uncover.atmosphere import LookupTable
+from uncover.atmosphere.grib import aod_at
 from uncover.measurement import Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.pipeline.files import check_place
 from uncover.raster.cube import Cube, write_cube
+from uncover.raster.grid import middle_of
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
 from uncover.raster.realised import RealisedScene
@@ -31,6 +33,8 @@ class RealiseOptions:
     aod, uncertainty
         Optical depth at 550 nm and its standard uncertainty; the product's own value, and the uncertainty
         that follows from how it was retrieved, where they are None.
+    product_aod
+        An L1C product's own value is the CAMS forecast that it carries; False refuses to take it unasked.
     draws, method, impossible, seed
         How many worlds, and how they are drawn; see `uncover.measurement.Quantity`.
     altitude, dem, water_vapour, ozone
@@ -51,6 +55,7 @@ class RealiseOptions:
     dem: str | None = None
     water_vapour: float | None = None
     ozone: float | None = None
+    product_aod: bool = True
 
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
@@ -64,13 +69,26 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     0.0768
     """
     known = scene.atmosphere
+    own = known.aot if options.aod is None else options.aod
     return aerosol_optical_depth(
-        known.aot if options.aod is None else options.aod,
+        _forecast(scene, options) if own is None and scene.level == "L1C" else own,
         retrieval=known.aot_method or "CAMS",
         standard_uncertainty=options.uncertainty,
         highest=HIGHEST_AOD,
         impossible=options.impossible,
     )
+
+
+def _forecast(scene: Scene, options: RealiseOptions) -> float:
+    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken."""
+    missing = "the aerosol optical depth is missing; give --aod"
+    if scene.aerosol_forecast is None or scene.sensing_time is None:
+        raise ValueError(
+            f"{missing}, as the product carries no CAMS forecast (AUX_DATA/AUX_CAMSFO; from baseline 04.00)"
+        )
+    if not options.product_aod:
+        raise ValueError(f"{missing}, or --product-aod to take the CAMS forecast that the product carries")
+    return aod_at(scene.aerosol_forecast, *middle_of(scene.grid), scene.sensing_time)
 
 
 def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
