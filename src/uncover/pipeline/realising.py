@@ -70,8 +70,13 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     """
     known = scene.atmosphere
     own = known.aot if options.aod is None else options.aod
+    if own is None and scene.aerosol_forecast is not None and not options.product_aod:
+        raise ValueError(
+            "the aerosol optical depth is missing; give --aod, or --product-aod to take the CAMS forecast "
+            "that the product carries"
+        )
     return aerosol_optical_depth(
-        _forecast(scene, options) if own is None and scene.level == "L1C" else own,
+        forecast_aod(scene) if own is None and scene.level == "L1C" else own,
         retrieval=known.aot_method or "CAMS",
         standard_uncertainty=options.uncertainty,
         highest=HIGHEST_AOD,
@@ -79,15 +84,22 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     )
 
 
-def _forecast(scene: Scene, options: RealiseOptions) -> float:
-    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken."""
-    missing = "the aerosol optical depth is missing; give --aod"
+def forecast_aod(scene: Scene) -> float:
+    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken.
+
+    >>> import numpy as np
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> forecast_aod(scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",)))
+    Traceback (most recent call last):
+    ...
+    ValueError: the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast ...
+    """
     if scene.aerosol_forecast is None or scene.sensing_time is None:
         raise ValueError(
-            f"{missing}, as the product carries no CAMS forecast (AUX_DATA/AUX_CAMSFO; from baseline 04.00)"
+            "the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast "
+            "(AUX_DATA/AUX_CAMSFO; from baseline 04.00)"
         )
-    if not options.product_aod:
-        raise ValueError(f"{missing}, or --product-aod to take the CAMS forecast that the product carries")
     return aod_at(scene.aerosol_forecast, *middle_of(scene.grid), scene.sensing_time)
 
 
