@@ -83,11 +83,14 @@ world_options = _stacked(
     seed_option,
 )
 
-#: For commands that draw worlds only if they are asked to.
-optional_world_options = _stacked(
-    world_options,
-    click.option("--product-aod", is_flag=True, help="Draw worlds around the product's own optical depth."),
+product_aod_option = click.option(
+    "--product-aod",
+    is_flag=True,
+    help="Draw worlds around the product's own optical depth: of an L1C product, the CAMS forecast in it.",
 )
+
+#: For commands that draw worlds only if they are asked to.
+optional_world_options = _stacked(world_options, product_aod_option)
 
 
 uncertainty_options = _stacked(
@@ -181,9 +184,11 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
 
 
 def worlds_from(given: dict[str, Any]) -> RealiseOptions:
-    """What `world_options` were given."""
+    """What `world_options` and `product_aod_option` were given."""
     from uncover import pipeline
 
+    if given["aod"] is not None and given["product_aod"]:
+        raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
     return pipeline.RealiseOptions(
         aod=given["aod"],
         uncertainty=given["aod_uncertainty"],
@@ -195,13 +200,12 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         dem=given["dem"],
         water_vapour=given["water_vapour"],
         ozone=given["ozone"],
+        product_aod=given["product_aod"],
     )
 
 
 def optional_worlds_from(given: dict[str, Any]) -> RealiseOptions | None:
     """What `optional_world_options` were given; None where no worlds are asked for."""
-    if given["aod"] is not None and given["product_aod"]:
-        raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
     if given["aod"] is not None or given["product_aod"]:
         return worlds_from(given)
     details = ("aod_uncertainty", "draws", "draw_method", "impossible", "altitude", "dem", "water_vapour")

@@ -113,6 +113,7 @@ class Scene:
     angle_grids: AngleGrids | None = None
     aot_layer: BandGroup | None = None
     water_vapour_layer: BandGroup | None = None
+    aerosol_forecast: bytes | None = field(default=None, repr=False)  # AUX_CAMSFO of an L1C product, in GRIB
     area: tuple[bytes, ...] | None = None  # polygons (WKB) in the CRS of the grid; outside them is nodata
     resampling: Resampling = "nearest"
     cache: TileCache = field(default_factory=lambda: TileCache(CACHE_BYTES), compare=False, repr=False)
