@@ -30,8 +30,8 @@ def reference_of_classes(moments: Moments) -> NIW:
 
     Where a class has no more samples than features, or its features depend on each other, the metric M is
     that of the other classes (else the variances of all), its scale that of the class, and the tail the
-    heaviest one that a Gaussian class can have in any metric: dᵀM⁻¹d over its mean in the class has no heavier
-    a tail than F(1, n−1) (Székely and Bakirov 2003), so that typicality is rather too high than too low.
+    heaviest one that a Gaussian class can have in any metric: dᵀM⁻¹d over its mean in the class has no
+    heavier a tail than F(1, n−1) (Székely and Bakirov 2003): typicality is rather too high than too low.
 
     Examples
     --------

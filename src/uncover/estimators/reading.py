@@ -230,7 +230,8 @@ class Reader:
         if not isinstance(predictive, StudentT) or not isinstance(truth, StudentT):
             return None
         measured = Seen(predictive, self._common(sight.noise, predictive.n_features))
-        same, typical = sight.models.truth is None, sight.models.typical
+        same = sight.models.truth is None
+        typical = None if sight.models.typical is predictive else sight.models.typical
         concentration = self.model.class_posterior_[self.model._known_classes()]
         half = stream(self.model.random_state, "true values", "fast").standard_normal(
             (_SETS, -(-draws // 2), 2 * predictive.n_features + columns)
@@ -245,7 +246,7 @@ class Reader:
             log_prior=sight.log_prior,
             variance=LogDensityVariance.of(sight.models.posterior, concentration),
             normal=np.stack([half, -half], axis=2).reshape(_SETS, -1, half.shape[2])[:, :draws],
-            typical=None if typical is predictive else measured._replace(density=typical),
+            typical=Seen(typical, measured.noise) if isinstance(typical, StudentT) else None,
         )
 
     def _common(self, noise: Callable[[int], Covariances | None], p: int) -> np.ndarray:
