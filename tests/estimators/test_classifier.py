@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import log_softmax, softmax
+from scipy.stats import entropy
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
@@ -189,6 +191,44 @@ def test_known_noise_is_in_the_measurement_part(kind, rng):
     share = ours.measurement.sum() / ours.total.sum()
     assert share == pytest.approx(theirs.measurement.sum() / theirs.total.sum(), rel=0.2)
     assert share > 0.02
+
+
+@pytest.mark.parametrize("n", [20, 100])
+def test_the_budget_of_pooled_gaussians_by_brute_force(n):
+    """One feature of known noise: draws of all parameters and a grid of true values, for the mixture."""
+    rng = np.random.default_rng(8)
+    y = np.arange(n) % 2
+    X = (rng.normal(size=n) + 1.5 * y + 0.7 * rng.normal(size=n))[:, None] - 3.0
+    clf = BayesianClassifier().fit(X, y, X_cov=[0.49])
+    x = np.array([-2.6, -2.0])
+    found = clf.uncertainty(x[:, None], [0.49])
+    total, model, measurement = brute_force_of_mixture(clf, x, 0.7, rng)
+    np.testing.assert_allclose(found.total, total, rtol=0.02)
+    np.testing.assert_allclose(found.model, model, rtol=0.1)
+    np.testing.assert_allclose(found.measurement, measurement, rtol=0.1)
+
+
+def brute_force_of_mixture(clf, x, noise, rng):
+    """Total, model and measurement part of the mixture, by a grid of true values and drawn models."""
+    chi = np.linspace(-9.0, 5.0, 561)
+    whole, after_member, after_truth, after_all = 0.0, 0.0, 0.0, 0.0
+    P = clf._probabilities(clf._joints(clf._read(x[:, None], [noise**2]), True))[0]
+    for w, Pm, (_, member, _) in zip(clf.weights_, P, clf._fitted, strict=True):
+        drawn = member.model.sample_posterior(3000, random_state=int(rng.integers(1 << 30)))
+        sd = np.sqrt(drawn.Sigma[..., 0, 0])[:, :, None]
+        joint = drawn.phi[:, :, None] * stats.norm.pdf(chi, drawn.mu[:, :, :1], sd)  # (draw, class, χ)
+        at_truth = joint.mean(0)
+        weight = stats.norm.pdf(x[:, None], chi, noise)  # (input, χ)
+        of_truth = (weight * at_truth.sum(0)) / (weight * at_truth.sum(0)).sum(1, keepdims=True)
+        known = entropy(joint / joint.sum(1, keepdims=True), axis=1)  # (draw, χ)
+        within = (known * joint.sum(1)).sum(0) / joint.sum(1).sum(0)
+        after_all = after_all + w * (of_truth * within).sum(1)
+        after_truth = after_truth + w * (of_truth * entropy(at_truth / at_truth.sum(0), axis=0)).sum(1)
+        after_member, whole = after_member + w * entropy(Pm, axis=1), whole + w * Pm
+    mixed = entropy(whole, axis=1)
+    scale = entropy(clf.predict_proba(x[:, None], [noise**2]), axis=1) / mixed
+    parts = mixed, mixed - after_member + after_truth - after_all, after_member - after_truth
+    return tuple(scale * part for part in parts)
 
 
 def test_typicality_is_a_p_value(rng):

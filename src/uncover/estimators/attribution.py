@@ -10,6 +10,9 @@ from uncover.bayes.budget import UncertaintyBudget, entropy, joint_table, split_
 from uncover.bayes.niw import Gaussians
 from uncover.bayes.noise import sample_true_value
 
+# Drawn models that are asked together, at least.
+_FEWEST = 16
+
 
 class Parts(NamedTuple):
     """Class probabilities of one view, and the parts of their entropy."""
@@ -34,9 +37,9 @@ class ModelDraws:
         return cls(log_phi[:, known], posterior.draw(n, rng))
 
     def share(self, number, of):
-        """One of several equal shares of the draws, of two at least."""
+        """One of several equal shares of the draws; where these are too many, draws are in several shares."""
         n = len(self.log_phi)
-        size = max(n // of, min(n, 2))
+        size = max(n // of, min(n, _FEWEST))
         rows = np.arange(number * size, (number + 1) * size) % n
         return ModelDraws(self.log_phi[rows], Gaussians(*(part[rows] for part in self.gaussians)))
 
