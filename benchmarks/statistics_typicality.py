@@ -62,9 +62,7 @@ def rare_classes(quick):
             ]
         )
     names = ("below 0.05", "±", "probability", "± ", "QDA, evidence", "±  ")
-    caption = (
-        "Recommended classifier: members of a rare class below a typicality of 0.05, and their probability."
-    )
+    caption = "Members of a rare class by the recommended classifier: share below 0.05, probability."
     return Table("rare", caption, {"samples, distance": "", **dict.fromkeys(names, ".3f")}, rows)
 
 
@@ -89,9 +87,7 @@ def budget_of_the_pool(quick):
                 name = f"{p} feature(s), {n} samples, noise {noise:g}"
                 rows.append([name, *np.stack([found.mean(0), error], 1).ravel().tolist()])
     names = ("model", "±", "loss saved", "± ", "QDA's model", "±  ")
-    caption = (
-        "Model part of the recommended classifier's budget, and its mean loss above that of true parameters."
-    )
+    caption = "Model part of the recommended classifier, and its mean loss above that of true parameters."
     return Table("budget", caption, {"problem": "", **dict.fromkeys(names, ".4f")}, rows)
 
 
