@@ -45,8 +45,9 @@ def test_worlds_around_the_optical_depth_of_the_product_itself(run, tmp_path):
     for name, centre in {"own": ["--product-aod"], "said": ["--aod", own], "else": ["--aod", 0.4]}.items():
         result = run(*fit, *centre, "--out", name)
         assert result.exit_code == 0, result.output
-        made[name] = (tmp_path / name).read_bytes()
-    assert made["own"] == made["said"] != made["else"]
+        made[name] = load_model(tmp_path / name).means_
+    np.testing.assert_array_equal(made["own"], made["said"])
+    assert np.abs(made["own"] - made["else"]).max() > 0
 
 
 def test_a_cube_says_where_its_worlds_come_from(run, tmp_path, l1c):

@@ -159,9 +159,8 @@ class Summariser:
             nowhere = np.zeros((1, n, len(used)) if n > 1 else (1, len(used)))
             inputs = Inputs(nowhere, None if noise is None else noise[:1], systematic)
             common, views = self.reader.systematic(inputs), self.reader.views(inputs)
-            columns = max(n, int(used.sum()))
             found = [
-                self.reader.noisy_lens(view, used, common, self.n_true_values, columns)
+                self.reader.noisy_lens(view, used, common, self.n_true_values)
                 for view in (views if used.any() else [])
             ]
             spread = n > 1 and len(found) == 1 and views[0].noise is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
+from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import open_cube
@@ -159,14 +159,12 @@ def _realised(scene: Scene, options: RealiseOptions, angles: tuple[float, float,
     if angles is not None:
         sun, view, between = angles
         scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
-    realised = realise_scene(scene, options)
     description = {
-        "quantities": [optical_depth_record(scene, options, realised.draws)],
         "seed": options.seed,
         "method": options.method,
         "angles": None if angles is None else list(angles),
     }
-    return Realised(realised, description)
+    return Realised(realise_scene(scene, options), description)
 
 
 def _everywhere(zenith: float, azimuth: float) -> AngleField:
