@@ -84,7 +84,7 @@ class Summariser:
     True
     """
 
-    def __init__(self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 16) -> None:
+    def __init__(self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 64) -> None:
         self.model = model
         self.reader = Reader(model, paired=paired, method=method)
         self.n_true_values = n_true_values
@@ -120,6 +120,13 @@ class Summariser:
         features : array of bool of shape (feature,), optional
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
+        summary = self._summarise(planes, coefficients, noise, systematic, first_pixel, features)
+        if coefficients is None and noise is None:
+            bounded = self.model._bounded_where_constant(summary.typicality, np.moveaxis(planes, 2, 0))
+            summary.parts[5] = bounded
+        return summary
+
+    def _summarise(self, planes, coefficients, noise, systematic, first_pixel, features) -> PixelSummary:
         used = ~self.model.ignored_features_
         if features is not None:
             used = used & features

@@ -37,13 +37,13 @@ class Reader:
     method
         How pixels whose noise is known are read: by the Student t of matched covariance ("fast"), or exactly.
     true_values
-        Draws of the true value of each of them.
+        Points in the place of the true value of each of them; with "exact", draws of it.
     """
 
     paired: bool = False
     missing: Missing = "nodata"
     method: Method = "fast"
-    true_values: int = 16
+    true_values: int = 64
 
 
 @dataclass(frozen=True, eq=False)
