@@ -141,7 +141,7 @@ def gaussian_information(points, means, scales, noise, n, rng):
 
 @pytest.mark.parametrize(("p", "noise"), [(4, 0.4), (6, 0.8), (10, 0.5)])
 def test_the_measurement_part_against_plain_monte_carlo(p, noise):
-    """Large training samples, so that classes are Gaussian: 3 % rms against 4,000 plain draws a class."""
+    """Large training samples, so that classes are Gaussian; against 4,000 plain draws a class."""
     rng = np.random.default_rng(p)
     means, y = 0.6 * rng.normal(size=(3, p)), np.arange(60_000) % 3
     roots = np.eye(p) + 0.3 * rng.normal(size=(3, p, p))
