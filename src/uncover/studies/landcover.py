@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.studies.cells import Result, probed
 from uncover.studies.landcover_data import LandCoverData, nested_order
-from uncover.studies.models import MODELS, cell_groups
+from uncover.studies.models import cell_groups, study_models
 from uncover.studies.protocol import BootstrapPlan, Split, assess_each
 from uncover.studies.tables import (
     Tables,
@@ -214,7 +214,7 @@ def land_cover_models(realisations: int) -> tuple[str, ...]:
     >>> "BQDA shared" in land_cover_models(25), "BQDA shared" in land_cover_models(1)
     (True, False)
     """
-    return tuple(name for name in MODELS if realisations > 1 or name not in _NEED_REALISATIONS)
+    return tuple(name for name in study_models() if realisations > 1 or name not in _NEED_REALISATIONS)
 
 
 def land_cover_cells(data: LandCoverData, saved: SavedData, seed: int) -> list[LandCoverCell]:

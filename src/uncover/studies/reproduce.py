@@ -28,7 +28,7 @@ from uncover.studies.landcover import (
     land_cover_tables,
 )
 from uncover.studies.landcover_data import LandCoverData, read_tables_of_years, year_name
-from uncover.studies.models import MODELS
+from uncover.studies.models import MODELS, study_models
 from uncover.studies.synthetic_study import (
     SCALES,
     SyntheticScale,
@@ -159,7 +159,7 @@ class LandCoverStudy:
 
 
 def _facts(study: str, scale: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    models = {name: {"title": model.title, "ours": model.ours} for name, model in MODELS.items()}
+    models = {name: {"title": MODELS[name].title, "ours": MODELS[name].ours} for name in study_models()}
     return {"study": study, "scale": scale, "uncover": __version__, "models": models, **more}
 
 

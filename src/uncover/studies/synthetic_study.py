@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from uncover.bayes.streams import stream
 from uncover.studies.cells import Result, probed
-from uncover.studies.models import MODELS, PAPER, cell_groups
+from uncover.studies.models import PAPER, cell_groups, study_models
 from uncover.studies.protocol import BootstrapPlan, Split, assess
 from uncover.studies.synthetic import SyntheticProblem, draw_problem, measure
 from uncover.studies.tables import Tables, cost_rows, score_rows, training_row
@@ -159,7 +159,7 @@ def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
     """
     cells = []
     for p, covariance, kind, noise, data_set in scale.variants():
-        names = tuple(MODELS) if covariance else PAPER
+        names = study_models() if covariance else PAPER
         names = tuple(name for name in names if name not in COSTLY or p <= scale.costly_up_to)
         cells += [
             SyntheticCell(p, covariance, kind, noise, data_set, group, scale.points, scale.realisations, seed)
