@@ -71,11 +71,12 @@ class SyntheticStudy:
 
     scale: str = "quick"
     seed: int = 0
+    further: bool = False  # with the models that are computed on request
 
     @property
     def facts(self) -> dict[str, Any]:
         """Scale, seed, version."""
-        return _facts("synthetic", self.scale, synthetic_facts(self._scale, self.seed))
+        return _facts("synthetic", self.scale, synthetic_facts(self._scale, self.seed), self.further)
 
     @property
     def _scale(self) -> SyntheticScale:
@@ -83,7 +84,7 @@ class SyntheticStudy:
 
     def cells(self, out: Path) -> Sequence[Any]:
         """All cells; they need no files."""
-        return synthetic_cells(self._scale, self.seed)
+        return synthetic_cells(self._scale, self.seed, self.further)
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
         """Scores, their means, training and cost."""
@@ -104,6 +105,7 @@ class LandCoverStudy:
     data: LandCoverData
     scale: str = "quick"
     seed: int = 0
+    further: bool = False  # with the models that are computed on request
 
     @classmethod
     def of(cls, data: LandCoverData, scale: str, seed: int) -> LandCoverStudy:
@@ -137,11 +139,12 @@ class LandCoverStudy:
                 "notes": list(data.notes),
                 "checksum": _checksum(data),
             },
+            self.further,
         )
 
     def cells(self, out: Path) -> list[LandCoverCell]:
         """All cells, which read the pixels from below the folder."""
-        return land_cover_cells(self.data, SavedData.save(self.data, out / "data"), self.seed)
+        return land_cover_cells(self.data, SavedData.save(self.data, out / "data"), self.seed, self.further)
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
         """Scores, confusion, cost, and what the data look like."""
@@ -158,8 +161,9 @@ class LandCoverStudy:
         shutil.rmtree(out / "data", ignore_errors=True)
 
 
-def _facts(study: str, scale: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    models = {name: {"title": MODELS[name].title, "ours": MODELS[name].ours} for name in study_models()}
+def _facts(study: str, scale: str, more: Mapping[str, Any], further: bool) -> dict[str, Any]:
+    names = study_models(further)
+    models = {name: {"title": MODELS[name].title, "ours": MODELS[name].ours} for name in names}
     return {"study": study, "scale": scale, "uncover": __version__, "models": models, **more}
 
 

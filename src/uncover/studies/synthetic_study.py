@@ -149,7 +149,7 @@ def problem_of(p: int, covariance: bool, data_set: int, points: int, seed: int) 
     return draw_problem(p, rng, n_classes=N_CLASSES, n_per_class=points, correlated=covariance)
 
 
-def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
+def synthetic_cells(scale: SyntheticScale, seed: int, further: bool = False) -> list[SyntheticCell]:
     """All cells of the study at a scale.
 
     Examples
@@ -159,7 +159,7 @@ def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
     """
     cells = []
     for p, covariance, kind, noise, data_set in scale.variants():
-        names = study_models() if covariance else PAPER
+        names = study_models(further) if covariance else PAPER
         names = tuple(name for name in names if name not in COSTLY or p <= scale.costly_up_to)
         cells += [
             SyntheticCell(p, covariance, kind, noise, data_set, group, scale.points, scale.realisations, seed)
