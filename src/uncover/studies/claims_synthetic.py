@@ -125,7 +125,7 @@ def prior_regularises(results: Results) -> Outcome:
     if rest is None or parts["QDA"] is None or parts["QDA pooled"] is None:
         return NOTHING
     return Outcome(
-        all_better([rest]),
+        all_better([parts["QDA"], rest]),
         "Lead of BQDA in the Brier score over one QDA per realisation, which has neither prior nor pooling, "
         f"{parts['QDA'].value:.2e} [{parts['QDA'].low:.2e}, {parts['QDA'].high:.2e}]; over QDA on all "
         f"realisations pooled, which lacks the prior only, {parts['QDA pooled'].value:.2e} "
