@@ -88,10 +88,11 @@ class Scores:
         return self.contrast(rows, rows[model] - rows[other])
 
     def levels(self, name: str, where: Where, models: Sequence[str]) -> list[Any]:
-        """Values of a column, such as the noise factor, at which one of the models was scored, in order."""
+        """Values of a column, such as the noise factor, at which all of the models were scored, in order."""
         rows = self.rows(self.table["metric"].iloc[0], where)
-        have = [model for model in models if model in rows]
-        return sorted(rows.loc[rows[have].notna().all(axis=1), name].unique()) if have else []
+        if not set(models) <= set(rows):
+            return []
+        return sorted(rows.loc[rows[list(models)].notna().all(axis=1), name].unique())
 
 
 _CASES = [
