@@ -80,13 +80,14 @@ class PredictionMixin(FittedMixin):
             reader = self._read_on_device(X, X_cov, paired)
             return reader.xp.log(reader.probability())
 
-        def average(sights):
-            joints = (sight.log_odds() for sight in sights)
-            logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
-            mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
-            return self._spread_classes(mean, -np.inf)
+        return self._predict_in_blocks(self._mean_log_probability, X, X_cov, paired, method)
 
-        return self._predict_in_blocks(average, X, X_cov, paired, method)
+    def _mean_log_probability(self, sights):
+        """Logarithm of the class probabilities, averaged over views."""
+        joints = (sight.log_odds() for sight in sights)
+        logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
+        mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
+        return self._spread_classes(mean, -np.inf)
 
     def score_samples(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log p(x | D), the log density of each sample under the whole model.
@@ -107,10 +108,15 @@ class PredictionMixin(FittedMixin):
     def typicality(self, X, X_cov=None, *, per_class=False, paired=True):
         """Return how typical each sample is of the classes: a p-value in [0, 1].
 
-        The probability that a new member of the class lies at least as far out. The largest over the
-        classes says whether the sample looks like anything the model was trained on; a fraction of at
-        most a of known samples falls below a. Of several realisations the mean is taken. With known
-        noise it is that of the Student t of the same covariance; NaN for a sample without any feature.
+        The probability that a new member of the class lies at least as far out as the sample, over training
+        sets too and whatever the prior. For a Gaussian class of n samples, more than p features, a fraction a
+        of its new members is below a: the distance is Hotelling's T², of F(p, n−p); with a common covariance
+        of F(p, N−K−p+1), with independent features of F(1, n−1) each. With n ≤ p, or features that depend on
+        each other, at most a is below a. With known noise this holds but approximately, by the Student t of
+        the same covariance; realisations of a sample count as one sample, and of their p-values the mean is
+        taken. The largest over the classes says whether the sample looks like anything the model was trained
+        on. A sample that differs in a feature that was constant in training has at most 1/(N+1); one without
+        any feature has NaN.
 
         Parameters
         ----------
@@ -128,7 +134,9 @@ class PredictionMixin(FittedMixin):
             p_value = self._spread_classes(sights[0].largest_of_parts(mean), 0.0)
             return p_value if per_class else p_value.max(axis=1)
 
-        return self._predict_in_blocks(average, X, X_cov, paired, "exact")
+        inputs, reader = self._open(X, X_cov, paired, "exact")
+        found = self._in_blocks(average, inputs, reader)
+        return found if inputs.noise is not None else self._bounded_where_constant(found, inputs.X)
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=100, n_true_values=32):
         """Return where the uncertainty of each prediction comes from.
@@ -289,12 +297,11 @@ class PredictionMixin(FittedMixin):
                 stacklevel=4,
             )
 
-    def _probability_of(self, inputs):
-        """P(class | x, D) of inputs that have been read."""
+    def _log_probability_of(self, inputs):
+        """log P(class | x, D) of inputs that have been read."""
         out = np.empty((len(inputs.X), len(self.classes_)))
         for rows, sights in Reader(self, paired=True, method="exact").blocks(inputs):
-            P = sum(softmax(sight.log_odds(), axis=1) for sight in sights) / len(sights)
-            out[rows] = self._spread_classes(P, 0.0)
+            out[rows] = self._mean_log_probability(sights)
         return out
 
     def _true_values_needed(self, inputs, paired, n):
