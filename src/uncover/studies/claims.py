@@ -186,7 +186,7 @@ class Leads:
         scores = results.scores
         whole = self._leads(scores, self.where, "")
         levels = scores.levels(self.by, self.where, [self.model]) if self.by else []
-        fine = {}
+        fine: dict[str, Contrast] = {}
         for level in levels:
             fine |= self._leads(scores, {**self.where, self.by: level}, f" at {_NAMES[self.by]} {level:g}")
         who = f"the others over {self.model}" if self.behind else self.model
@@ -203,7 +203,7 @@ class Leads:
         )
 
     def _leads(self, scores: Scores, where: Where, at: str) -> dict[str, Contrast]:
-        found = {}
+        found: dict[str, Contrast] = {}
         for metric in self.metrics:
             for other in self.others:
                 ahead, after = (other, self.model) if self.behind else (self.model, other)
@@ -282,7 +282,8 @@ class Growth:
 
     def __call__(self, results: Results) -> Outcome:
         """Compare the lead at both ends."""
-        growth, text = {}, ""
+        growth: dict[str, Contrast] = {}
+        text = ""
         for other in self.others:
             levels = results.scores.levels(self.along, self.where, [self.model, other])
             if len(levels) < 2:
@@ -324,7 +325,8 @@ class Worsens:
 
     def __call__(self, results: Results) -> Outcome:
         """Compare each model with itself."""
-        scores, losses = results.scores, {}
+        scores = results.scores
+        losses: dict[str, Contrast] = {}
         for model in self.models:
             levels = scores.levels(self.along, self.where, [model])
             if len(levels) < 2:
