@@ -8,9 +8,10 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
+from uncover.studies.cells import Workers
 from uncover.studies.landcover import land_cover_models
 from uncover.studies.models import MODELS, study_models
-from uncover.studies.reproduce import SyntheticStudy
+from uncover.studies.reproduce import Run, SyntheticStudy
 from uncover.studies.synthetic_study import SCALES, synthetic_cells
 
 FURTHER = [name for name in study_models(further=True) if name not in study_models()]
@@ -84,3 +85,12 @@ def test_titles_say_what_is_not_a_probability():
     assert "not probabilities" in MODELS["AdaBoost.M2 scores"].title
     assert "other reading" in MODELS["AdaBoost.M2 scores"].title
     assert all(MODELS[name].ours and MODELS[name].slow for name in FURTHER)
+
+
+def test_a_folder_that_was_begun_without_them_goes_on_with_them(tmp_path):
+    begun = Run.begin(SyntheticStudy("quick", data_sets=1), tmp_path / "study", Workers(1))
+    first = begun.cells[0]
+    begun.store.save(first.key, {"models": [{"model": name} for name in first.models]})
+    more = Run.begin(SyntheticStudy("quick", data_sets=1, further=True), tmp_path / "study", Workers(1))
+    assert len(more.cells) > len(begun.cells)
+    assert len(more.missing()) == len(more.cells) - 1

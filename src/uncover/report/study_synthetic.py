@@ -200,12 +200,14 @@ def _ours_table(rows: pd.DataFrame, models: list[str]) -> Table:
 
 
 def _cost_figure(cost: pd.DataFrame) -> StudyFigure:
-    seconds = cost.groupby(["p", "model"], sort=True)[["fit_seconds", "predict_seconds"]].mean().reset_index()
+    kinds = ["fit_seconds", "predict_seconds"]
+    seconds = cost.groupby(["p", "model"], sort=True)[kinds].median().reset_index()
     models = [name for name in LOOKS if name in set(seconds["model"])]
     return StudyFigure(
         name="cost",
         title="Computing cost",
-        reading="CPU seconds of one cell, training (full) and evaluation (light), one thread, logarithmic.",
+        reading="Median CPU seconds of one cell, training (full) and evaluation (light), one thread, "
+        "logarithmic.",
         alternative="CPU seconds of training and evaluation of each model for each p.",
         draw=lambda: _draw_cost(seconds, models),
         numbers=Table(
