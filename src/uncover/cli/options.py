@@ -53,8 +53,14 @@ scene_options = _stacked(
         "--scale", type=float, help="Reflectance = scale · number + offset, where metadata are silent."
     ),
     click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
+    click.option(
+        "--level",
+        type=click.Choice(["L1C", "L2A"]),
+        help="Top-of-atmosphere (L1C) or surface (L2A) reflectance, where the source does not say.",
+    ),
     click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
     click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
+    click.option("--granule", metavar="TILE", help="Which tile of a product with several, such as T32TQM."),
     click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's name]."),
 )
 
@@ -118,6 +124,8 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
         aoi=given["aoi"],
         mask=given["mask"],
         scene_id=given["scene_id"],
+        level=given["level"],
+        granule=given["granule"],
     )
 
 

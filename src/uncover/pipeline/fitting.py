@@ -13,6 +13,7 @@ import numpy as np
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.mixture import BayesianMDA
+from uncover.measurement.features import Features, common_features
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
@@ -33,16 +34,19 @@ class Training:
       class         drawn        used
       forest            2           2
       village           2           2
+    features: reflectance, not stated whether at the top of the atmosphere or at the surface (--level)
     """
 
     model: Any  # an estimator, or ConformalSets of one
     units: str | None
     provenance: dict[str, Any]
+    features: Features
 
     def save(self, path: str | Path) -> None:
         """Write the model file, whole or not at all."""
         with whole_or_nothing(path) as out:
-            self.model.save(out, units=self.units, provenance=self.provenance)
+            features = self.features.as_dict()
+            self.model.save(out, units=self.units, provenance=self.provenance, features=features)
 
     def summary(self) -> str:
         """Samples of each class, drawn and used, for each source, as lines of text."""
@@ -57,7 +61,7 @@ class Training:
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
             lines.append(f"kept from the model, to calibrate sets of classes: {listed}")
-        return "\n".join(lines)
+        return "\n".join([*lines, f"features: {self.features}"])
 
 
 def fit_model(
@@ -88,6 +92,7 @@ def fit_model(
             "--coverage or --model recommended, or leave it out"
         )
     opened = open_sources(sources, options)
+    features = common_features({source.name: source.features for source in opened})
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
     if len(classes) < 2:
         raise ValueError(
@@ -103,7 +108,7 @@ def fit_model(
         fitted = keeper.calibrated(model)
         provenance["kept for sets"] = keeper.count
     _name_bands(model, opened[0].bands)
-    return Training(fitted, units.pop() if len(units) == 1 else None, provenance)
+    return Training(fitted, units.pop() if len(units) == 1 else None, provenance, features)
 
 
 def make_model(options: FitOptions) -> Any:

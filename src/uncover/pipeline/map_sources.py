@@ -140,7 +140,7 @@ def _scene(source: str | Path, model: Any, options: SceneOptions, opened: Offere
 def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
-    cube = open_cube(source)
+    cube = replace(open_cube(source), level=options.scene.level)
     names = ("bbox", "aoi", "scale", "offset", "mask", "scene_id")
     given = [name for name in names if getattr(options.scene, name) is not None]
     if given:

@@ -28,7 +28,7 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
     uncover.raster.errors.SceneError: nowhere.SAFE does not exist; check the path
     """
     options = options or SceneOptions()
-    scene = _open(source, options)
+    scene = _with_level(_open(source, options), options)
     if options.mask is not None:
         scene = replace(scene, masks=(*scene.masks, _user_mask(options, scene.grid)))
     if options.bbox is not None:
@@ -59,6 +59,18 @@ def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> S
 
         return open_array(name, options)
     return open_stack([source], options)
+
+
+def _with_level(scene: Scene, options: SceneOptions) -> Scene:
+    """The scene with the level that the user states; a product knows its own."""
+    if options.level is None or scene.level == options.level:
+        return scene
+    if scene.level is not None:
+        raise SceneError(
+            f"scene {scene.identity} is {scene.level} by its metadata and --level {options.level} came; "
+            "leave it out"
+        )
+    return replace(scene, level=options.level)
 
 
 def _user_mask(options: SceneOptions, grid: Grid) -> Mask:

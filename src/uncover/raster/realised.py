@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
+from uncover.measurement.features import EMBEDDED, Features
 from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout
 from uncover.raster.errors import SceneError
@@ -65,7 +66,7 @@ class RealisedScene(OfScene):
         if self.scene.level is None:
             raise SceneError(
                 f"scene {self.identity} does not say whether it is L1C (top of atmosphere) or L2A (surface); "
-                "realisations need the SAFE product"
+                "give --level L1C or --level L2A"
             )
         if self.scene.angle_grids is None:
             raise SceneError(
@@ -82,7 +83,7 @@ class RealisedScene(OfScene):
             identity=self.identity,
             coordinates={"aod": self.draws.values, "weight": self.draws.weights},
             attributes={
-                "correction": "look-up table of 6SV 1.1",
+                "correction": EMBEDDED,
                 "aerosol_model": self.table.aerosol_model,
                 "spectral_response": self.table.response,
                 "aod_estimate": self.aod,
@@ -90,8 +91,15 @@ class RealisedScene(OfScene):
                 "ozone_du": self.ozone,
                 "altitude_km": "elevation model" if self.dem else self.altitude,
                 "level": self.scene.level,
+                "features": self.features.as_dict(),
             },
         )
+
+    @property
+    def features(self) -> Features:
+        """Surface reflectance; an L2A product keeps its own correction, which is redone at other depths."""
+        own = self.scene.features
+        return own.corrected(EMBEDDED) if self.scene.level == "L1C" else own
 
     def blocks(self) -> Iterator[Window]:
         """The windows of the cube's chunks: what is read on the fly is read in the same order as from it."""

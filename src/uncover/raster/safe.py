@@ -165,7 +165,16 @@ def _granule(tree: SafeTree, wanted: str | None) -> tuple[str, str]:
             f"{tree.name} has no tile metadata (GRANULE/*/MTD_TL.xml); the product is incomplete"
         )
     tiles = ", ".join(folder.removeprefix("GRANULE/") for folder in found)
-    raise SceneError(f"{tree.name} holds {len(found)} tile(s): {tiles}; choose one with granule=")
+    raise SceneError(
+        f"{tree.name} holds {len(found)} tile(s): {tiles}; choose one of them, for instance --granule "
+        f"{_tile_of(found)}"
+    )
+
+
+def _tile_of(granules: dict[str, str]) -> str:
+    """The short name of the first tile: T32TQM of GRANULE/L1C_T32TQM_A013335_…."""
+    match = re.search(r"_(T\d\d[A-Z]{3})_", f"{next(iter(granules))}_")
+    return next(iter(granules)).removeprefix("GRANULE/") if match is None else match.group(1)
 
 
 def _images(tree: SafeTree, granule: str) -> dict[str, str]:

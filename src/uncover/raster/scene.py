@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.measurement.features import SEN2COR, Features
+from uncover.measurement.features import Level as Level
 from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -18,8 +20,6 @@ from uncover.raster.moving import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
 from uncover.raster.tiles import ArrayPlanes, TileCache
-
-Level = Literal["L1C", "L2A"]
 
 #: Enough for one row of Sentinel-2 blocks: each tile is then decoded once per pass.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -39,6 +39,10 @@ class Raster(Protocol):
     @property
     def grid(self) -> Grid:
         """Where the pixels lie."""
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as it is stated."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,20 @@ class Scene:
         plane: NDArray[np.float32] = values[0]
         return plane
 
+    @property
+    def features(self) -> Features:
+        """What its values are: quantity, level, correction, and the calibration of each band."""
+        found = {b: c for g in self.groups for b, c in zip(g.bands, g.calibrations, strict=True)}
+        calibrations = [found[band] for band in self.bands]
+        correction = SEN2COR if self.level == "L2A" and self.baseline is not None else None
+        return Features.of_level(
+            self.bands,
+            self.level,
+            [each.scale for each in calibrations],
+            [each.offset for each in calibrations],
+            correction,
+        )
+
     def facts(self) -> dict[str, Any]:
         """What the scene is, in plain numbers and words: for people, and for the fingerprint of a run."""
         return {
@@ -222,6 +240,11 @@ class OfScene:
     def grid(self) -> Grid:
         """Grid of the scene."""
         return self.scene.grid
+
+    @property
+    def features(self) -> Features:
+        """What the values of the scene are."""
+        return self.scene.features
 
 
 def scene_from_array(
