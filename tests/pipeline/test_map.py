@@ -283,7 +283,8 @@ def test_realisations_from_a_cube(run, scene, tmp_path):
         return CubeBlock(window, block.reflectance[None] + shift, block.quality)
 
     write_cube(tmp_path / "cube.zarr", CubeLayout(opened.grid, BANDS, 5, "s"), produce)
-    result = run("map", model, "cube.zarr", "--out", "map")
+    assert "give --level" in run("map", model, "cube.zarr", "--out", "map").output.lower()
+    result = run("map", model, "cube.zarr", "--level", "L2A", "--out", "map")
     assert result.exit_code == 0, result.output
     pixels = np.moveaxis(read(scene), 0, 2)
     known = np.isfinite(pixels).all(axis=2)

@@ -38,13 +38,6 @@ from uncover.cli.progress import pixel_bar
 @click.argument("scene", metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
 @optional_world_options
-@click.option(
-    "--angles",
-    type=float,
-    nargs=3,
-    metavar="SUN VIEW RELATIVE",
-    help="Zeniths and relative azimuth in degrees, where the product has none.",
-)
 @click.option("--uncertainty", type=click.Path(), help="CSV, JSON, raster or effects table with the noise.")
 @click.option(
     "--between-pixels",
@@ -129,7 +122,6 @@ def _map_options(given: dict[str, Any]) -> Any:
     source = pipeline.SourceOptions(
         scene=scene_from(given),
         realise=optional_worlds_from(given),
-        angles=given["angles"],
         uncertainty=given["uncertainty"],
         uncertainty_options=pipeline.UncertaintyOptions(
             between_pixels=given["between_pixels"],

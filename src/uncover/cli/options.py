@@ -82,10 +82,19 @@ world_options = _stacked(
         show_default=True,
         help="What becomes of negative draws.",
     ),
-    click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, 0 to 3."),
+    click.option(
+        "--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, -0.5 to 3."
+    ),
     click.option("--dem", metavar="FILE", help="Heights in metres, any raster, in place of --altitude."),
     click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
     click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
+    click.option(
+        "--angles",
+        type=float,
+        nargs=3,
+        metavar="SUN VIEW RELATIVE",
+        help="Zeniths and relative azimuth in degrees, where the product has none.",
+    ),
     seed_option,
 )
 
@@ -144,6 +153,7 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         dem=given["dem"],
         water_vapour=given["water_vapour"],
         ozone=given["ozone"],
+        angles=given["angles"],
     )
 
 

@@ -87,6 +87,14 @@ class Scheme:
         """The names, in the order of the classes."""
         return tuple(c.name for c in self.classes)
 
+    def in_code_order(self) -> Scheme:
+        """The same classes in the order of their codes.
+
+        >>> Scheme.of_names(["forest", "water"]).in_code_order().codes
+        (1, 2)
+        """
+        return replace(self, classes=tuple(sorted(self.classes, key=lambda c: c.code)))
+
     @cached_property
     def _by_code(self) -> dict[int, LandClass]:
         return {c.code: c for c in self.classes}

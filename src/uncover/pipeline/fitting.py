@@ -57,11 +57,12 @@ class Training:
             lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+        lines.append(f"features: {self.features}")
         kept = self.provenance.get("kept for sets")
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
             lines.append(f"kept from the model, to calibrate sets of classes: {listed}")
-        return "\n".join([*lines, f"features: {self.features}"])
+        return "\n".join(lines)
 
 
 def fit_model(

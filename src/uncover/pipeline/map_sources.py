@@ -8,11 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from uncover.pipeline.realising import RealiseOptions, optical_depth, realise_scene
+from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
-from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
@@ -28,15 +25,12 @@ from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 class SourceOptions:
     """How a scene is read, and where its uncertainty comes from; at most one source of it.
 
-    `angles` are sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
-
     >>> SourceOptions().realise is None
     True
     """
 
     scene: SceneOptions = field(default_factory=SceneOptions)
     realise: RealiseOptions | None = None
-    angles: tuple[float, float, float] | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
 
@@ -44,8 +38,8 @@ class SourceOptions:
 def source_record(options: SourceOptions) -> dict[str, Any]:
     """The options as plain values, for the record of a run; `source_options` makes options of them again.
 
-    >>> source_options(source_record(SourceOptions(angles=(40.0, 5.0, 120.0)))).angles
-    (40.0, 5.0, 120.0)
+    >>> source_options(source_record(SourceOptions(uncertainty="noise.csv"))).uncertainty
+    'noise.csv'
     """
 
     def plain(value: Any) -> Any:
@@ -72,11 +66,9 @@ def source_options(record: Mapping[str, Any]) -> SourceOptions:
     scene = values("scene")
     if scene.get("mask_values"):
         scene["mask_values"] = {int(key): Quality(bits) for key, bits in scene["mask_values"].items()}
-    angles = record.get("angles")
     return SourceOptions(
         scene=SceneOptions(**scene),
         realise=RealiseOptions(**values("realise")) if record.get("realise") else None,
-        angles=None if angles is None else (angles[0], angles[1], angles[2]),
         uncertainty=record.get("uncertainty"),
         uncertainty_options=UncertaintyOptions(**values("uncertainty_options")),
     )
@@ -124,7 +116,7 @@ def open_evidence(
         found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options)
         return Noisy.of(scene, found)
     if options.realise is not None:
-        return _realised(scene, options.realise, options.angles)
+        return _realised(scene, options.realise)
     return Exact(scene)
 
 
@@ -153,23 +145,16 @@ def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
     return Stored(cube, choice=tuple(cube.bands.index(band) for band in wanted))
 
 
-def _realised(scene: Scene, options: RealiseOptions, angles: tuple[float, float, float] | None) -> Realised:
+def _realised(scene: Scene, options: RealiseOptions) -> Realised:
     """Worlds of a scene whose optical depth is uncertain."""
-    if angles is not None:
-        sun, view, between = angles
-        scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
-    quantity = optical_depth(scene, options)
+    realised = realise_scene(scene, options)
+    quantity = realised.draws.quantity
+    assert quantity is not None
     description = {
         "estimate": quantity.estimate,
         "standard uncertainty": quantity.standard_uncertainty,
         "seed": options.seed,
         "method": options.method,
-        "angles": None if angles is None else list(angles),
+        "angles": None if options.angles is None else list(options.angles),
     }
-    return Realised(realise_scene(scene, options), description)
-
-
-def _everywhere(zenith: float, azimuth: float) -> AngleField:
-    """One direction for all pixels."""
-    nodes = np.ones((2, 2))
-    return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))
+    return Realised(realised, description)

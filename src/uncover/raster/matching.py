@@ -51,12 +51,14 @@ def model_features(model: Any) -> Features | None:
 
 def _check_features(model: Any, evidence: Evidence) -> None:
     """Refuse top-of-atmosphere reflectance where the model knows surface reflectance, or the reverse."""
+    if not hasattr(model, "features_"):
+        return  # a model in memory: whoever fitted it has the scene at hand
     trained, here = model_features(model), evidence.features
     if trained is None or trained.quantity is None:
-        if here.quantity is not None:
+        if here.quantity is not None or evidence.identity not in trained_on(model):
             warnings.warn(
-                f"the model does not say whether it was trained on top-of-atmosphere or surface reflectance; "
-                f"scene {evidence.identity} is {here}. Fit it again with --level if they differ",
+                "the model does not say whether it was trained on top-of-atmosphere or surface reflectance, "
+                f"and scene {evidence.identity} is {here}; fit it with --level, so that they are compared",
                 stacklevel=3,
             )
         return

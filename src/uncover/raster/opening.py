@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from uncover.raster.align import WarpedSource, split_band
+from uncover.raster.align import WarpedSource, check_cover, split_band
 from uncover.raster.area import cut_to_bbox, cut_to_polygons
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
@@ -35,6 +35,8 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
         scene = cut_to_bbox(scene, options.bbox, options.bbox_crs)
     if options.aoi is not None:
         scene = cut_to_polygons(scene, options.aoi)
+    if options.mask is not None:
+        check_cover(options.mask, scene.grid)
     return scene
 
 
@@ -79,5 +81,5 @@ def _user_mask(options: SceneOptions, grid: Grid) -> Mask:
     if not grid.aligned_with(source.grid):
         source = WarpedSource(source, grid)
     if options.mask_values is None:
-        return ValueMask(source, ((0, CLEAR),), other=Quality.CLOUD)
+        return ValueMask(source, ((0, CLEAR),), other=Quality.NODATA)
     return ValueMask(source, tuple(options.mask_values.items()))

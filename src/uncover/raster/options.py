@@ -29,7 +29,8 @@ class SceneOptions:
     aoi
         A vector file: the scene is cut to its extent, and pixels outside its polygons become nodata.
     mask, mask_values
-        A raster of the user's own. Numbers other than 0 mean cloud, unless `mask_values` says what each is.
+        A raster of the user's own. Where it is not 0 there is no data, unless `mask_values` says what each
+        number means.
     scene_id
         Identity of the scene, in place of the one that the product or the file has.
     level

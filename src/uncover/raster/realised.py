@@ -23,6 +23,8 @@ from uncover.raster.scene import Block, OfScene, Scene
 #: Pixels of the product's own grid, along and across, that share one set of angles: 1.28 km at 10 m, in which
 #: sun and view change by less than 0.1 degrees.
 CELL = 128
+#: Metres: the table reaches down to the first, and no land is as high as the second.
+LOWEST_GROUND, HIGHEST_GROUND = -500.0, 9000.0
 _ROWS = 16  # of cells, as many as two rows of blocks have
 _ANGLES = tuple(Geometry.__dataclass_fields__)
 
@@ -56,7 +58,7 @@ class RealisedScene(OfScene):
     scene: Scene
     table: LookupTable
     draws: Draws
-    aod: float  # the estimate that the draws are of
+    aod: float  # of an L2A product: what it was corrected at; else the estimate that the draws are of
     water_vapour: float
     ozone: float
     altitude: float = 0.0  # km, where there is no elevation model
@@ -70,7 +72,7 @@ class RealisedScene(OfScene):
             )
         if self.scene.angle_grids is None:
             raise SceneError(
-                f"scene {self.identity} has no sun and view angles; realisations need the SAFE product"
+                f"scene {self.identity} has no sun and view angles; give --angles SUN VIEW RELATIVE"
             )
 
     @property
@@ -128,8 +130,20 @@ class RealisedScene(OfScene):
             return self.table.correct(reflectance, drawn, geometry, band_axis=0)
         product = self._state(self.aod)
         return recorrect(
-            self.table, reflectance, product, drawn, geometry, aod_map=depths, band_axis=0
+            self.table,
+            reflectance,
+            product,
+            drawn,
+            geometry,
+            aod_map=depths,
+            worlds_at=None if self.draws.quantity is None else self._worlds_at,
+            band_axis=0,
         ).astype(np.float32, copy=False)
+
+    def _worlds_at(self, depth: float) -> NDArray[np.float64]:
+        """Drawn optical depths of a pixel whose own, in the product, is `depth`."""
+        assert self.draws.quantity is not None
+        return self.draws.around(depth + self.draws.quantity.estimate - self.aod)
 
     def _state(self, aod: NDArray[np.float64] | float) -> State:
         return State(aod, self.water_vapour, self.ozone)
@@ -151,8 +165,8 @@ class RealisedScene(OfScene):
         return Geometry(angles.sun_zenith, angles.view_zenith, angles.relative_azimuth, heights)
 
     def _height(self, row: int, col: int) -> float:
-        """Mean height of a cell in km, below the sea 0: of the whole cell of the product, however cut."""
-        product = self.scene.groups[0].source.grid
+        """Mean height of a cell in km: of the whole cell of the product, however the scene is cut."""
+        product = self.scene.product_grid
         whole = Window(row * CELL, col * CELL, CELL, CELL) & product.window
         found = align_raster(str(self.dem), product, whole)
         if not found.valid.any():
@@ -161,7 +175,15 @@ class RealisedScene(OfScene):
                 f"{whole.col}-{whole.col + whole.width} of scene {self.identity}; "
                 "give a raster in metres that covers it"
             )
-        return max(float(found.values[found.valid].mean(dtype=np.float64)) / 1000.0, 0.0)
+        heights = found.values[found.valid]
+        lowest, highest = float(heights.min()), float(heights.max())
+        if lowest < LOWEST_GROUND or highest > HIGHEST_GROUND:
+            raise SceneError(
+                f"{self.dem} has heights from {lowest:g} to {highest:g} on scene {self.identity}; metres "
+                f"from {LOWEST_GROUND:g} to {HIGHEST_GROUND:g} are needed: set the nodata of its voids, "
+                "convert feet to metres"
+            )
+        return float(heights.mean(dtype=np.float64)) / 1000.0
 
     def _depths(self, window: Window) -> NDArray[np.float64] | None:
         """The AOT band of an L2A product, the estimate where it has no value."""
@@ -171,7 +193,7 @@ class RealisedScene(OfScene):
     @property
     def _offset(self) -> tuple[int, int]:
         """Row and column of the scene in its product, so that a crop has the cells of the whole."""
-        return self.grid.offset_in(self.scene.groups[0].source.grid)
+        return self.grid.offset_in(self.scene.product_grid)
 
     @property
     def direct(self) -> bool:
