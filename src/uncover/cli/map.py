@@ -28,10 +28,14 @@ from uncover.cli.progress import pixel_bar
       uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map
     \b
     Example: noise of each band from a table
-      uncover map model.uncover scene.tif --uncertainty noise.csv --between-pixels random --out map
+      uncover map model.uncover scene.tif --level L2A --scale 0.0001 --offset -0.1 \\
+        --uncertainty noise.csv --between-pixels random --out map
+    \b
+    Example: a product as it is, by a model that was fitted without --aod
+      uncover map model.uncover S2A_MSIL1C_….SAFE --out map
     \b
     Example: what would it take?
-      uncover map model.uncover S2A_MSIL2A_….SAFE --out map --dry-run
+      uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map --dry-run
     """,
 )
 @click.argument("model", metavar="MODEL")

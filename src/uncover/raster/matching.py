@@ -80,7 +80,7 @@ def _remedy(here: Features) -> str:
         return "Give --aod AOD (or --product-aod), which corrects the scene to the surface"
     if here.level == "L1C":
         return "Leave out --aod and --product-aod, or fit the model with --aod as well"
-    return f"Map a Level-1C scene, or fit a model to {here.quantity}"
+    return "Map a Level-1C scene without --aod, or fit the model to Level-2A scenes or with --aod"
 
 
 def _warn_of_correction(trained: Features, here: Features, identity: str) -> None:
