@@ -110,7 +110,7 @@ class Place:
         if number not in self.models:
             words = examples("fit")[number]
             words[-1] = f"model-{number}.uncover"
-            words = [{"500": "100"}.get(word, word) for word in words]  # metres, for a scene of 2 km
+            words = [{"500": "20"}.get(word, word) for word in words]  # metres, for a scene of 2 km
             self.models[number] = (self.run(*words), words[-1])
         return self.models[number][1]
 
