@@ -25,6 +25,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*samples are left out:UserWarning"),
 ]
 
+#: Square metres on the ground of 10 m × 10 m on the central meridian of a UTM zone, whose scale is 0.9996.
+PIXEL = 100 / 0.9996**2
+
 
 @pytest.fixture
 def scene(tmp_path):
@@ -64,7 +67,7 @@ def test_a_reference_raster_gives_what_arrays_give(scene, tmp_path):
     assert_allclose(found.curves.observed, curves.observed)
     assert_allclose(found.calibration["class-wise"].value, curves.class_wise_error)
     assert found.facts["reference"]["on nodata"] == int(((labels > 0) & (mapped < 0)).sum())
-    assert_allclose(found.mapped, 100 * np.bincount(mapped[mapped >= 0]))
+    assert_allclose(found.mapped, PIXEL * np.bincount(mapped[mapped >= 0]))
     assert found.areas == {}
 
 
@@ -130,7 +133,7 @@ def test_stratified_points_follow_olofsson(scene, tmp_path):
     path = write_points(tmp_path / "p.gpkg", rows, cols, names_of(truth[rows, cols]))
     found = evaluate_map(folder, path, EvaluateOptions("class", design="stratified", **QUICK))
     counts = confusion_matrix(mapped[rows, cols], truth[rows, cols], 3)
-    sample = stratified_by_map(counts, 100.0 * np.bincount(mapped[mapped >= 0]))
+    sample = stratified_by_map(counts, PIXEL * np.bincount(mapped[mapped >= 0]))
     for measure, estimate in (
         ("user's accuracy", sample.users_accuracy()),
         ("producer's accuracy", sample.producers_accuracy()),
@@ -159,7 +162,7 @@ def test_random_points(scene, tmp_path):
     path = write_points(tmp_path / "p.gpkg", rows, cols, names_of(truth[rows, cols]))
     m = mapped[rows, cols] >= 0
     counts = confusion_matrix(mapped[rows, cols][m], truth[rows, cols][m], 3)
-    mapped_area = 100.0 * np.bincount(mapped[mapped >= 0])
+    mapped_area = PIXEL * np.bincount(mapped[mapped >= 0])
     for design, sample in (
         ("random", simple_random_sample(counts, mapped_area.sum())),
         ("poststratified", stratified_by_map(counts, mapped_area)),
@@ -187,7 +190,7 @@ def test_strata_of_a_field(scene, tmp_path):
     options = EvaluateOptions("class", "stratum", stratum_areas=areas, **QUICK)
     found = evaluate_map(folder, path, options)
     weight = np.repeat([west.size / 60, east.size / 90], [60, 90])
-    truth_area = [weight[truth[rows, cols] == k].sum() * 100 for k in range(3)]
+    truth_area = [weight[truth[rows, cols] == k].sum() * PIXEL for k in range(3)]
     assert_allclose([found.areas[name].value for name in NAMES], truth_area)
     assert found.facts["design"]["samples by stratum"] == {"east": 90, "west": 60}
     areas.write_text("stratum,area_ha\nwest,100\neast,900\n")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,9 +15,10 @@ import click
 from uncover.cli.options import (
     optional_world_options,
     optional_worlds_from,
-    refuse,
     scene_from,
     scene_options,
+    uncertainty_from,
+    uncertainty_options,
 )
 from uncover.cli.progress import pixel_bar
 
@@ -27,7 +30,7 @@ from uncover.cli.progress import pixel_bar
     Example: a Sentinel-2 product, with the uncertainty of its aerosol optical depth
       uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map
     \b
-    Example: noise of each band from a table
+    Example: standard uncertainty of each band from a table, with which the model was fitted too
       uncover map model.uncover scene.tif --level L2A --scale 0.0001 --offset -0.1 \\
         --uncertainty noise.csv --between-pixels random --out map
     \b
@@ -42,14 +45,7 @@ from uncover.cli.progress import pixel_bar
 @click.argument("scene", metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
 @optional_world_options
-@click.option("--uncertainty", type=click.Path(), help="CSV, JSON, raster or effects table with the noise.")
-@click.option(
-    "--between-pixels",
-    type=click.Choice(["random", "systematic"]),
-    help="What errors of two pixels have in common, where the file does not say it.",
-)
-@click.option("--correlation", type=click.Path(), help="CSV table of the correlation between bands.")
-@click.option("--uncertainty-units", type=click.Choice(["1", "%"]), help="Where the file does not say it.")
+@uncertainty_options
 @click.option(
     "--paired/--unpaired", default=None, help="Whether this scene trained the model [its own word]."
 )
@@ -65,7 +61,7 @@ from uncover.cli.progress import pixel_bar
     type=click.Choice(["fast", "exact"]),
     default="fast",
     show_default=True,
-    help="Pixels whose noise is known: by matched covariance, or exactly (far slower).",
+    help="Pixels whose uncertainty is stated: by matched covariance, or exactly (far slower).",
 )
 @click.option(
     "--dtype",
@@ -81,6 +77,11 @@ from uncover.cli.progress import pixel_bar
     default="cog",
     show_default=True,
     help="GeoTIFFs, or one CF dataset.",
+)
+@click.option(
+    "--date",
+    metavar="DATE",
+    help="When a scene that does not say it was measured: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
 )
 @click.option("--memory", default="1GB", show_default=True, help="Stay below it.")
 @click.option("--threads", type=int, help="How many [all processors].")
@@ -102,7 +103,18 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
         return
     with _little_garbage(), pixel_bar("map") as progress:
         made = pipeline.map_scene(model, scene, out, options, progress)
+    _say_if_undated(made)
     click.echo(f"{made}")
+
+
+def _say_if_undated(folder: Path) -> None:
+    when = json.loads((folder / "item.json").read_text("utf-8"))["properties"]
+    if when["datetime"] is None and "start_datetime" not in when:
+        click.echo(
+            "the scene does not say when it was measured: item.json has no date, and STAC catalogues "
+            "refuse it; --date states it",
+            err=True,
+        )
 
 
 @contextmanager
@@ -120,18 +132,11 @@ def _little_garbage() -> Iterator[None]:
 def _map_options(given: dict[str, Any]) -> Any:
     from uncover import pipeline
 
-    if given["uncertainty"] is None:
-        why = "without --uncertainty, whose file it describes; give that too, or leave it out"
-        refuse(why, "between_pixels", "correlation", "uncertainty_units")
     source = pipeline.SourceOptions(
         scene=scene_from(given),
         realise=optional_worlds_from(given),
         uncertainty=given["uncertainty"],
-        uncertainty_options=pipeline.UncertaintyOptions(
-            between_pixels=given["between_pixels"],
-            correlation=given["correlation"],
-            units=given["uncertainty_units"],
-        ),
+        uncertainty_options=uncertainty_from(given),
     )
     return pipeline.MapOptions(
         source=source,
@@ -140,6 +145,7 @@ def _map_options(given: dict[str, Any]) -> Any:
         method=given["method"],
         dtype=given["dtype"],
         format=given["kind"],
+        date=given["date"],
         memory=pipeline.parse_memory(given["memory"]),
         threads=given["threads"],
         block=given["block"],

@@ -3,7 +3,7 @@
 from uncover.metrics.bootstrap import Bootstrap, bootstrap_scores, joined_groups, percentile_interval
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.confusion import Outcomes, confusion_matrix, f_beta, overall_accuracy
-from uncover.metrics.ellipsoid import WGS84, area_element, band_area
+from uncover.metrics.ellipsoid import WGS84, area_element, band_area, radii
 from uncover.metrics.estimation import (
     Estimate,
     SampleCells,
@@ -33,6 +33,7 @@ __all__ = [
     "joined_groups",
     "overall_accuracy",
     "percentile_interval",
+    "radii",
     "score",
     "simple_random_sample",
     "stratified_by_map",

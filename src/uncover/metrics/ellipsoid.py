@@ -1,4 +1,4 @@
-"""Areas on the Earth's ellipsoid between circles of latitude. Numbers only, no grids."""
+"""Areas and lengths on the Earth's ellipsoid. Numbers only, no grids."""
 
 from __future__ import annotations
 
@@ -38,15 +38,30 @@ def _authalic(latitude: ArrayLike, e2: float) -> Any:
     return s / (1 - e2 * s**2) + np.arctanh(e * s) / e
 
 
+def radii(latitude: ArrayLike, ellipsoid: tuple[float, float] = WGS84) -> tuple[Any, Any]:
+    """Metres of a radian of latitude and of longitude at a latitude in degrees.
+
+        M = a(1 − e²)/W³,   N cos φ = a cos φ/W,   W² = 1 − e² sin² φ
+
+    (Snyder 1987, eq. 4-18 and 4-20).
+
+    >>> north, east = radii(60.0)
+    >>> round(float(np.radians(north)), 1), round(float(np.radians(east)), 1)  # metres of a degree
+    (111412.3, 55800.0)
+    """
+    a, inverse = ellipsoid
+    f = 1 / inverse if inverse else 0.0
+    e2 = f * (2 - f)
+    phi = np.radians(latitude)
+    w = np.sqrt(1 - e2 * np.sin(phi) ** 2)
+    return a * (1 - e2) / w**3, a * np.cos(phi) / w
+
+
 def area_element(latitude: ArrayLike, ellipsoid: tuple[float, float] = WGS84) -> Any:
     """Area in m² of one square degree at a latitude, as small pieces have it: the limit of `band_area`.
 
     >>> bool(np.isclose(area_element(50) * 1e-6, band_area(49.9995, 50.0005, 0.001), rtol=1e-9))
     True
     """
-    a, inverse = ellipsoid
-    f = 1 / inverse if inverse else 0.0
-    e2 = f * (2 - f)
-    phi = np.radians(latitude)
-    w2 = 1 - e2 * np.sin(phi) ** 2
-    return np.radians(1.0) ** 2 * a**2 * (1 - e2) * np.cos(phi) / w2**2
+    north, east = radii(latitude, ellipsoid)
+    return np.radians(1.0) ** 2 * north * east

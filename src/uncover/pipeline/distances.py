@@ -1,51 +1,81 @@
-"""Metres on a grid, also where its coordinates are degrees."""
+"""Metres on the ground for the pixels of a grid, whatever its projection."""
 
 from __future__ import annotations
 
-from math import cos, radians
+import numpy as np
 
+from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
+from uncover.raster.pixel_area import pixel_sides
+
+#: Lengths are kept to a part in a thousand, which is what the scale of UTM varies by.
+TOLERANCE = 1e-3
+#: Where a pixel's sides differ by more than this over a grid, distances cannot be counted in pixels.
+_LARGEST_VARIATION = 0.1
 
 
 def pixel_metres(grid: Grid) -> tuple[float, float]:
-    """Height and width of a pixel in metres: at the centre of the grid where its coordinates are degrees.
+    """Smallest height and width of a pixel in metres on the ground: distances are at least what they give.
 
-    A grid without a reference system is taken to be in metres.
+    √(rows²·height² + columns²·width²) is never more than the distance. A grid without a reference system is
+    taken to be in metres.
 
-    >>> pixel_metres(Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=4, height=4))
+    >>> pixel_metres(Grid(None, (10, 0, 0, 0, -10, 0), width=4, height=4))
     (10.0, 10.0)
-    >>> height, width = pixel_metres(Grid("EPSG:4326", (0.001, 0, 0, 0, -0.001, 60), width=4, height=4))
-    >>> round(height, 1), round(width, 1)
-    (111.4, 55.8)
+    >>> height, width = pixel_metres(Grid("EPSG:3857", (10, 0, 0, 0, -10, 6621293), width=4, height=4))
+    >>> round(height, 2), round(width, 2)
+    (6.29, 6.31)
     """
-    width, height = grid.resolution
-    if grid.crs is None:
-        return height, width
-    from rasterio.crs import CRS
+    smallest, _ = _extremes(grid)
+    return smallest
 
-    crs = CRS.from_user_input(grid.crs)
-    if crs.is_geographic:
-        _, bottom, _, top = grid.bounds
-        north, east = _metres_per_degree((bottom + top) / 2)
-        return height * north, width * east
-    _, factor = crs.linear_units_factor
-    return height * factor, width * factor
+
+def steady_pixel_metres(grid: Grid) -> tuple[float, float]:
+    """`pixel_metres` of a grid whose pixels are alike; an error where they are not.
+
+    >>> steady_pixel_metres(Grid("EPSG:4326", (1, 0, 0, 0, -1, 80), width=10, height=80))
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: a pixel of the grid (EPSG:4326) is 20 to 111 km wide, depending on ...
+    """
+    smallest, largest = _extremes(grid)
+    for name, low, high in zip(("high", "wide"), smallest, largest, strict=True):
+        if high > (1 + _LARGEST_VARIATION) * low:
+            unit, word = (1e3, "km") if low >= 1e4 else (1.0, "m")
+            raise SceneError(
+                f"a pixel of the grid ({grid.crs}) is {low / unit:.3g} to {high / unit:.3g} {word} {name}, "
+                "depending on the place: distances cannot be kept there; use a projection that keeps "
+                "lengths, such as UTM, or a smaller area"
+            )
+    return smallest
 
 
 def block_pixels(metres: float, grid: Grid) -> tuple[int, int]:
-    """Rows and columns of a square of so many metres."""
-    height, width = pixel_metres(grid)
-    rows, columns = round(metres / height), round(metres / width)
-    if min(rows, columns) < 1:
+    """Rows and columns of a square of at least so many metres on the ground, everywhere on the grid."""
+    sides = pixel_metres(grid)
+    counts = [
+        min(max(round(metres / side), 0), max(length, 1)) if side > 0 else length
+        for side, length in zip(sides, grid.shape, strict=True)
+    ]
+    if min(counts) < 1:
+        height, width = sides
         raise ValueError(
             f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it larger"
         )
-    return rows, columns
+    return counts[0], counts[1]
 
 
-def _metres_per_degree(latitude: float) -> tuple[float, float]:
-    """Length of a degree of latitude and of longitude on WGS 84, by the usual series in the latitude."""
-    phi = radians(latitude)
-    north = 111132.92 - 559.82 * cos(2 * phi) + 1.175 * cos(4 * phi) - 0.0023 * cos(6 * phi)
-    east = 111412.84 * cos(phi) - 93.5 * cos(3 * phi) + 0.118 * cos(5 * phi)
-    return north, east
+def _extremes(grid: Grid) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Smallest and largest height and width of a pixel, from places all over the grid."""
+    rows, cols = np.meshgrid(np.linspace(0, grid.height, 9), np.linspace(0, grid.width, 9), indexing="ij")
+    down, across = pixel_sides(grid, rows, cols)
+    lengths = np.stack([np.hypot(down[..., 0], down[..., 1]), np.hypot(across[..., 0], across[..., 1])])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lean = np.abs((down * across).sum(-1)) / lengths.prod(axis=0)
+    lean = np.where(np.isfinite(lean), np.minimum(lean, 1.0), 0.0)
+    if not np.isfinite(lengths).any():
+        raise SceneError(f"the grid lies where its reference system ({grid.crs}) has no place on the ground")
+    # |u·down + v·across|² lies within (1 ± lean)·(u²·height² + v²·width²).
+    low = np.nanmin((lengths * np.sqrt(1 - lean)).reshape(2, -1), axis=1)
+    high = np.nanmax((lengths * np.sqrt(1 + lean)).reshape(2, -1), axis=1)
+    return (float(low[0]), float(low[1])), (float(high[0]), float(high[1]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split
 from uncover.pipeline.areas import Area, Part
-from uncover.pipeline.distances import block_pixels, pixel_metres
+from uncover.pipeline.distances import TOLERANCE, block_pixels, steady_pixel_metres
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
 from uncover.pipeline.layers import Layer
@@ -278,8 +278,9 @@ def _nothing_left(labels: Labels) -> str:
 def _thin(labels: Labels, options: LabelOptions) -> Labels:
     """Labels at least `spacing` apart, and the report of it."""
     rows, columns = np.nonzero(labels.codes)
-    height, width = pixel_metres(labels.grid)
-    kept = spaced(rows * height, columns * width, options.spacing, stream(options.seed, "spacing"))
+    height, width = steady_pixel_metres(labels.grid)
+    apart = options.spacing * (1 - TOLERANCE)
+    kept = spaced(rows * height, columns * width, apart, stream(options.seed, "spacing"))
     codes = np.zeros_like(labels.codes)
     codes[rows[kept], columns[kept]] = labels.codes[rows[kept], columns[kept]]
     return Labels(codes, labels.grid, labels.scheme, labels.report.then("spacing", codes), labels.regions)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from uncover.pipeline.realising import RealiseOptions, realise_scene
+from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError
@@ -113,7 +113,8 @@ def open_evidence(
         return _cube(source, model, options)
     scene = _scene(source, model, options.scene, opened or Offered.of(source, options.scene))
     if options.uncertainty is not None:
-        found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options)
+        how = options.uncertainty_options
+        found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, how, scene)
         return Noisy.of(scene, found)
     if options.realise is not None:
         return _realised(scene, options.realise)
@@ -148,11 +149,8 @@ def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
 def _realised(scene: Scene, options: RealiseOptions) -> Realised:
     """Worlds of a scene whose optical depth is uncertain."""
     realised = realise_scene(scene, options)
-    quantity = realised.draws.quantity
-    assert quantity is not None
     description = {
-        "estimate": quantity.estimate,
-        "standard uncertainty": quantity.standard_uncertainty,
+        "quantities": [optical_depth_record(scene, options, realised.draws)],
         "seed": options.seed,
         "method": options.method,
         "angles": None if options.angles is None else list(options.angles),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Translation, load_translation
-from uncover.pipeline.distances import pixel_metres
+from uncover.pipeline.distances import block_pixels, pixel_metres
 from uncover.pipeline.label_sources import NUMBERED, VECTOR_SUFFIXES, RasterLabels, RasterOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
@@ -140,8 +140,7 @@ class RasterReference:
         numbers = np.full(256, -1, np.intp)
         for code, name in names.items():
             numbers[code] = legend.numbers([name])[0]
-        height, width = pixel_metres(product.grid)
-        block = max(1, round(block_metres / height)), max(1, round(block_metres / width))
+        block = block_pixels(max(block_metres, *pixel_metres(product.grid)), product.grid)
         return cls(Path(source.layer.info.path).name, labels, product.grid, legend, numbers, block)
 
     @property

@@ -196,11 +196,12 @@ def _positions(grid: Grid, window: Window, source: Grid) -> Positions:
     )
     at = i.astype(np.int64) - first[0], j.astype(np.int64) - first[1]
     with np.errstate(invalid="ignore"):
-        row, col = (_bilinear(nodes, at, (fi / step, fj / step)) for nodes in lattice)
+        row, col = (bilinear(nodes, at, (fi / step, fj / step)) for nodes in lattice)
     return row, col
 
 
-def _bilinear(nodes: NDArray[np.float64], at: Any, fraction: Any) -> NDArray[np.float64]:
+def bilinear(nodes: NDArray[np.float64], at: Any, fraction: Any) -> NDArray[np.float64]:
+    """Values between nodes (row, col), at rows and columns of nodes and fractions of the way to the next."""
     (i, j), (fi, fj) = at, fraction
     lines = nodes[i] * (1 - fi)[:, None] + nodes[i + 1] * fi[:, None]
     values: NDArray[np.float64] = lines[:, j] * (1 - fj) + lines[:, j + 1] * fj
@@ -212,14 +213,14 @@ def _exact(grid: Grid, rows: NDArray[Any], cols: NDArray[Any], source: Grid) -> 
     a, b, c, d, e, f = grid.transform
     x, y = np.broadcast_arrays(a * cols + b * rows + c, d * cols + e * rows + f)
     if not same_crs(grid.crs, source.crs):
-        x, y = (values.reshape(x.shape) for values in _move(grid.crs, source.crs, x.ravel(), y.ravel()))
+        x, y = (values.reshape(x.shape) for values in move(grid.crs, source.crs, x.ravel(), y.ravel()))
     inverse = np.linalg.inv(np.array([source.transform[:3], source.transform[3:], (0, 0, 1)], dtype=float))
     with np.errstate(invalid="ignore"):
         col, row = (inverse[k, 0] * x + inverse[k, 1] * y + inverse[k, 2] for k in (0, 1))
     return row, col
 
 
-def _move(source: str | None, target: str | None, x: NDArray[Any], y: NDArray[Any]) -> Positions:
+def move(source: str | None, target: str | None, x: NDArray[Any], y: NDArray[Any]) -> Positions:
     """Coordinates in another CRS, infinite where it does not reach."""
     from rasterio.warp import transform
 
@@ -229,7 +230,7 @@ def _move(source: str | None, target: str | None, x: NDArray[Any], y: NDArray[An
         if len(x) == 1:
             return np.full(1, np.inf), np.full(1, np.inf)
         half = len(x) // 2
-        parts = _move(source, target, x[:half], y[:half]), _move(source, target, x[half:], y[half:])
+        parts = move(source, target, x[:half], y[:half]), move(source, target, x[half:], y[half:])
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
     return np.asarray(moved[0], np.float64), np.asarray(moved[1], np.float64)
 

@@ -1,47 +1,138 @@
-"""Area of pixels in square metres: on the ellipsoid where coordinates are degrees, else by the transform."""
+"""Area and sides of pixels in metres on the ellipsoid, whatever the projection."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.metrics.ellipsoid import area_element, band_area
+from uncover.metrics.ellipsoid import band_area, radii
+from uncover.raster.align import bilinear, move
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 
+Floats = NDArray[np.float64]
 
-def pixel_areas(grid: Grid, window: Window | None = None) -> NDArray[np.float64]:
+#: In a projection the scale is computed at nodes so far apart, in metres, and interpolated between them.
+_NODES = 1000.0
+#: Half the difference from which the scale at a node is computed, in metres.
+_STEP = 50.0
+
+
+def pixel_areas(grid: Grid, window: Window | None = None) -> Floats:
     """Areas in m² of the pixels of a window (all by default), (row, col); 1 without a reference system.
 
-    In projected systems it is the area in the projection. In degrees it is that on the ellipsoid: exact for
-    north-up grids, and for turned ones to the second order in the size of a pixel.
+    They are areas on the ellipsoid of the reference system. For north-up grids in degrees they are exact;
+    for all others they are right to the second order in the size of a pixel.
 
-    >>> pixel_areas(Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=2, height=1))
+    >>> pixel_areas(Grid("EPSG:3035", (10, 0, 4e6, 0, -10, 3e6), width=2, height=1)).round(6)  # equal area
     array([[100., 100.]])
+    >>> pixel_areas(Grid("EPSG:3857", (10, 0, 0, 0, -10, 6621293), width=1, height=1)).round(2)  # 51° N
+    array([[39.66]])
     >>> pixel_areas(Grid("EPSG:4326", (0.5, 0, 0, 0, -0.5, 60), width=1, height=2)).round(-6) / 1e6
     array([[1566.],
            [1589.]])
     """
     window = grid.window if window is None else window
-    a, b, _, d, e, _ = grid.transform
-    units = _units(grid.crs)
-    if units is None:
+    if grid.crs is None:
         return np.broadcast_to(1.0, window.shape)
-    if isinstance(units, float):
-        return np.broadcast_to(abs(a * e - b * d) * units**2, window.shape)
-    _, latitude = grid.centres(window)
-    _check_latitudes(latitude, grid)
-    if b != 0 or d != 0:
-        return np.asarray(abs(a * e - b * d) * area_element(latitude, units))
-    # Grids of global models may have half a pixel beyond the pole: nothing is there.
-    south, north = (np.clip(latitude[:, :1] + side * abs(e) / 2, -90, 90) for side in (-1, 1))
-    return np.broadcast_to(band_area(south, north, abs(a), units), window.shape)
+    system = _system(grid.crs)
+    a, b, _, d, e, _ = grid.transform
+    if system.base is None and b == d == 0:
+        _, latitude = grid.centres(Window(window.row, window.col, window.height, 1))
+        _check_latitudes(latitude, grid)
+        # Grids of global models may have half a pixel beyond the pole: nothing is there.
+        south, north = (np.clip(latitude + side * abs(e) / 2, -90, 90) for side in (-1, 1))
+        return np.broadcast_to(band_area(south, north, abs(a), system.ellipsoid), window.shape)
+    rows, cols = (
+        np.arange(window.row, window.row + window.height),
+        np.arange(window.col, window.col + window.width),
+    )
+    found = _interpolated(grid, rows + 0.5, cols + 0.5, system)
+    lost = ~np.isfinite(found)
+    if lost.any():  # next to the edge of the projection, beyond which nothing lies
+        at = np.nonzero(lost)
+        exact = _areas_at(grid, rows[at[0]], cols[at[1]])
+        found[lost] = np.where(np.isfinite(exact), exact, 0.0)
+    return found
 
 
-def _check_latitudes(latitude: NDArray[np.float64], grid: Grid) -> None:
+def pixel_sides(grid: Grid, rows: Floats, cols: Floats) -> tuple[Floats, Floats]:
+    """Steps on the ground of one row and of one column, in metres to the east and north: (..., 2) each.
+
+    At rows and columns that are counted from the corner of the grid; NaN where the projection does not
+    reach. Without a reference system, coordinates are taken to be metres.
+
+    >>> grid = Grid("EPSG:3857", (10, 0, 0, 0, -10, 6621293), width=1, height=1)
+    >>> down, across = pixel_sides(grid, np.array(0.5), np.array(0.5))
+    >>> np.hypot(*down).round(2), np.hypot(*across).round(2)
+    (np.float64(6.29), np.float64(6.31))
+    """
+    a, b, c, d, e, f = grid.transform
+    if grid.crs is None:
+        shape = np.broadcast_shapes(np.shape(rows), np.shape(cols))
+        return np.broadcast_to((b, e), (*shape, 2)), np.broadcast_to((a, d), (*shape, 2))
+    system = _system(grid.crs)
+    x, y = np.broadcast_arrays(a * cols + b * rows + c, d * cols + e * rows + f)
+    jacobian = _jacobian(grid, system, x, y)  # (..., ground, coordinate)
+    return jacobian @ np.array([b, e]), jacobian @ np.array([a, d])
+
+
+@dataclass(frozen=True)
+class _System:
+    """A reference system: its ellipsoid, metres per unit, and the geographic system that it projects."""
+
+    ellipsoid: tuple[float, float]
+    unit: float = 1.0
+    base: str | None = None  # None: it is geographic itself, in degrees
+    base_unit: float = 1.0  # degrees per unit of the base
+
+
+def _interpolated(grid: Grid, rows: NDArray[Any], cols: NDArray[Any], system: _System) -> Floats:
+    """Areas of pixels between nodes that are fixed to the grid: every window sees the same."""
+    side = max(grid.resolution) * (system.unit if system.base else np.radians(1.0) * system.ellipsoid[0])
+    step = max(1, int(_NODES / side))
+    (i, fi), (j, fj) = np.divmod(rows, step), np.divmod(cols, step)
+    first = int(i[0]), int(j[0])
+    nodes = _areas_at(
+        grid,
+        np.arange(first[0], int(i[-1]) + 2)[:, None] * float(step),
+        np.arange(first[1], int(j[-1]) + 2)[None, :] * float(step),
+    )
+    at = i.astype(np.int64) - first[0], j.astype(np.int64) - first[1]
+    with np.errstate(invalid="ignore"):
+        return bilinear(nodes, at, (fi / step, fj / step))
+
+
+def _areas_at(grid: Grid, rows: Any, cols: Any) -> Floats:
+    down, across = pixel_sides(grid, rows, cols)
+    return np.asarray(np.abs(down[..., 0] * across[..., 1] - down[..., 1] * across[..., 0]))
+
+
+def _jacobian(grid: Grid, system: _System, x: Floats, y: Floats) -> Floats:
+    """Metres to the east and north for a unit of each coordinate: (..., ground, coordinate)."""
+    if system.base is None:
+        _check_latitudes(y, grid)
+        north, east = (np.radians(each) for each in radii(y, system.ellipsoid))
+        zero = np.zeros_like(north)
+        return np.stack([np.stack([east, zero], -1), np.stack([zero, north], -1)], -2)
+    h = _STEP / system.unit
+    places = np.stack([x + h, x - h, x, x, x]), np.stack([y, y, y + h, y - h, y])
+    moved = move(grid.crs, system.base, *(place.ravel() for place in places))
+    with np.errstate(invalid="ignore"):
+        longitude, latitude = (np.reshape(m, places[0].shape) * system.base_unit for m in moved)
+        longitude, latitude = (np.where(np.isfinite(v), v, np.nan) for v in (longitude, latitude))
+        turn = (np.stack([longitude[0] - longitude[1], longitude[2] - longitude[3]], -1) + 180) % 360 - 180
+        climb = np.stack([latitude[0] - latitude[1], latitude[2] - latitude[3]], -1)
+        north, east = radii(latitude[4], system.ellipsoid)
+        return np.radians(np.stack([turn * east[..., None], climb * north[..., None]], -2)) / (2 * h)
+
+
+def _check_latitudes(latitude: Floats, grid: Grid) -> None:
     if latitude.min() < -90.001 or latitude.max() > 90.001:
         raise SceneError(
             f"the latitudes of the grid go from {latitude.min():g} to {latitude.max():g} degrees "
@@ -50,20 +141,45 @@ def _check_latitudes(latitude: NDArray[np.float64], grid: Grid) -> None:
 
 
 @lru_cache(maxsize=64)
-def _units(crs: str | None) -> float | tuple[float, float] | None:
-    """Metres per unit of a projected system; semi-major axis and inverse flattening of a geographic one."""
-    if crs is None:
-        return None
+def _system(crs: str) -> _System:
     from rasterio.crs import CRS
 
     system = CRS.from_user_input(crs)
-    if not system.is_geographic:
-        return float(system.linear_units_factor[1])
-    unit, _ = system.units_factor
-    if unit != "degree":
-        raise SceneError(f"the reference system {crs} counts in {unit}; areas need degrees or a projection")
+    ellipsoid = _ellipsoid(system, crs)
+    if system.is_geographic:
+        unit, _ = system.units_factor
+        if unit != "degree":
+            raise SceneError(
+                f"the reference system {crs} counts in {unit}; areas need degrees or a projection"
+            )
+        return _System(ellipsoid)
+    base = _geographic_part(system.to_wkt(version="WKT1_GDAL"))
+    if base is None:
+        raise SceneError(
+            f"the reference system {crs} does not say which latitudes and longitudes it projects, so that "
+            "areas and distances on the ground are not known; choose another"
+        )
+    _, radians = CRS.from_wkt(base).units_factor
+    return _System(ellipsoid, float(system.linear_units_factor[1]), base, float(np.degrees(radians)))
+
+
+def _ellipsoid(system: Any, crs: str) -> tuple[float, float]:
+    """Semi-major axis in metres and inverse flattening."""
     text = system.to_wkt(version="WKT2_2019")
     found = re.search(r'ELLIPSOID\["[^"]*",\s*([0-9.eE+]+),\s*([0-9.eE+]+)', text)
     if found is None:
         raise SceneError(f"the reference system {crs} does not say which ellipsoid it uses; choose another")
     return float(found[1]), float(found[2])
+
+
+def _geographic_part(text: str) -> str | None:
+    """The geographic system within the WKT of a projected one, which is complete in itself."""
+    start = text.find("GEOGCS[")
+    if start < 0:
+        return None
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] == "[") - (text[place] == "]")
+        if depth == 0 and text[place] == "]":
+            return text[start : place + 1]
+    return None

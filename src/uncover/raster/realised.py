@@ -82,7 +82,7 @@ class RealisedScene(OfScene):
             self.grid,
             self.bands,
             realisations=len(self.draws.values),
-            identity=self.identity,
+            identity=self.source_id,
             coordinates={"aod": self.draws.values, "weight": self.draws.weights},
             attributes={
                 "correction": EMBEDDED,
