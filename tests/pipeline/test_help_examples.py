@@ -17,8 +17,8 @@ from uncover.cli import main
 from uncover.raster import open_scene
 from uncover.studies.landscape import LandscapeOptions, write_scene
 
-# Accuracy of a map of this scene, of the classes that were trained, by a model that fits: 0.82 to 0.87.
-EXPECTED = 0.79
+# Accuracy of a map of this scene, of the classes that were trained, by a model that fits: 0.836 to 0.856.
+EXPECTED = 0.82
 AOD = 0.12
 
 
@@ -30,7 +30,7 @@ def examples(command):
 
 
 # The examples that take a product as it is; all others are of surface reflectance.
-TOP_OF_ATMOSPHERE = (3, 2)
+TOP_OF_ATMOSPHERE = (4, 2)
 FITS = range(len(examples("fit")))
 MAPS = range(len(examples("map")))
 
@@ -45,7 +45,8 @@ def place(tmp_path_factory):
     (folder / "S2A_MSIL1C_….SAFE").symlink_to(files.product(2020).resolve())
     (folder / "test.tif").symlink_to(files.truth(2020).resolve())
     made = Place(folder)
-    made.run(*examples("labels")[0])
+    own = {"ukceh-lulucf": files.scheme.resolve()}  # without wetlands, of which this part has too few
+    made.run(*(own.get(word, word) for word in examples("labels")[0]))
     surface = ["realise", "S2A_MSIL1C_….SAFE", "--aod", AOD, "--aod-uncertainty", 0, "--draws", 1]
     made.run(*surface, "--out", "one-world.zarr")
     made.write_stack()

@@ -204,7 +204,8 @@ def test_what_is_no_date_is_refused(refused, model, scene, date):
 
 def test_a_date_for_a_scene_that_has_one_is_refused(refused, model, scene, tmp_path):
     item = {
-        "type": "Feature", "id": "s", "properties": {"datetime": "2020-06-01T11:06:31Z"},
+        "type": "Feature", "id": "s",
+        "properties": {"datetime": "2020-06-01T11:06:31Z", "processing:level": "L2A"},
         "assets": {band: {"href": f"{band}.tif"} for band in BANDS},
     }  # fmt: skip
     for i, band in enumerate(BANDS):

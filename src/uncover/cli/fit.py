@@ -33,7 +33,8 @@ from uncover.cli.progress import bar
       uncover fit pixels.csv --level L2A --class-field class --out model.uncover
     \b
     Example: pixels whose standard uncertainty is stated; map them with the same option
-      uncover fit scene.tif --labels labels.tif --uncertainty u.csv --between-pixels random --out m.uncover
+      uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels labels.tif \\
+        --uncertainty noise.csv --between-pixels random --out model.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
       uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 \\
