@@ -65,7 +65,8 @@ class Features:
         >>> Features.from_dict(kind.as_dict()) == kind
         True
         """
-        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in record.items()})
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items()}
+        return cls(**plain)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

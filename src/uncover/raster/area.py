@@ -49,7 +49,9 @@ def _is_geographic(crs: str | None) -> bool:
 def _unwrapped(bounds: Bounds) -> Bounds:
     """A box across the antimeridian with its east beyond 180 degrees."""
     left, bottom, right, top = bounds
-    return (left, bottom, right + 360.0, top) if left > right else bounds
+    if left > right + 180.0:  # by less, somebody has mistaken west for east
+        return left, bottom, right + 360.0, top
+    return bounds
 
 
 def _turned(bounds: Bounds, scene: Bounds) -> Bounds:

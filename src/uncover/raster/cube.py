@@ -343,8 +343,9 @@ def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: 
     """What values are by the attributes of their store, else by the user's word."""
     if "features" in attributes:
         return Features.from_dict(attributes["features"]).chosen(bands)
-    said = Features.of_level(bands, level)
-    return said.corrected(EMBEDDED) if attributes.get("correction") == EMBEDDED else said
+    said = Features.of_level(bands, attributes.get("level") or level)
+    ours = said.level != "L2A" and attributes.get("correction") == EMBEDDED
+    return said.corrected(EMBEDDED) if ours else said
 
 
 def open_store(path: str | Path) -> Any:
