@@ -109,7 +109,7 @@ class Quantity:
         """The quantity as stated, and the distribution that is drawn from: what bounds do to it.
 
         >>> Quantity("aod", 0.12, 0.0768, highest=2.0).record()["distribution_mean"]
-        0.1301...
+        0.1296...
         """
         scores, _ = _quantiles(20_000, (0, self.name, "record"))
         values = np.full(1, self.estimate) if self.standard_uncertainty == 0 else None
