@@ -22,24 +22,29 @@ from uncover.cli.progress import bar
 @click.command(
     epilog="""
     \b
-    Example: one scene, a tenth of its labels
-      uncover fit S2A_MSIL2A_….SAFE --labels labels.tif --fraction 0.1 --out model.uncover
-    \b
-    Example: polygons
-      uncover fit scene.tif --scale 0.0001 --offset -0.1 --labels fields.gpkg --class-field class \\
+    Example: half of the labels of one scene, in the worlds of an uncertain aerosol optical depth
+      uncover fit S2A_MSIL1C_….SAFE --aod 0.12 --realisations shared --labels labels.tif --fraction 0.5 \\
         --out model.uncover
     \b
+    Example: polygons, on a stack of surface reflectance
+      uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels fields.gpkg \\
+        --class-field class --out model.uncover
+    \b
     Example: a table of labelled pixels
-      uncover fit pixels.csv --class-field class --out model.uncover
+      uncover fit pixels.csv --level L2A --class-field class --out model.uncover
     \b
     Example: pixels whose standard uncertainty is stated; map them with the same option
-      uncover fit scene.tif --labels labels.tif --uncertainty u.csv --between-pixels random --out m.uncover
+      uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels labels.tif \\
+        --uncertainty noise.csv --between-pixels random --out model.uncover
     \b
     Example: labels of a map that says how sure it is of each pixel
       uncover fit scene.tif --labels lcm2020.tif --label-probability lcm2020.tif:2 --out model.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
-      uncover fit s.SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 --out m.uncover
+      uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 \\
+        --out model.uncover
+    \b
+    `uncover map` needs values of the same kind: --aod in both commands or in neither, the same --level.
     """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")

@@ -13,6 +13,7 @@ import numpy as np
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.mixture import BayesianMDA
+from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
@@ -35,16 +36,19 @@ class Training:
       class         drawn        used
       forest            2           2
       village           2           2
+    features: reflectance, not stated whether at the top of the atmosphere or at the surface (--level)
     """
 
     model: Any  # an estimator, or ConformalSets of one
     units: str | None
     provenance: dict[str, Any]
+    features: Features
 
     def save(self, path: str | Path) -> None:
         """Write the model file, whole or not at all."""
         with whole_or_nothing(path) as out:
-            self.model.save(out, units=self.units, provenance=self.provenance)
+            features = self.features.as_dict()
+            self.model.save(out, units=self.units, provenance=self.provenance, features=features)
 
     def summary(self) -> str:
         """Samples of each class, drawn and used, for each source, as lines of text."""
@@ -55,6 +59,7 @@ class Training:
             lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+        lines.append(f"features: {self.features}")
         kept = self.provenance.get("kept for sets")
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
@@ -90,6 +95,7 @@ def fit_model(
             "--coverage or --model recommended, or leave it out"
         )
     opened = open_sources(sources, options)
+    features = common_features({source.name: source.features for source in opened})
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
     if len(classes) < 2:
         raise ValueError(
@@ -107,7 +113,7 @@ def fit_model(
         fitted = keeper.calibrated(model)
         provenance["kept for sets"] = keeper.count
     _name_bands(model, opened[0].bands)
-    return Training(fitted, units.pop() if len(units) == 1 else None, provenance)
+    return Training(fitted, units.pop() if len(units) == 1 else None, provenance, features)
 
 
 def make_model(options: FitOptions) -> Any:

@@ -16,6 +16,7 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
+from uncover.measurement.features import Features, Level
 from uncover.pipeline.areas import Area
 from uncover.pipeline.grouping import Groups, numbered, squares
 from uncover.pipeline.label_doubt import Certainty, LabelDoubt
@@ -23,7 +24,7 @@ from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_la
 from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
-from uncover.raster.cube import Cube, CubeBlock, open_cube
+from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
@@ -159,6 +160,10 @@ class Source(Protocol):
         """Units of the values."""
 
     @property
+    def features(self) -> Features:
+        """What the values are, as far as it is stated."""
+
+    @property
     def scheme(self) -> Scheme | None:
         """What the classes mean, where that is known."""
 
@@ -237,7 +242,7 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
         if kind == "samples":
             return SampleCubeRows.of(open_samples(name), options)
         if kind == "cube":
-            cube = open_cube(name)
+            cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
             return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
     scene = open_scene(name, options.scene)
@@ -356,6 +361,11 @@ class Pixels:
             )
 
     @property
+    def features(self) -> Features:
+        """What the values of the raster are."""
+        return self.raster.features.chosen(self.bands)
+
+    @property
     def drawn(self) -> dict[str, int]:
         """Drawn pixels by class."""
         return {name: n for name, n in self.scheme.counts(self.codes).items() if n}
@@ -408,6 +418,7 @@ class TableRows:
     scheme: Scheme | None = None
     path: Path | None = None
     uncertainty: BandUncertainty | None = None
+    level: Level | None = None
 
     @property
     def identity(self) -> str:
@@ -443,7 +454,7 @@ class TableRows:
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        return cls(drawn, scheme)
+        return cls(drawn, scheme, level=options.scene.level)
 
     @property
     def name(self) -> str:
@@ -459,6 +470,11 @@ class TableRows:
     def units(self) -> str | None:
         """A table does not say."""
         return None
+
+    @property
+    def features(self) -> Features:
+        """A table does not say what its values are; the user may."""
+        return Features.of_level(self.bands, self.level)
 
     @property
     def drawn(self) -> dict[str, int]:
@@ -498,6 +514,7 @@ class SampleCubeRows:
     groups: Groups | None = None  # (sample,)
     units: str | None = "reflectance"
     stated: Stated | None = None
+    level: Level | None = None
 
     @property
     def identity(self) -> str:
@@ -522,7 +539,13 @@ class SampleCubeRows:
         missing = [band for band in bands if band not in samples.bands]
         if missing:
             raise ValueError(f"{samples.path.name} has no band {', '.join(missing)}; it has {samples.bands}")
-        return cls(samples, bands, translation.target, codes, _groups_of(samples))
+        groups, level = _groups_of(samples), options.scene.level
+        return cls(samples, bands, translation.target, codes, groups, level=level)
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as the cube or the user says it."""
+        return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
 
     @property
     def name(self) -> str:
