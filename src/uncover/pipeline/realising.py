@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from uncover.atmosphere import LookupTable
 from uncover.atmosphere.grib import aod_at
-from uncover.measurement import Quantity, aerosol_optical_depth
+from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.pipeline.files import check_place
 from uncover.raster.cube import Cube, write_cube
@@ -82,6 +83,29 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
         highest=HIGHEST_AOD,
         impossible=options.impossible,
     )
+
+
+def optical_depth_record(scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
+    """The optical depth as an input quantity: as stated, as its distribution has it, and as drawn."""
+    quantity = optical_depth(scene, options)
+    given = options.uncertainty is not None
+    return {
+        **quantity.record(),
+        "name": "aerosol optical depth at 550 nm",
+        "units": "1",
+        "draws": {
+            "number": len(draws.values),
+            "method": options.method,
+            "mean": draws.mean,
+            "standard_deviation": draws.standard_deviation,
+        },
+        "between_pixels": "systematic",
+        "between_scenes": "independent",
+        "source": (
+            "--aod" if options.aod is not None else f"the product ({scene.atmosphere.aot_method or 'CAMS'})"
+        )
+        + (", --aod-uncertainty" if given else ", uncertainty by its retrieval"),
+    }
 
 
 def forecast_aod(scene: Scene) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
+from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.journal import fingerprint
 from uncover.raster.layers import Flags
@@ -266,6 +267,11 @@ class Cube:
     coordinates: Mapping[str, NDArray[Any]]
     attributes: Mapping[str, Any]
     chunk: tuple[int, int]
+
+    @property
+    def source_id(self) -> str:
+        """Identity of the scene that it was made of, or a hash of the cube."""
+        return self.identity or content_identity(self)
 
     def blocks(self) -> Iterator[Window]:
         """Windows of the chunks, in order: the natural unit of work."""

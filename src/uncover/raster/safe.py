@@ -137,6 +137,7 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
     grid = finest_grid([group.source.grid for group in groups])
     return Scene(
         identity=options.scene_id or product.datatake or product.uri or tree.name,
+        named=bool(options.scene_id or product.datatake or product.uri),
         bands=bands,
         grid=grid,
         groups=groups,
