@@ -80,7 +80,8 @@ def _translation(table: Translation) -> Description:
         )
         for rule in table.rules
     }
-    facts = {"title": table.title, "reference": table.reference, "from": table.source.name}
+    facts = {"title": table.title, "reference": table.reference}
+    facts |= ({"note": table.note} if table.note else {}) | {"from": table.source.name}
     return Description(f"translation table {table.name}", facts | {"to": table.target.name, "rules": rules})
 
 
