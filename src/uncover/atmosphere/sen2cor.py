@@ -472,7 +472,7 @@ def _changed_parameters(source: Path, target: Path, settings: dict[str, str]) ->
 def _shifted_product(l1c: Path, folder: Path, shift: float) -> tuple[NewFile, float]:
     """A linked copy of a product with its CAMS optical depth shifted, and the shift that is possible.
 
-    The copy has the product's own name, without which Sen2Cor does not take it, whatever the folder is called.
+    The copy has the product's own name, without which Sen2Cor does not take it, whatever its folder is.
     """
     own = re.search(r"<PRODUCT_URI>\s*([\w.]+)\s*<", (l1c / "MTD_MSIL1C.xml").read_text(errors="replace"))
     target = folder / (l1c.name if own is None else own.group(1))
