@@ -56,7 +56,7 @@ def embedded_scene(size: int, draws: int, seed: int) -> LandCoverData:
     with tempfile.TemporaryDirectory() as folder:
         scene = write_scene(folder, LandscapeOptions(size=size, seed=seed))
         maps = [str(path) for path in dict.fromkeys(p for year in YEARS for p in scene.previous_maps(year))]
-        options = pipeline.LabelOptions(scheme=str(scene.scheme))
+        options = pipeline.LabelOptions(scheme=scene.scheme)
         found = pipeline.collect_labels(maps, [f"{path}:2" for path in maps], options)
         labels = Path(folder) / "labels.tif"
         found.write(labels)
@@ -89,6 +89,11 @@ def read_rasters(
     codes, names = _codes_on(first, labels, class_field)
     read = [_labelled(raster, codes >= 0, first.bands) for raster in rasters.values()]
     usable = np.all([good for _, good in read], axis=0)
+    if not usable.any():
+        raise ValueError(
+            f"none of the {usable.size:,} pixels that {labels} labels in {name} is usable in every year; "
+            "labels must be of the place of the cubes, where these have no cloud, shadow or snow"
+        )
     rows, cols = (at[usable] for at in np.nonzero(codes >= 0))
     present = np.unique(codes[rows, cols])
     kept = np.full_like(codes, -1)
