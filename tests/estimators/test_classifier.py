@@ -65,8 +65,9 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     near = np.minimum(density / held_out.min(), 1.0)
     joint = gaussian.log_joint(Inputs(new))[:, 0]
     first = gaussian.ranks.first
-    shares = [(gaussian.ranks.scores[first[k] : first[k + 1]] < joint[:, [k]]).mean(1) for k in range(3)]
-    unlike = np.minimum(np.max(shares, axis=0) / 0.1, 1.0)
+    each = [gaussian.ranks.scores[first[k] : first[k + 1]] for k in range(3)]
+    shares = [(own < joint[:, [k]]).sum(1) / (len(own) + 20) for k, own in enumerate(each)]
+    unlike = np.minimum((softmax(joint, axis=1) * np.stack(shares, axis=1)).sum(1) / 0.1, 1.0)
     P = [
         softmax(joints[0] / Ta, axis=1),
         softmax(joints[1] / Tr, axis=1),
@@ -257,7 +258,7 @@ def test_members_of_a_rare_class_are_typical():
         _, gate = clf._probabilities(clf._joints(clf._read(new, None), True))
         heard.append(gate[clf.members_.index("BayesianQDA")].mean())
     assert np.mean(flagged) < 0.08  # 0.63 where all classes were ranked together
-    assert np.mean(heard) > 0.8  # 0.39
+    assert np.mean(heard) > 0.7  # 0.39
 
 
 def test_what_is_of_a_new_class_falls_below_the_last_rank():

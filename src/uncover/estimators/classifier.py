@@ -58,9 +58,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         P(k | x) ∝ [Π_m P_m(k | x)^(w_m g_m(x))]^(1 / (T Σ_m w_m g_m(x)))
 
     Members that extrapolate count as far as x resembles the training samples, g: Gaussians and logistic
-    regression by the share of a class's samples to which the Gaussians give less than to x, of the class
-    where it is largest, if that is below 0.1; trees by the density at x, if no training sample lies in so
-    empty a place. Where nothing like x was seen, what is said about it comes from the kernels, which are
+    regression by the share of a class's samples to which the Gaussians give less than to x, mean over the
+    classes by their probability, if that is below 0.1; trees by the density at x, if no training sample lies
+    in so empty a place. Where nothing like x was seen, what is said about it comes from the kernels, which are
     then not sure. With ``groups``, groups left out show whether Gaussians and logistic regression can be
     trusted as far as trees; then they are, if that predicts these groups better. Samples of a group are right
     or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
@@ -410,7 +410,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         for kernels in self._by_relevance():
             near = self._fitted[kernels][1].nearness(joints[kernels])
             typical = {
-                transform: np.minimum(member.ranks.typicality(joint) / STRANGE, 1.0)
+                transform: np.minimum(member.ranks.resemblance(joint) / STRANGE, 1.0)
                 for joint, (transform, member, _) in zip(joints, self._fitted, strict=True)
                 if isinstance(member, GaussianMember)
             }

@@ -37,6 +37,8 @@ LEAST_SPREAD = 0.05
 # Precisions of the prior of logistic coefficients that are tried, the strictest first.
 PRECISIONS = (100.0, 10.0, 1.0, 0.1, 0.01)
 FEWEST_FOR_FIVE_FOLDS = 1000
+# Samples that a class is taken to have beyond those seen, when a new one is compared with them.
+UNSEEN = 20.0
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,13 @@ class ClassRanks:
         """Conformal p-value for each class, (1 + samples whose score is no higher)/(1 + n): as ``scores``."""
         return (self.below(scores, "right") + 1.0) / (self._sizes + 1.0)
 
-    def typicality(self, scores):
-        """Share of a class's samples with lower scores, of the class where it is largest: (sample,)."""
-        share = self.below(scores, "left") / np.maximum(self._sizes, 1.0)
-        return share.max(axis=-1).mean(axis=1)
+    def resemblance(self, scores):
+        """Share of a class's samples with lower scores, mean over classes by probability: (sample,).
+
+        Few samples show little: a class counts as if it had some more, with higher scores.
+        """
+        share = self.below(scores, "left") / (self._sizes + UNSEEN)
+        return (softmax(scores, axis=-1) * share).sum(axis=-1).mean(axis=1)
 
     @property
     def _sizes(self):
