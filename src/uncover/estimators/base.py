@@ -12,7 +12,7 @@ from uncover.bayes.priors import Spread
 from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.atomic import all_or_nothing
 from uncover.estimators.calibration import calibrate, check_calibration, held_out_log_joint
-from uncover.estimators.deconvolution import variances_without_noise, without_noise
+from uncover.estimators.deconvolution import points_of_repeats, variances_without_noise, without_noise
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior, too_small_for_jeffreys
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
 from uncover.estimators.label_noise import MEANINGS, learn_from_certainties, learn_from_noisy_labels
@@ -149,6 +149,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         y = to_host(y)
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
+        kind.warn_of_single(inputs.X)
         check_choice("missing", self.missing, ("error", "marginalise"))
         uncertain = judged and membership.uncertain
         groups = check_calibration(self, groups, len(inputs.X), uncertain)
@@ -158,7 +159,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             self._check_noise(inputs.noise)
             warn_of_units(inputs.noise, inputs.X.std(0), self._feature_names())
         self.statistics_ = kind.collect(inputs.X, membership)
-        self._conclude(kind.measured(inputs), membership)
+        self._conclude(kind.measured(inputs, membership.weight), membership)
         self._warn_of_empty_classes()
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
@@ -195,7 +196,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         kind = self._kind()
         if self.calibration is not None:
             raise ValueError('partial_fit cannot calibrate: calibration="loo" needs all samples. Use fit.')
-        if kind.measured(inputs) is not None or self.label_noise is not None or inputs.systematic is not None:
+        kind.warn_of_single(inputs.X)
+        if kind.knows_noise(inputs) or self.label_noise is not None or inputs.systematic is not None:
             raise ValueError(
                 "partial_fit cannot take known noise (X_cov, Measured, draws) or label_noise: they need "
                 "all samples at once. Use fit."
@@ -236,7 +238,10 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
 
     def _check_same_realisations(self, kind, new):
         before = self.statistics_.realisations
-        if isinstance(getattr(self, "posterior_", None), DeconvolvedNIW):
+        if (
+            isinstance(getattr(self, "posterior_", None), DeconvolvedNIW)
+            and not self._repeats_of_true_values()
+        ):
             raise ValueError("this model was fitted with known noise; partial_fit cannot add to it. Use fit.")
         if kind.same_number and new.realisations != before:
             raise ValueError(
@@ -258,6 +263,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         if measured is not None:
             points, noise = measured
             measured = (points[:, used], noise.select_features(used), membership)
+        elif self._repeats_of_true_values():
+            measured = points_of_repeats(self.statistics_)
         if not keep_prior:
             self.prior_ = self._make_prior(moments, measured)
         if measured is None:
@@ -266,6 +273,11 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             self.posterior_ = self._update_through_noise(self.prior_, *measured)
             self._warn_of_convergence()
         return self
+
+    def _repeats_of_true_values(self):
+        """Whether a prior that a user gave for true values meets means of repeats, which have noise."""
+        explicit = not isinstance(self.prior, str)
+        return explicit and self.realisations == "repeats" and self.statistics_.noise is not None
 
     def _make_prior(self, moments, measured):
         if not isinstance(self.prior, str):
