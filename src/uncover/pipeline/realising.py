@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from uncover.atmosphere import LookupTable
-from uncover.measurement import Quantity, aerosol_optical_depth
+from uncover.atmosphere.grib import aod_at
+from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.pipeline.files import check_place
+from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import Cube, write_cube
+from uncover.raster.grid import middle_of
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
 from uncover.raster.realised import RealisedScene
@@ -31,11 +38,15 @@ class RealiseOptions:
     aod, uncertainty
         Optical depth at 550 nm and its standard uncertainty; the product's own value, and the uncertainty
         that follows from how it was retrieved, where they are None.
+    product_aod
+        An L1C product's own value is the CAMS forecast that it carries; False refuses to take it unasked.
     draws, method, impossible, seed
         How many worlds, and how they are drawn; see `uncover.measurement.Quantity`.
     altitude, dem, water_vapour, ozone
         Of the scene: km (or a raster of heights in metres), cm and Dobson units; the columns are the
         product's where they are None.
+    angles
+        Sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
 
     >>> RealiseOptions(aod=0.12).draws
     25
@@ -51,6 +62,8 @@ class RealiseOptions:
     dem: str | None = None
     water_vapour: float | None = None
     ozone: float | None = None
+    angles: tuple[float, float, float] | None = None
+    product_aod: bool = True
 
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
@@ -64,13 +77,79 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     0.0768
     """
     known = scene.atmosphere
+    own = own_optical_depth(scene) if options.aod is None else options.aod
+    if own is None and scene.aerosol_forecast is not None and not options.product_aod:
+        raise ValueError(
+            "the aerosol optical depth is missing; give --aod, or --product-aod to take the CAMS forecast "
+            "that the product carries"
+        )
     return aerosol_optical_depth(
-        known.aot if options.aod is None else options.aod,
+        forecast_aod(scene) if own is None and scene.level == "L1C" else own,
         retrieval=known.aot_method or "CAMS",
         standard_uncertainty=options.uncertainty,
         highest=HIGHEST_AOD,
         impossible=options.impossible,
     )
+
+
+def own_optical_depth(scene: Scene) -> float | None:
+    """The optical depth that a product states, else the mean of its AOT band; None where it has neither."""
+    stated = scene.atmosphere.aot
+    return scene.mean_aot() if stated is None else stated
+
+
+def _corrected_at(scene: Scene, estimate: float) -> float:
+    """The optical depth at which an L2A product was made, whatever the draws are around."""
+    own = own_optical_depth(scene) if scene.level == "L2A" else estimate
+    if own is None:
+        warnings.warn(
+            f"scene {scene.identity} does not say at which optical depth it was corrected (its metadata are "
+            f"silent, and no AOT band has a value); it is taken to be that of --aod, {estimate:g}",
+            stacklevel=4,
+        )
+    return estimate if own is None else own
+
+
+def optical_depth_record(scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
+    """The optical depth as an input quantity: as stated, as its distribution has it, and as drawn."""
+    quantity = draws.quantity or optical_depth(scene, options)
+    given = options.uncertainty is not None
+    return {
+        **quantity.record(),
+        "name": "aerosol optical depth at 550 nm",
+        "units": "1",
+        "draws": {
+            "number": len(draws.values),
+            "method": options.method,
+            "mean": draws.mean,
+            "standard_deviation": draws.standard_deviation,
+        },
+        "between_pixels": "systematic",
+        "between_scenes": "independent",
+        "source": (
+            "--aod" if options.aod is not None else f"the product ({scene.atmosphere.aot_method or 'CAMS'})"
+        )
+        + (", --aod-uncertainty" if given else ", uncertainty by its retrieval"),
+    }
+
+
+def forecast_aod(scene: Scene) -> float:
+    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken.
+
+    >>> import numpy as np
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> forecast_aod(scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",)))
+    Traceback (most recent call last):
+    ...
+    ValueError: the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast ...
+    """
+    if scene.aerosol_forecast is None or scene.sensing_time is None:
+        raise ValueError(
+            "the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast "
+            "(AUX_DATA/AUX_CAMSFO; from baseline 04.00)"
+        )
+    return aod_at(scene.aerosol_forecast, *middle_of(scene.grid), scene.sensing_time)
 
 
 def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
@@ -86,13 +165,15 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
     uncover.raster.errors.SceneError: scene ... does not say whether it is L1C ... or L2A ...
     """
     aod, known = optical_depth(scene, options), scene.atmosphere
+    if options.angles is not None:
+        sun, view, between = options.angles
+        scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
     draws = aod.draw(options.draws, scene=scene.identity, seed=options.seed, method=options.method)
     return RealisedScene(
         scene=scene,
         table=LookupTable(scene.platform or "S2A", scene.bands),
         draws=draws,
-        # An L2A product is undone at the optical depth that it was made with, whatever the draws are around.
-        aod=known.aot if scene.level == "L2A" and known.aot is not None else aod.estimate,
+        aod=_corrected_at(scene, aod.estimate),
         water_vapour=_first(options.water_vapour, known.water_vapour, WATER_VAPOUR),
         ozone=_first(options.ozone, known.ozone, OZONE),
         altitude=options.altitude,
@@ -114,6 +195,12 @@ def write_realisations(
     realised = realise_scene(open_scene(source, scene_options), options)
     inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
     return write_cube(out, realised.layout, realised.read, inputs=inputs, resume=resume, progress=progress)
+
+
+def _everywhere(zenith: float, azimuth: float) -> AngleField:
+    """One direction for all pixels."""
+    nodes = np.ones((2, 2))
+    return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))
 
 
 def _first(*values: float | None) -> float:

@@ -11,16 +11,22 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
+from uncover.measurement.band_files import read_band_uncertainty
+from uncover.measurement.band_uncertainty import BandUncertainty
+from uncover.measurement.features import Features, Level
 from uncover.pipeline.areas import Area
 from uncover.pipeline.grouping import Groups, numbered, squares
+from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
-from uncover.pipeline.realising import RealiseOptions, realise_scene
+from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
-from uncover.raster.cube import Cube, CubeBlock, open_cube
+from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
@@ -28,6 +34,7 @@ from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Raster
 from uncover.raster.tiles import TileCache
+from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, band_records, open_uncertainty
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
 BATCH_NUMBERS = 1 << 23
@@ -64,6 +71,11 @@ class FitOptions:
         Decides the draw, and which samples are kept.
     realise
         Make realisations of the scenes at drawn optical depths; None: one measurement of each pixel.
+    uncertainty, uncertainty_options
+        File that states the standard uncertainty of the training values, and how it is read. Random effects
+        are taken out of the spread of the classes; systematic ones count where the model meets another scene.
+    doubt
+        What is known of wrong labels.
 
     >>> FitOptions(draw=Draw(fraction=0.1)).realisations
     'pooled'
@@ -83,6 +95,24 @@ class FitOptions:
     block: float | None = None
     seed: int = 0
     realise: RealiseOptions | None = None
+    uncertainty: str | Path | None = None
+    uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+    doubt: LabelDoubt = field(default_factory=LabelDoubt)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is stated of the errors that all samples of a source share, and the record of it."""
+
+    record: dict[str, Any]
+    systematic: NDArray[np.float64] | None = None  # (band, band), the source's own
+    common: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # the same in all scenes, by name
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for the provenance of a model."""
+        shared = None if self.systematic is None else self.systematic.tolist()
+        common = {name: matrix.tolist() for name, matrix in self.common.items()}
+        return {**self.record, "systematic": shared, **({"common": common} if common else {})}
 
 
 @dataclass(frozen=True)
@@ -92,11 +122,17 @@ class Batch:
     values: NDArray[Any]
     classes: NDArray[np.str_]
     groups: Groups | None = None  # (sample,), which belong together
+    covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
+    sure: NDArray[np.float64] | None = None  # (sample,), probability that the class is right
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
         return Batch(
-            self.values[mask], self.classes[mask], None if self.groups is None else self.groups[mask]
+            self.values[mask],
+            self.classes[mask],
+            None if self.groups is None else self.groups[mask],
+            None if self.covariances is None else self.covariances[mask],
+            None if self.sure is None else self.sure[mask],
         )
 
 
@@ -108,12 +144,24 @@ class Source(Protocol):
         """What it is called in messages and in the provenance of the model."""
 
     @property
+    def identity(self) -> str:
+        """Datatake, the user's own name, or a hash of the content: which scene or table it is."""
+
+    @property
+    def stated(self) -> Stated | None:
+        """What is stated of errors that its samples share; None where no uncertainty is stated."""
+
+    @property
     def bands(self) -> tuple[str, ...]:
         """Names of the features, in order."""
 
     @property
     def units(self) -> str | None:
         """Units of the values."""
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as it is stated."""
 
     @property
     def scheme(self) -> Scheme | None:
@@ -145,11 +193,22 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Sou
                 f"{', '.join(opened[0].bands)}; several scenes add samples, so they need the same bands "
                 f"(--bands)"
             )
-        if any(source.name == other.name for other in opened):
+        if any(source.identity == other.identity for other in opened):
             raise ValueError(f"{source.name} is given twice; each scene or table counts once")
         opened.append(source)
     _check_use(opened, options)
+    _check_stated(opened)
     return opened
+
+
+def _check_stated(opened: Sequence[Source]) -> None:
+    """Refuse one systematic covariance for several scenes, each of which has an error of its own."""
+    shared = [s for s in opened if s.stated is not None and s.stated.systematic is not None]
+    if shared and len(opened) > 1:
+        raise ValueError(
+            f"--uncertainty has systematic effects and {len(opened)} scenes or tables came, whose errors are "
+            "not one; fit a model to one of them, or say --between-scenes common where they share the error"
+        )
 
 
 def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
@@ -158,6 +217,8 @@ def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         _refuse("scene or cube", **words)
+    if options.doubt.probability is not None and len(pixels) < len(opened):
+        raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
         words = {"scale": scene.scale, "offset": scene.offset, "mask": scene.mask, "scene-id": scene.scene_id}
         _refuse("scene", aod=options.realise, **words)
@@ -170,19 +231,33 @@ def _refuse(needed: str, **given: Any) -> None:
 
 
 def _raster(name: str | Path, options: FitOptions) -> Source:
+    if options.uncertainty is not None and options.realise is not None:
+        raise ValueError("an AOD and --uncertainty came; training takes one source of uncertainty")
     if is_zarr(name):
         kind = zarr_kind(name)
+        if options.uncertainty is not None and kind in ("samples", "cube"):
+            raise ValueError(
+                f"{name} has its uncertainty in its realisations; leave out --uncertainty, or give the scene"
+            )
         if kind == "samples":
             return SampleCubeRows.of(open_samples(name), options)
         if kind == "cube":
-            cube = open_cube(name)
+            cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
             return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
+    pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
     if isinstance(raster, RealisedScene):
         _check_weights(name, raster.draws.weights)
-    return Pixels.of(raster, scene.identity, _labels(name, options), options)
+        assert options.realise is not None
+        drawn = optical_depth_record(scene, options.realise, raster.draws)
+        return replace(pixels, stated=Stated({"source": "aerosol optical depth", "quantities": [drawn]}))
+    if options.uncertainty is None:
+        return pixels
+    found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options, scene)
+    record = {"source": "stated uncertainty", **found.facts()}
+    return replace(pixels, uncertainty=found, stated=Stated(record, found.systematic, found.common))
 
 
 def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:
@@ -201,7 +276,29 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
 
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
-    return TableRows.of(read_table(name, options.class_field, bands), options)
+    rows = TableRows.of(read_table(name, options.class_field, bands), options)
+    return replace(rows, path=Path(name), uncertainty=_of_table(rows.table, options))
+
+
+def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
+    """The uncertainty of a table's columns, by their names."""
+    if options.uncertainty is None:
+        return None
+    path, how = Path(options.uncertainty), options.uncertainty_options
+    if path.suffix.lower() not in (".csv", ".json"):
+        raise ValueError(
+            f"{path.name} lies on a grid, and {table.name} is a table; give a CSV or JSON of bands"
+        )
+    if table.values.ndim == 3:
+        raise ValueError(f"{table.name} has its uncertainty in its realisations; leave out --uncertainty")
+    return read_band_uncertainty(
+        path,
+        table.bands,
+        correlation=how.correlation,
+        between_pixels=how.between_pixels,
+        between_scenes=how.between_scenes,
+        units=how.units,
+    )
 
 
 class Readable(Raster, Protocol):
@@ -225,6 +322,14 @@ class Pixels:
     codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
     block: float | None = None  # side of squares that belong together, in metres
     units: str | None = "reflectance"
+    uncertainty: Uncertainty | None = None
+    stated: Stated | None = None
+    certainty: Certainty | None = None
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene or cube."""
+        return self.raster.source_id
 
     @classmethod
     def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
@@ -245,7 +350,8 @@ class Pixels:
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = options.scene.bands or raster.bands
         bands = tuple(canonical_band(band) for band in bands)
-        return cls(raster, name, bands, labels.scheme, codes, options.block)
+        certainty = Certainty.on(grid, options.doubt)
+        return cls(raster, name, bands, labels.scheme, codes, options.block, certainty=certainty)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -253,6 +359,11 @@ class Pixels:
             raise SceneError(
                 f"{self.name} has no band {', '.join(missing)}; it has {', '.join(self.raster.bands)}"
             )
+
+    @property
+    def features(self) -> Features:
+        """What the values of the raster are."""
+        return self.raster.features.chosen(self.bands)
 
     @property
     def drawn(self) -> dict[str, int]:
@@ -276,9 +387,17 @@ class Pixels:
                 yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
                 continue
             block = self.raster.read(window)
-            where = (codes > 0) & block.usable
+            where, noise = (codes > 0) & block.usable, None
+            sure = None if self.certainty is None else self.certainty.read(window)
+            if sure is not None:  # of a label without a probability nothing is known
+                where = where & np.isfinite(sure)
+            if self.uncertainty is not None and isinstance(block, Block):  # a cube has none
+                known = self.uncertainty.read(window, block.reflectance, where)
+                where, noise = known.valid, known.covariances
             groups = None if self.block is None else squares(self.raster.grid, window, self.block)[where]
-            yield window.pixels, Batch(block.samples(where)[..., at], names[table[codes[where]]], groups)
+            values = block.samples(where)[..., at]
+            sure = None if sure is None else sure[where]
+            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure)
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
@@ -297,6 +416,23 @@ class TableRows:
 
     table: SampleTable
     scheme: Scheme | None = None
+    path: Path | None = None
+    uncertainty: BandUncertainty | None = None
+    level: Level | None = None
+
+    @property
+    def identity(self) -> str:
+        """Hash of the file."""
+        return self.name if self.path is None else content_identity(self)
+
+    @property
+    def stated(self) -> Stated | None:
+        """What the table's samples share; relative effects are taken at their values."""
+        if self.uncertainty is None:
+            return None
+        values = self.table.values
+        record = {"source": "stated uncertainty", "quantities": band_records(self.uncertainty)}
+        return Stated(record, self.uncertainty.systematic(values), self.uncertainty.common(values))
 
     @classmethod
     def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
@@ -318,7 +454,7 @@ class TableRows:
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        return cls(drawn, scheme)
+        return cls(drawn, scheme, level=options.scene.level)
 
     @property
     def name(self) -> str:
@@ -334,6 +470,11 @@ class TableRows:
     def units(self) -> str | None:
         """A table does not say."""
         return None
+
+    @property
+    def features(self) -> Features:
+        """A table does not say what its values are; the user may."""
+        return Features.of_level(self.bands, self.level)
 
     @property
     def drawn(self) -> dict[str, int]:
@@ -353,7 +494,10 @@ class TableRows:
         edges = [*range(0, len(self.table), rows), len(self.table)]
         table, names = self.table, self.table.groups
         everything = Batch(
-            table.values, table.classes, None if names is None else numbered(names, table.name)
+            table.values,
+            table.classes,
+            None if names is None else numbered(names, table.name),
+            None if self.uncertainty is None else self.uncertainty.random(table.values),
         )
         for start, stop in pairwise(edges):
             yield stop - start, everything.take(slice(start, stop))
@@ -369,6 +513,13 @@ class SampleCubeRows:
     codes: NDArray[np.uint8]  # (sample,), 0 where no sample is taken
     groups: Groups | None = None  # (sample,)
     units: str | None = "reflectance"
+    stated: Stated | None = None
+    level: Level | None = None
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene that the samples come from, or a hash of the cube."""
+        return str(self.samples.attributes.get("scene_id") or content_identity(self.samples))
 
     @classmethod
     def of(cls, samples: Samples, options: FitOptions) -> SampleCubeRows:
@@ -388,7 +539,13 @@ class SampleCubeRows:
         missing = [band for band in bands if band not in samples.bands]
         if missing:
             raise ValueError(f"{samples.path.name} has no band {', '.join(missing)}; it has {samples.bands}")
-        return cls(samples, bands, translation.target, codes, _groups_of(samples))
+        groups, level = _groups_of(samples), options.scene.level
+        return cls(samples, bands, translation.target, codes, groups, level=level)
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as the cube or the user says it."""
+        return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.measurement.features import EMBEDDED, Features, Level
 from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
+from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.journal import fingerprint
 from uncover.raster.layers import Flags
@@ -25,6 +27,7 @@ CHUNK_BYTES = 16 * 1024 * 1024
 #: Called after each block with how many are done and how many there are.
 Progress = Callable[[int, int], None]
 
+_TILE = 1024  # pixels along a tile of a Sentinel-2 band at 10 m
 _AXES = ["realisation", "band", "y", "x"]
 
 
@@ -120,14 +123,16 @@ def write_cube(
                 _create(store, layout)
         arrays = open_arrays(store, "reflectance", "quality")
         windows = layout.blocks()
-        for i, window in enumerate(windows):
+        # Chunks of one tile of a product follow each other, so that each of its tiles is decoded once.
+        order = sorted(range(len(windows)), key=lambda i: (windows[i].row // _TILE, windows[i].col // _TILE))
+        for done, i in enumerate(order, start=1):
             if str(i) not in journal.done:
-                block = produce(window)
+                block = produce(windows[i])
                 with writing(path):
-                    _store(arrays, layout, block, window)
+                    _store(arrays, layout, block, windows[i])
                     journal.add(str(i))
             if progress is not None:
-                progress(i + 1, len(windows))
+                progress(done, len(windows))
     return open_cube(path)
 
 
@@ -263,6 +268,17 @@ class Cube:
     coordinates: Mapping[str, NDArray[Any]]
     attributes: Mapping[str, Any]
     chunk: tuple[int, int]
+    level: Level | None = None  # the user's word, where the cube does not say it
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as the cube or the user says it."""
+        return stated_features(self.attributes, self.bands, self.level)
+
+    @property
+    def source_id(self) -> str:
+        """Identity of the scene that it was made of, or a hash of the cube."""
+        return self.identity or content_identity(self)
 
     def blocks(self) -> Iterator[Window]:
         """Windows of the chunks, in order: the natural unit of work."""
@@ -321,6 +337,15 @@ def open_cube(path: str | Path) -> Cube:
         attributes={k: v for k, v in group.attrs.items() if k not in ("Conventions", "scene_id")},
         chunk=(int(array.chunks[2]), int(array.chunks[3])),
     )
+
+
+def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: Level | None) -> Features:
+    """What values are by the attributes of their store, else by the user's word."""
+    if "features" in attributes:
+        return Features.from_dict(attributes["features"]).chosen(bands)
+    said = Features.of_level(bands, attributes.get("level") or level)
+    ours = said.level != "L2A" and attributes.get("correction") == EMBEDDED
+    return said.corrected(EMBEDDED) if ours else said
 
 
 def open_store(path: str | Path) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
+from uncover.measurement.features import Features
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -154,14 +155,28 @@ class NoisyReading(SceneReading):
 
 @dataclass(frozen=True)
 class Noisy(Exact):
-    """A scene whose noise is known, as `open_uncertainty` gives it."""
+    """A scene whose uncertainty is stated, as `open_uncertainty` gives it.
+
+    `systematic` is the scene's own; `with_common` adds what does not cancel against a model.
+    """
 
     uncertainty: Uncertainty | None = None
+    cancelled: tuple[str, ...] = ()  # effects that all scenes have in common, and the model too
 
     @classmethod
     def of(cls, scene: Scene, uncertainty: Uncertainty) -> Noisy:
         """With what the scene's pixels share, once for the whole scene."""
         return cls(scene, 1, uncertainty.systematic, uncertainty)
+
+    def with_common(self, of_model: Mapping[str, NDArray[np.float64]]) -> Noisy:
+        """With the effects common to all scenes that only one of model and scene has; others cancel."""
+        assert self.uncertainty is not None
+        mine = self.uncertainty.common
+        alone = [matrix for name, matrix in mine.items() if name not in of_model]
+        alone += [matrix for name, matrix in of_model.items() if name not in mine]
+        parts = alone if self.systematic is None else [self.systematic, *alone]
+        total = np.sum(parts, axis=0) if parts else None
+        return replace(self, systematic=total, cancelled=tuple(name for name in mine if name in of_model))
 
     def read(self, window: Window) -> Reading:
         """Read a window."""
@@ -169,10 +184,11 @@ class Noisy(Exact):
         return NoisyReading(self.scene.read(window), self.uncertainty)
 
     def facts(self) -> dict[str, Any]:
-        """What the noise is."""
+        """What the effects are, and the covariance of what the scene's pixels share."""
         assert self.uncertainty is not None
         shared = None if self.systematic is None else np.asarray(self.systematic).tolist()
-        return {"source": "known noise", **self.uncertainty.facts(), "systematic": shared}
+        facts = {"source": "stated uncertainty", **self.uncertainty.facts(), "systematic": shared}
+        return facts | ({"cancelled": list(self.cancelled)} if self.cancelled else {})
 
 
 @dataclass(frozen=True)
@@ -241,6 +257,11 @@ class Stored:
         return self.cube.identity
 
     @property
+    def source_id(self) -> str:
+        """Identity of the scene that the cube was made of."""
+        return self.cube.source_id
+
+    @property
     def bands(self) -> tuple[str, ...]:
         """Bands of the cube, or those chosen."""
         return tuple(self.cube.bands[i] for i in self._choice)
@@ -253,6 +274,11 @@ class Stored:
     def grid(self) -> Grid:
         """Grid of the cube."""
         return self.cube.grid
+
+    @property
+    def features(self) -> Features:
+        """What the values of the cube are."""
+        return self.cube.features.chosen(self.bands)
 
     @property
     def realisations(self) -> int:
@@ -294,6 +320,11 @@ class Realised(OfScene):
     def scene(self) -> Scene:
         """The scene itself."""
         return self.source.scene
+
+    @property
+    def features(self) -> Features:
+        """What the realisations are."""
+        return self.source.features
 
     @property
     def realisations(self) -> int:

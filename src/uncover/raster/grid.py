@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -234,6 +234,16 @@ class Grid:
         return int(np.floor(f + 1e-6)), int(np.floor(c + 1e-6))
 
 
+def finest_grid(grids: Sequence[Grid]) -> Grid:
+    """The grid with the smallest pixels; the first of equals.
+
+    >>> coarse = Grid(None, (20, 0, 0, 0, -20, 0), 5, 5)
+    >>> finest_grid([coarse, Grid(None, (10, 0, 0, 0, -10, 0), 10, 10)]).width
+    10
+    """
+    return min(grids, key=lambda grid: grid.resolution[0] * grid.resolution[1])
+
+
 def _cuts(length: int, size: int, origin: int) -> Iterator[tuple[int, int]]:
     edges = [0, *range(origin % size or size, length, size), length]
     return pairwise(edges)
@@ -261,3 +271,18 @@ def same_crs(one: str | None, other: str | None) -> bool:
     from rasterio.crs import CRS
 
     return bool(CRS.from_user_input(one) == CRS.from_user_input(other))
+
+
+def middle_of(grid: Grid) -> tuple[float, float]:
+    """Longitude and latitude of the middle of a grid, in degrees.
+
+    >>> east, north = middle_of(Grid("EPSG:32633", (10, 0, 499950, 0, -10, 50), width=10, height=10))
+    >>> round(east, 6), abs(round(north, 6))
+    (15.0, 0.0)
+    """
+    from rasterio.warp import transform
+
+    a, b, c, d, e, f = grid.transform
+    col, row = grid.width / 2, grid.height / 2
+    xs, ys = transform(grid.crs, "EPSG:4326", [a * col + b * row + c], [d * col + e * row + f])
+    return float(xs[0]), float(ys[0])

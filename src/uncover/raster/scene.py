@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.measurement.features import SEN2COR, Features
+from uncover.measurement.features import Level as Level
 from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window
+from uncover.raster.fingerprints import content_identity
+from uncover.raster.grid import Grid, Window, finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
 from uncover.raster.moving import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
 from uncover.raster.tiles import ArrayPlanes, TileCache
-
-Level = Literal["L1C", "L2A"]
 
 #: Enough for one row of Sentinel-2 blocks: each tile is then decoded once per pass.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -30,7 +32,11 @@ class Raster(Protocol):
 
     @property
     def identity(self) -> str:
-        """The datatake, or the user's name for it: what shares an error."""
+        """What it is called: the datatake, the user's name for it, or the file's."""
+
+    @property
+    def source_id(self) -> str:
+        """What decides who shares an error: datatake, the user's --scene-id, or a hash of the content."""
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -39,6 +45,10 @@ class Raster(Protocol):
     @property
     def grid(self) -> Grid:
         """Where the pixels lie."""
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as it is stated."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +93,9 @@ class Block(Flagged):
 class Scene:
     """Bands of one acquisition on one grid; made by `open_scene`, read by windows.
 
-    A scene holds no pixels, only where they come from. `identity` says which scenes share an error: the
-    datatake of the product or the user's own name, never a path.
+    A scene holds no pixels, only where they come from. `source_id` says which scenes share an error: the
+    datatake of the product, the user's own name, or a hash of the content where `identity` is only the name
+    of a file (`named` is False).
 
     >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
     >>> scene = scene_from_array(np.full((2, 3, 4), 0.1, np.float32), grid, ("B02", "B03"))
@@ -106,9 +117,16 @@ class Scene:
     angle_grids: AngleGrids | None = None
     aot_layer: BandGroup | None = None
     water_vapour_layer: BandGroup | None = None
+    aerosol_forecast: bytes | None = field(default=None, repr=False)  # AUX_CAMSFO of an L1C product, in GRIB
     area: tuple[bytes, ...] | None = None  # polygons (WKB) in the CRS of the grid; outside them is nodata
     resampling: Resampling = "nearest"
     cache: TileCache = field(default_factory=lambda: TileCache(CACHE_BYTES), compare=False, repr=False)
+    named: bool = True  # whether the identity is more than the name of a file
+
+    @cached_property
+    def source_id(self) -> str:
+        """Identity that no other scene has: the name, or a hash of the content where that is a file's."""
+        return self.identity if self.named else content_identity(self.groups)
 
     def __post_init__(self) -> None:
         if not self.bands or len(set(self.bands)) < len(self.bands):
@@ -132,6 +150,9 @@ class Scene:
             group.fill(self.grid, window, self.resampling, self.cache, planes, quality)
         for mask in self.masks:
             quality |= mask.flags(self.grid, window, self.cache)
+        left_out = (quality & np.uint16(Quality.NODATA)) != 0
+        if left_out.any():
+            reflectance[:, left_out] = np.nan
         if self.area is not None:
             outside = ~inside_polygons(list(self.area), self.grid, window)
             reflectance[:, outside] = np.nan
@@ -146,10 +167,14 @@ class Scene:
             )
 
     def blocks(self, size: int = 1024) -> Iterator[Window]:
-        """Windows that cover the scene, cut along the tiles of its first file where `size` allows."""
-        source = self.groups[0].source
-        row, col = self.grid.offset_in(source.grid)
+        """Windows that cover the scene, cut along the tiles of its files where `size` allows."""
+        row, col = self.grid.offset_in(self.product_grid)
         return self.grid.blocks(size, origin=(-row, -col))
+
+    @property
+    def product_grid(self) -> Grid:
+        """The grid of the finest band as it is stored, of which a crop is a part."""
+        return finest_grid([group.source.grid for group in self.groups])
 
     def angles(self, window: Window | None = None) -> Angles | None:
         """Sun and view angles per pixel, None where the product does not carry them."""
@@ -160,6 +185,17 @@ class Scene:
     def aot(self, window: Window | None = None) -> NDArray[np.float32] | None:
         """Aerosol optical thickness per pixel: the product's layer, NaN where it has no value; or None."""
         return self._layer(self.aot_layer, window)
+
+    def mean_aot(self) -> float | None:
+        """Mean of the AOT layer of the whole product, however the scene is cut; None where it has none."""
+        if self.aot_layer is None:
+            return None
+        whole, total, count = self.aot_layer.source.grid, 0.0, 0
+        for window in whole.blocks():
+            values, _ = self.aot_layer.read(whole, window, "nearest", self.cache)
+            total += float(np.nansum(values, dtype=np.float64))
+            count += int(np.isfinite(values).sum())
+        return total / count if count else None
 
     def water_vapour(self, window: Window | None = None) -> NDArray[np.float32] | None:
         """Water vapour column per pixel in cm: the product's layer, NaN where it has no value; or None."""
@@ -173,6 +209,20 @@ class Scene:
         values, _ = layer.read(self.grid, window, "nearest", self.cache)
         plane: NDArray[np.float32] = values[0]
         return plane
+
+    @property
+    def features(self) -> Features:
+        """What its values are: quantity, level, correction, and the calibration of each band."""
+        found = {b: c for g in self.groups for b, c in zip(g.bands, g.calibrations, strict=True)}
+        calibrations = [found[band] for band in self.bands]
+        correction = SEN2COR if self.level == "L2A" and self.baseline is not None else None
+        return Features.of_level(
+            self.bands,
+            self.level,
+            [each.scale for each in calibrations],
+            [each.offset for each in calibrations],
+            correction,
+        )
 
     def facts(self) -> dict[str, Any]:
         """What the scene is, in plain numbers and words: for people, and for the fingerprint of a run."""
@@ -210,8 +260,13 @@ class OfScene:
 
     @property
     def identity(self) -> str:
-        """Identity of the scene: what decides who shares an error."""
+        """What the scene is called."""
         return self.scene.identity
+
+    @property
+    def source_id(self) -> str:
+        """Identity of the scene: what decides who shares an error."""
+        return self.scene.source_id
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -222,6 +277,11 @@ class OfScene:
     def grid(self) -> Grid:
         """Grid of the scene."""
         return self.scene.grid
+
+    @property
+    def features(self) -> Features:
+        """What the values of the scene are."""
+        return self.scene.features
 
 
 def scene_from_array(
@@ -246,4 +306,4 @@ def scene_from_array(
         raise SceneError(f"an array of shape {reflectance.shape} came; {(len(bands), *grid.shape)} is needed")
     group = BandGroup(ArrayPlanes(reflectance, grid), bands, (Calibration(),) * len(bands))
     masks = () if quality is None else (PlaneBits(ArrayPlanes(quality[None], grid)),)
-    return Scene(identity, bands, grid, (group,), masks)
+    return Scene(identity, bands, grid, (group,), masks, named=identity != "array")
