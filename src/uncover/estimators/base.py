@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.linalg import independent_features
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
 from uncover.estimators.arrays import on_device, to_host
@@ -313,10 +314,31 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
                 "every feature of X is constant, or varies by rounding only: there is nothing to tell "
                 "classes apart by."
             )
-        self.ignored_features_ = ignored
+        self.ignored_features_ = ignored | self._following_features(moments, ignored)
         seen = moments.count > 0
         borrows = self.prior == "weak"
         self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored & borrows)
+
+    def _following_features(self, moments, constant):
+        """Find features that follow from others: a covariance that all classes share would be singular.
+
+        The weak prior, which has none, uses them. With fewer samples than features nothing is known of it.
+        """
+        following = np.zeros_like(constant)
+        samples = self.class_count_.sum() / self.statistics_.rows_per_sample(self._kind())
+        used = np.flatnonzero(~constant)
+        if self.prior == "weak" or samples - len(self.classes_) <= len(used):
+            return following
+        total = moments.select_features(used).sum(-1).scatter.reshape(-1, len(used), len(used))
+        following[used] = ~np.any([independent_features(scatter) for scatter in total], axis=0)
+        if following.any():
+            warnings.warn(
+                f"feature(s) {self._feature_list(following)} follow from the others, as a sum or a scaled "
+                "copy does, and are ignored.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return following
 
     def _warn_of_empty_classes(self):
         """Weight 0 is the same as no sample: allowed, but a class that never wins should not surprise."""
