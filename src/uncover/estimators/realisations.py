@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.evidence import LARGEST_DOF, ScatterEvidence
+from uncover.bayes.evidence import ScatterEvidence
 from uncover.bayes.moments import Moments
 from uncover.bayes.speed import in_order
 from uncover.bayes.streams import stream
@@ -18,6 +18,8 @@ MEAN_WORLD = -1
 _BLOCK_NUMBERS = 1 << 18
 # Noise that counts for this many times the draws of a sample is the same for all samples.
 _ALIKE = 1e4
+# Weights that are tried: a finer choice changes nothing, and would depend on rounding.
+_WEIGHTS = np.geomspace(1e-2, 1e6, 33)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class DrawnNoise:
             np.full(len(X), float(R)), np.zeros((len(X), axes.shape[1])), axes.T @ scatter @ axes, 0.0
         )
         evidence = ScatterEvidence.of(seen, np.eye(axes.shape[1]))
-        return cls(C, evidence.best_weight(LARGEST_DOF))
+        return cls(C, float(max(_WEIGHTS, key=lambda a: evidence.at_each(np.array([a]), weight)[0])))
 
     def of_each(self, X):
         """Covariances of the distances of the draws' means from the truth."""
