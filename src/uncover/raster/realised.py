@@ -15,7 +15,7 @@ from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
 from uncover.measurement.features import EMBEDDED, Features
 from uncover.raster.align import align_raster
-from uncover.raster.cube import CubeBlock, CubeLayout
+from uncover.raster.cube import CubeBlock, CubeLayout, time_text
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
 from uncover.raster.scene import Block, OfScene, Scene
@@ -94,6 +94,7 @@ class RealisedScene(OfScene):
                 "altitude_km": "elevation model" if self.dem else self.altitude,
                 "level": self.scene.level,
                 "features": self.features.as_dict(),
+                "sensing_time": time_text(self.scene.sensing_time),
             },
         )
 
