@@ -18,6 +18,7 @@ from uncover.measurement.measured import Measured
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
+from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
 from uncover.pipeline.training_sources import Batch, FitOptions, Source, open_sources
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
@@ -102,7 +103,9 @@ def fit_model(
             f"classifier needs at least two: check that the labels cover the scene"
         )
     keeper = None if options.coverage is None else Keeper.of(opened, options)
-    used = _accumulate(model, opened, classes, progress, keeper)
+    if options.doubt.noise is not None:
+        model.label_noise = options.doubt.confusion(len(classes))
+    used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, options)
     fitted = model
@@ -115,6 +118,7 @@ def fit_model(
 
 def make_model(options: FitOptions) -> Any:
     """The estimator that is asked for, not fitted yet."""
+    options.doubt.check(options.model, options.calibration is not None, options.coverage)
     common = {"class_prior": options.class_prior, "realisations": options.realisations}
     if options.model == "recommended":
         if options.prior is not None or options.calibration is not None:
@@ -145,18 +149,19 @@ def _accumulate(
     classes: list[str],
     progress: Progress | None,
     keeper: Keeper | None,
+    doubt: LabelDoubt,
 ) -> list[dict[str, int]]:
     """Fold all batches into the model; the number of samples that each source gave by class."""
     used = [dict.fromkeys(classes, 0) for _ in sources]
     batches = _counted(sources, used, progress)
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
-    if _needs_all(model) or _uncertain(sources):
+    if _needs_all(model) or _uncertain(sources) or doubt.probability is not None:
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
         groups = {} if everything.groups is None or not _calibrates(model) else {"groups": everything.groups}
-        model.fit(_measured(everything, sources), everything.classes, **groups)
+        model.fit(_measured(everything, sources), **_labels(everything, classes, doubt), **groups)
         return used
     waiting: Batch | None = None
     for batch in _large_batches(batches):
@@ -167,6 +172,14 @@ def _accumulate(
     assert waiting is not None
     _add(model, waiting, classes, last=True)
     return used
+
+
+def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, Any]:
+    """Labels as they are, or how probable each class is."""
+    if samples.sure is None:
+        return {"y": samples.classes}
+    soft = soft_labels(samples.classes, samples.sure, classes)
+    return {"label_proba": soft, "label_meaning": doubt.meaning, "classes": classes}
 
 
 def _uncertain(sources: Sequence[Source]) -> bool:
@@ -189,7 +202,8 @@ def _calibrates(model: Any) -> bool:
 
 def _needs_all(model: Any) -> bool:
     """Whether a model needs all samples at once: its parts, what is left out, or the noise of each."""
-    return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws"
+    noisy = getattr(model, "label_noise", None) is not None
+    return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws" or noisy
 
 
 def _counted(
@@ -270,4 +284,5 @@ def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: 
             "seed": options.seed,
         },
         **({} if options.block is None else {"block": options.block}),
+        **options.doubt.facts(),
     }

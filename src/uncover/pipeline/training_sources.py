@@ -19,6 +19,7 @@ from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.features import Features, Level
 from uncover.pipeline.areas import Area
 from uncover.pipeline.grouping import Groups, numbered, squares
+from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
@@ -73,6 +74,8 @@ class FitOptions:
     uncertainty, uncertainty_options
         File that states the standard uncertainty of the training values, and how it is read. Random effects
         are taken out of the spread of the classes; systematic ones count where the model meets another scene.
+    doubt
+        What is known of wrong labels.
 
     >>> FitOptions(draw=Draw(fraction=0.1)).realisations
     'pooled'
@@ -94,6 +97,7 @@ class FitOptions:
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+    doubt: LabelDoubt = field(default_factory=LabelDoubt)
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Batch:
     classes: NDArray[np.str_]
     groups: Groups | None = None  # (sample,), which belong together
     covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
+    sure: NDArray[np.float64] | None = None  # (sample,), probability that the class is right
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
@@ -127,6 +132,7 @@ class Batch:
             self.classes[mask],
             None if self.groups is None else self.groups[mask],
             None if self.covariances is None else self.covariances[mask],
+            None if self.sure is None else self.sure[mask],
         )
 
 
@@ -211,6 +217,8 @@ def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         _refuse("scene or cube", **words)
+    if options.doubt.probability is not None and len(pixels) < len(opened):
+        raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
         words = {"scale": scene.scale, "offset": scene.offset, "mask": scene.mask, "scene-id": scene.scene_id}
         _refuse("scene", aod=options.realise, **words)
@@ -316,6 +324,7 @@ class Pixels:
     units: str | None = "reflectance"
     uncertainty: Uncertainty | None = None
     stated: Stated | None = None
+    certainty: Certainty | None = None
 
     @property
     def identity(self) -> str:
@@ -341,7 +350,8 @@ class Pixels:
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = options.scene.bands or raster.bands
         bands = tuple(canonical_band(band) for band in bands)
-        return cls(raster, name, bands, labels.scheme, codes, options.block)
+        certainty = Certainty.on(grid, options.doubt)
+        return cls(raster, name, bands, labels.scheme, codes, options.block, certainty=certainty)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -378,12 +388,16 @@ class Pixels:
                 continue
             block = self.raster.read(window)
             where, noise = (codes > 0) & block.usable, None
+            sure = None if self.certainty is None else self.certainty.read(window)
+            if sure is not None:  # of a label without a probability nothing is known
+                where = where & np.isfinite(sure)
             if self.uncertainty is not None and isinstance(block, Block):  # a cube has none
                 known = self.uncertainty.read(window, block.reflectance, where)
                 where, noise = known.valid, known.covariances
             groups = None if self.block is None else squares(self.raster.grid, window, self.block)[where]
             values = block.samples(where)[..., at]
-            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise)
+            sure = None if sure is None else sure[where]
+            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure)
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
