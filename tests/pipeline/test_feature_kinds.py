@@ -150,6 +150,20 @@ def test_bands_of_a_scene_have_their_own_scale_and_offset(tmp_path):
     assert (found.bands, found.level, found.quantity) == (BANDS, "L2A", "surface reflectance")
 
 
+@pytest.mark.parametrize("offset", [-0.1, 0.0])
+def test_the_same_scale_with_another_offset_is_said(run, tmp_path, offset):
+    numbers = np.rint(reflectance(60, 70) * 1e4 + 1000).astype(np.uint16)
+    scene = write_scene(tmp_path / "scene.tif", numbers)
+    labels = np.kron([[1, 2]], np.ones((60, 35), np.uint8))[None].astype(np.uint8)
+    write_scene(tmp_path / "labels.tif", labels, names=None)
+    stored = ("--scale", 1e-4, "--offset")
+    made = run("fit", scene, *stored, -0.1, "--labels", "labels.tif", "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    made = run("map", "m.uncover", scene, *stored, offset, "--out", "map")
+    assert made.exit_code == 0, made.output
+    assert ("read with --offset 0, the model's training data with -0.1" in made.stderr) == (offset == 0)
+
+
 def test_bands_of_probabilities_are_in_the_order_of_codes(run, tmp_path):
     import xarray
 
