@@ -5,7 +5,7 @@ import pytest
 from benchmarks.known_noise import flipped_labels
 from sklearn.metrics import log_loss
 
-from uncover import BayesianLDA, BayesianNB, BayesianQDA
+from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 
@@ -34,7 +34,7 @@ def test_probabilities_are_shares_of_a_sample(cls, problem, rng):
     """A soft label is the sample once in each class, with the share as weight."""
     X, _ = problem
     W = rng.dirichlet([0.5, 1.0, 2.0], len(X))
-    soft = cls().fit(X, label_proba=W)
+    soft = cls().fit(X, label_proba=W, label_meaning="posterior")
     spread = cls().fit(np.repeat(X, 3, axis=0), np.tile([0, 1, 2], len(X)), sample_weight=W.ravel())
     np.testing.assert_allclose(soft.means_, spread.means_, atol=1e-10)
     np.testing.assert_allclose(soft.covariances_, spread.covariances_, atol=1e-10)
@@ -45,7 +45,7 @@ def test_probabilities_are_shares_of_a_sample(cls, problem, rng):
 def test_moments_of_soft_labels_are_weighted_averages(problem, rng):
     X, _ = problem
     W = rng.dirichlet([1.0, 1.0, 1.0], len(X))
-    clf = BayesianQDA().fit(X, label_proba=W)
+    clf = BayesianQDA().fit(X, label_proba=W, label_meaning="posterior")
     np.testing.assert_allclose(clf.class_count_, W.sum(0))
     np.testing.assert_allclose(clf.means_, [np.average(X, axis=0, weights=w) for w in W.T])
 
@@ -63,11 +63,14 @@ def test_bad_labels_are_refused_with_their_reason(problem):
     X, y = problem
     W = np.eye(3)[y]
     for options, message in (
-        ({"label_proba": W * 1.1}, r"row 0 of label_proba sums to 1.1; .* sum to 1"),
+        ({"label_proba": W * 0.9}, r"row 0 of label_proba sums to 0.9; .* sum to 1"),
+        ({"label_proba": W * 1.1}, r"row 0 of label_proba has the value 1.1 for class .* between 0 and 1"),
         ({"label_proba": W[:10]}, r"needs the shape \(150, class\), one row a sample, got \(10, 3\)"),
         ({"label_proba": y}, r"needs the shape \(150, class\)"),
-        ({"label_proba": W - 0.1}, "negative or non-finite"),
-        ({"label_proba": W * np.nan}, "negative or non-finite"),
+        ({"label_proba": W - 0.1}, r"row 0 of label_proba has the value -0.1 for class 1"),
+        ({"label_proba": W * np.nan}, "row 0 of label_proba has the value nan"),
+        ({"label_proba": W[:, :1] * 0 + 1}, "1 class, 0; a classifier needs at least 2"),
+        ({"label_proba": W, "label_meaning": "guess"}, '"certainty" or "posterior"'),
         ({"label_proba": W, "y": y}, "give y or label_proba, not both"),
         ({"label_proba": W, "classes": ["a", "b"]}, "label_proba has 3 columns and classes has 2 names"),
         ({"label_proba": W, "classes": ["a", "b", "a"]}, "names one class twice"),
@@ -83,6 +86,64 @@ def test_bad_labels_are_refused_with_their_reason(problem):
             BayesianQDA(label_noise=noise).fit(X, y)
     with pytest.raises(ValueError, match="label_noise goes with labels y"):
         BayesianQDA(label_noise="learn").fit(X, label_proba=W)
+
+
+def annotated(rng, n, centres=(0.0, 2.0)):
+    """Samples of two classes of variance 1, the classes, and certainties that are right as often as told."""
+    y = rng.integers(0, 2, n)
+    X = rng.standard_normal((n, 1)) + np.asarray(centres)[y][:, None]
+    certainty = rng.uniform(0.5, 1.0, n)
+    said = np.where(rng.random(n) < certainty, y, 1 - y)
+    rho = np.where(said[:, None] == [0, 1], certainty[:, None], 1.0 - certainty[:, None])
+    return X, y, rho
+
+
+@pytest.mark.parametrize("prior", ["weak", "evidence", "jeffreys"])
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_certainties_of_an_annotator_give_the_true_classes(cls, prior, rng):
+    """By counting shares the means are 0.67 and 1.33, and the variance 1.9; the truth is 0, 2 and 1."""
+    X, _, rho = annotated(rng, 3000)
+    clf = cls(prior=prior).fit(X, label_proba=rho)
+    np.testing.assert_allclose(clf.means_[:, 0], [0.0, 2.0], atol=0.12)
+    np.testing.assert_allclose(np.broadcast_to(clf.covariances_, (2, 1, 1)).ravel(), 1.0, atol=0.12)
+    as_shares = cls(prior=prior).fit(X, label_proba=rho, label_meaning="posterior")
+    assert as_shares.means_[0, 0] > 0.5
+
+
+def test_certainties_at_rest_are_the_rule_of_bayes(rng):
+    """r_ik ∝ ρ_ik/π_k · P(k) p(x_i | k), the density being that of the fitted model, gives the model back."""
+    X, _, rho = annotated(rng, 400)
+    weight = rng.uniform(0.5, 2.0, len(X))
+    clf = BayesianQDA().fit(X, label_proba=rho, sample_weight=weight)
+    r = rho / np.average(rho, axis=0, weights=weight) * clf.predict_proba(X)
+    r *= weight[:, None] / r.sum(1, keepdims=True)
+    np.testing.assert_allclose(clf.class_count_, r.sum(0), rtol=1e-4)
+    np.testing.assert_allclose(clf.means_, [np.average(X, axis=0, weights=w) for w in r.T], atol=1e-4)
+
+
+def test_weight_of_two_is_the_certain_sample_twice(rng):
+    X, _, rho = annotated(rng, 60)
+    twice = np.concatenate([X, X[:20]]), np.concatenate([rho, rho[:20]])
+    weighted = BayesianQDA().fit(X, label_proba=rho, sample_weight=np.where(np.arange(60) < 20, 2.0, 1.0))
+    repeated = BayesianQDA().fit(twice[0], label_proba=twice[1])
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-5)
+
+
+def test_an_outlier_with_a_sure_label_keeps_it(rng):
+    """Its probability under the label's class underflows; the label rules the other class out."""
+    X, y, _ = annotated(rng, 60)
+    rho = np.where(y[:, None] == [0, 1], 0.9, 0.1)
+    X[0], rho[0] = 1e6 * (1 - y[0]), np.eye(2)[y[0]]
+    clf = BayesianQDA(prior=NIW([0.0], 1.0, [[1.0]], 1e6)).fit(X, label_proba=rho)
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_certainties_are_not_calibrated_with(rng):
+    X, y, rho = annotated(rng, 60)
+    with pytest.raises(ValueError, match='label_meaning="posterior" if label_proba is P'):
+        BayesianQDA(calibration="loo").fit(X, label_proba=rho)
+    sure = BayesianQDA(calibration="loo").fit(X, label_proba=np.eye(2)[y])
+    assert sure.temperature_ == pytest.approx(BayesianQDA(calibration="loo").fit(X, y).temperature_)
 
 
 def test_labels_that_are_never_wrong_change_nothing(problem):

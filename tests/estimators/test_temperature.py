@@ -120,10 +120,11 @@ def test_soft_labels_are_taken_out_of_every_class(cls, rng):
     X, y = draw(rng, R=1)
     soft = 0.7 * np.eye(3)[y] + 0.1
     prior = NIW([0.0, 0.0], 0.3, np.eye(2), 5.0)
-    clf = cls(prior=prior).fit(X[:, 0], label_proba=soft)
+    clf = cls(prior=prior).fit(X[:, 0], label_proba=soft, label_meaning="posterior")
     held_out = probabilities(held_out_log_joint(clf, Inputs(X[:, 0]), Membership(3, None, soft, None)))
     for i in (0, 17):
-        again = cls(prior=prior).fit(np.delete(X[:, 0], i, 0), label_proba=np.delete(soft, i, 0))
+        rest, labels = np.delete(X[:, 0], i, 0), np.delete(soft, i, 0)
+        again = cls(prior=prior).fit(rest, label_proba=labels, label_meaning="posterior")
         np.testing.assert_allclose(held_out[i], again.predict_proba(X[[i], 0])[0], rtol=1e-8)
 
 

@@ -139,7 +139,7 @@ def test_items_are_valid(run, tmp_path, scene):
     sets = ConformalSets(plain, coverage=0.8).calibrate(pixels, plain.predict(pixels))
     plain.feature_names_in_ = np.array(BANDS, dtype=object)
     model = save_model(tmp_path / "sets.uncover", sets)
-    assert run("map", model, scene, "--out", "map").exit_code == 0
+    assert run("map", model, scene, "--out", "map", "--date", "2020-06-01").exit_code == 0
     assert Path("map/sets.tif").exists()
     # What the schemas refer to elsewhere (geometries, PROJJSON) is not what is tested here.
     elsewhere = {"definitions": {"bands": {"items": {"properties": {"data_type": {}}}}}}
@@ -170,11 +170,48 @@ def _draft():
 def test_items_pass_the_core_schema(run, model, scene):
     import pystac.validation
 
-    assert run("map", model, scene, "--out", "map").exit_code == 0
+    where = Grid("EPSG:32601", (10.0, 0.0, 165_000.0, 0.0, -10.0, 100_000.0), 280, 60)
+    across = write_scene("across.tif", reflectance(60, 280), where)
+    for i, (source, date) in enumerate(
+        [(scene, "2020-06-01T11:06:31Z"), (scene, "2020-06"), (across, "2019-05-01/2020-04-30")]
+    ):
+        result = run("map", model, source, "--out", f"map{i}", "--date", date)
+        assert result.exit_code == 0, result.output
+        assert result.stderr.count("date") == 0
+        for name in ("item", "model"):
+            item = json.loads(Path(f"map{i}/{name}.json").read_text())
+            pystac.validation.validate_dict({**item, "stac_extensions": []})
+            assert pystac.Item.from_dict(item).bbox == item["bbox"]
+    assert item["properties"]["start_datetime"] == "2019-05-01T00:00:00Z"
+    assert item["properties"]["end_datetime"] == "2020-04-30T23:59:59Z"
+    assert item["geometry"]["type"] == "MultiPolygon"
+
+
+def test_an_unknown_date_stays_unknown(run, model, scene):
+    result = run("map", model, scene, "--out", "map")
+    assert result.exit_code == 0
+    assert "--date" in result.stderr
     for name in ("item", "model"):
-        item = json.loads(Path(f"map/{name}.json").read_text())
-        core = {**item, "stac_extensions": []}
-        pystac.validation.validate_dict(core)
+        said = json.loads(Path(f"map/{name}.json").read_text())["properties"]
+        assert said["datetime"] is None
+        assert not {"start_datetime", "end_datetime"} & set(said)
+
+
+@pytest.mark.parametrize("date", ["1 June 2020", "2020-13", "2020-06-31", "2021/2020", "/", "June"])
+def test_what_is_no_date_is_refused(refused, model, scene, date):
+    assert f"--date {date}" in refused("map", model, scene, "--out", "map", "--date", date)
+
+
+def test_a_date_for_a_scene_that_has_one_is_refused(refused, model, scene, tmp_path):
+    item = {
+        "type": "Feature", "id": "s", "properties": {"datetime": "2020-06-01T11:06:31Z"},
+        "assets": {band: {"href": f"{band}.tif"} for band in BANDS},
+    }  # fmt: skip
+    for i, band in enumerate(BANDS):
+        write_scene(tmp_path / f"{band}.tif", read(scene)[i : i + 1], names=(band,), nodata=np.nan)
+    (tmp_path / "s.json").write_text(json.dumps(item))
+    line = refused("map", model, tmp_path / "s.json", "--out", "map", "--date", "2020-06-02")
+    assert "states its own time, 2020-06-01T11:06:31" in line
 
 
 def test_areas_add_up(run, model, scene):
@@ -344,7 +381,7 @@ def test_scale_and_offset_give_the_same_map(run, model, tmp_path, dtype):
 
 def test_a_scene_without_any_data(run, model, tmp_path):
     scene = write_scene(tmp_path / "s.tif", np.full((4, 50, 40), np.nan, np.float32), nodata=np.nan)
-    result = run("map", model, scene, "--out", "map")
+    result = run("map", model, scene, "--out", "map", "--date", "2020")
     assert result.exit_code == 0, result.output
     assert (read("map/class.tif") == 0).all()
     assert (read("map/quality.tif") == Quality.NODATA).all()

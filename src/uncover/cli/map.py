@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -85,6 +87,11 @@ from uncover.cli.progress import pixel_bar
     show_default=True,
     help="GeoTIFFs, or one CF dataset.",
 )
+@click.option(
+    "--date",
+    metavar="DATE",
+    help="When a scene that does not say it was measured: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
+)
 @click.option("--memory", default="1GB", show_default=True, help="Stay below it.")
 @click.option("--threads", type=int, help="How many [all processors].")
 @click.option("--block", default=1024, show_default=True, metavar="PIXELS", help="What is computed together.")
@@ -105,7 +112,18 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
         return
     with _little_garbage(), pixel_bar("map") as progress:
         made = pipeline.map_scene(model, scene, out, options, progress)
+    _say_if_undated(made)
     click.echo(f"{made}")
+
+
+def _say_if_undated(folder: Path) -> None:
+    when = json.loads((folder / "item.json").read_text("utf-8"))["properties"]
+    if when["datetime"] is None and "start_datetime" not in when:
+        click.echo(
+            "the scene does not say when it was measured: item.json has no date, and STAC catalogues "
+            "refuse it; --date states it",
+            err=True,
+        )
 
 
 @contextmanager
@@ -144,6 +162,7 @@ def _map_options(given: dict[str, Any]) -> Any:
         method=given["method"],
         dtype=given["dtype"],
         format=given["kind"],
+        date=given["date"],
         memory=pipeline.parse_memory(given["memory"]),
         threads=given["threads"],
         block=given["block"],

@@ -15,7 +15,7 @@ from uncover.estimators.calibration import calibrate, check_calibration, held_ou
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior, too_small_for_jeffreys
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
-from uncover.estimators.label_noise import learn_from_noisy_labels
+from uncover.estimators.label_noise import MEANINGS, learn_from_certainties, learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
 from uncover.estimators.sources import SourcesMixin
@@ -103,7 +103,18 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None, *, X_cov=None, label_proba=None, classes=None, groups=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        X_cov=None,
+        label_proba=None,
+        label_meaning="certainty",
+        classes=None,
+        groups=None,
+    ):
         """Fit the class models.
 
         Parameters
@@ -119,6 +130,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             (sample, feature, feature) covariances. The class models then describe true values.
         label_proba : array of shape (sample, class), optional
             Probability of each class for each sample, in place of y.
+        label_meaning : "certainty" or "posterior"
+            Whether ``label_proba`` was judged without X (an annotator who says how sure a label is), so that
+            what X tells comes on top; or is P(class | X), from another model say, and X tells no more.
         classes : array, optional
             Names of the columns of ``label_proba``; with y, all classes that there are.
         groups : array of shape (sample,), optional
@@ -129,12 +143,15 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         -------
         self
         """
-        inputs = self._read_training(X, X_cov, reset=True)
+        check_choice("label_meaning", label_meaning, MEANINGS)
+        judged = label_proba is not None and label_meaning == "certainty"
+        inputs = self._read_training(X, X_cov, reset=True, only_moments=not judged)
         y = to_host(y)
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
         check_choice("missing", self.missing, ("error", "marginalise"))
-        groups = check_calibration(self, groups, len(inputs.X))
+        uncertain = judged and membership.uncertain
+        groups = check_calibration(self, groups, len(inputs.X), uncertain)
         self.systematic_ = inputs.systematic
         self.known_noise_ = None if inputs.noise is None else inputs.noise.matrices().mean(0)
         if inputs.noise is not None:
@@ -145,6 +162,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         self._warn_of_empty_classes()
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
+        elif uncertain:
+            learn_from_certainties(self, inputs, membership)
         if self.calibration is not None:
             held_out = held_out_log_joint(self, inputs, membership, groups)
             found = calibrate(held_out, membership.targets(), membership.weight)
@@ -205,9 +224,9 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             return self
         return self._conclude(None, membership)
 
-    def _read_training(self, X, X_cov, *, reset):
+    def _read_training(self, X, X_cov, *, reset, only_moments=True):
         """Inputs to learn from; on a device they stay, if all that is needed of them are moments."""
-        only_moments = X_cov is None and self.label_noise is None and self.calibration is None
+        only_moments &= X_cov is None and self.label_noise is None and self.calibration is None
         if on_device(X) and only_moments and self.realisations != "draws":
             return Inputs(read_device_samples(self, X, reset=reset))
         return read_inputs(self, X, X_cov, reset=reset)

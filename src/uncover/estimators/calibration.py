@@ -299,7 +299,7 @@ def _rows_of(inputs, rows):
     return Inputs(inputs.X[rows], noise, inputs.systematic)
 
 
-def check_calibration(model, groups, n_samples):
+def check_calibration(model, groups, n_samples, uncertain=False):
     """Refuse what cannot be calibrated, and return the numbers of the groups."""
     check_choice("calibration", model.calibration, (None, "loo"))
     if model.calibration is None:
@@ -310,5 +310,10 @@ def check_calibration(model, groups, n_samples):
         raise ValueError(
             'calibration="loo" compares predictions with labels, and label_noise says that these are '
             "wrong; use one of the two."
+        )
+    if uncertain:
+        raise ValueError(
+            'calibration="loo" compares predictions with labels, and label_proba says that these may be '
+            'wrong; use one of the two, or label_meaning="posterior" if label_proba is P(class | X).'
         )
     return read_groups(groups, n_samples)

@@ -57,8 +57,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
     class models only: with them these are pooled alone, and not on logarithms where an error is common to all
     samples (the systematic covariance of a ``Measured``). Weights of samples and soft labels are not taken:
-    what a sample left out says would have to be weighed too; :class:`BayesianQDA` and :class:`BayesianMDA`
-    take them.
+    what a sample left out says would have to be weighed too; :class:`BayesianQDA` takes both.
 
     Parameters
     ----------

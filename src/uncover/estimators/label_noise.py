@@ -1,40 +1,77 @@
-"""Labels that are wrong with some probability: the confusion of labels, given or learned."""
+"""Labels that may be wrong: an annotator's certainty, and the confusion of labels, given or learned."""
 
 import warnings
 
 import numpy as np
+from scipy.special import softmax
 
 TOLERANCE = 1e-6
 MAX_ITERATIONS = 500
+MEANINGS = ("certainty", "posterior")
 _START = 0.9
+
+
+def learn_from_certainties(model, inputs, membership):
+    """Refit a model to labels of which ρ_ik, the probability of class k, was judged without looking at x.
+
+    What an annotator says, a_i, tells of the class by P(a_i | k) ∝ ρ_ik/π_k, π being the mean of ρ. With the
+    class models it gives r_ik ∝ ρ_ik/π_k · P(k) p(x_i | k): expectation–maximisation.
+    """
+    rho = membership.probability
+    share = np.average(rho, axis=0, weights=membership.weight)
+    likelihood = np.divide(rho, share, out=np.zeros_like(rho), where=share > 0)
+    _alternate(model, inputs, membership, lambda _: likelihood)
 
 
 def learn_from_noisy_labels(model, inputs, membership):
     """Refit a model to labels of which Θ_kj = P(label j | class k) are wrong.
 
-    Expectation–maximisation: r_ik ∝ Θ_k,yᵢ P(k | xᵢ) are soft labels for the next fit; a Θ that is to be
-    learned follows from them, Θ_kj ∝ Σ_i r_ik [yᵢ = j]. The prior of the class models stays that of the
-    labels as given. Sets ``label_confusion_``.
+    r_ik ∝ Θ_k,yᵢ P(k) p(xᵢ | k); a Θ that is to be learned follows from them, Θ_kj ∝ Σ_i r_ik [yᵢ = j]. Sets
+    ``label_confusion_``.
     """
     if membership.codes is None:
         raise ValueError("label_noise goes with labels y; label_proba says itself how sure its labels are.")
     learn = isinstance(model.label_noise, str)
-    confusion = _start(model)
+    model.label_confusion_ = _start(model)
+
+    def likelihood(soft):
+        if learn and soft is not None:
+            model.label_confusion_ = _confusion_of(soft, membership.codes)
+        return model.label_confusion_[:, membership.codes].T
+
+    _alternate(model, inputs, membership, likelihood)
+
+
+def _alternate(model, inputs, membership, likelihood):
+    """Expectation–maximisation: the soft labels r_ik ∝ L_ik P(k) p(x_i | k) are those of the next fit.
+
+    ``likelihood(soft)`` returns L_ik = P(label of sample i | class k), given the last soft labels or None.
+    The prior stays that of the labels as given, but for "evidence", which would keep the classes as wide as
+    wrong labels make them.
+    """
     kind, measured = model._kind(), model._kind().measured(inputs)
-    probability = np.full((len(inputs.X), len(model.classes_)), np.nan)
+    keep_prior = not (isinstance(model.prior, str) and model.prior == "evidence")
+    soft = None
     for _ in range(MAX_ITERATIONS):
-        weight = confusion[:, membership.codes].T * model._probability_of(inputs)
-        before, probability = probability, weight / weight.sum(1, keepdims=True)
-        soft = membership.soft(probability)
+        before, soft = soft, membership.soft(_responsibilities(likelihood(soft), model, inputs, membership))
         model.statistics_ = kind.collect(inputs.X, soft)
-        model._conclude(measured, soft, keep_prior=True)
-        if learn:
-            confusion = _confusion_of(soft, membership.codes)
-        if np.abs(probability - before).max() < TOLERANCE:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said at the first fit
+            model._conclude(measured, soft, keep_prior=keep_prior)
+        if before is not None and np.abs(soft.probability - before.probability).max() < TOLERANCE:
             break
     else:
-        warnings.warn("learning from noisy labels did not come to rest.", UserWarning, stacklevel=3)
-    model.label_confusion_ = confusion
+        warnings.warn("learning from uncertain labels did not come to rest.", UserWarning, stacklevel=4)
+    likelihood(soft)
+
+
+def _responsibilities(likelihood, model, inputs, membership):
+    """r_ik ∝ L_ik P(k | x_i); where no class that a label allows is known, the label as given."""
+    with np.errstate(divide="ignore"):
+        joint = np.log(likelihood) + model._log_probability_of(inputs)
+    lost = ~np.isfinite(joint).any(1)
+    joint[lost] = 0.0
+    return np.where(lost[:, None], membership.targets(), softmax(joint, axis=1))
 
 
 def _start(model):

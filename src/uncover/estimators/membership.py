@@ -29,6 +29,11 @@ class Membership:
     probability: np.ndarray | None
     weight: np.ndarray | None
 
+    @property
+    def uncertain(self):
+        """Whether any label is a probability other than 0 and 1."""
+        return self.codes is None and bool(np.any((self.probability > 0) & (self.probability < 1)))
+
     def of_class(self, k):
         """Samples with a share in class k, and their weights (sample,)."""
         if self.codes is not None:
@@ -113,8 +118,13 @@ def _read_probability(label_proba, n_samples):
         raise ValueError(
             f"label_proba needs the shape ({n_samples}, class), one row a sample, got {probability.shape}."
         )
-    if not np.all(np.isfinite(probability)) or np.any(probability < 0):
-        raise ValueError("label_proba has negative or non-finite entries; its rows are probabilities.")
+    outside = ~((probability >= 0) & (probability <= 1 + 1e-6))  # NaN too
+    if outside.any():
+        i, k = np.argwhere(outside)[0]
+        raise ValueError(
+            f"row {i} of label_proba has the value {probability[i, k]:g} for class {k}; probabilities and "
+            "certainties lie between 0 and 1."
+        )
     total = probability.sum(1)
     worst = int(np.argmax(np.abs(total - 1.0)))
     if abs(total[worst] - 1.0) > 1e-6:

@@ -80,13 +80,14 @@ class PredictionMixin(FittedMixin):
             reader = self._read_on_device(X, X_cov, paired)
             return reader.xp.log(reader.probability())
 
-        def average(sights):
-            joints = (sight.log_odds() for sight in sights)
-            logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
-            mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
-            return self._spread_classes(mean, -np.inf)
+        return self._predict_in_blocks(self._mean_log_probability, X, X_cov, paired, method)
 
-        return self._predict_in_blocks(average, X, X_cov, paired, method)
+    def _mean_log_probability(self, sights):
+        """Logarithm of the class probabilities, averaged over views."""
+        joints = (sight.log_odds() for sight in sights)
+        logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
+        mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
+        return self._spread_classes(mean, -np.inf)
 
     def score_samples(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log p(x | D), the log density of each sample under the whole model.
@@ -289,12 +290,11 @@ class PredictionMixin(FittedMixin):
                 stacklevel=4,
             )
 
-    def _probability_of(self, inputs):
-        """P(class | x, D) of inputs that have been read."""
+    def _log_probability_of(self, inputs):
+        """log P(class | x, D) of inputs that have been read."""
         out = np.empty((len(inputs.X), len(self.classes_)))
         for rows, sights in Reader(self, paired=True, method="exact").blocks(inputs):
-            P = sum(softmax(sight.log_odds(), axis=1) for sight in sights) / len(sights)
-            out[rows] = self._spread_classes(P, 0.0)
+            out[rows] = self._mean_log_probability(sights)
         return out
 
     def _true_values_needed(self, inputs, paired, n):

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,6 +42,7 @@ class Finish:
     mapper: Mapper
     model_file: Path
     record: Mapping[str, Any]
+    when: dict[str, Any]  # from `time_of`
     key: str
     format: Literal["cog", "zarr", "netcdf"]
     threads: int = 1
@@ -119,7 +119,6 @@ class Finish:
         return {"title": f"Land cover of {self.mapper.evidence.identity}", "uncover": dict(self.record)}
 
     def _items(self, store: Path) -> None:
-        when = self._when()
         assets: dict[str, Any] = {}
         if self.format == "cog":
             for layer in self.product.layers:
@@ -130,10 +129,10 @@ class Finish:
         assets["areas"] = {"href": "./areas.csv", "type": "text/csv", "roles": ["metadata"]}
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
         record = {**self.record, "run": self.key}
-        item = map_item(self.product, self.mapper.evidence.identity, when, record, assets)
+        item = map_item(self.product, self.mapper.evidence.identity, self.when, record, assets)
         _write(store / "item.json", _json(item))
         bands = self.mapper.evidence.bands
-        model = model_item(self.mapper.model, self.product.scheme, self.product.grid, when, bands)
+        model = model_item(self.mapper.model, self.product.scheme, self.product.grid, self.when, bands)
         _write(store / "model.json", _json(model))
 
     def _dataset_asset(self) -> dict[str, Any]:
@@ -149,10 +148,6 @@ class Finish:
         for layer in layers:
             asset |= {key: value for key, value in layer.items() if key.startswith("classification:")}
         return asset
-
-    def _when(self) -> datetime | None:
-        scene = getattr(self.mapper.evidence, "scene", None)
-        return None if scene is None else scene.sensing_time
 
     def run_file(self, store: Path, facts: Mapping[str, Any]) -> None:
         """What has no influence on the product goes into a file of its own."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from uncover import __version__
 from uncover.labels import Scheme
+from uncover.raster.errors import SceneError
+from uncover.raster.footprint import footprint
 from uncover.raster.grid import Grid
 from uncover.raster.product import Layer, Product
 from uncover.raster.quality import Quality
@@ -22,8 +24,6 @@ _MAP_EXTENSIONS = [
 ]
 _MODEL_EXTENSIONS = [f"{_EXTENSIONS}/mlm/v1.5.2/schema.json"]
 _COG = "image/tiff; application=geotiff; profile=cloud-optimized"
-#: Items need a time: where nobody knows it, this interval says so.
-_ANY_TIME = ("1900-01-01T00:00:00Z", "2999-12-31T23:59:59Z")
 
 Item = dict[str, Any]
 
@@ -31,13 +31,13 @@ Item = dict[str, Any]
 def map_item(
     product: Product,
     identity: str,
-    when: datetime | None,
+    when: Item,
     record: Mapping[str, Any],
     assets: Mapping[str, Item],
 ) -> Item:
-    """The item of a map. `record` says what was assumed; it goes into the properties as it is."""
+    """The item of a map. `when` is from `time_of`; `record` says what was assumed, it goes in as it is."""
     properties = {
-        **_time(when),
+        **when,
         "title": f"Land cover of {identity}, with its uncertainty",
         "processing:software": {"uncover": __version__},
         "processing:lineage": _lineage(record),
@@ -51,13 +51,13 @@ def map_item(
     return _item(f"map-{_slug(identity)}", product.grid, properties, links, assets, _MAP_EXTENSIONS)
 
 
-def model_item(model: Any, scheme: Scheme, grid: Grid, when: datetime | None, bands: Sequence[str]) -> Item:
+def model_item(model: Any, scheme: Scheme, grid: Grid, when: Item, bands: Sequence[str]) -> Item:
     """The item of the model, with what it takes and what it gives."""
     K, p = len(scheme.classes), len(bands)
     name = getattr(model, "estimator_name", type(model).__name__)
     task = {"name": "pixels", "bands": [{"name": band} for band in bands]}
     properties = {
-        **_time(when),
+        **when,
         "bands": [{"name": band} for band in bands],
         "mlm:name": f"uncover {name}",
         "mlm:architecture": f"{name}, Bayesian generative classifier",
@@ -122,33 +122,64 @@ def _item(
     }
     outline = footprint(grid)
     if outline is not None:
-        xs, ys = [p[0] for p in outline], [p[1] for p in outline]
-        item["geometry"] = {"type": "Polygon", "coordinates": [outline]}
-        item["bbox"] = [min(xs), min(ys), max(xs), max(ys)]
+        item["geometry"], item["bbox"] = outline
     return item
 
 
-def footprint(grid: Grid) -> list[list[float]] | None:
-    """Outline in longitude and latitude, counter-clockwise and closed; None without a reference system."""
-    if grid.crs is None:
-        return None
-    from rasterio.warp import transform
+def time_of(scene_time: datetime | None, stated: str | None) -> Item:
+    """Time properties of an item: the scene's own, or what was stated for a scene that has none.
 
-    a, b, c, d, e, f = grid.transform
-    corners = [(0, 0), (0, grid.height), (grid.width, grid.height), (grid.width, 0)]
-    if a * e - b * d > 0:
-        corners.reverse()
-    xs = [a * col + b * row + c for col, row in corners]
-    ys = [d * col + e * row + f for col, row in corners]
-    lon, lat, *_ = transform(grid.crs, "EPSG:4326", xs, ys)
-    ring = [[round(float(x), 7), round(float(y), 7)] for x, y in zip(lon, lat, strict=True)]
-    return [*ring, ring[0]]
+    A day, month or year, or two of them with a slash between, is an interval: so STAC says it.
+    Without both the time is null: catalogues refuse such an item, and a guess would be worse.
+
+    >>> time_of(None, "2020-06")["end_datetime"]
+    '2020-06-30T23:59:59Z'
+    >>> time_of(None, "2020-06-01T11:06:31Z")
+    {'datetime': '2020-06-01T11:06:31.000000Z'}
+    >>> time_of(None, None)
+    {'datetime': None}
+    """
+    if stated is None:
+        return {"datetime": None if scene_time is None else _instant(scene_time)}
+    if scene_time is not None:
+        raise SceneError(
+            f"--date {stated}: the scene states its own time, {_instant(scene_time)}; leave --date out"
+        )
+    first, _, last = stated.partition("/")
+    begin, end = _span(first, stated)[0], _span(last or first, stated)[1]
+    if end < begin:
+        raise SceneError(f"--date {stated} ends before it begins; give the earlier date first")
+    if begin == end:
+        return {"datetime": _instant(begin)}
+    start, stop = (f"{time:%Y-%m-%dT%H:%M:%SZ}" for time in (begin, end))
+    return {"datetime": None, "start_datetime": start, "end_datetime": stop}
 
 
-def _time(when: datetime | None) -> Item:
-    if when is None:
-        return {"datetime": None, "start_datetime": _ANY_TIME[0], "end_datetime": _ANY_TIME[1]}
-    return {"datetime": when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+def _instant(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _span(text: str, stated: str) -> tuple[datetime, datetime]:
+    """First and last second of a year, month or day; of a time the same twice."""
+    try:
+        if not re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
+            time = datetime.fromisoformat(text)
+            time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+            return time, time
+        year, month, day = (int(part) for part in (text + "-01-01")[:10].split("-"))
+        begin = datetime(year, month, day, tzinfo=UTC)
+        if len(text) == 4:
+            after = begin.replace(year=year + 1)
+        elif len(text) == 7:
+            after = begin.replace(year=year + month // 12, month=month % 12 + 1)
+        else:
+            after = begin + timedelta(days=1)
+    except ValueError:
+        raise SceneError(
+            f"--date {stated} is no date; give 2020-06-01, 2020-06, 2020, a time such as "
+            "2020-06-01T11:06:31Z, or two of them with a slash between"
+        ) from None
+    return begin, after - timedelta(seconds=1)
 
 
 def _projection(grid: Grid) -> Item:

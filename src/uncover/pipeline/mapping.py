@@ -16,6 +16,7 @@ from uncover import __version__
 from uncover.bayes.speed import machine_code
 from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
+from uncover.pipeline.map_item import time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
 from uncover.raster.ahead import reading_ahead
 from uncover.raster.classify import make_mapper
@@ -51,6 +52,8 @@ class MapOptions:
         Numbers of the probability and uncertainty layers; the kind of files.
     thresholds
         When quality bits are set.
+    date
+        When a scene that does not say it was measured: a time, day, month, year, or two with a slash between.
     memory, threads, block, scheduler
         Bytes to stay below, threads, side of the blocks in which units follow one another, address of a
         dask scheduler.
@@ -68,6 +71,7 @@ class MapOptions:
     dtype: DType = "uint16"
     format: Format = "cog"
     thresholds: Thresholds = field(default_factory=Thresholds)
+    date: str | None = None
     memory: int = 1 << 30
     threads: int | None = None
     block: int = 1024
@@ -107,7 +111,9 @@ class Prepared:
         own = getattr(evidence, "scene", None)
         if own is not None:
             own.cache.capacity = plan.cache_bytes
-        return cls(mapper, Path(model_file), plan, options)
+        prepared = cls(mapper, Path(model_file), plan, options)
+        prepared.when()  # says what is wrong with the date before anything is computed
+        return prepared
 
     @property
     def evidence(self) -> Evidence:
@@ -128,11 +134,17 @@ class Prepared:
             **({} if self.mapper.sets is None else {"coverage": float(self.mapper.sets.coverage)}),
         }
 
+    def when(self) -> dict[str, Any]:
+        """Time properties of the product's items: from the scene, or from the options."""
+        scene = getattr(self.evidence, "scene", None)
+        return time_of(None if scene is None else scene.sensing_time, self.options.date)
+
     def key(self) -> str:
         """Hash of inputs, model and options: whether two runs make the same product."""
         scene = getattr(self.evidence, "scene", None)
         facts = {
             "record": self.record(),
+            "when": self.when(),
             "scene": None if scene is None else scene.facts(),
             "content": fingerprint_of(self.evidence),
             "model": fingerprint_of(_File(self.model_file)),
@@ -191,6 +203,7 @@ def map_scene(
                 prepared.mapper,
                 prepared.model_file,
                 prepared.record(),
+                prepared.when(),
                 key,
                 chosen.format,
                 prepared.plan.threads,

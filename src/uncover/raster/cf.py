@@ -81,7 +81,6 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
     chunk, names = (min(_CHUNK, height), min(_CHUNK, width)), []
     for layer in product.layers:
         for name, band in _variables(layer):
-            fill = 0 if layer.nodata is None else layer.nodata
             axes = ["y", "x"]
             shape: tuple[int, ...] = (height, width)
             chunks: tuple[int, ...] = chunk
@@ -90,7 +89,7 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
             more = _attributes(layer, name, product)
             if layer.nodata is not None:
                 more["_FillValue"] = "NaN" if np.isnan(layer.nodata) else int(layer.nodata)
-            create_array(group, name, shape, chunks, layer.dtype, axes, fill, **more)
+            create_array(group, name, shape, chunks, layer.dtype, axes, layer.nodata, **more)
             names.append(name)
     for name, values in _coordinates(product).items():
         put_array(group, name, values, [name], {"axis": name.upper()})

@@ -163,10 +163,10 @@ def create_array(
     chunks: Any,
     dtype: Any,
     axes: list[str],
-    fill: Any = 0,
+    fill: Any = None,
     **attributes: Any,
 ) -> Any:
-    """An array of format 2 that GDAL and xarray read."""
+    """An array of format 2 that GDAL and xarray read; both take `fill` for nodata: None, there is none."""
     from numcodecs import Blosc
 
     return group.create_array(
@@ -184,8 +184,7 @@ def put_array(group: Any, name: str, values: Any, axes: list[str], attributes: M
     """A small array with its values."""
     values = np.asarray(values)
     shape = values.shape
-    fill = "" if values.dtype.kind == "U" else 0
-    array = create_array(group, name, shape, shape, values.dtype, axes, fill, **attributes)
+    array = create_array(group, name, shape, shape, values.dtype, axes, **attributes)
     array[...] = values
 
 
