@@ -4,7 +4,7 @@ Three classes of known Gaussians and shares, in a training scene and in another 
 of its optical depth, which moves and stretches all values; the model and the map know draws of it only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from uncover.estimators.summary import Summariser
 from uncover.measurement import Quantity
 from uncover.metrics import spread_over_worlds
 
-SEEDS, REPEATS, PIXELS, LABELS, DRAWS = 20, 100, 4000, 150, 25
+SEEDS, REPEATS, PIXELS, LABELS, DRAWS = 20, 100, 4000, 450, 25
 SHARES = np.array([0.5, 0.3, 0.2])
 MEANS = np.array([[0.04, 0.06, 0.05, 0.30], [0.07, 0.10, 0.11, 0.26], [0.06, 0.08, 0.07, 0.36]])
 SPREAD = np.array([0.016, 0.018, 0.022, 0.04])
@@ -32,20 +32,26 @@ class Scene:
     surface: np.ndarray  # (pixel, band)
     classes: np.ndarray  # (pixel,)
     depth: float
+    name: str
 
     @classmethod
-    def drawn(cls, n, shares, rng):
+    def drawn(cls, name, rng):
         """Draw pixels of the classes by their shares, and the depth."""
-        classes = rng.choice(3, size=n, p=shares)
-        surface = MEANS[classes] + SPREAD * rng.standard_normal((n, 4))
-        return cls(surface, classes, abs(DEPTH + UNCERTAINTY * rng.standard_normal()))
+        classes = rng.choice(3, size=PIXELS, p=SHARES)
+        surface = MEANS[classes] + SPREAD * rng.standard_normal((PIXELS, 4))
+        return cls(surface, classes, abs(DEPTH + UNCERTAINTY * rng.standard_normal()), name)
 
-    def worlds(self, reported, name, seed, method, draws=DRAWS):
+    @property
+    def labelled(self):
+        """The pixels that have a label."""
+        return replace(self, surface=self.surface[:LABELS], classes=self.classes[:LABELS])
+
+    def worlds(self, reported, seed, method, draws=DRAWS):
         """Realisations at depths drawn around a reported one: (pixel, realisation, band)."""
         bright = self.surface / (1 - ALBEDO * self.depth * self.surface)
         measured = PATH * self.depth + (1 - LOSS * self.depth) * bright
         quantity = Quantity("aod", max(reported, 0.0), UNCERTAINTY)
-        depths = quantity.draw(draws, scene=name, seed=seed, method=method).values[:, None]
+        depths = quantity.draw(draws, scene=self.name, seed=seed, method=method).values[:, None]
         y = (measured[:, None] - PATH * depths) / (1 - LOSS * depths)
         return y / (1 + ALBEDO * depths * y)
 
@@ -57,9 +63,11 @@ def reported(scene, rng):
 
 def fitted(training, scene, depths, seed, method="quantile", draws=DRAWS):
     """A model of the training scene, and the realisations of a scene's pixels."""
-    X = training.worlds(depths[0], "training", seed, method, draws)
-    model = BayesianQDA(realisations="shared", random_state=seed).fit(X, training.classes)
-    return model, X if scene is training else scene.worlds(depths[1], "other", seed, method, draws)
+    labelled = training.labelled
+    X = labelled.worlds(depths[0], seed, method, draws)
+    model = BayesianQDA(realisations="shared", random_state=seed).fit(X, labelled.classes)
+    depth = depths[0] if scene is training else depths[1]
+    return model, scene.worlds(depth, seed, method, draws)
 
 
 def mapped(training, scene, *how):
@@ -85,8 +93,8 @@ def unbroadened(values, summariser):
 def one_case(seed, same, repeats):
     """Numbers of one pair of scenes: (class,) each."""
     rng = stream(seed, "areas", same)
-    training = Scene.drawn(3 * LABELS, SHARES, rng)
-    scene = training if same else Scene.drawn(PIXELS, SHARES, rng)
+    training = Scene.drawn("training", rng)
+    scene = training if same else Scene.drawn("other", rng)
     depths = reported(training, rng), reported(scene, rng)
     found, values, summariser = mapped(training, scene, depths, seed)
     area, moved = counted(found.best), counted(found.world_classes)
@@ -118,24 +126,30 @@ def rms(values):
     return float(np.sqrt(np.mean(np.square(values))))
 
 
+def _ratio(stated, own):
+    """Ratio of root mean squares over (seed, class), and its standard error by the jackknife over seeds."""
+    left = [rms(np.delete(stated, i, 0)) / rms(np.delete(own, i, 0)) for i in range(len(own))]
+    return rms(stated) / rms(own), float(np.sqrt((len(own) - 1) * np.var(left)))
+
+
 def spreads(cases):
     """Stated and actual standard deviations of mapped areas, for another scene and for the training scene."""
     rows = []
     for name, found in cases.items():
         each = {key: np.array([case[key] for case in found]) for key in found[0]}
-        own, ratio = rms(each["own"]), each["new"] / each["own"]
+        ratio, doubt = _ratio(each["new"], each["own"])
         wrong = each["counted"] - each["truth"]
         rows.append(
             [
-                name, 100 * own, 100 * rms(each["old"]), 100 * rms(each["new"]),
-                float(np.exp(np.log(ratio).mean())), float(np.log(ratio).std(ddof=1) / np.sqrt(len(found))),
+                name, 100 * rms(each["own"]), 100 * rms(each["old"]), 100 * rms(each["new"]),
+                ratio, doubt,
                 100 * rms(each["error"]), 100 * each["inside_old"].mean(), 100 * each["inside_new"].mean(),
                 100 * rms(wrong), 100 * np.mean(np.abs(wrong) <= 2 * each["new"]),
             ]
         )  # fmt: skip
     columns = {
         "scene": "", "own sd, %": ".2f", "stated before, %": ".2f", "stated now, %": ".2f",
-        "now / own": ".2f", "± (log)": ".2f", "Monte Carlo error, %": ".2f",
+        "now / own": ".2f", "±": ".2f", "Monte Carlo error, %": ".2f",
         "in range before, %": ".0f", "in range now, %": ".0f",
         "rms error against the truth, %": ".2f", "truth within 2 sd, %": ".0f",
     }  # fmt: skip
@@ -150,24 +164,23 @@ def spreads(cases):
 
 def shares(cases):
     """Counted and expected shares against the truth."""
-    found = cases["another scene"]
     rows = []
-    for k in range(3):
-        each = {key: np.array([case[key][k] for case in found]) for key in ("truth", "counted", "expected")}
-        errors = [each[key] - each["truth"] for key in ("counted", "expected")]
-        rows.append([f"class {k + 1}", *(float(v.mean()) for v in each.values()), *(rms(e) for e in errors)])
+    for name, found in cases.items():
+        each = {key: np.array([case[key] for case in found]) for key in ("truth", "counted", "expected")}
+        for k in range(3):
+            means = (float(value[:, k].mean()) for value in each.values())
+            errors = (rms((each[key] - each["truth"])[:, k]) for key in ("counted", "expected"))
+            rows.append([f"{name}, class {k + 1}", *means, *errors])
     columns = {"": "", "truth": ".3f", "counted": ".3f", "expected": ".3f"}
     columns |= {"rms error, counted": ".3f", "rms error, expected": ".3f"}
-    caption = (
-        f"Shares of the other scene, means over {len(found)} seeds: pixels counted, probabilities added up."
-    )
+    caption = f"Shares of classes, means over {len(found)} seeds: counted, and by probabilities added up."
     return Table("shares", caption, columns, rows)
 
 
 def few_worlds(seeds):
     """How far the stated spread depends on the seed, for 25 worlds, and what it says of that itself."""
     rng = stream(1, "areas", "few worlds")
-    training, scene = Scene.drawn(3 * LABELS, SHARES, rng), Scene.drawn(PIXELS, SHARES, rng)
+    training, scene = Scene.drawn("training", rng), Scene.drawn("other", rng)
     depths = reported(training, rng), reported(scene, rng)
     rows = []
     for name, method, crossed, draws in [

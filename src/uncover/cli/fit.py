@@ -10,6 +10,7 @@ from uncover.cli.options import (
     class_options,
     optional_world_options,
     optional_worlds_from,
+    pixel_purity_option,
     scene_from,
     scene_options,
 )
@@ -39,6 +40,7 @@ from uncover.cli.progress import bar
     "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
 )
 @class_options
+@pixel_purity_option
 @click.option("--fraction", type=float, help="Use this share of the labelled pixels of each scene.")
 @click.option("--count", type=int, help="Use this many labelled pixels of each scene.")
 @click.option(
@@ -98,6 +100,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         labels=label_file,
         class_field=given["class_field"],
         scheme=given["scheme"],
+        pixel_purity=given["pixel_purity"],
         scene=scene_from(given),
         draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
         model=given["model"],

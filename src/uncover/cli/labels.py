@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import area_options, class_options, seed_option
+from uncover.cli.options import area_options, class_options, pixel_purity_option, seed_option
 from uncover.cli.progress import bar
 
 
@@ -40,6 +40,7 @@ from uncover.cli.progress import bar
 )
 @click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
 @click.option("--purity", type=float, metavar="SHARE", help="Least share of the window with the same label.")
+@pixel_purity_option
 @click.option("--window", default=3, show_default=True, metavar="PIXELS", help="Side of the purity window.")
 @click.option(
     "--erosion", default=0, show_default=True, metavar="PIXELS", help="Taken off at edges of parcels."
@@ -88,6 +89,7 @@ def labels(
         scheme=given["scheme"],
         class_field=given["class_field"],
         criteria=pipeline.Criteria(given["threshold"], given["purity"], given["window"], given["erosion"]),
+        pixel_purity=given["pixel_purity"],
         probability_scale=given["probability_scale"],
         spacing=given["spacing"],
         like=None if like is None else pipeline.grid_of(like),

@@ -243,12 +243,16 @@ class Reader:
         worlds = sorted({world for _, world in pairs})
         nowhere = np.zeros((1, len(used)))
         sights = [self.sight(View(nowhere, world, other_scene=True), used, systematic) for world in worlds]
-        densities = [(s.models.predictive, s.noise) for s in sights]
-        if len(pairs) < 2 or not all(isinstance(density, StudentT) for density, _ in densities):
+        seen = [
+            Seen(density, self._common(sight.noise, density.n_features))
+            for sight in sights
+            if isinstance(density := sight.models.predictive, StudentT)
+        ]
+        if len(pairs) < 2 or len(seen) < len(sights):
             return None
-        p, numbers = densities[0][0].n_features, [worlds.index(world) for _, world in pairs]
+        numbers = [worlds.index(world) for _, world in pairs]
         return NoisyWorlds(
-            [Seen(density, self._common(noise, p)) for density, noise in densities],
+            seen,
             sights[0].log_prior,
             Pairs(np.array([r for r, _ in pairs]), np.array(numbers)),
             self.folding,

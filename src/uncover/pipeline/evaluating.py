@@ -60,7 +60,8 @@ def evaluate_map(
     tally = _all_blocks(_Comparison.of(product, ground, design, options), progress)
     if tally.samples == 0:
         raise ValueError(
-            f"no sample of {ground.name} lies where the map has a class; nothing can be compared"
+            f"no sample of {ground.name} lies where the map has a class and no flag (cloud, shadow, snow, "
+            "saturated); nothing can be compared"
         )
     found = conclude(product, ground, design, tally, options)
     for message in found.warnings:
@@ -113,13 +114,16 @@ class _Comparison:
         k = len(self.reference.legend.names)
         numbers = self.product.class_numbers(window, cache)
         area = pixel_areas(self.product.grid, window)
-        there = numbers >= 0
+        clear = self.product.clear(window, cache)
+        there = (numbers >= 0) & clear
         known = numbers[there]
         pixels, areas = (np.bincount(known, w, minlength=k) for w in (None, area[there]))
         so_far = so_far.with_map(pixels.astype(np.float64), areas.astype(np.float64))
         found = self.reference.samples(window, cache)
-        on_map = there[found.rows, found.cols]
-        so_far = so_far.with_nodata(int((~on_map).sum()))
+        on_map, known_class = there[found.rows, found.cols], (numbers >= 0)[found.rows, found.cols]
+        so_far = so_far.with_nodata(int((~known_class).sum())).with_flagged(
+            int((known_class & ~on_map).sum()), float(area[(numbers >= 0) & ~clear].sum())
+        )
         if not on_map.any():
             return so_far
         found = _chosen(found, on_map)

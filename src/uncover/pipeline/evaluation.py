@@ -63,14 +63,16 @@ class EvaluateOptions:
 class Tally:
     """Sums over the map and over the samples that were met so far."""
 
-    pixels: Floats  # (class,) of the map
-    areas: Floats  # (class,) of the map, m²
+    pixels: Floats  # (class,) of the map's clear land
+    areas: Floats  # (class,) of it, m²
     nodata: int  # samples where the map has no class
     scores: ScoreSums  # (group, ...)
     reliability: Reliability  # (group, ...)
     cells: SampleCells  # (stratum, ...)
     #: (group, class, 2), weight of samples in whose set their class is, and of all
     covered: Floats | None = None
+    flagged: int = 0  # samples where the map is flagged as cloud, shadow, snow or saturated
+    flagged_area: float = 0.0  # m² that have a class and such a flag
 
     @property
     def taken(self) -> Floats:
@@ -89,6 +91,10 @@ class Tally:
     def with_nodata(self, samples: int) -> Tally:
         """More samples without a class."""
         return replace(self, nodata=self.nodata + samples)
+
+    def with_flagged(self, samples: int, area: float) -> Tally:
+        """More samples and land under a flag."""
+        return replace(self, flagged=self.flagged + samples, flagged_area=self.flagged_area + area)
 
     def with_covered(self, covered: Floats) -> Tally:
         """More samples of a map with sets of classes."""

@@ -59,6 +59,9 @@ class LabelOptions:
         For vector files: the field that holds the class.
     criteria
         Quality threshold, purity, erosion.
+    pixel_purity
+        Share of a pixel that its label covers at least, where a map is finer than the grid; the label of most
+        of a pixel counts.
     probability_scale
         The value that means certainty in the probability layers. None: 100 for whole numbers, 1 for others.
     spacing
@@ -77,6 +80,7 @@ class LabelOptions:
     scheme: str | None = None
     class_field: str | None = None
     criteria: Criteria = field(default_factory=Criteria)
+    pixel_purity: float = 0.0
     probability_scale: float | None = None
     spacing: float = 0.0
     like: Grid | None = None
@@ -131,7 +135,7 @@ def collect_labels(
     array([[1, 2, 0]], dtype=uint8)
     """
     options = options or LabelOptions()
-    sources = [open_labels(name, options.scheme, options.class_field) for name in maps]
+    sources = [open_labels(name, options.scheme, options.class_field, options.pixel_purity) for name in maps]
     sure = [Layer.open(name) for name in probabilities]
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))

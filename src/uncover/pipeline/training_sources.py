@@ -43,6 +43,9 @@ class FitOptions:
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
         given. For sample tables `class_field` is the column of the class.
+    pixel_purity
+        Share of a pixel that its label covers at least, where a label raster is finer than the scene; the
+        label of most of a pixel counts.
     scene
         How scenes are read: bands, area, scale and offset where metadata are silent.
     draw
@@ -72,6 +75,7 @@ class FitOptions:
     labels: str | Path | None = None
     class_field: str | None = None
     scheme: str | None = None
+    pixel_purity: float = 0.0
     scene: SceneOptions = field(default_factory=SceneOptions)
     draw: Draw = field(default_factory=Draw)
     model: str = "qda"
@@ -197,7 +201,7 @@ def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     if options.labels is None:
         raise ValueError(f"{name} is a scene: say with --labels which file holds the labels of its pixels")
-    return open_labels(options.labels, options.scheme, options.class_field)
+    return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity)
 
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
