@@ -1,32 +1,19 @@
 """The Sen2Cor driver against an executable that speaks the same command line."""
 
+import fcntl
+import os
 import struct
-import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from sen2cor_stand_in import AC_GIPP, GIPP, write_program
 from uncover.atmosphere import ConstantVisibility, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.atmosphere.grib import aod_fields, decode_ibm, encode_ibm, shift_aod
-from uncover.atmosphere.sen2cor import optical_depth, visibility
+from uncover.atmosphere.sen2cor import Installation, optical_depth, visibility
 
 NAME = "S2A_MSIL1C_20210908T042701_N0301_R133_T46RER_20210908T070248.SAFE"
-GIPP = """<?xml version="1.0" encoding="UTF-8"?>
-<Level-2A_Ground_Image_Processing_Parameter>
-  <!-- a comment of the user -->
-  <Atmospheric_Correction>
-    <Flags><VIS_Update_Mode>1</VIS_Update_Mode><WV_Correction>1</WV_Correction></Flags>
-    <Calibration><Visibility>40.0</Visibility><Altitude>0.100</Altitude></Calibration>
-  </Atmospheric_Correction>
-</Level-2A_Ground_Image_Processing_Parameter>
-"""
-AC_GIPP = """<?xml version="1.0" encoding="UTF-8"?>
-<Level-2A_CAL_AC_Ground_Image_Processing_Parameter>
-  <ACL_Prio_1><AC_Min_Ddv_Area>0.02</AC_Min_Ddv_Area></ACL_Prio_1>
-</Level-2A_CAL_AC_Ground_Image_Processing_Parameter>
-"""
 
 
 def grib_1(values, decimal_scale=3):
@@ -60,10 +47,7 @@ def setup(tmp_path):
     (aux / "AUX_CAMSFO").write_bytes(grib_1([0.05, 0.1, 0.2]))
     (tmp_path / "L2A_GIPP.xml").write_text(GIPP)
     (tmp_path / "L2A_CAL_AC_GIPP.xml").write_text(AC_GIPP)
-    executable = tmp_path / "L2A_Process"
-    script = Path(__file__).with_name("fake_l2a_process.py")
-    executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
-    executable.chmod(0o755)
+    write_program(tmp_path / "L2A_Process")
     return tmp_path, l1c
 
 
@@ -99,7 +83,7 @@ def test_one_run_per_optical_depth_with_its_own_parameter_file(setup):
     for product, aod in zip(result.products, aods, strict=True):
         assert told(product)["mode"] == "0"
         assert float(told(product)["visibility"]) == pytest.approx(visibility(aod), abs=1e-3)
-        assert len(list(product.glob("GRANULE/*/IMG_DATA/R20m/*_B02_20m.jp2"))) == 1
+        assert len(list(product.glob("GRANULE/*/IMG_DATA/R10m/*_B02_10m.jp2"))) == 1
     np.testing.assert_allclose(result.reached, aods, atol=1e-4)
     assert result.clamped == 0
     assert "a comment of the user" in (folder / "out/realisation-000/L2A_GIPP.xml").read_text()
@@ -125,7 +109,7 @@ def test_a_failed_run_stops_with_the_last_lines_and_resumes(setup, monkeypatch):
     monkeypatch.delenv("FAKE_FAIL_AT")
     result = driver(folder).realise(l1c, aods, out)
     assert len(result.products) == 3
-    runs = [(out / f"realisation-{r:03d}/work/runs.txt").read_text() for r in range(3)]
+    runs = [(out / f"realisation-{r:03d}/runs.txt").read_text() for r in range(3)]
     assert runs == ["run\n"] * 3  # the first was not run again
 
 
@@ -150,12 +134,85 @@ def test_the_cams_branch_is_forced_and_its_field_shifted(setup):
     with pytest.warns(UserWarning, match="1 of 2"):
         result = driver(folder, mode).realise(l1c, (0.16, 0.01), folder / "out")
     assert told(result.products[0])["mode"] == "1"
-    assert told(result.products[0])["share"] == "1.0"
-    (shifted,) = (folder / "out/realisation-000/input").glob("*/GRANULE/*/AUX_DATA/AUX_CAMSFO")
+    assert told(result.products[0])["share"] == "100.0"  # per cent
+    assert told(result.products[0])["AOT_RETRIEVAL_METHOD"] == "CAMS"
+    prepared = mode.prepare(l1c, 0.16, folder / "again")
+    for file in prepared.files:
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        file.write()
+    (shifted,) = (folder / "again/input").glob("*/GRANULE/*/AUX_DATA/AUX_CAMSFO")
     assert aod_fields(shifted.read_bytes())[0].smallest == pytest.approx(0.05 + 0.06, abs=1e-6)
     assert result.reached == pytest.approx((0.16, 0.05))  # the least value, 0.05, can only go down to 0
     (original,) = l1c.glob("GRANULE/*/AUX_DATA/AUX_CAMSFO")
     assert aod_fields(original.read_bytes())[0].smallest == pytest.approx(0.05)
+
+
+def test_a_product_by_dark_vegetation_is_refused(setup):
+    """A threshold that many scenes pass, such as 1 %, leaves the shifted field aside."""
+    folder, l1c = setup
+    mode = PerturbedCams(folder / "L2A_GIPP.xml", folder / "L2A_CAL_AC_GIPP.xml", estimate=0.1)
+    product = driver(folder, mode).realise(l1c, (0.16,), folder / "out").products[0]
+    metadata = product / "MTD_MSIL2A.xml"
+    metadata.write_text(metadata.read_text().replace(">CAMS<", ">SEN2COR_DDV<"))
+    with pytest.raises(Sen2CorError, match="the optical depth of SEN2COR_DDV in realisation-000, not the"):
+        mode.check(product)
+
+
+def test_a_plan_shows_every_command_and_file_and_writes_nothing(setup):
+    folder, l1c = setup
+    mode = PerturbedCams(folder / "L2A_GIPP.xml", folder / "L2A_CAL_AC_GIPP.xml", estimate=0.1)
+    before = sorted(folder.rglob("*"))
+    lines = driver(folder, mode).plan(l1c, (0.16, 0.12), folder / "out")
+    assert sorted(folder.rglob("*")) == before
+    commands = [line for line in lines if not line.startswith("#")]
+    for r, command in enumerate(commands):
+        world = folder / "out" / f"realisation-{r:03d}"
+        assert command == (
+            f"{folder}/L2A_Process {world}/input/{NAME} --work_dir {world}/work --output_dir {world}/output "
+            f"--resolution 10 --GIP_L2A {world}/L2A_GIPP.xml --GIP_L2A_AC {world}/L2A_CAL_AC_GIPP.xml"
+        )
+    text = "\n".join(lines)
+    assert "AC_Min_Ddv_Area 100.0" in text
+    assert "AUX_CAMSFO shifted by +0.0600" in text
+    assert text.count("done.json") == 2
+
+
+def test_a_run_that_outlives_its_parent_is_not_started_twice(setup):
+    folder, l1c = setup
+    world = folder / "out" / "realisation-000"
+    world.mkdir(parents=True)
+    handle = os.open(world, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(Sen2CorError, match=r"Sen2Cor still runs in .*realisation-000; wait for it"):
+        driver(folder).realise(l1c, (0.2,), folder / "out")
+    os.close(handle)
+    assert len(driver(folder).realise(l1c, (0.2,), folder / "out").products) == 1
+
+
+def test_an_installation_is_found_by_its_folder(setup, monkeypatch):
+    folder, _ = setup
+    monkeypatch.delenv("SEN2COR_HOME", raising=False)
+    monkeypatch.delenv("SEN2COR_BIN", raising=False)
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    root = folder / "Sen2Cor-02.11.00-Linux64"
+    (root / "bin").mkdir(parents=True)
+    (folder / "L2A_Process").rename(root / "bin" / "L2A_Process")
+    with pytest.raises(
+        Sen2CorError, match=r"Sen2Cor's L2A_GIPP.xml was not found in .*; run L2A_Process once"
+    ):
+        Installation.find(root)
+    cfg = root / "lib/python2.7/site-packages/sen2cor/cfg"
+    cfg.mkdir(parents=True)
+    for name in ("L2A_GIPP.xml", "L2A_CAL_AC_GIPP.xml"):
+        (folder / name).rename(cfg / name)
+    found = Installation.find(root)
+    assert (found.version, found.gipp, found.ac_gipp) == (
+        "2.11.0", cfg / "L2A_GIPP.xml", cfg / "L2A_CAL_AC_GIPP.xml"
+    )  # fmt: skip
+    own = folder / "home/sen2cor/2.11/cfg"  # where Sen2Cor puts the user's own
+    own.mkdir(parents=True)
+    (own / "L2A_GIPP.xml").write_text(GIPP)
+    assert Installation.find(root / "bin" / "L2A_Process").gipp == own / "L2A_GIPP.xml"
 
 
 def test_the_cams_branch_needs_a_cams_file(setup):
@@ -207,6 +264,18 @@ def not_installed(folder, l1c):
     )
 
 
+def another_version(folder, l1c):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAKE_VERSION", "2.8.0")
+        driver(folder).realise(l1c, (0.2,), folder / "out")
+
+
+def not_sen2cor(folder, l1c):
+    Sen2Cor(ConstantVisibility(folder / "L2A_GIPP.xml"), executable="true").realise(
+        l1c, (0.2,), folder / "out"
+    )
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
@@ -214,7 +283,9 @@ def not_installed(folder, l1c):
         (old_gipp, "has no Atmospheric_Correction/Flags/VIS_Update_Mode"),
         (given_l2a, "is an L2A product; Sen2Cor corrects L1C"),
         (given_nothing, "is not an L1C SAFE folder"),
-        (not_installed, "was not found; install Sen2Cor"),
+        (not_installed, "was not found in L2A_Process_of_nowhere; install Sen2Cor"),
+        (another_version, "is Sen2Cor 2.8.0; the command line and parameter files of 2.10, 2.11, 2.12"),
+        (not_sen2cor, "states no version of Sen2Cor"),
     ],
 )
 def test_bad_input_is_one_clear_line(setup, act, message):

@@ -1,12 +1,14 @@
-"""Typicality is an exact p-value for each class, and a safe one for all classes together."""
+"""Typicality is an exact p-value for each class of samples enough, and a safe one for the others."""
+
+import warnings
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from uncover import BayesianLDA, BayesianNB, BayesianQDA
+from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.summary import Summariser
 
-CHANCE = 1e-4
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 
 
@@ -17,41 +19,93 @@ def fit(cls, rng, p=4):
     return cls().fit(X, y)
 
 
-def draw_from_class(clf, k, n, rng):
-    """A new observation: parameters from the posterior, then a Gaussian with these."""
-    drawn = clf.sample_posterior(n, random_state=int(rng.integers(2**31)))
-    root = np.linalg.cholesky(drawn.Sigma[:, k])
-    return drawn.mu[:, k] + np.einsum("nij,nj->ni", root, rng.normal(size=drawn.mu[:, k].shape))
+PRIORS = ["weak", "evidence", "jeffreys", NIW(np.full(3, 9.0), 5.0, 40.0 * np.eye(3), 30.0)]
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_the_p_value_of_each_class_is_uniform_on_new_members(cls, rng):
-    clf = fit(cls, rng)
-    for k in range(3):
-        p_value = clf.typicality(draw_from_class(clf, k, 8000, rng), per_class=True)[:, k]
-        assert stats.kstest(p_value, "uniform").pvalue > CHANCE
+def hotelling(X, x):
+    """p-values of points x for a class of samples X, by scipy's F distribution."""
+    n, p = X.shape
+    d = x - X.mean(0)
+    square = n / (n + 1) * np.einsum("ij,jk,ik->i", d, np.linalg.inv(np.cov(X.T)), d)
+    return stats.f.sf((n - p) / (p * (n - 1)) * square, p, n - p)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_draws_from_the_predictive_itself(cls, rng):
-    clf = fit(cls, rng)
-    fresh = clf.posterior_.predictive().sample(8000, rng)
-    for k in range(3):
-        p_value = clf.typicality(fresh[:, k], per_class=True)[:, k]
-        assert stats.kstest(p_value, "uniform").pvalue > CHANCE
+@pytest.mark.parametrize("prior", PRIORS, ids=["weak", "evidence", "jeffreys", "given"])
+def test_a_class_of_more_samples_than_features_has_hotellings_p_value(prior, rng):
+    y = np.repeat([0, 1], [6, 25])
+    X = rng.normal(size=(31, 3)) @ rng.normal(size=(3, 3)) + 3.0 * y[:, None]
+    clf = BayesianQDA(prior=prior).fit(X, y)
+    x = 4.0 * rng.normal(size=(50, 3))
+    wanted = np.stack([hotelling(X[y == k], x) for k in (0, 1)], axis=1)
+    np.testing.assert_allclose(clf.typicality(x, per_class=True), wanted, rtol=0.06)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_few_known_samples_look_strange(cls, rng):
-    """The largest over the classes: at most a fraction a falls below a."""
-    clf = fit(cls, rng)
-    n = 8000
-    k = rng.choice(3, n, p=[0.2, 0.5, 0.3])
-    x = np.stack([draw_from_class(clf, j, n, rng) for j in range(3)])[k, np.arange(n)]
-    largest = clf.typicality(x)
-    np.testing.assert_array_equal(largest, clf.typicality(x, per_class=True).max(1))
-    for a in (0.001, 0.01, 0.05, 0.1, 0.3, 0.5, 0.9):
-        assert (largest <= a).mean() <= a + 4 * np.sqrt(a * (1 - a) / n)
+def flagged(make, sizes, p, sets, level, rng, spread=1.0):
+    """Share of new members of each class that is below the level, over training sets too."""
+    count = np.zeros(len(sizes))
+    roots = [
+        spread**k * np.linalg.cholesky(0.9 * np.ones((p, p)) + 0.1 * np.eye(p)) for k in range(len(sizes))
+    ]
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    for _ in range(sets):
+        X = np.stack([roots[k] @ rng.normal(size=p) for k in y]) + 4.0 * y[:, None]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = make().fit(X, y)
+        for k, root in enumerate(roots):
+            x = 4.0 * k + rng.normal(size=(20, p)) @ root.T
+            count[k] += (clf.typicality(x, per_class=True)[:, k] < level).sum()
+    return count / (20 * sets)
+
+
+@pytest.mark.parametrize(
+    ("make", "p"),
+    [
+        (lambda: BayesianQDA(), 4),
+        (lambda: BayesianQDA(prior="evidence"), 4),
+        (lambda: BayesianLDA(), 4),
+        (lambda: BayesianNB(), 1),
+    ],
+)
+def test_as_many_new_members_as_stated_are_below_a_p_value(make, p):
+    found = flagged(make, [6, 12], p, 300, 0.05, np.random.default_rng(3))
+    np.testing.assert_allclose(found, 0.05, atol=0.015)
+
+
+@pytest.mark.parametrize("prior", ["weak", "evidence"])
+@pytest.mark.parametrize("sizes", [[2, 8, 30], [4, 4, 4]])
+def test_a_class_of_few_samples_is_never_flagged_too_often(prior, sizes):
+    rng = np.random.default_rng(4)
+    few = np.array(sizes) <= 8
+    for level in (0.05, 0.01):
+        found = flagged(lambda: BayesianQDA(prior=prior), sizes, 8, 150, level, rng, spread=2.0)
+        assert (found[few] <= level).all()
+
+
+def test_a_feature_that_was_constant_counts_when_it_changes(rng):
+    X = np.column_stack([rng.normal(size=99), np.full(99, 7.0)])
+    with pytest.warns(UserWarning, match="constant"):
+        clf = BayesianQDA().fit(X, np.arange(99) % 2)
+    same, other = clf.typicality([[0.0, 7.0], [0.0, 7.1]])
+    assert same > 0.5
+    assert other == pytest.approx(0.01)  # the only one of 100 that differs
+    planes = np.array([[[0.0, 0.0], [7.0, 7.1]]])
+    np.testing.assert_allclose(Summariser(clf).summarise(planes).typicality, [same, other])
+
+
+def test_features_that_depend_on_each_other_have_a_typicality(rng):
+    X = rng.normal(size=(60, 2))
+    X = np.column_stack([X, X.sum(1)])
+    clf = BayesianQDA().fit(X, np.arange(60) % 2)
+    typical = clf.typicality(X)
+    assert (typical < 0.05).mean() <= 0.05
+    assert clf.typicality([[30.0, 30.0, 60.0]]) < 1e-3
+
+
+def test_the_largest_over_the_classes_is_the_typicality(rng):
+    clf = fit(BayesianQDA, rng)
+    x = 3 * rng.normal(size=(9, 4))
+    np.testing.assert_array_equal(clf.typicality(x), clf.typicality(x, per_class=True).max(1))
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

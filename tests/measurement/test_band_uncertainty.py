@@ -175,11 +175,58 @@ def test_json_with_several_effects(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "units", "expected"),
+    [
+        ("band,U,k\nB2,0.02,2\nB3,0.03,3\n", "1", [0.01, 0.01]),
+        ("band,U_pct,k\nB2,10,2\nB3,9,3\n", "%", [0.05, 0.03]),
+        ("band,U,k,units\nB2,10,2,%\nB3,9,3,%\n", "%", [0.05, 0.03]),
+        ("band,u,units\nB2,5,%\nB3,3,%\n", "%", [0.05, 0.03]),
+        ("band,u,U,k,comment\nB2,0.01,0.02,2,lab\nB3,0.02,0.04,2,lab\n", "1", [0.01, 0.02]),
+        ("band,u,k\nB2,0.01,1\nB3,0.02,1\n", "1", [0.01, 0.02]),
+    ],
+)
+def test_expanded_uncertainty_is_divided_and_units_are_honoured(tmp_path, text, units, expected):
+    """U = k·u (GUM 6.2): a capital U is expanded, whatever its letter's small twin means."""
+    found = read_band_uncertainty(write(tmp_path, "u.csv", text), between_pixels="random")
+    np.testing.assert_allclose(found.effects[0].standard, expected, rtol=1e-12)
+    assert found.effects[0].relative is (units == "%")
+
+
+def test_expanded_uncertainty_in_json(tmp_path):
+    content = {"bands": ["B2"], "expanded_uncertainty": [0.02], "k": 2, "units": "1", "name": "noise"}
+    path = write(tmp_path, "u.json", json.dumps(content))
+    effect = read_band_uncertainty(path, between_pixels="random").effects[0]
+    assert effect.standard.tolist() == [0.01] and effect.name == "noise"
+
+
+def test_effects_common_to_all_scenes_are_kept_apart(tmp_path):
+    table = "band,u,between_pixels,between_scenes\nB2,0.01,systematic,common\nB3,0.02,systematic,common\n"
+    found = read_band_uncertainty(write(tmp_path, "gain.csv", table))
+    assert found.systematic() is None and list(found.common()) == ["gain"]
+    np.testing.assert_allclose(np.diagonal(found.common()["gain"]), [1e-4, 4e-4])
+
+
+@pytest.mark.parametrize(
     ("name", "text", "options", "message"),
     [
         ("a.csv", "", {}, "is empty"),
         ("a.csv", "wavelength,u\n490,0.1\n", {}, "it needs a column `band`"),
-        ("a.csv", "band,u_k2\nB2,0.1\n", {}, "it needs `standard_uncertainty`"),
+        ("a.csv", "band,u_k2\nB2,0.1\n", {}, "column 'u_k2' is not understood"),
+        ("a.csv", "band,reflectance\nB2,0.1\n", {}, "it needs `standard_uncertainty`"),
+        ("a.csv", "band,U\nB2,0.1\n", {}, "expanded uncertainties (U) and no column k"),
+        ("a.csv", "band,U,k\nB2,0.1,0.5\n", {}, "k of band B2 is 0.5; it is 1 or more"),
+        ("a.csv", "band,U,k\nB2,0.1,nan\n", {}, "k of band B2 is nan"),
+        ("a.csv", "band,u,k\nB2,0.1,2\n", {}, "has k = 2 beside standard uncertainties"),
+        ("a.csv", "band,u,U,k\nB2,0.1,0.1,2\n", {}, "make them agree"),
+        ("a.csv", "band,u,u_abs\nB2,0.01,0.02\n", {}, "column u gives 0.01 and u_abs gives 0.02"),
+        ("a.csv", "band,u,u\nB2,0.01,0.02\n", {}, "column 'u' comes twice"),
+        ("a.csv", "band,u_pct,units\nB2,5,1\n", {}, "in other units"),
+        ("a.csv", "band,u_abs,units\nB2,5,%\n", {}, "in other units"),
+        ("a.csv", "band,u,units\nB2,5,K\n", {}, "has the units 'K'"),
+        ("a.csv", "band,u,units\nB2,5,%\nB3,0.1,1\n", {}, "units differs between rows"),
+        ("a.csv", "band,u_pct,reflectance\nB2,5,-0.1\n", {}, "in per cent of a negative reflectance"),
+        ("a.csv", "band,u,between_scenes\nB2,5,common\n", {}, "a random effect has another error"),
+        ("a.csv", "band,u,between_scenes\nB2,5,all\n", {}, "between_scenes is 'all'"),
         ("a.csv", "band,u\nB2,0.1\nB3\n", {}, "row of B3 has 1 of 2 columns"),
         ("a.csv", "band,u\nB2,0.1\nB3,many\n", {}, "'many' in the row of B3"),
         ("a.csv", "band,u\nB2,0.1\n", {"bands": ["B02", "B8A"]}, "a.csv has no band B8A; it has B2"),
@@ -203,7 +250,14 @@ def test_json_with_several_effects(tmp_path):
             "a.json",
             '{"bands": ["B2"], "standard_uncertainty": [1], "units": "1", "k": 2}',
             {},
-            "has k, which",
+            'has k = 2 beside "standard_uncertainty"',
+        ),
+        ("a.json", '{"bands": ["B2"], "expanded_uncertainty": [1], "units": "1"}', {}, 'coverage factor "k"'),
+        (
+            "a.json",
+            '{"bands": ["B2"], "expanded_uncertainty": [1], "k": 0.5, "units": "1"}',
+            {},
+            "1 or more (got 0.5)",
         ),
         ("a.json", '{"bands": ["B2"], "effects": []}', {}, "at least one effect"),
         ("a.json", '{"bands": ["B2"], "units": "1", "effects": [{}]}', {}, 'has units beside "effects"'),

@@ -221,7 +221,11 @@ def without(dataset, name, key):
     [
         (lambda d: without(d, "reflectance", "unc_comps"), {}, "no variable has the attribute unc_comps"),
         (lambda d: change(d, "reflectance", unc_comps=["u_a"]), {}, "names u_a; there is no such variable"),
-        (lambda d: change(d, "u_noise", unc_comps=["u_gain"]), {}, "say of which by variable="),
+        (
+            lambda d: change(d, "u_noise", unc_comps=["u_gain"]),
+            {},
+            "say of which with --uncertainty-variable",
+        ),
         (lambda d: None, {"variable": "u_noise"}, "u_noise has no unc_comps; reflectance have"),
         (lambda d: None, {"bands": ["B02", "B08"]}, "has no band B08; it has B02, B03, B04"),
         (lambda d: None, {"structured": "ignored"}, "between_pixels is 'ignored'"),

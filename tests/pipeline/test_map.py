@@ -296,7 +296,7 @@ def test_noise_of_bands_from_a_table(run, model, scene):
     np.testing.assert_allclose(stored * 1e-4, P.T, atol=6e-5)
     assert read("map/uncertainty.tif", 2)[known].mean() > 0
     said = json.loads(Path("map/item.json").read_text())["properties"]["uncover:measurement_uncertainty"]
-    assert said["source"] == "known noise"
+    assert said["source"] == "stated uncertainty"
     assert said["file"] == "noise.csv"
 
 

@@ -18,6 +18,7 @@ from uncover.raster import (
     open_uncertainty,
     scene_from_array,
 )
+from uncover.raster.evidence import Noisy
 
 GRID = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=8, height=6)
 RANDOM = UncertaintyOptions(between_pixels="random")
@@ -73,7 +74,7 @@ def test_a_raster_with_a_band_for_each(tmp_path, rng, reflectance):
     found = block.covariances.matrices().reshape(3, 4, 3, 3)
     np.testing.assert_allclose(found, expected(u)[window.slices], rtol=1e-12)
     assert block.valid.all()
-    assert uncertainty.facts()["effects"][0]["between_pixels"] == "random"
+    assert uncertainty.facts()["quantities"][0]["between_pixels"] == "random"
 
 
 def test_windows_do_not_matter(tmp_path, rng, reflectance):
@@ -175,11 +176,40 @@ def test_a_systematic_raster_is_one_matrix(tmp_path, rng, reflectance):
 def test_a_systematic_raster_in_per_cent_needs_a_reference(tmp_path):
     path = write(tmp_path / "u.tif", np.full((3, 6, 8), 10, np.float32))
     options = UncertaintyOptions(between_pixels="systematic", units="%")
-    with pytest.raises(SceneError, match="give reference="):
+    with pytest.raises(SceneError, match="it needs the scene's values, or a reference spectrum"):
         open_uncertainty(path, GRID, BANDS, options).systematic
     options = UncertaintyOptions(between_pixels="systematic", units="%", reference=(0.1, 0.2, 0.3))
     found = open_uncertainty(path, GRID, BANDS, options).systematic
     np.testing.assert_allclose(found, np.diag([1e-4, 4e-4, 9e-4]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["raster", "table"])
+def test_systematic_uncertainty_in_per_cent_is_taken_at_the_scene(tmp_path, reflectance, kind):
+    """The mean over pixels of (u·|ρ|)², by hand."""
+    scene = scene_from_array(reflectance.astype(np.float32), GRID, BANDS)
+    path = tmp_path / "u.csv"
+    path.write_text("band,u_pct\nB02,10\nB03,10\nB04,10\n")
+    if kind == "raster":
+        path = write(tmp_path / "u.tif", np.full((3, 6, 8), 10, np.float32))
+    options = UncertaintyOptions(between_pixels="systematic", units="%")
+    found = open_uncertainty(path, GRID, BANDS, options, scene).systematic
+    rows = reflectance.astype(np.float32).reshape(3, -1)
+    rows = rows[:, np.isfinite(rows).all(axis=0)]
+    np.testing.assert_allclose(np.diagonal(found), ((0.1 * rows.astype(float)) ** 2).mean(1), rtol=1e-6)
+
+
+def test_effects_common_to_all_scenes_cancel_only_where_the_model_has_them(tmp_path, reflectance):
+    path = tmp_path / "gain.csv"
+    path.write_text("band,u\nB02,0.01\nB03,0.02\nB04,0.03\n")
+    options = UncertaintyOptions(between_pixels="systematic", between_scenes="common")
+    scene = scene_from_array(reflectance.astype(np.float32), GRID, BANDS)
+    noisy = Noisy.of(scene, open_uncertainty(path, GRID, BANDS, options, scene))
+    assert noisy.systematic is None
+    square = np.diag([1e-4, 4e-4, 9e-4])
+    np.testing.assert_allclose(noisy.with_common({}).systematic, square)
+    assert noisy.with_common({"gain": square}).systematic is None
+    np.testing.assert_allclose(noisy.with_common({"other": square}).systematic, 2 * square)
+    assert noisy.with_common({"gain": square}).facts()["cancelled"] == ["gain"]
 
 
 def test_digital_numbers_are_named(tmp_path):
@@ -240,7 +270,7 @@ def test_a_table_says_here_what_it_says_in_memory(tmp_path, rng, suffix):
     np.testing.assert_allclose(uncertainty.systematic, table.systematic(dataset), rtol=1e-12)
     again = pickle.loads(pickle.dumps(uncertainty))
     np.testing.assert_array_equal(again.read(window, values[:, *window.slices]).valid, block.valid)
-    assert [effect["between_pixels"] for effect in uncertainty.facts()["effects"]] == [
+    assert [effect["between_pixels"] for effect in uncertainty.facts()["quantities"]] == [
         "random",
         "systematic",
         "systematic",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from xml.etree import ElementTree
@@ -25,8 +30,20 @@ VISIBILITY_A = (1.54641, 1.40593, 0.92664)
 VISIBILITY_B = (-0.854022, -0.844382, -0.805663)
 VISIBILITY_RANGE = (5.0, 120.0)  # km, what Sen2Cor accepts
 
+#: Versions whose command line and parameter files are known here.
+VERSIONS = ("2.10", "2.11", "2.12")
+#: Images without which a run has not done its work, by resolution in metres.
+_IMAGES = {
+    10: ("R10m/*_B02_10m.jp2", "R10m/*_B08_10m.jp2", "R20m/*_B12_20m.jp2", "R20m/*_SCL_20m.jp2"),
+    20: ("R20m/*_B02_20m.jp2", "R20m/*_B12_20m.jp2", "R20m/*_SCL_20m.jp2"),
+    60: ("R60m/*_B02_60m.jp2", "R60m/*_B12_60m.jp2", "R60m/*_SCL_60m.jp2"),
+}
 
-class Sen2CorError(RuntimeError):
+#: Called after each run with how many are done and how many there are.
+Progress = Callable[[int, int], None]
+
+
+class Sen2CorError(ValueError, RuntimeError):
     """Sen2Cor is missing, or a run of it failed."""
 
 
@@ -58,19 +75,108 @@ def _fit(altitude: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
+class Installation:
+    """Sen2Cor as it was found: the program, its version, and the parameter files that it comes with."""
+
+    executable: Path
+    version: str
+    gipp: Path
+    ac_gipp: Path
+
+    @classmethod
+    def find(cls, path: str | Path | None = None) -> Installation:
+        """Sen2Cor on the PATH, or in the folder (or the L2A_Process) that is given.
+
+        >>> Installation.find("nowhere/Sen2Cor")
+        Traceback (most recent call last):
+        ...
+        uncover.atmosphere.sen2cor.Sen2CorError: Sen2Cor was not found in nowhere/Sen2Cor; ...
+        """
+        executable = _executable(path)
+        version = sen2cor_version(executable)
+        root, short = executable.resolve().parent.parent, ".".join(version.split(".")[:2])
+        own = sorted(root.glob("lib/python*/site-packages/sen2cor*/cfg"))
+        own += [Path(os.environ["SEN2COR_BIN"]) / "cfg"] if "SEN2COR_BIN" in os.environ else []
+        home = Path(os.environ.get("SEN2COR_HOME", Path.home() / "sen2cor" / short)) / "cfg"
+        return cls(
+            executable,
+            version,
+            _parameter_file("L2A_GIPP.xml", [home, *own]),
+            _parameter_file("L2A_CAL_AC_GIPP.xml", own),
+        )
+
+
+def _executable(path: str | Path | None) -> Path:
+    if path is None:
+        candidates, where = ["L2A_Process"], "on the PATH"
+    else:
+        candidates, where = [str(path), str(Path(path) / "bin" / "L2A_Process")], f"in {path}"
+    found = next((there for name in candidates if (there := shutil.which(name)) is not None), None)
+    if found is None:
+        raise Sen2CorError(
+            f"Sen2Cor was not found {where}; install Sen2Cor {' or '.join(VERSIONS)} and say where with "
+            "--sen2cor, or use the embedded look-up table (--correction table)"
+        )
+    return Path(found)
+
+
+def _parameter_file(name: str, folders: Sequence[Path]) -> Path:
+    found = next((folder / name for folder in folders if (folder / name).exists()), None)
+    if found is None:
+        looked = ", ".join(str(folder) for folder in folders) or "no folder"
+        raise Sen2CorError(
+            f"Sen2Cor's {name} was not found in {looked}; run L2A_Process once, which writes its parameter "
+            "files, or set SEN2COR_HOME and SEN2COR_BIN"
+        )
+    return found
+
+
+def sen2cor_version(executable: str | Path) -> str:
+    """The version that L2A_Process states in its help; an error if it is not one that is known."""
+    try:
+        said = subprocess.run([str(executable), "--help"], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        raise Sen2CorError(f"{executable} cannot be run ({error.strerror}); install Sen2Cor anew") from error
+    found = re.search(r"Version:\s*(\d+\.\d+(?:\.\d+)?)", said)
+    if found is None:
+        raise Sen2CorError(f"{executable} states no version of Sen2Cor in its --help; is it L2A_Process?")
+    version = found.group(1)
+    if ".".join(version.split(".")[:2]) not in VERSIONS:
+        raise Sen2CorError(
+            f"{executable} is Sen2Cor {version}; the command line and parameter files of "
+            f"{', '.join(VERSIONS)} are known: install one of these"
+        )
+    return version
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file (or folder) that a run needs: where, what is in it in words, and how it is written."""
+
+    path: Path
+    content: str
+    write: Callable[[], object]
+
+
+@dataclass(frozen=True)
 class Prepared:
     """One run that is ready to start: what to run on, with which further options, at which optical depth."""
 
     source: Path
     options: tuple[str, ...]
     reached: float  # the optical depth after clamping
+    files: tuple[NewFile, ...]
 
 
 class Mode(Protocol):
     """How an optical depth is forced on Sen2Cor."""
 
     def prepare(self, l1c: Path, aod: float, folder: Path) -> Prepared:
-        """Write what the run needs into its folder."""
+        """Say what the run needs in its folder; nothing is written yet."""
+        ...
+
+    def check(self, product: Path) -> None:
+        """Refuse a product in which Sen2Cor did not do what it was told."""
         ...
 
     def fingerprint(self) -> str:
@@ -92,16 +198,18 @@ class ConstantVisibility:
     altitude: float = 0.0  # mean altitude of the scene in km
 
     def prepare(self, l1c: Path, aod: float, folder: Path) -> Prepared:
-        """Write the parameter file."""
+        """The parameter file."""
         lowest, highest = VISIBILITY_RANGE
         kilometres = min(max(visibility(aod, self.altitude), lowest), highest)
-        copy = folder / "L2A_GIPP.xml"
         settings = {
             "Atmospheric_Correction/Flags/VIS_Update_Mode": "0",
             "Atmospheric_Correction/Calibration/Visibility": f"{kilometres:.4f}",
         }
-        _write_parameters(self.gipp, copy, settings)
-        return Prepared(l1c, ("--GIP_L2A", str(copy)), optical_depth(kilometres, self.altitude))
+        copy = _changed_parameters(self.gipp, folder / "L2A_GIPP.xml", settings)
+        return Prepared(l1c, ("--GIP_L2A", str(copy.path)), optical_depth(kilometres, self.altitude), (copy,))
+
+    def check(self, product: Path) -> None:
+        """Nothing in the product says which visibility was taken."""
 
     def fingerprint(self) -> str:
         """The parameter file and the altitude."""
@@ -124,13 +232,24 @@ class PerturbedCams:
     estimate: float
 
     def prepare(self, l1c: Path, aod: float, folder: Path) -> Prepared:
-        """Write both parameter files, and a product with the shifted field (other files are linked)."""
-        gipp, ac_gipp = folder / "L2A_GIPP.xml", folder / "L2A_CAL_AC_GIPP.xml"
-        _write_parameters(self.gipp, gipp, {"Atmospheric_Correction/Flags/VIS_Update_Mode": "1"})
-        _write_parameters(self.ac_gipp, ac_gipp, {"ACL_Prio_1/AC_Min_Ddv_Area": "1.0"})
-        source = folder / "input" / l1c.name
-        shift = _shift_product(l1c, source, aod - self.estimate)
-        return Prepared(source, ("--GIP_L2A", str(gipp), "--GIP_L2A_AC", str(ac_gipp)), self.estimate + shift)
+        """Both parameter files, and a product with the shifted field (other files are linked)."""
+        flags = {"Atmospheric_Correction/Flags/VIS_Update_Mode": "1"}
+        share = {"ACL_Prio_1/AC_Min_Ddv_Area": "100.0"}  # per cent; Sen2Cor's own default is 2.0
+        gipp = _changed_parameters(self.gipp, folder / "L2A_GIPP.xml", flags)
+        ac_gipp = _changed_parameters(self.ac_gipp, folder / "L2A_CAL_AC_GIPP.xml", share)
+        product, shift = _shifted_product(l1c, folder / "input" / l1c.name, aod - self.estimate)
+        options = ("--GIP_L2A", str(gipp.path), "--GIP_L2A_AC", str(ac_gipp.path))
+        return Prepared(product.path, options, self.estimate + shift, (gipp, ac_gipp, product))
+
+    def check(self, product: Path) -> None:
+        """The metadata say where the optical depth came from."""
+        text = (product / "MTD_MSIL2A.xml").read_text(errors="replace")
+        method = re.search(r"<AOT_RETRIEVAL_METHOD>\s*(\w+)\s*<", text)
+        if method is not None and method.group(1) != "CAMS":
+            raise Sen2CorError(
+                f"Sen2Cor took the optical depth of {method.group(1)} in {product.parent.parent.name}, not "
+                "the shifted one of CAMS; look into its sen2cor.log for why it left AUX_CAMSFO aside"
+            )
 
     def fingerprint(self) -> str:
         """The parameter files and the estimate."""
@@ -162,81 +281,139 @@ class Sen2Cor:
     >>> Sen2Cor(ConstantVisibility(Path("L2A_GIPP.xml")), executable="no-such-L2A_Process").find()
     Traceback (most recent call last):
     ...
-    uncover.atmosphere.sen2cor.Sen2CorError: Sen2Cor's no-such-L2A_Process was not found; install Sen2Cor ...
+    uncover.atmosphere.sen2cor.Sen2CorError: Sen2Cor was not found in no-such-L2A_Process; ...
     """
 
     mode: Mode
-    executable: str = "L2A_Process"
-    resolution: int = 20
+    executable: str | Path = "L2A_Process"
+    resolution: int = 10
     processes: int = 1
 
     def find(self) -> str:
         """The executable, or an error that says what to do."""
-        found = shutil.which(self.executable)
-        if found is None:
-            raise Sen2CorError(
-                f"Sen2Cor's {self.executable} was not found; install Sen2Cor 2.8 or newer and put it on the "
-                "PATH, or use the embedded look-up table"
-            )
-        return found
+        return str(_executable(self.executable))
 
-    def realise(self, l1c: Path, aods: Sequence[float], out: Path) -> Realisations:
+    def plan(self, l1c: Path, aods: Sequence[float], out: Path) -> list[str]:
+        """Every file that the runs would write, and every command; nothing is written."""
+        lines = []
+        for r, aod in enumerate(aods):
+            folder = _folder(out, r)
+            prepared = self.mode.prepare(l1c, float(aod), folder)
+            lines.append(f"# world {r}: aerosol optical depth {aod:.4f}, in Sen2Cor {prepared.reached:.4f}")
+            lines += [f"#   writes {file.path}: {file.content}" for file in prepared.files]
+            lines += [f"#   writes {folder / name}" for name in ("sen2cor.log", "output/", "done.json")]
+            lines.append(shlex.join(self._command(self.find(), prepared, folder)))
+        return lines
+
+    def realise(
+        self, l1c: Path, aods: Sequence[float], out: Path, progress: Progress | None = None
+    ) -> Realisations:
         """Run Sen2Cor once per optical depth; the first failure stops everything that has not begun."""
         executable = self.find()
+        version = sen2cor_version(executable)
         _check_l1c(l1c)
-        with ThreadPoolExecutor(self.processes) as pool:
-            runs = [
-                pool.submit(self._run, executable, l1c, float(aod), out / f"realisation-{r:03d}")
-                for r, aod in enumerate(aods)
-            ]
-            finished, waiting = wait(runs, return_when=FIRST_EXCEPTION)
-            for run in waiting:
-                run.cancel()
-            for run in finished:
-                run.result()
-            done = [run.result() for run in runs]
+        waiting, running = list(enumerate(aods)), dict[Future[tuple[Path, float]], int]()
+        results: dict[int, tuple[Path, float]] = {}
+        with ThreadPoolExecutor(self.processes) as pool:  # on its way out it waits for what has begun
+            while waiting or running:
+                while waiting and len(running) < self.processes:
+                    r, aod = waiting.pop(0)
+                    running[pool.submit(self._run, executable, version, l1c, float(aod), _folder(out, r))] = r
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    results[running.pop(ended)] = ended.result()
+                if progress is not None:
+                    progress(len(results), len(aods))
         result = Realisations(
-            products=tuple(product for product, _ in done),
+            products=tuple(results[r][0] for r in range(len(aods))),
             requested=tuple(float(aod) for aod in aods),
-            reached=tuple(reached for _, reached in done),
+            reached=tuple(results[r][1] for r in range(len(aods))),
         )
         _warn_clamped(result)
         return result
 
-    def _run(self, executable: str, l1c: Path, aod: float, folder: Path) -> tuple[Path, float]:
+    def _command(self, executable: str, prepared: Prepared, folder: Path) -> list[str]:
+        command = [executable, str(prepared.source), "--work_dir", str(folder / "work")]
+        command += ["--output_dir", str(folder / "output"), "--resolution", str(self.resolution)]
+        return [*command, *prepared.options]
+
+    def _run(self, executable: str, version: str, l1c: Path, aod: float, folder: Path) -> tuple[Path, float]:
         key = {
             "product": l1c.name,
             "aod": aod,
             "resolution": self.resolution,
             "mode": self.mode.fingerprint(),
+            "sen2cor": version,
         }
         known = _finished(folder, key)
         if known is not None:
             return known
-        for name in ("work", "output", "input"):  # what an interrupted run has left, and nothing else
-            shutil.rmtree(folder / name, ignore_errors=True)
-            (folder / name).mkdir(parents=True)
-        prepared = self.mode.prepare(l1c, aod, folder)
-        command = [executable, str(prepared.source), "--work_dir", str(folder / "work")]
-        command += ["--output_dir", str(folder / "output"), "--resolution", str(self.resolution)]
-        product = _call(command + list(prepared.options), folder)
-        record = {"key": key, "product": product.name, "reached": prepared.reached}
-        partial = folder / "done.json.part"
-        partial.write_text(json.dumps(record, indent=2, sort_keys=True))
-        partial.rename(folder / "done.json")  # a run is finished or not: nothing in between
+        with _writing(folder), _alone(folder) as lock:
+            for name in ("work", "output", "input"):  # what an interrupted run has left, and nothing else
+                shutil.rmtree(folder / name, ignore_errors=True)
+                (folder / name).mkdir(parents=True)
+            prepared = self.mode.prepare(l1c, aod, folder)
+            for file in prepared.files:
+                file.write()
+            product = _call(self._command(executable, prepared, folder), folder, self.resolution, lock)
+            self.mode.check(product)
+            record = {"key": key, "product": product.name, "reached": prepared.reached}
+            partial_record = folder / "done.json.part"
+            partial_record.write_text(json.dumps(record, indent=2, sort_keys=True))
+            partial_record.rename(folder / "done.json")  # a run is finished or not: nothing in between
+            for name in ("work", "input"):
+                shutil.rmtree(folder / name, ignore_errors=True)
         return product, prepared.reached
 
 
-def _call(command: list[str], folder: Path) -> Path:
+def _folder(out: Path, r: int) -> Path:
+    return out.absolute() / f"realisation-{r:03d}"
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[int]:
+    """A lock that the program inherits: a run whose parent was killed is not started a second time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield handle
+    except BlockingIOError:
+        raise Sen2CorError(f"Sen2Cor still runs in {folder}; wait for it, or end that process") from None
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn what the file system refuses into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise Sen2CorError(
+            f"{folder} cannot be written ({error.strerror or error}); make room and go on with --resume: "
+            "finished worlds are kept"
+        ) from error
+
+
+def _call(command: list[str], folder: Path, resolution: int, lock: int) -> Path:
     log = folder / "sen2cor.log"
     with log.open("w") as file:
-        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+        status = subprocess.run(
+            command, stdout=file, stderr=subprocess.STDOUT, check=False, pass_fds=(lock,)
+        ).returncode
     products = sorted((folder / "output").glob("*/MTD_MSIL2A.xml"))
-    if status != 0 or len(products) != 1:
+    images = [
+        pattern
+        for pattern in _IMAGES[resolution]
+        if not any((folder / "output").glob(f"*/GRANULE/*/IMG_DATA/{pattern}"))
+    ]
+    if status != 0 or len(products) != 1 or images:
         last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-5:]
+        made = f"no {images[0]}" if len(products) == 1 and images else f"{len(products)} products"
         raise Sen2CorError(
-            f"Sen2Cor stopped in {folder.name} (exit code {status}, {len(products)} products): "
-            f"{' | '.join(last) or 'it printed nothing'}. See {log}; run again to resume"
+            f"Sen2Cor stopped in {folder.name} (exit code {status}, {made}): "
+            f"{' | '.join(last) or 'it printed nothing'}. See {log}; go on with --resume: finished worlds "
+            "are kept"
         )
     return products[0].parent
 
@@ -274,8 +451,8 @@ def _warn_clamped(result: Realisations) -> None:
         )
 
 
-def _write_parameters(source: Path, target: Path, settings: dict[str, str]) -> None:
-    """Copy a parameter file with some settings changed; comments stay."""
+def _changed_parameters(source: Path, target: Path, settings: dict[str, str]) -> NewFile:
+    """A copy of a parameter file with some settings changed; comments stay."""
     if not source.exists():
         raise Sen2CorError(f"there is no parameter file {source}; it comes with Sen2Cor, in its cfg folder")
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
@@ -283,27 +460,37 @@ def _write_parameters(source: Path, target: Path, settings: dict[str, str]) -> N
     for path, value in settings.items():
         element = tree.getroot().find(path)
         if element is None:
-            raise Sen2CorError(f"{source} has no {path}; give the parameter file of Sen2Cor 2.8 or newer")
+            raise Sen2CorError(
+                f"{source} has no {path}; give the parameter file of Sen2Cor {', '.join(VERSIONS)}"
+            )
         element.text = value
-    tree.write(target, encoding="UTF-8", xml_declaration=True)
+    said = ", ".join(f"{path.rsplit('/', 1)[-1]} {value}" for path, value in settings.items())
+    write = partial(tree.write, target, encoding="UTF-8", xml_declaration=True)
+    return NewFile(target, f"{source} with {said}", write)
 
 
-def _shift_product(l1c: Path, target: Path, shift: float) -> float:
-    """A linked copy of a product with its CAMS optical depth shifted; returns the shift that was possible."""
+def _shifted_product(l1c: Path, target: Path, shift: float) -> tuple[NewFile, float]:
+    """A linked copy of a product with its CAMS optical depth shifted, and the shift that is possible."""
     cams = sorted(l1c.glob("GRANULE/*/AUX_DATA/AUX_CAMSFO*"))
     if len(cams) != 1:
         raise Sen2CorError(
-            f"{l1c.name} has {len(cams)} CAMS files (GRANULE/*/AUX_DATA/AUX_CAMSFO); the CAMS mode needs "
-            "one, as in baseline 04.00 and later. Use the visibility mode"
+            f"{l1c.name} has {len(cams)} CAMS files (GRANULE/*/AUX_DATA/AUX_CAMSFO); Sen2Cor needs one, as "
+            "in baseline 04.00 and later: fetch the product in a later baseline, or use --correction table"
         )
     content = cams[0].read_bytes()
     smallest = min((field.smallest for field in aod_fields(content)), default=0.0)
     possible = max(shift, -smallest)  # the least value of the field must not become negative
-    shutil.copytree(l1c, target, copy_function=_link)
-    changed = target / cams[0].relative_to(l1c)
-    changed.unlink()
-    changed.write_bytes(shift_aod(content, possible))
-    return possible
+    shifted = shift_aod(content, possible)
+
+    def write() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(l1c, target, copy_function=_link)
+        changed = target / cams[0].relative_to(l1c)
+        changed.unlink()
+        changed.write_bytes(shifted)
+
+    said = f"links to {l1c}, with the optical depth in AUX_CAMSFO shifted by {possible:+.4f}"
+    return NewFile(target, said, write), possible
 
 
 def _link(source: str, target: str) -> None:

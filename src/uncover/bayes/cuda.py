@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -45,6 +46,11 @@ def summarise_on_device(
     realisation, as in :meth:`Lens.summarise`. Without them there is one realisation. CuPy arrays and torch
     tensors in, the same kind out.
     """
+    if lens.typical is not None:
+        options = {"coefficients": coefficients, "scale": scale, "offset": offset}
+        found = summarise_on_device(replace(lens, typical=None), planes, pairs, **options)
+        typicality = summarise_on_device(lens.typical, planes, pairs, **options).typicality
+        return found._replace(typicality=typicality)
     if lens.folding is not None:
         raise ValueError("classes of several parts are summarised on the host: use Lens.summarise.")
     import cupy

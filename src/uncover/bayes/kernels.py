@@ -118,6 +118,7 @@ class Lens:
     dof: Array  # (world, class)
     variance: Array  # (world, class, 3), coefficients of the variance of the log density
     folding: Folding | None = None
+    typical: Lens | None = None  # what p-values are read from, where it is not these densities
 
     @classmethod
     def of(
@@ -231,7 +232,7 @@ class Lens:
         code = machine_code()
         if code is None:
             self._summarise(planes, scale, offset, coefficients, pairs, sums)
-            return self._typical_of_classes(sums)
+            return self._typical_of_classes(sums, planes, pairs, coefficients, scale, offset)
         exact = np.zeros((0, 3, p)) if coefficients is None else coefficients
         # A feature that only fills up to an even number stays 0: path 0, slope 1, albedo 0.
         filling = np.broadcast_to([[0.0], [1.0], [0.0]], (len(exact), 3, p % 2))
@@ -243,10 +244,23 @@ class Lens:
             np.ascontiguousarray(planes), (scale, offset), (exact.astype(kind), exact), *pairs,
             lens, self._numbers(np.float64), self._fold, bool(kind == np.float32), sums,
         )  # fmt: skip
-        return self._typical_of_classes(sums)
+        return self._typical_of_classes(sums, planes, pairs, coefficients, scale, offset)
 
-    def _typical_of_classes(self, sums: Sums) -> Sums:
-        """A class is as typical as the most typical of its parts."""
+    def _typical_of_classes(
+        self,
+        sums: Sums,
+        planes: NDArray[Any],
+        pairs: Pairs,
+        coefficients: Array | None,
+        scale: Array,
+        offset: Array,
+    ) -> Sums:
+        """P-values of the classes: a class is as typical as the most typical of its parts."""
+        if self.typical is not None:
+            found = self.typical.summarise(
+                planes, pairs, coefficients=coefficients, scale=scale, offset=offset
+            )
+            return sums._replace(typicality=found.typicality)
         if self.folding is None:
             return sums
         first = self.folding.first[:-1]

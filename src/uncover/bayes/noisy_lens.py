@@ -120,6 +120,8 @@ class NoisyLens:
         Standard normal numbers, two for each feature and then one for each column of the noise's factor.
     folding : Folding, optional
         What classes the densities are parts of.
+    typical : Seen, optional
+        What p-values are read from, where it is not ``measured``.
 
     Examples
     --------
@@ -140,6 +142,7 @@ class NoisyLens:
     variance: LogDensityVariance
     normal: Array
     folding: Folding | None = None
+    typical: Seen | None = None
 
     def read(
         self,
@@ -168,7 +171,7 @@ class NoisyLens:
         draws = self._draws(R if spread else p if covariances is not None else 0)
         if machine_code() is None:
             self._read(planes, coefficients, covariances, spread, draws, out)
-            return out
+            return self._with_typicality(out, planes, coefficients, covariances, spread)
         from uncover.bayes.compiled import noise
 
         noise.read(
@@ -178,9 +181,31 @@ class NoisyLens:
             spread, self._numbers, self._plain._numbers(np.float64, p_values=True), self._truth_numbers,
             self._fold, draws, out,
         )  # fmt: skip
-        return out
+        return self._with_typicality(out, planes, coefficients, covariances, spread)
+
+    def _with_typicality(
+        self,
+        found: Readings,
+        planes: NDArray[Any],
+        coefficients: Array | None,
+        covariances: Array | None,
+        spread: bool,
+    ) -> Readings:
+        """The same with p-values of the densities that they are read from."""
+        if self._typical is None:
+            return found
+        other = self._typical.read(planes, coefficients=coefficients, covariances=covariances, spread=spread)
+        return found._replace(typicality=other.typicality)
 
     # ---- what is the same for all pixels -----------------------------------------------------------
+
+    @cached_property
+    def _typical(self) -> NoisyLens | None:
+        """A lens for p-values only: one class is certain, and no true value is asked for."""
+        if self.typical is None:
+            return None
+        certain = np.where(np.arange(len(self.log_prior)) == 0, 0.0, -1e6)
+        return replace(self, measured=self.typical, truth=self.typical, log_prior=certain, typical=None)
 
     @cached_property
     def _fold(self) -> Fold:

@@ -98,8 +98,11 @@ class StudentT:
         >>> t.typicality([[0.0], [1.0]]).round(12)
         array([1. , 0.5])
         """
-        q = self.squared_distance(points)
-        return _f_tail(q, self.n_features, self.dof)
+        return self.tail(self.squared_distance(points), self.dof)
+
+    def tail(self, square: Array, dof: Array) -> Array:
+        """P(p·F > square) for F ~ F(p, dof): the p-value of a squared distance."""
+        return _f_tail(square, self.n_features, dof)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n points from each member of the batch: shape (n, *batch, feature)."""

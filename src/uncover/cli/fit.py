@@ -13,6 +13,8 @@ from uncover.cli.options import (
     pixel_purity_option,
     scene_from,
     scene_options,
+    uncertainty_from,
+    uncertainty_options,
 )
 from uncover.cli.progress import bar
 
@@ -29,6 +31,9 @@ from uncover.cli.progress import bar
     \b
     Example: a table of labelled pixels
       uncover fit pixels.csv --class-field class --out model.uncover
+    \b
+    Example: pixels whose standard uncertainty is stated; map them with the same option
+      uncover fit scene.tif --labels labels.tif --uncertainty u.csv --between-pixels random --out m.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
       uncover fit s.SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 --out m.uncover
@@ -86,12 +91,14 @@ from uncover.cli.progress import bar
     "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
 )
 @optional_world_options
+@uncertainty_options
 @scene_options
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
     Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out. The
-    models mda and recommended, --calibrate and --realisations draws keep all samples in memory.
+    models mda and recommended, --calibrate, --uncertainty and --realisations draws keep all samples in
+    memory.
     """
     from uncover import pipeline
 
@@ -112,6 +119,8 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         realisations=given["realisations"],
         seed=given["seed"],
         realise=optional_worlds_from(given),
+        uncertainty=given["uncertainty"],
+        uncertainty_options=uncertainty_from(given),
     )
     with bar("fit") as progress:
         training = pipeline.fit_model(sources, options, progress)

@@ -15,9 +15,10 @@ import click
 from uncover.cli.options import (
     optional_world_options,
     optional_worlds_from,
-    refuse,
     scene_from,
     scene_options,
+    uncertainty_from,
+    uncertainty_options,
 )
 from uncover.cli.progress import pixel_bar
 
@@ -29,7 +30,7 @@ from uncover.cli.progress import pixel_bar
     Example: a Sentinel-2 product, with the uncertainty of its aerosol optical depth
       uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map
     \b
-    Example: noise of each band from a table
+    Example: standard uncertainty of each band from a table, with which the model was fitted too
       uncover map model.uncover scene.tif --uncertainty noise.csv --between-pixels random --out map
     \b
     Example: what would it take?
@@ -47,14 +48,7 @@ from uncover.cli.progress import pixel_bar
     metavar="SUN VIEW RELATIVE",
     help="Zeniths and relative azimuth in degrees, where the product has none.",
 )
-@click.option("--uncertainty", type=click.Path(), help="CSV, JSON, raster or effects table with the noise.")
-@click.option(
-    "--between-pixels",
-    type=click.Choice(["random", "systematic"]),
-    help="What errors of two pixels have in common, where the file does not say it.",
-)
-@click.option("--correlation", type=click.Path(), help="CSV table of the correlation between bands.")
-@click.option("--uncertainty-units", type=click.Choice(["1", "%"]), help="Where the file does not say it.")
+@uncertainty_options
 @click.option(
     "--paired/--unpaired", default=None, help="Whether this scene trained the model [its own word]."
 )
@@ -70,7 +64,7 @@ from uncover.cli.progress import pixel_bar
     type=click.Choice(["fast", "exact"]),
     default="fast",
     show_default=True,
-    help="Pixels whose noise is known: by matched covariance, or exactly (far slower).",
+    help="Pixels whose uncertainty is stated: by matched covariance, or exactly (far slower).",
 )
 @click.option(
     "--dtype",
@@ -141,19 +135,12 @@ def _little_garbage() -> Iterator[None]:
 def _map_options(given: dict[str, Any]) -> Any:
     from uncover import pipeline
 
-    if given["uncertainty"] is None:
-        why = "without --uncertainty, whose file it describes; give that too, or leave it out"
-        refuse(why, "between_pixels", "correlation", "uncertainty_units")
     source = pipeline.SourceOptions(
         scene=scene_from(given),
         realise=optional_worlds_from(given),
         angles=given["angles"],
         uncertainty=given["uncertainty"],
-        uncertainty_options=pipeline.UncertaintyOptions(
-            between_pixels=given["between_pixels"],
-            correlation=given["correlation"],
-            units=given["uncertainty_units"],
-        ),
+        uncertainty_options=uncertainty_from(given),
     )
     return pipeline.MapOptions(
         source=source,

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from uncover.pipeline import RealiseOptions, SceneOptions
+    from uncover.pipeline import RealiseOptions, SceneOptions, UncertaintyOptions
 
 Command = Callable[..., Any]
 
@@ -62,7 +62,7 @@ scene_options = _stacked(
     click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
     click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
     click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
-    click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's name]."),
+    click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's content]."),
 )
 
 _world_options = _stacked(
@@ -81,6 +81,12 @@ _world_options = _stacked(
     click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
     click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
     seed_option,
+)
+
+product_aod_option = click.option(
+    "--product-aod",
+    is_flag=True,
+    help="Draw worlds around the product's own optical depth: of an L1C product, the CAMS forecast in it.",
 )
 
 
@@ -104,8 +110,68 @@ world_options = _stacked(
 optional_world_options = _stacked(
     _world_options,
     _draw_method("Of the optical depths: quantile midpoints, or random.", "quantile", "mc"),
-    click.option("--product-aod", is_flag=True, help="Draw worlds around the product's own optical depth."),
+    product_aod_option,
 )
+
+
+uncertainty_options = _stacked(
+    click.option(
+        "--uncertainty",
+        type=click.Path(),
+        help="Standard uncertainty of the scene's values: CSV, JSON, raster or effects table.",
+    ),
+    click.option(
+        "--between-pixels",
+        type=click.Choice(["random", "systematic"]),
+        help="What errors of two pixels have in common, where the file does not say it.",
+    ),
+    click.option(
+        "--between-scenes",
+        type=click.Choice(["independent", "common"]),
+        help="Systematic effects: each scene's own error, or the same in all, such as a sensor's gain.",
+    ),
+    click.option("--correlation", type=click.Path(), help="CSV table of the correlation between bands."),
+    click.option(
+        "--uncertainty-units", type=click.Choice(["1", "%"]), help="Where the file does not say it."
+    ),
+    click.option(
+        "--uncertainty-scale", type=float, help="Standard uncertainty = scale · number of a raster."
+    ),
+    click.option(
+        "--uncertainty-bands", metavar="B02,B03,…", help="Bands of the file in order, where it has no names."
+    ),
+    click.option("--uncertainty-variable", metavar="NAME", help="Measured variable of an effects table."),
+)
+
+
+def uncertainty_from(given: dict[str, Any]) -> UncertaintyOptions:
+    """What `uncertainty_options` were given."""
+    from uncover import pipeline
+
+    if given["uncertainty"] is None:
+        why = "without --uncertainty, whose file it describes; give that too, or leave it out"
+        others = ("units", "scale", "bands", "variable")
+        refuse(
+            why,
+            "between_pixels",
+            "between_scenes",
+            "correlation",
+            *(f"uncertainty_{name}" for name in others),
+        )
+    return pipeline.UncertaintyOptions(
+        between_pixels=given["between_pixels"],
+        between_scenes=given["between_scenes"],
+        correlation=given["correlation"],
+        units=given["uncertainty_units"],
+        scale=given["uncertainty_scale"],
+        bands=_names(given["uncertainty_bands"]),
+        variable=given["uncertainty_variable"],
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    """Names between commas."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def refuse(why: str, *names: str) -> None:
@@ -125,9 +191,8 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
     """What `scene_options` were given."""
     from uncover import pipeline
 
-    bands = given["bands"]
     return pipeline.SceneOptions(
-        bands=None if bands is None else tuple(band.strip() for band in bands.split(",") if band.strip()),
+        bands=_names(given["bands"]),
         scale=given["scale"],
         offset=given["offset"],
         resampling=given["resampling"],
@@ -140,9 +205,11 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
 
 
 def worlds_from(given: dict[str, Any]) -> RealiseOptions:
-    """What `world_options` were given."""
+    """What `world_options` and `product_aod_option` were given."""
     from uncover import pipeline
 
+    if given["aod"] is not None and given["product_aod"]:
+        raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
     return pipeline.RealiseOptions(
         aod=given["aod"],
         uncertainty=given["aod_uncertainty"],
@@ -154,13 +221,12 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         dem=given["dem"],
         water_vapour=given["water_vapour"],
         ozone=given["ozone"],
+        product_aod=given["product_aod"],
     )
 
 
 def optional_worlds_from(given: dict[str, Any]) -> RealiseOptions | None:
     """What `optional_world_options` were given; None where no worlds are asked for."""
-    if given["aod"] is not None and given["product_aod"]:
-        raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
     if given["aod"] is not None or given["product_aod"]:
         return worlds_from(given)
     details = ("aod_uncertainty", "draws", "draw_method", "impossible", "altitude", "dem", "water_vapour")

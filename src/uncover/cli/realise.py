@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from uncover.cli.options import scene_from, scene_options, world_options, worlds_from
-from uncover.cli.progress import bar
+from uncover.cli.options import (
+    product_aod_option,
+    refuse,
+    scene_from,
+    scene_options,
+    world_options,
+    worlds_from,
+)
+from uncover.cli.progress import bar, counter
+
+if TYPE_CHECKING:
+    from uncover.pipeline import Sen2CorOptions
+    from uncover.raster.cube import Cube
+
+#: What Sen2Cor finds out by itself.
+_OF_THE_TABLE = ("altitude", "dem", "water_vapour", "ozone")
+_OF_SEN2COR = ("sen2cor", "workers", "dry_run", "keep_products")
+_OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "seed", "product_aod")
 
 
 @click.command(
@@ -15,26 +31,106 @@ from uncover.cli.progress import bar
     \b
     Example: 25 worlds of a scene whose optical depth is 0.12
       uncover realise S2A_MSIL1C_….SAFE --aod 0.12 --draws 25 --seed 0 --out cube.zarr
+    \b
+    Example: corrected by Sen2Cor, around the CAMS forecast in the product; what would be run?
+      uncover realise S2A_MSIL1C_….SAFE --correction sen2cor --out cube.zarr --dry-run
+    \b
+    Example: products that were corrected elsewhere, one for each world
+      uncover realise world-*.SAFE --as worlds --out cube.zarr
     """
 )
-@click.argument("source", metavar="SCENE")
+@click.argument("sources", nargs=-1, required=True, metavar="SCENE...")
 @click.option("--out", required=True, type=click.Path(), help="Cube to write (Zarr).")
+@click.option(
+    "--as",
+    "meaning",
+    type=click.Choice(["scene", "worlds"]),
+    default="scene",
+    show_default=True,
+    help="One scene, or L2A products that are worlds of one.",
+)
 @world_options
+@product_aod_option
+@click.option(
+    "--correction",
+    type=click.Choice(["table", "sen2cor"]),
+    default="table",
+    show_default=True,
+    help="The embedded look-up table, or Sen2Cor, which you install.",
+)
+@click.option("--sen2cor", metavar="PATH", help="Folder of Sen2Cor, or its L2A_Process [that on the PATH].")
+@click.option("--workers", default=1, show_default=True, help="Runs of Sen2Cor at a time.")
+@click.option("--keep-products", is_flag=True, help="Keep the L2A products of Sen2Cor, in OUT.sen2cor.")
+@click.option("--dry-run", is_flag=True, help="Show what Sen2Cor would be given and write, and do nothing.")
 @click.option("--resume", is_flag=True, help="Go on with a cube that was not finished.")
 @scene_options
-def realise(source: str, out: str, resume: bool, **given: Any) -> None:
+def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **given: Any) -> None:
     """Correct a scene for the atmosphere once per drawn optical depth, and store the realisations.
 
-    L1C and L2A products of Sentinel-2; without --aod the optical depths are drawn around the product's own.
-    `uncover fit --aod` makes the same numbers without storing them.
+    L1C and L2A products of Sentinel-2; --product-aod draws around the optical depth that the product states
+    (L2A: also the default) or carries as a forecast of CAMS (L1C). `uncover fit --aod` makes the same numbers
+    without storing them.
     """
+    if meaning == "worlds":
+        why = "with --as worlds, whose products are corrected already; leave it out"
+        refuse(why, *_OF_DRAWS, *_OF_THE_TABLE, *_OF_SEN2COR, "correction")
+        cube = _of_worlds(sources, out, given)
+    elif len(sources) > 1:
+        raise ValueError(
+            f"{len(sources)} scenes came; give one, or --as worlds if they are corrections of one"
+        )
+    elif given["correction"] == "table":
+        refuse("without --correction sen2cor; give that too, or leave it out", *_OF_SEN2COR)
+        cube = _by_table(sources[0], out, given)
+    else:
+        refuse("with --correction sen2cor, which finds that out itself; leave it out", *_OF_THE_TABLE)
+        given["product_aod"] = given["aod"] is None  # Sen2Cor takes the forecast in the product anyway
+        if dry_run:
+            _show(sources[0], out, given)
+            return
+        cube = _by_sen2cor(sources[0], out, given)
+    click.echo(
+        f"{cube.realisations} realisations of {len(cube.bands)} bands, {cube.grid.height} x {cube.grid.width}"
+    )
+
+
+def _by_table(source: str, out: str, given: dict[str, Any]) -> Cube:
     from uncover import pipeline
 
-    options = worlds_from(given)
     with bar("realise") as progress:
-        cube = pipeline.write_realisations(
-            source, out, options, scene_from(given), resume=resume, progress=progress
+        return pipeline.write_realisations(
+            source, out, worlds_from(given), scene_from(given), resume=given["resume"], progress=progress
         )
-    click.echo(
-        f"{options.draws} realisations of {len(cube.bands)} bands, {cube.grid.height} x {cube.grid.width}"
-    )
+
+
+def _of_worlds(sources: tuple[str, ...], out: str, given: dict[str, Any]) -> Cube:
+    from uncover import pipeline
+
+    with bar("realise") as progress:
+        return pipeline.write_worlds(
+            sources, out, scene_from(given), resume=given["resume"], progress=progress
+        )
+
+
+def _by_sen2cor(source: str, out: str, given: dict[str, Any]) -> Cube:
+    from uncover import pipeline
+
+    options = worlds_from(given), scene_from(given), _how(given)
+    with counter("sen2cor") as correcting, bar("realise") as progress:
+        return pipeline.write_sen2cor(
+            source, out, *options, resume=given["resume"], correcting=correcting, progress=progress
+        )
+
+
+def _show(source: str, out: str, given: dict[str, Any]) -> None:
+    """Every file and every command of Sen2Cor."""
+    from uncover import pipeline
+
+    lines = pipeline.plan_sen2cor(source, out, worlds_from(given), scene_from(given), _how(given))
+    click.echo("\n".join(lines))
+
+
+def _how(given: dict[str, Any]) -> Sen2CorOptions:
+    from uncover import pipeline
+
+    return pipeline.Sen2CorOptions(given["sen2cor"], given["workers"], given["keep_products"])

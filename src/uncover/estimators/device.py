@@ -1,5 +1,6 @@
 """Prediction with arrays on a device: torch and CuPy by the array API, computed where they lie."""
 
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -74,6 +75,10 @@ class DeviceReader:
 
     def typicality(self):
         """p-value for each class."""
+        if self.lens.typical is not None:
+            other = copy(self)
+            other.lens = self.lens.typical
+            return other.typicality()
         scale, table = (self._here(part, self.X) for part in self.lens._tables)
 
         def p_values(joint, depth, w):

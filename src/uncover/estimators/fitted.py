@@ -43,6 +43,26 @@ class FittedMixin:
         """Dirichlet parameters N_k + α_k of the class proportions after fitting."""
         return self.class_count_ + self.class_prior_
 
+    def _bounded_where_constant(self, p_value, X):
+        """Bound p-values of samples that differ in a feature that never did in training.
+
+        Of n + 1 samples that are exchangeable, the new one is the only one to differ with a probability of at
+        most 1/(n + 1). ``X`` has all features, realisations before them; NaN is no difference.
+        """
+        models = self._class_models()[0]
+        ignored, statistics = models.ignored_features_, models.statistics_
+        if not ignored.any():
+            return p_value
+        n = float(statistics.classes.count.reshape(-1, statistics.classes.count.shape[-1])[0].sum())
+        n /= statistics.rows_per_sample(models._kind())
+        values = X[..., ignored].astype(np.float64)
+        constant = statistics.classes.mean.reshape(-1, len(ignored))[0][ignored]
+        rounding = 1e-6 if X.dtype == np.float32 else 1e-12
+        off = (np.abs(values - constant) > rounding * np.abs(constant)).any(-1)
+        off = off.all(-1) if off.ndim == 2 else off
+        bound = np.where(off, 1.0 / (n + 1.0), 1.0)
+        return np.minimum(p_value, bound.reshape(-1, *(1,) * (p_value.ndim - 1)).astype(p_value.dtype))
+
     def _class_models(self):
         """Return whose class models read inputs, and how these are folded into classes (None: they are)."""
         return self, None

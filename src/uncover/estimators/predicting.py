@@ -108,10 +108,15 @@ class PredictionMixin(FittedMixin):
     def typicality(self, X, X_cov=None, *, per_class=False, paired=True):
         """Return how typical each sample is of the classes: a p-value in [0, 1].
 
-        The probability that a new member of the class lies at least as far out. The largest over the
-        classes says whether the sample looks like anything the model was trained on; a fraction of at
-        most a of known samples falls below a. Of several realisations the mean is taken. With known
-        noise it is that of the Student t of the same covariance; NaN for a sample without any feature.
+        The probability that a new member of the class lies at least as far out as the sample, over training
+        sets too and whatever the prior. For a Gaussian class of n samples, more than p features, a fraction a
+        of its new members is below a: the distance is Hotelling's T², of F(p, n−p); with a common covariance
+        of F(p, N−K−p+1), with independent features of F(1, n−1) each. With n ≤ p, or features that depend on
+        each other, at most a is below a. With known noise this holds but approximately, by the Student t of
+        the same covariance; realisations of a sample count as one sample, and of their p-values the mean is
+        taken. The largest over the classes says whether the sample looks like anything the model was trained
+        on. A sample that differs in a feature that was constant in training has at most 1/(N+1); one without
+        any feature has NaN.
 
         Parameters
         ----------
@@ -129,7 +134,9 @@ class PredictionMixin(FittedMixin):
             p_value = self._spread_classes(sights[0].largest_of_parts(mean), 0.0)
             return p_value if per_class else p_value.max(axis=1)
 
-        return self._predict_in_blocks(average, X, X_cov, paired, "exact")
+        inputs, reader = self._open(X, X_cov, paired, "exact")
+        found = self._in_blocks(average, inputs, reader)
+        return found if inputs.noise is not None else self._bounded_where_constant(found, inputs.X)
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=100, n_true_values=32):
         """Return where the uncertainty of each prediction comes from.

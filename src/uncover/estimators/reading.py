@@ -9,6 +9,7 @@ import numpy as np
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.folding import Folding
+from uncover.bayes.hotelling import alike
 from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
@@ -18,6 +19,7 @@ from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.streams import stream
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.realisations import Pairing, View
+from uncover.estimators.typical import reference_posterior
 from uncover.estimators.values import Inputs
 
 # Numbers (float64) that one block of samples may need.
@@ -42,6 +44,8 @@ class ClassModels:
         What the points carry beyond the true values, for every sample the same.
     class_noise : array of shape (class, feature, feature) or None
         What the points carry against the models of each class: how these differ between worlds.
+    reference : callable or None
+        Makes the posterior whose distances typicality is read from; None: the posterior above.
     """
 
     posterior: NIW
@@ -49,11 +53,20 @@ class ClassModels:
     truth: NIW | None = None
     full_noise: np.ndarray | None = None
     class_noise: np.ndarray | None = None
+    reference: Callable[[], NIW] | None = None
 
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
         """Predictive densities of the classes."""
         return self.posterior.predictive()
+
+    @cached_property
+    def typical(self) -> StudentT | IndependentT:
+        """Densities that typicality is read from: the predictive ones, where these say the same."""
+        if self.reference is None:
+            return self.predictive
+        found = self.reference().predictive()
+        return self.predictive if alike(found, self.predictive) else found
 
 
 @dataclass(frozen=True)
@@ -137,11 +150,11 @@ class Sight:
         """p-value of each point for each known class, or each of their parts: (sample, class)."""
         if self.points.shape[1] == 0:
             return np.full((len(self.points), len(self.log_prior)), np.nan)
-        predictive = self.models.predictive
+        density = self.models.typical
         noises = [noise for k in range(len(self.log_prior)) if (noise := self.noise(k)) is not None]
         if not noises:
-            return predictive.typicality(self.points)
-        each = [typicality_with_noise(predictive[k], self.points, noise) for k, noise in enumerate(noises)]
+            return density.typicality(self.points)
+        each = [typicality_with_noise(density[k], self.points, noise) for k, noise in enumerate(noises)]
         return np.stack(each, axis=-1)
 
 
@@ -195,7 +208,15 @@ class Reader:
             return None
         temperature = self.model.temperature_ if self.folding is None else 1.0
         lens = Lens.of(densities, sights[0].log_prior, variances, temperature, self.folding)
+        lens = replace(lens, typical=self._typical_lens(models, sights[0].log_prior))
         return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
+
+    def _typical_lens(self, models: list[ClassModels], log_prior: np.ndarray) -> Lens | None:
+        """The densities of typicality, where they are not the predictive ones."""
+        densities = [each.typical for each in models if isinstance(each.typical, StudentT)]
+        if all(each.typical is each.predictive for each in models):
+            return None
+        return Lens.of(densities, log_prior, folding=self.folding)
 
     def noisy_lens(
         self, view: View, used: np.ndarray, systematic: np.ndarray | None, draws: int, columns: int
@@ -211,6 +232,7 @@ class Reader:
             return None
         measured = Seen(predictive, self._common(sight.noise, predictive.n_features))
         same = sight.models.truth is None
+        typical = None if sight.models.typical is predictive else sight.models.typical
         concentration = self.model.class_posterior_[self.model._known_classes()]
         half = stream(self.model.random_state, "true values", "fast").standard_normal(
             (_SETS, -(-draws // 2), 2 * predictive.n_features + columns)
@@ -225,6 +247,7 @@ class Reader:
             log_prior=sight.log_prior,
             variance=LogDensityVariance.of(sight.models.posterior, concentration),
             normal=np.stack([half, -half], axis=2).reshape(_SETS, -1, half.shape[2])[:, :draws],
+            typical=Seen(typical, measured.noise) if isinstance(typical, StudentT) else None,
         )
 
     def _common(self, noise: Callable[[int], Covariances | None], p: int) -> np.ndarray:
@@ -312,6 +335,20 @@ class Reader:
         )
 
     def _class_models(self, view: View, used: np.ndarray) -> ClassModels:
+        models = self._models_for(view, used)
+        if not used.any():
+            return models
+        return replace(models, reference=lambda: self._reference(view, used, models.posterior))
+
+    def _reference(self, view: View, used: np.ndarray, posterior: NIW) -> NIW:
+        """The posterior whose distances typicality is read from, for the same view."""
+        found = reference_posterior(self.model, view.world, used, posterior)
+        noise = self.model.statistics_.noise if view.repeats is not None else None
+        if noise is None or isinstance(posterior, DeconvolvedNIW):
+            return found
+        return self._models_of_repeats(found, noise[used][:, used], view).posterior
+
+    def _models_for(self, view: View, used: np.ndarray) -> ClassModels:
         fitted = self.model._posterior_of_world(view.world)
         kept = used[~self.model.ignored_features_]
         posterior = fitted if kept.all() or not kept.any() else fitted.select_features(kept)

@@ -119,6 +119,13 @@ class Summariser:
         features : array of bool of shape (feature,), optional
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
+        summary = self._summarise(planes, coefficients, noise, systematic, first_pixel, features)
+        if coefficients is None and noise is None:
+            bounded = self.model._bounded_where_constant(summary.typicality, np.moveaxis(planes, 2, 0))
+            summary.parts[5] = bounded
+        return summary
+
+    def _summarise(self, planes, coefficients, noise, systematic, first_pixel, features) -> PixelSummary:
         used = ~self.model.ignored_features_
         if features is not None:
             used = used & features

@@ -10,19 +10,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uncover.measurement.band_uncertainty import BandUncertainty, BetweenPixels, check_between_pixels
+from uncover.measurement.band_uncertainty import (
+    BandUncertainty,
+    BetweenPixels,
+    BetweenScenes,
+    check_between_pixels,
+    check_between_scenes,
+    is_relative,
+)
 from uncover.measurement.bands import canonical_band, places_of
 
 Array = NDArray[np.float64]
 
-_ABSOLUTE = ("standard_uncertainty", "u", "u_abs", "u_k1", "u_k1_approx")
+# Columns by meaning; the units of the first and the third are those of the column `units`, else reflectance.
+_STANDARD = ("standard_uncertainty", "u", "u_k1", "u_k1_approx")
+_ABSOLUTE = ("u_abs",)
+_EXPANDED = ("expanded_uncertainty",)
 _PERCENT = ("standard_uncertainty_pct", "u_pct", "u_rel_pct", "rel_pct")
+_EXPANDED_PERCENT = ("expanded_uncertainty_pct", "expanded_uncertainty_rel_pct")
+_FACTOR = ("k", "coverage_factor")
 _REFERENCE = ("reflectance", "reference", "mean_rho")
+_WORDS = ("band", "units", "between_pixels", "between_scenes")
+_REMARKS = ("name", "source", "comment", "note", "notes", "wavelength", "wavelength_nm")
+_COLUMNS = {
+    *(*_STANDARD, *_ABSOLUTE, *_EXPANDED, *_PERCENT, *_EXPANDED_PERCENT, *_FACTOR, *_REFERENCE, *_WORDS),
+    *_REMARKS,
+}
 
-#: Absolute and relative uncertainty of one row may differ by this fraction: both are rounded.
+#: Numbers of one row that say the same may differ by this fraction: both are rounded.
 _AGREEMENT = 0.05
 
-_KEYS = {"standard_uncertainty", "units", "correlation", "between_pixels", "name"}
+_KEYS = {
+    *("standard_uncertainty", "expanded_uncertainty", "k", "units", "correlation"),
+    *("between_pixels", "between_scenes", "name"),
+}
 
 
 def read_band_uncertainty(
@@ -31,9 +52,13 @@ def read_band_uncertainty(
     *,
     correlation: str | Path | ArrayLike | None = None,
     between_pixels: BetweenPixels | None = None,
+    between_scenes: BetweenScenes | None = None,
     units: str | None = None,
 ) -> BandUncertainty:
     """Read a CSV table or a JSON file of per-band uncertainty.
+
+    Standard uncertainties are read as they are. Expanded ones (a column `U` or `expanded_uncertainty`) are
+    divided by their coverage factor `k`, and refused without it.
 
     Parameters
     ----------
@@ -46,6 +71,8 @@ def read_band_uncertainty(
         file's bands. Without it, and where the file has none, errors of bands are independent.
     between_pixels : {"random", "systematic"}, optional
         What errors of different pixels have in common, where the file does not say it.
+    between_scenes : {"independent", "common"}, optional
+        Whether a systematic error is each scene's own or the same in all, where the file does not say it.
     units : {"1", "%"}, optional
         Which column of a CSV table is used: absolute uncertainty ("1", the default where there are both) or
         per cent.
@@ -64,24 +91,27 @@ def read_band_uncertainty(
     if not file.is_file():
         raise ValueError(f"{file} does not exist; check the path.")
     if file.suffix.lower() == ".json":
-        found = _read_json(file, between_pixels)
+        found = _read_json(file, between_pixels, between_scenes)
         if units is not None:
-            raise ValueError(f"{file.name} states its units itself; leave units out.")
+            raise ValueError(f"{file.name} states its units itself; leave --uncertainty-units out.")
         if correlation is not None:
-            raise ValueError(f"{file.name} is where its correlation belongs too; leave correlation out.")
+            raise ValueError(f"{file.name} is where its correlation belongs too; leave --correlation out.")
         return found if bands is None else found.select(bands, file.name)
     table = _Table.read(file)
     wanted = tuple(bands) if bands is not None else table.bands
     places = places_of(wanted, table.bands, file.name)
     numbers, chosen = table.standard(units)
     reference = table.column(_REFERENCE)
+    pixels = _between_pixels(table.word("between_pixels"), between_pixels, file.name)
     return BandUncertainty.of(
         wanted,
         numbers[places],
         _correlation(correlation, table.bands, wanted, places),
         units=chosen,
-        between_pixels=table.between_pixels(between_pixels),
+        between_pixels=pixels,
+        between_scenes=_between_scenes(table.word("between_scenes"), between_scenes, pixels, file.name),
         reference=None if reference is None else reference[places],
+        effect=file.stem,
         name=file.name,
     )
 
@@ -127,11 +157,19 @@ class _Table:
     @classmethod
     def read(cls, file: Path) -> "_Table":
         header, *rows = _rows(file)
-        names = [name.strip().lower() for name in header]
+        names = [_heading(name) for name in header]
         if "band" not in names or not rows:
             raise ValueError(
                 f"{file.name} has the columns {', '.join(header)} and {len(rows)} rows; it needs a column "
                 "`band` and a row for each band."
+            )
+        strange = [given for given, name in zip(header, names, strict=True) if name not in _COLUMNS]
+        if strange or len(set(names)) < len(names):
+            twice = next((name for name in names if names.count(name) > 1), "")
+            what = f"column {strange[0]!r} is not understood" if strange else f"column {twice!r} comes twice"
+            raise ValueError(
+                f"{file.name}: {what}; a table has band, u or u_pct (or U with k), reflectance, units, "
+                "between_pixels, between_scenes, and remarks in a column comment."
             )
         for row in rows:
             if len(row) != len(header):
@@ -150,21 +188,83 @@ class _Table:
                 return np.array([_number(text, self.file, band) for text, band in pairs])
         return None
 
+    def word(self, name: str) -> str | None:
+        """The word of a column, the same in all rows; None where there is no such column."""
+        stated = {word.strip() for word in self.columns.get(name, ())}
+        if len(stated) > 1:
+            raise ValueError(f"{self.file.name}: {name} differs between rows; use JSON with effects.")
+        return stated.pop() if stated else None
+
     def standard(self, units: str | None) -> tuple[Array, str]:
-        """The uncertainty that is asked for, and its units."""
-        absolute, percent = self.column(_ABSOLUTE), self.column(_PERCENT)
-        self._check_agreement(absolute, percent)
-        offers = {"1": absolute, "%": percent}
+        """The standard uncertainty that is asked for, and its units."""
+        offers = self._offers()
+        self._check_agreement(offers.get("1"), offers.get("%"))
         for unit in [units] if units is not None else ["1", "%"]:
-            chosen = offers.get(unit)
-            if chosen is not None:
-                return chosen, unit
+            if unit in offers:
+                return offers[unit], unit
         raise ValueError(
-            f"{self.file.name} has the columns {', '.join(self.columns)}; it needs `{_ABSOLUTE[0]}` (or "
-            f"{', '.join(_ABSOLUTE[1:])}) in reflectance, or `{_PERCENT[0]}` (or {', '.join(_PERCENT[1:])}) "
-            f"in "
-            f"per cent{'' if units is None else f'; units={units!r} was asked for'}."
+            f"{self.file.name} has the columns {', '.join(self.columns)}; it needs `standard_uncertainty` "
+            f"(or u) in reflectance, or `standard_uncertainty_pct` (or u_pct) in per cent"
+            f"{'' if units is None else f', and units={units!r} was asked for (--uncertainty-units)'}."
         )
+
+    def _offers(self) -> dict[str, Array]:
+        """Standard uncertainties by their units, from all columns that state one."""
+        stated = self.word("units")
+        neutral = "%" if stated is not None and is_relative(stated, self.file.name) else "1"
+        k = self._coverage_factor()
+        found: dict[str, Array] = {}
+        groups = ((_STANDARD, neutral), (_ABSOLUTE, "1"), (_EXPANDED, neutral), (_PERCENT, "%"))
+        first: dict[str, str] = {}
+        for names, unit in (*groups, (_EXPANDED_PERCENT, "%")):
+            for name in (name for name in names if name in self.columns):
+                numbers = self.column([name])
+                assert numbers is not None
+                if name in (*_EXPANDED, *_EXPANDED_PERCENT):
+                    if k is None:
+                        raise ValueError(
+                            f"{self.file.name} has expanded uncertainties (U) and no column k; add the "
+                            "coverage factor of each band, such as 2, or give standard uncertainties (u)."
+                        )
+                    numbers = numbers / k
+                if unit in found:
+                    self._check_same(first[unit], found[unit], name, numbers)
+                else:
+                    found[unit], first[unit] = numbers, name
+        if stated is not None and found and neutral not in found:
+            raise ValueError(
+                f"{self.file.name} states the units {stated!r}, and its column {next(iter(first.values()))} "
+                "is in other units; make them agree, or leave units out."
+            )
+        return found
+
+    def _coverage_factor(self) -> Array | None:
+        """The column k, checked: 1 or more, and 1 where only standard uncertainties are given."""
+        k = self.column(_FACTOR)
+        if k is None:
+            return None
+        if np.any(~(k >= 1)):
+            i = int(np.argmax(~(k >= 1)))
+            raise ValueError(
+                f"{self.file.name}: the coverage factor k of band {self.bands[i]} is {k[i]:g}; it is 1 or "
+                "more, usually 2."
+            )
+        expanded = any(name in self.columns for name in (*_EXPANDED, *_EXPANDED_PERCENT))
+        if not expanded and np.any(k != 1):
+            raise ValueError(
+                f"{self.file.name} has k = {k.max():g} beside standard uncertainties, which have k = 1; name "
+                "the column U where it is expanded, or leave k out."
+            )
+        return k
+
+    def _check_same(self, first: str, numbers: Array, second: str, others: Array) -> None:
+        wrong = np.abs(numbers - others) > _AGREEMENT * np.maximum(numbers, others)
+        if np.any(wrong):
+            i = int(np.argmax(wrong))
+            raise ValueError(
+                f"{self.file.name}: for band {self.bands[i]} the column {first} gives {numbers[i]:.6g} and "
+                f"{second} gives {others[i]:.6g} (k = 1); make them agree, or leave one out."
+            )
 
     def _check_agreement(self, absolute: Array | None, percent: Array | None) -> None:
         reference = self.column(_REFERENCE)
@@ -176,18 +276,20 @@ class _Table:
             i = int(np.argmax(wrong))
             raise ValueError(
                 f"{self.file.name}: band {self.bands[i]} has a standard uncertainty of {absolute[i]:.6g}, "
-                "and "
-                f"{percent[i]:.6g} % of {reference[i]:.6g} is {expected[i]:.6g}; make them agree."
+                f"and {percent[i]:.6g} % of {reference[i]:.6g} is {expected[i]:.6g}; make them agree."
             )
 
-    def between_pixels(self, said: BetweenPixels | None) -> BetweenPixels:
-        stated = {word.strip() for word in self.columns.get("between_pixels", ())}
-        if len(stated) > 1:
-            raise ValueError(f"{self.file.name}: between_pixels differs between rows; use JSON with effects.")
-        return _between_pixels(stated.pop() if stated else None, said, self.file.name)
+
+def _heading(name: str) -> str:
+    """A column's name in one spelling; a capital U is an expanded uncertainty, a small u a standard one."""
+    text = name.strip()
+    if text == "U" or text.startswith("U_"):
+        rest = text[1:].lower().removesuffix("_abs")
+        return f"expanded_uncertainty{rest}"
+    return text.lower()
 
 
-def _read_json(file: Path, said: BetweenPixels | None) -> BandUncertainty:
+def _read_json(file: Path, said: BetweenPixels | None, scenes: BetweenScenes | None) -> BandUncertainty:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -202,14 +304,31 @@ def _read_json(file: Path, said: BetweenPixels | None) -> BandUncertainty:
         raise ValueError(f'{file.name} has {", ".join(content)} beside "effects"; it belongs inside of each.')
     if not isinstance(effects, list) or not effects:
         raise ValueError(f'{file.name}: "effects" needs at least one effect.')
-    parts = [_effect(effect, bands, reference, said, file.name) for effect in effects]
+    said_by_user = (said, scenes)
+    parts = [
+        _effect(
+            effect,
+            f"effect {i}" if len(effects) > 1 else file.stem,
+            bands,
+            reference,
+            said_by_user,
+            file.name,
+        )
+        for i, effect in enumerate(effects, start=1)
+    ]
     return sum(parts[1:], start=parts[0])
 
 
 def _effect(
-    effect: Any, bands: list[str], reference: ArrayLike | None, said: BetweenPixels | None, file: str
+    effect: Any,
+    title: str,
+    bands: list[str],
+    reference: ArrayLike | None,
+    said: tuple[BetweenPixels | None, BetweenScenes | None],
+    file: str,
 ) -> BandUncertainty:
-    if not isinstance(effect, dict) or "standard_uncertainty" not in effect or "units" not in effect:
+    kinds = {"standard_uncertainty", "expanded_uncertainty"}
+    if not isinstance(effect, dict) or not kinds & set(effect) or "units" not in effect:
         raise ValueError(
             f'{file}: an effect needs "standard_uncertainty", one number per band, and "units", which is "1" '
             'for reflectance or "%" for per cent of it.'
@@ -217,15 +336,40 @@ def _effect(
     unknown = ", ".join(sorted(set(effect) - _KEYS))
     if unknown:
         raise ValueError(f"{file} has {unknown}, which is not known; known are {', '.join(sorted(_KEYS))}.")
+    pixels = _between_pixels(effect.get("between_pixels"), said[0], file)
     return BandUncertainty.of(
         bands,
-        effect["standard_uncertainty"],
+        _standard_of(effect, file),
         band_correlation(effect.get("correlation", "random"), len(bands), file),
         units=effect["units"],
-        between_pixels=_between_pixels(effect.get("between_pixels"), said, file),
+        between_pixels=pixels,
+        between_scenes=_between_scenes(effect.get("between_scenes"), said[1], pixels, file),
         reference=reference,
+        effect=str(effect.get("name", title)),
         name=file,
     )
+
+
+def _standard_of(effect: Mapping[str, Any], file: str) -> ArrayLike:
+    """Standard uncertainties of an effect; expanded ones over their coverage factor."""
+    if "expanded_uncertainty" in effect and "standard_uncertainty" in effect:
+        raise ValueError(
+            f"{file} has a standard and an expanded uncertainty of one effect; give one of them."
+        )
+    if "standard_uncertainty" in effect:
+        if effect.get("k", 1) != 1:
+            raise ValueError(
+                f'{file} has k = {effect["k"]} beside "standard_uncertainty", whose k is 1; name it '
+                '"expanded_uncertainty", or leave k out.'
+            )
+        numbers: ArrayLike = effect["standard_uncertainty"]
+        return numbers
+    k = effect.get("k")
+    if not isinstance(k, int | float) or not k >= 1:
+        raise ValueError(
+            f'{file}: "expanded_uncertainty" needs its coverage factor "k", 1 or more (got {k}); usually 2.'
+        )
+    return np.asarray(effect["expanded_uncertainty"], np.float64) / k
 
 
 def band_correlation(correlation: Any, n_bands: int, name: str) -> ArrayLike:
@@ -249,13 +393,20 @@ def _between_pixels(stated: Any, said: BetweenPixels | None, name: str) -> Betwe
     """What the file states, else what the caller says; nothing is guessed."""
     if stated is None and said is None:
         raise ValueError(
-            f"{name} does not say whether errors are independent between pixels; give "
-            'between_pixels="random", '
-            'or "systematic" where all pixels of a scene share one error.'
+            f"{name} does not say whether errors are independent between pixels; give --between-pixels "
+            "random, or systematic where all pixels of a scene share one error."
         )
     if stated is not None and said is not None and stated != said:
         raise ValueError(f"{name} states between_pixels={stated!r}; {said!r} was asked for.")
     return check_between_pixels(stated if stated is not None else said, name)
+
+
+def _between_scenes(stated: Any, said: BetweenScenes | None, pixels: str, name: str) -> BetweenScenes:
+    """What the file states, else what the caller says of systematic effects; else each scene has its own."""
+    if stated is not None and said is not None and stated != said:
+        raise ValueError(f"{name} states between_scenes={stated!r}; {said!r} was asked for.")
+    fallback = "independent" if said is None or pixels == "random" else said
+    return check_between_scenes(fallback if stated is None else stated, pixels, name)
 
 
 def _correlation(

@@ -17,6 +17,9 @@ Array = NDArray[np.float64]
 #: How errors of different pixels of a scene hang together: not at all, or they are one error.
 BetweenPixels = Literal["random", "systematic"]
 
+#: Whether each scene has a systematic error of its own, or all scenes share it (a sensor's gain).
+BetweenScenes = Literal["independent", "common"]
+
 #: Standard uncertainties that agree with multiples of one spectrum to this tolerance are treated as such.
 _PROPORTIONAL = 1e-12
 
@@ -33,6 +36,11 @@ class BandEffect:
         Whether `standard` is a fraction of the value (0.05 is five per cent).
     between_pixels
         "random": errors of two pixels are independent. "systematic": all pixels of a scene share one error.
+    between_scenes
+        Of a systematic effect. "independent": each scene has an error of its own. "common": all scenes have
+        the same one, which then cancels between a model and a map that both have it.
+    name
+        What the effect is called in records.
 
     >>> BandEffect(np.array([0.01, 0.02]), np.eye(2), between_pixels="random").covariance()
     array([[0.0001, 0.    ],
@@ -43,6 +51,8 @@ class BandEffect:
     correlation: Array  # (band, band)
     relative: bool = False
     between_pixels: BetweenPixels = "random"
+    between_scenes: BetweenScenes = "independent"
+    name: str = ""
 
     def covariance(self) -> Array:
         """u uᵀ ∘ R; relative where `standard` is."""
@@ -99,10 +109,14 @@ class BandUncertainty:
         *,
         units: str = "1",
         between_pixels: BetweenPixels = "random",
+        between_scenes: BetweenScenes = "independent",
         reference: ArrayLike | None = None,
+        effect: str = "",
         name: str = "the uncertainty",
     ) -> Self:
         """One effect, checked: `units` is "1" for the units of the values, "%" for per cent of them.
+
+        `effect` is what the effect is called in records, `name` the file or whatever messages speak of.
 
         >>> BandUncertainty.of(["B02"], [-0.01])
         Traceback (most recent call last):
@@ -119,17 +133,25 @@ class BandUncertainty:
             )
         relative = is_relative(units, name)
         check_between_pixels(between_pixels, name)
+        check_between_scenes(between_scenes, between_pixels, name)
         matrix = np.eye(len(names))
         if correlation is not None:
             matrix = read_correlation(correlation, f"{name}: the correlation matrix")
         if matrix.shape != (len(names),) * 2:
             raise ValueError(
                 f"{name} has a correlation matrix of shape {matrix.shape} for {len(names)} bands; it needs "
-                "one "
-                "row and one column per band."
+                "one row and one column per band."
             )
         values = None if reference is None else _vector(reference, names, f"{name}: reference")
-        return cls(names, (BandEffect(u / 100 if relative else u, matrix, relative, between_pixels),), values)
+        if relative and values is not None and np.any(values < 0):
+            i = int(np.argmin(values))
+            raise ValueError(
+                f"{name} is in per cent of a negative reflectance ({values[i]:.6g} in band {names[i]}); give "
+                "the uncertainty in reflectance, or a reference above 0."
+            )
+        u = u / 100 if relative else u
+        one = BandEffect(u, matrix, relative, between_pixels, between_scenes, effect)
+        return cls(names, (one,), values)
 
     def __add__(self, other: Self) -> Self:
         """Both together: effects that are independent of each other, over the same bands.
@@ -173,19 +195,33 @@ class BandUncertainty:
         """Covariance of the error that the scene's pixels have in common, one matrix; None if there is none.
 
         Relative effects depend on the value: the matrix is the mean over the pixels of `values`, (…, band),
-        or is taken at `reference`.
+        or is taken at `reference`. Effects that all scenes have in common are not in it; see `common`.
 
         >>> effect = BandUncertainty.of(["B02"], [10.0], units="%", between_pixels="systematic")
         >>> effect.systematic([[0.1], [0.3]]).round(6)  # mean of 0.01² and 0.03²
         array([[0.0005]])
         """
-        shared = [effect for effect in self.effects if effect.between_pixels == "systematic"]
-        if not shared:
-            return None
-        total = np.zeros((len(self.bands),) * 2)
-        for effect in shared:
-            total += effect.covariance() * (self._mean_square(values) if effect.relative else 1.0)
-        return total
+        own = self._shared("independent", values)
+        return np.sum([matrix for _, matrix in own], axis=0) if own else None
+
+    def common(self, values: ArrayLike | None = None) -> dict[str, Array]:
+        """Covariances of systematic effects that all scenes have in common, by name; as in `systematic`.
+
+        >>> gain = BandUncertainty.of(
+        ...     ["B02"], [0.01], between_pixels="systematic", between_scenes="common", effect="gain"
+        ... )
+        >>> gain.systematic() is None, gain.common()
+        (True, {'gain': array([[0.0001]])})
+        """
+        found: dict[str, Array] = {}
+        for name, matrix in self._shared("common", values):
+            found[name] = found[name] + matrix if name in found else matrix
+        return found
+
+    def _shared(self, scenes: BetweenScenes, values: ArrayLike | None) -> list[tuple[str, Array]]:
+        """Name and covariance of each systematic effect of one kind."""
+        chosen = [e for e in self.effects if e.between_pixels == "systematic" and e.between_scenes == scenes]
+        return [(e.name, e.covariance() * (self._mean_square(values) if e.relative else 1.0)) for e in chosen]
 
     def _mean_square(self, values: ArrayLike | None) -> Array:
         """Mean over pixels of |ρ| |ρ|ᵀ, (band, band)."""
@@ -310,6 +346,26 @@ def check_between_pixels(word: object, name: str) -> BetweenPixels:
     raise ValueError(
         f'{name}: between_pixels is {word!r}; use "random" where errors of two pixels are independent, '
         '"systematic" where a scene shares one error.'
+    )
+
+
+def check_between_scenes(word: object, between_pixels: str, name: str) -> BetweenScenes:
+    """Refuse any word but the two that are known, and a random error that all scenes would share.
+
+    >>> check_between_scenes("common", "systematic", "unc.json")
+    'common'
+    """
+    for known in get_args(BetweenScenes):
+        if word == known:
+            if known == "common" and between_pixels == "random":
+                raise ValueError(
+                    f'{name}: a random effect has another error in each pixel; between_scenes="common" needs '
+                    'between_pixels="systematic".'
+                )
+            return known
+    raise ValueError(
+        f'{name}: between_scenes is {word!r}; use "independent" where each scene has its own error, "common" '
+        "where all scenes share one."
     )
 
 

@@ -51,7 +51,9 @@ def find_observed(variables: Any, asked: str | None, name: str) -> str:
     if asked is not None and asked not in offered:
         raise ValueError(f"{name}: {asked} has no unc_comps; {', '.join(offered)} have. Choose among them.")
     if asked is None and len(offered) > 1:
-        raise ValueError(f"{name} has uncertainties of {', '.join(offered)}; say of which by variable=.")
+        raise ValueError(
+            f"{name} has uncertainties of {', '.join(offered)}; say of which with --uncertainty-variable."
+        )
     return asked or offered[0]
 
 
@@ -111,7 +113,7 @@ def find_band_names(
     if labels.dtype.kind not in "USO":
         raise ValueError(
             f"{name}: the {size} bands along {band_dim} have no names; give them in their "
-            "order with band_names=."
+            "order with --uncertainty-bands."
         )
     return [label.decode() if isinstance(label, bytes) else str(label) for label in labels]
 
@@ -197,7 +199,7 @@ class AttributeReader:
         if found is None:
             raise ValueError(
                 f'{where} has no units; give it those of {self.observed}, or "%" for per cent of it, '
-                "or say them by units=."
+                "or say them with --uncertainty-units."
             )
         if str(found).strip() == "%":
             if of_value is not None and str(of_value).strip() == "%":

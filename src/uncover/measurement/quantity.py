@@ -87,6 +87,28 @@ class Quantity:
                 f"impossible is {self.impossible!r}; choose one of {', '.join(map(repr, _RULES))}"
             )
 
+    def record(self) -> dict[str, Any]:
+        """The quantity as stated, and the distribution that is drawn from: what bounds do to it.
+
+        >>> Quantity("aod", 0.12, 0.0768, highest=2.0).record()["distribution_mean"]
+        0.1301...
+        """
+        scores, _ = _quantiles(20_000, (0, self.name, "record"))
+        values = np.full(1, self.estimate) if self.standard_uncertainty == 0 else None
+        if values is None:
+            rule = _truncate if self.impossible == "refuse" else _RULES[self.impossible]
+            values = rule(self, scores)
+        names = {"truncate": "truncated", "clip": "clipped", "refuse": "truncated"}
+        bounds = f"Gaussian, {names.get(self.impossible)} at {self.lowest:g} and {self.highest:g}"
+        return {
+            "name": self.name,
+            "estimate": self.estimate,
+            "standard_uncertainty": self.standard_uncertainty,
+            "distribution": "gamma" if self.impossible == "gamma" else bounds,
+            "distribution_mean": round(float(values.mean()), 6),
+            "distribution_standard_deviation": round(float(values.std()), 6),
+        }
+
     def draw(self, n: int, *, scene: str, seed: int, method: Method = "mc") -> Draws:
         """Draw n worlds.
 

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
+    from uncover.pipeline.worlds import Sen2CorOptions as Sen2CorOptions
+    from uncover.pipeline.worlds import plan_sen2cor as plan_sen2cor
+    from uncover.pipeline.worlds import write_sen2cor as write_sen2cor
+    from uncover.pipeline.worlds import write_worlds as write_worlds
     from uncover.raster.memory import parse_memory as parse_memory
     from uncover.raster.options import SceneOptions as SceneOptions
     from uncover.raster.product import Thresholds as Thresholds
@@ -81,6 +85,10 @@ _HOME = {
     "whole_or_nothing": "uncover.pipeline.files",
     "write_labels": "uncover.pipeline.label_file",
     "write_realisations": "uncover.pipeline.realising",
+    "Sen2CorOptions": "uncover.pipeline.worlds",
+    "plan_sen2cor": "uncover.pipeline.worlds",
+    "write_sen2cor": "uncover.pipeline.worlds",
+    "write_worlds": "uncover.pipeline.worlds",
 }
 
 __all__ = [*_HOME]

@@ -13,6 +13,7 @@ import numpy as np
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.mixture import BayesianMDA
+from uncover.measurement.measured import Measured
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
@@ -144,12 +145,12 @@ def _accumulate(
     batches = _counted(sources, used, progress)
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
-    if _needs_all(model):
+    if _needs_all(model) or _uncertain(sources):
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
         groups = {} if everything.groups is None or not _calibrates(model) else {"groups": everything.groups}
-        model.fit(everything.values, everything.classes, **groups)
+        model.fit(_measured(everything, sources), everything.classes, **groups)
         return used
     waiting: Batch | None = None
     for batch in _large_batches(batches):
@@ -160,6 +161,19 @@ def _accumulate(
     assert waiting is not None
     _add(model, waiting, classes, last=True)
     return used
+
+
+def _uncertain(sources: Sequence[Source]) -> bool:
+    """Whether samples have covariances, or an error in common."""
+    return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
+
+
+def _measured(samples: Batch, sources: Sequence[Source]) -> Any:
+    """Values with their covariances, where these are stated; systematic effects are those of one source."""
+    if not _uncertain(sources):
+        return samples.values
+    systematic = sources[0].stated.systematic if sources[0].stated is not None else None
+    return Measured(samples.values, samples.covariances, systematic)
 
 
 def _calibrates(model: Any) -> bool:
@@ -232,7 +246,13 @@ def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: 
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
     return {
         "sources": [
-            {"name": source.name, "drawn": source.drawn, "used": {k: v for k, v in counts.items() if v}}
+            {
+                "name": source.name,
+                "identity": source.identity,
+                "drawn": source.drawn,
+                "used": {k: v for k, v in counts.items() if v},
+                **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
+            }
             for source, counts in zip(sources, used, strict=True)
         ],
         "labels": None if options.labels is None else Path(options.labels).name,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.estimators.conformal import ConformalSets, samples_needed
 from uncover.pipeline.grouping import Groups, together
@@ -94,7 +95,8 @@ class Keeper:
         """The fitted model with its sets."""
         everything = all_at_once(self.kept)
         sets = ConformalSets(model, self.coverage, _SHARE)
-        return sets.calibrate(everything.values, everything.classes, groups=everything.groups)
+        noise = {} if everything.covariances is None else {"X_cov": everything.covariances}
+        return sets.calibrate(everything.values, everything.classes, groups=everything.groups, **noise)
 
 
 def check_coverage(coverage: float) -> None:
@@ -130,8 +132,10 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """Batches of one kind as one."""
     if len(batches) == 1:
         return batches[0]
+    stated = [(b.covariances, len(b.classes)) for b in batches if b.covariances is not None]
     return Batch(
         np.concatenate([b.values for b in batches]),
         np.concatenate([b.classes for b in batches]),
         together([b.groups for b in batches], [len(b.classes) for b in batches]),
+        Covariances.join(stated) if stated else None,
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from uncover.pipeline.realising import RealiseOptions, optical_depth, realise_scene
+from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import open_cube
@@ -121,7 +121,8 @@ def open_evidence(
         return _cube(source, model, options)
     scene = _scene(source, model, options.scene, opened or Offered.of(source, options.scene))
     if options.uncertainty is not None:
-        found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options)
+        how = options.uncertainty_options
+        found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, how, scene)
         return Noisy.of(scene, found)
     if options.realise is not None:
         return _realised(scene, options.realise, options.angles)
@@ -158,15 +159,14 @@ def _realised(scene: Scene, options: RealiseOptions, angles: tuple[float, float,
     if angles is not None:
         sun, view, between = angles
         scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
-    quantity = optical_depth(scene, options)
+    realised = realise_scene(scene, options)
     description = {
-        "estimate": quantity.estimate,
-        "standard uncertainty": quantity.standard_uncertainty,
+        "quantities": [optical_depth_record(scene, options, realised.draws)],
         "seed": options.seed,
         "method": options.method,
         "angles": None if angles is None else list(angles),
     }
-    return Realised(realise_scene(scene, options), description)
+    return Realised(realised, description)
 
 
 def _everywhere(zenith: float, azimuth: float) -> AngleField:

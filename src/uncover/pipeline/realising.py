@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from uncover.atmosphere import LookupTable
-from uncover.measurement import Quantity, aerosol_optical_depth
+from uncover.atmosphere.grib import aod_at
+from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.pipeline.files import check_place
 from uncover.raster.cube import Cube, write_cube
+from uncover.raster.grid import middle_of
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
 from uncover.raster.realised import RealisedScene
@@ -31,6 +34,8 @@ class RealiseOptions:
     aod, uncertainty
         Optical depth at 550 nm and its standard uncertainty; the product's own value, and the uncertainty
         that follows from how it was retrieved, where they are None.
+    product_aod
+        An L1C product's own value is the CAMS forecast that it carries; False refuses to take it unasked.
     draws, method, impossible, seed
         How many worlds, and how they are drawn; see `uncover.measurement.Quantity`.
     altitude, dem, water_vapour, ozone
@@ -51,6 +56,7 @@ class RealiseOptions:
     dem: str | None = None
     water_vapour: float | None = None
     ozone: float | None = None
+    product_aod: bool = True
 
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
@@ -64,13 +70,61 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     0.0768
     """
     known = scene.atmosphere
+    own = known.aot if options.aod is None else options.aod
+    if own is None and scene.aerosol_forecast is not None and not options.product_aod:
+        raise ValueError(
+            "the aerosol optical depth is missing; give --aod, or --product-aod to take the CAMS forecast "
+            "that the product carries"
+        )
     return aerosol_optical_depth(
-        known.aot if options.aod is None else options.aod,
+        forecast_aod(scene) if own is None and scene.level == "L1C" else own,
         retrieval=known.aot_method or "CAMS",
         standard_uncertainty=options.uncertainty,
         highest=HIGHEST_AOD,
         impossible=options.impossible,
     )
+
+
+def optical_depth_record(scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
+    """The optical depth as an input quantity: as stated, as its distribution has it, and as drawn."""
+    quantity = optical_depth(scene, options)
+    given = options.uncertainty is not None
+    return {
+        **quantity.record(),
+        "name": "aerosol optical depth at 550 nm",
+        "units": "1",
+        "draws": {
+            "number": len(draws.values),
+            "method": options.method,
+            "mean": draws.mean,
+            "standard_deviation": draws.standard_deviation,
+        },
+        "between_pixels": "systematic",
+        "between_scenes": "independent",
+        "source": (
+            "--aod" if options.aod is not None else f"the product ({scene.atmosphere.aot_method or 'CAMS'})"
+        )
+        + (", --aod-uncertainty" if given else ", uncertainty by its retrieval"),
+    }
+
+
+def forecast_aod(scene: Scene) -> float:
+    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken.
+
+    >>> import numpy as np
+    >>> from uncover.raster import Grid, scene_from_array
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
+    >>> forecast_aod(scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",)))
+    Traceback (most recent call last):
+    ...
+    ValueError: the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast ...
+    """
+    if scene.aerosol_forecast is None or scene.sensing_time is None:
+        raise ValueError(
+            "the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast "
+            "(AUX_DATA/AUX_CAMSFO; from baseline 04.00)"
+        )
+    return aod_at(scene.aerosol_forecast, *middle_of(scene.grid), scene.sensing_time)
 
 
 def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:

@@ -11,7 +11,10 @@ from uncover.raster.quality import Quality
 
 #: From none to much, readable in print and by every eye (dark blue to yellow).
 RAMP = ((0.0, "#0d0887"), (0.25, "#7e03a8"), (0.5, "#cc4778"), (0.75, "#f89540"), (1.0, "#f0f921"))
-_FLAGS = ("#4d4d4d", "#b35806", "#e0e0e0", "#542788", "#9ecae1", "#d73027", "#e7298a", "#1b9e77", "#fdae61")
+_FLAGS = (
+    *("#4d4d4d", "#b35806", "#e0e0e0", "#542788", "#9ecae1"),
+    *("#d73027", "#e7298a", "#1b9e77", "#fdae61", "#7f7f00"),
+)
 
 Entry = tuple[int, str, str, int]  # value, colour, label, opacity
 

@@ -11,16 +11,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
+from uncover.measurement.band_files import read_band_uncertainty
+from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.pipeline.areas import Area
 from uncover.pipeline.grouping import Groups, numbered, squares
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
-from uncover.pipeline.realising import RealiseOptions, realise_scene
+from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.cube import Cube, CubeBlock, open_cube
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
@@ -28,6 +32,7 @@ from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Raster
 from uncover.raster.tiles import TileCache
+from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, band_records, open_uncertainty
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
 BATCH_NUMBERS = 1 << 23
@@ -67,6 +72,9 @@ class FitOptions:
         Decides the draw, and which samples are kept.
     realise
         Make realisations of the scenes at drawn optical depths; None: one measurement of each pixel.
+    uncertainty, uncertainty_options
+        File that states the standard uncertainty of the training values, and how it is read. Random effects
+        are taken out of the spread of the classes; systematic ones count where the model meets another scene.
 
     >>> FitOptions(draw=Draw(fraction=0.1)).realisations
     'pooled'
@@ -87,6 +95,23 @@ class FitOptions:
     block: float | None = None
     seed: int = 0
     realise: RealiseOptions | None = None
+    uncertainty: str | Path | None = None
+    uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is stated of the errors that all samples of a source share, and the record of it."""
+
+    record: dict[str, Any]
+    systematic: NDArray[np.float64] | None = None  # (band, band), the source's own
+    common: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # the same in all scenes, by name
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for the provenance of a model."""
+        shared = None if self.systematic is None else self.systematic.tolist()
+        common = {name: matrix.tolist() for name, matrix in self.common.items()}
+        return {**self.record, "systematic": shared, **({"common": common} if common else {})}
 
 
 @dataclass(frozen=True)
@@ -96,11 +121,15 @@ class Batch:
     values: NDArray[Any]
     classes: NDArray[np.str_]
     groups: Groups | None = None  # (sample,), which belong together
+    covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
         return Batch(
-            self.values[mask], self.classes[mask], None if self.groups is None else self.groups[mask]
+            self.values[mask],
+            self.classes[mask],
+            None if self.groups is None else self.groups[mask],
+            None if self.covariances is None else self.covariances[mask],
         )
 
 
@@ -110,6 +139,14 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """What it is called in messages and in the provenance of the model."""
+
+    @property
+    def identity(self) -> str:
+        """Datatake, the user's own name, or a hash of the content: which scene or table it is."""
+
+    @property
+    def stated(self) -> Stated | None:
+        """What is stated of errors that its samples share; None where no uncertainty is stated."""
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -149,11 +186,22 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Sou
                 f"{', '.join(opened[0].bands)}; several scenes add samples, so they need the same bands "
                 f"(--bands)"
             )
-        if any(source.name == other.name for other in opened):
+        if any(source.identity == other.identity for other in opened):
             raise ValueError(f"{source.name} is given twice; each scene or table counts once")
         opened.append(source)
     _check_use(opened, options)
+    _check_stated(opened)
     return opened
+
+
+def _check_stated(opened: Sequence[Source]) -> None:
+    """Refuse one systematic covariance for several scenes, each of which has an error of its own."""
+    shared = [s for s in opened if s.stated is not None and s.stated.systematic is not None]
+    if shared and len(opened) > 1:
+        raise ValueError(
+            f"--uncertainty has systematic effects and {len(opened)} scenes or tables came, whose errors are "
+            "not one; fit a model to one of them, or say --between-scenes common where they share the error"
+        )
 
 
 def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
@@ -174,8 +222,14 @@ def _refuse(needed: str, **given: Any) -> None:
 
 
 def _raster(name: str | Path, options: FitOptions) -> Source:
+    if options.uncertainty is not None and options.realise is not None:
+        raise ValueError("an AOD and --uncertainty came; training takes one source of uncertainty")
     if is_zarr(name):
         kind = zarr_kind(name)
+        if options.uncertainty is not None and kind in ("samples", "cube"):
+            raise ValueError(
+                f"{name} has its uncertainty in its realisations; leave out --uncertainty, or give the scene"
+            )
         if kind == "samples":
             return SampleCubeRows.of(open_samples(name), options)
         if kind == "cube":
@@ -184,9 +238,17 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
             return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
+    pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
     if isinstance(raster, RealisedScene):
         _check_weights(name, raster.draws.weights)
-    return Pixels.of(raster, scene.identity, _labels(name, options), options)
+        assert options.realise is not None
+        drawn = optical_depth_record(scene, options.realise, raster.draws)
+        return replace(pixels, stated=Stated({"source": "aerosol optical depth", "quantities": [drawn]}))
+    if options.uncertainty is None:
+        return pixels
+    found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options, scene)
+    record = {"source": "stated uncertainty", **found.facts()}
+    return replace(pixels, uncertainty=found, stated=Stated(record, found.systematic, found.common))
 
 
 def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:
@@ -205,7 +267,29 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
 
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
-    return TableRows.of(read_table(name, options.class_field, bands), options)
+    rows = TableRows.of(read_table(name, options.class_field, bands), options)
+    return replace(rows, path=Path(name), uncertainty=_of_table(rows.table, options))
+
+
+def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
+    """The uncertainty of a table's columns, by their names."""
+    if options.uncertainty is None:
+        return None
+    path, how = Path(options.uncertainty), options.uncertainty_options
+    if path.suffix.lower() not in (".csv", ".json"):
+        raise ValueError(
+            f"{path.name} lies on a grid, and {table.name} is a table; give a CSV or JSON of bands"
+        )
+    if table.values.ndim == 3:
+        raise ValueError(f"{table.name} has its uncertainty in its realisations; leave out --uncertainty")
+    return read_band_uncertainty(
+        path,
+        table.bands,
+        correlation=how.correlation,
+        between_pixels=how.between_pixels,
+        between_scenes=how.between_scenes,
+        units=how.units,
+    )
 
 
 class Readable(Raster, Protocol):
@@ -229,6 +313,13 @@ class Pixels:
     codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
     block: float | None = None  # side of squares that belong together, in metres
     units: str | None = "reflectance"
+    uncertainty: Uncertainty | None = None
+    stated: Stated | None = None
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene or cube."""
+        return self.raster.source_id
 
     @classmethod
     def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
@@ -280,9 +371,13 @@ class Pixels:
                 yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
                 continue
             block = self.raster.read(window)
-            where = (codes > 0) & block.usable
+            where, noise = (codes > 0) & block.usable, None
+            if self.uncertainty is not None and isinstance(block, Block):  # a cube has none
+                known = self.uncertainty.read(window, block.reflectance, where)
+                where, noise = known.valid, known.covariances
             groups = None if self.block is None else squares(self.raster.grid, window, self.block)[where]
-            yield window.pixels, Batch(block.samples(where)[..., at], names[table[codes[where]]], groups)
+            values = block.samples(where)[..., at]
+            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise)
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
@@ -301,6 +396,22 @@ class TableRows:
 
     table: SampleTable
     scheme: Scheme | None = None
+    path: Path | None = None
+    uncertainty: BandUncertainty | None = None
+
+    @property
+    def identity(self) -> str:
+        """Hash of the file."""
+        return self.name if self.path is None else content_identity(self)
+
+    @property
+    def stated(self) -> Stated | None:
+        """What the table's samples share; relative effects are taken at their values."""
+        if self.uncertainty is None:
+            return None
+        values = self.table.values
+        record = {"source": "stated uncertainty", "quantities": band_records(self.uncertainty)}
+        return Stated(record, self.uncertainty.systematic(values), self.uncertainty.common(values))
 
     @classmethod
     def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
@@ -357,7 +468,10 @@ class TableRows:
         edges = [*range(0, len(self.table), rows), len(self.table)]
         table, names = self.table, self.table.groups
         everything = Batch(
-            table.values, table.classes, None if names is None else numbered(names, table.name)
+            table.values,
+            table.classes,
+            None if names is None else numbered(names, table.name),
+            None if self.uncertainty is None else self.uncertainty.random(table.values),
         )
         for start, stop in pairwise(edges):
             yield stop - start, everything.take(slice(start, stop))
@@ -373,6 +487,12 @@ class SampleCubeRows:
     codes: NDArray[np.uint8]  # (sample,), 0 where no sample is taken
     groups: Groups | None = None  # (sample,)
     units: str | None = "reflectance"
+    stated: Stated | None = None
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scene that the samples come from, or a hash of the cube."""
+        return str(self.samples.attributes.get("scene_id") or content_identity(self.samples))
 
     @classmethod
     def of(cls, samples: Samples, options: FitOptions) -> SampleCubeRows:

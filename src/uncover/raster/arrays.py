@@ -102,7 +102,7 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
         first = dataset[planes[0].variable]
         grid = grid_of(dataset, first, axes)
         integer = any(np.issubdtype(dataset[p.variable].dtype, np.integer) for p in planes)
-        identity = dataset.attrs.get("scene_id") or Path(name).stem
+        said = options.scene_id or dataset.attrs.get("scene_id")
     if integer and options.scale is None:
         raise SceneError(
             f"{name} holds integers without a scale; give --scale 0.0001, or --scale 1 to take them as is"
@@ -111,7 +111,8 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
     chosen = Calibration(options.scale or 1.0, options.offset or 0.0, options.nodata)
     bands = tuple(plane.name for plane in planes)
     scene = Scene(
-        identity=options.scene_id or str(identity),
+        identity=str(said or Path(name).stem),
+        named=bool(said),
         bands=bands,
         grid=grid,
         groups=(BandGroup(source, bands, (chosen,) * len(bands)),),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy
 from uncover.raster.executors import Executor, Threads
 from uncover.raster.mapper import Mapper, Reader, count_worlds
-from uncover.raster.matching import check_match, is_paired, scheme_of
+from uncover.raster.matching import check_match, common_effects, is_paired, scheme_of
 from uncover.raster.product import DType, Product, Thresholds
 from uncover.raster.scene import Scene
+from uncover.raster.uncertainty import UncertaintyWarning
 
 
 def classify(
@@ -95,11 +97,14 @@ def make_mapper(
     from uncover.estimators.fitted import without_sets
 
     model, sets = without_sets(model)
-    same = is_paired(model, evidence.identity) if paired is None else paired
+    same = is_paired(model, evidence) if paired is None else paired
+    if isinstance(evidence, Noisy):
+        evidence = evidence.with_common(common_effects(model))
     given = reader or Reader()
     how = Reader(same, given.missing, given.method, given.true_values)
     _check_worlds(model, evidence, same)
     _check_noise(model, evidence, how)
+    _warn_of_noise(model, evidence, same)
     worlds = count_worlds(model, evidence, how)
     coverage = None if sets is None else float(sets.coverage)
     product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage)
@@ -137,6 +142,63 @@ def _check_noise(model: Any, evidence: Evidence, reader: Reader) -> None:
     noisy = isinstance(evidence, Noisy) and not model.takes_noise_
     if noisy or (systematic and not model.takes_systematic_):
         raise SceneError(
-            "a BayesianClassifier that was fitted without such noise cannot take --uncertainty; give "
-            "realisations (--aod, or a cube), or use a model of one kind (uncover fit --model qda or mda)"
+            "a BayesianClassifier that was fitted without stated uncertainty cannot take --uncertainty; give "
+            "uncover fit the training scene's --uncertainty too, or use --model qda or mda"
         )
+
+
+def _warn_of_noise(model: Any, evidence: Evidence, paired: bool) -> None:
+    """Warn where errors would be counted twice, or left out, because only one of model and map states them.
+
+    A model that was fitted to values as they are has their noise in the spread of its classes.
+    """
+    if not isinstance(evidence, Noisy):
+        if getattr(_of_parts(model), "known_noise_", None) is not None and evidence.realisations == 1:
+            _warn(
+                "the model was fitted with --uncertainty and describes true values, and the map takes the "
+                "scene as exact: give the scene's own --uncertainty"
+            )
+        return
+    assert evidence.uncertainty is not None
+    kinds = {record["between_pixels"] for record in evidence.uncertainty.facts()["quantities"]}
+    if "random" in kinds and not knows_noise(model):
+        _warn(
+            "the model was fitted without --uncertainty, so that the noise of its training pixels is in the "
+            "spread of its classes and counts twice here: fit it again by uncover fit --uncertainty FILE"
+        )
+    if "systematic" in kinds and not paired and not _states_uncertainty(model):
+        _warn(
+            "the scene has systematic effects, and nothing is stated of the training scene's: fit the model "
+            "again by uncover fit --uncertainty FILE"
+        )
+
+
+def knows_noise(model: Any) -> bool:
+    """Whether the class models of a model describe true values: its training noise was stated or repeated."""
+    from uncover.estimators.fitted import is_average
+
+    if is_average(model):
+        return bool(model.takes_noise_)
+    if getattr(_of_parts(model), "known_noise_", None) is not None:
+        return True
+    return model.realisations in ("draws", "repeats") and _worlds_of(model) > 1
+
+
+def _states_uncertainty(model: Any) -> bool:
+    """Whether anything is stated of the errors that the training scene shares."""
+    from uncover.estimators.fitted import is_average
+
+    if is_average(model):
+        return bool(model.takes_systematic_) or bool(common_effects(model))
+    inner = _of_parts(model)
+    stated = any(getattr(inner, name, None) is not None for name in ("systematic_", "known_noise_"))
+    return stated or bool(common_effects(model)) or _worlds_of(model) > 1
+
+
+def _of_parts(model: Any) -> Any:
+    """The model of the parts of classes, where classes have parts; else the model itself."""
+    return getattr(model, "model_", model)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UncertaintyWarning, stacklevel=5)

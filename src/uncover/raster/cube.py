@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
+from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.journal import fingerprint
 from uncover.raster.layers import Flags
@@ -25,6 +26,7 @@ CHUNK_BYTES = 16 * 1024 * 1024
 #: Called after each block with how many are done and how many there are.
 Progress = Callable[[int, int], None]
 
+_TILE = 1024  # pixels along a tile of a Sentinel-2 band at 10 m
 _AXES = ["realisation", "band", "y", "x"]
 
 
@@ -120,14 +122,16 @@ def write_cube(
                 _create(store, layout)
         arrays = open_arrays(store, "reflectance", "quality")
         windows = layout.blocks()
-        for i, window in enumerate(windows):
+        # Chunks of one tile of a product follow each other, so that each of its tiles is decoded once.
+        order = sorted(range(len(windows)), key=lambda i: (windows[i].row // _TILE, windows[i].col // _TILE))
+        for done, i in enumerate(order, start=1):
             if str(i) not in journal.done:
-                block = produce(window)
+                block = produce(windows[i])
                 with writing(path):
-                    _store(arrays, layout, block, window)
+                    _store(arrays, layout, block, windows[i])
                     journal.add(str(i))
             if progress is not None:
-                progress(i + 1, len(windows))
+                progress(done, len(windows))
     return open_cube(path)
 
 
@@ -263,6 +267,11 @@ class Cube:
     coordinates: Mapping[str, NDArray[Any]]
     attributes: Mapping[str, Any]
     chunk: tuple[int, int]
+
+    @property
+    def source_id(self) -> str:
+        """Identity of the scene that it was made of, or a hash of the cube."""
+        return self.identity or content_identity(self)
 
     def blocks(self) -> Iterator[Window]:
         """Windows of the chunks, in order: the natural unit of work."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -154,14 +154,28 @@ class NoisyReading(SceneReading):
 
 @dataclass(frozen=True)
 class Noisy(Exact):
-    """A scene whose noise is known, as `open_uncertainty` gives it."""
+    """A scene whose uncertainty is stated, as `open_uncertainty` gives it.
+
+    `systematic` is the scene's own; `with_common` adds what does not cancel against a model.
+    """
 
     uncertainty: Uncertainty | None = None
+    cancelled: tuple[str, ...] = ()  # effects that all scenes have in common, and the model too
 
     @classmethod
     def of(cls, scene: Scene, uncertainty: Uncertainty) -> Noisy:
         """With what the scene's pixels share, once for the whole scene."""
         return cls(scene, 1, uncertainty.systematic, uncertainty)
+
+    def with_common(self, of_model: Mapping[str, NDArray[np.float64]]) -> Noisy:
+        """With the effects common to all scenes that only one of model and scene has; others cancel."""
+        assert self.uncertainty is not None
+        mine = self.uncertainty.common
+        alone = [matrix for name, matrix in mine.items() if name not in of_model]
+        alone += [matrix for name, matrix in of_model.items() if name not in mine]
+        parts = alone if self.systematic is None else [self.systematic, *alone]
+        total = np.sum(parts, axis=0) if parts else None
+        return replace(self, systematic=total, cancelled=tuple(name for name in mine if name in of_model))
 
     def read(self, window: Window) -> Reading:
         """Read a window."""
@@ -169,10 +183,11 @@ class Noisy(Exact):
         return NoisyReading(self.scene.read(window), self.uncertainty)
 
     def facts(self) -> dict[str, Any]:
-        """What the noise is."""
+        """What the effects are, and the covariance of what the scene's pixels share."""
         assert self.uncertainty is not None
         shared = None if self.systematic is None else np.asarray(self.systematic).tolist()
-        return {"source": "known noise", **self.uncertainty.facts(), "systematic": shared}
+        facts = {"source": "stated uncertainty", **self.uncertainty.facts(), "systematic": shared}
+        return facts | ({"cancelled": list(self.cancelled)} if self.cancelled else {})
 
 
 @dataclass(frozen=True)
@@ -239,6 +254,11 @@ class Stored:
     def identity(self) -> str:
         """Identity of the scene that the cube was made of."""
         return self.cube.identity
+
+    @property
+    def source_id(self) -> str:
+        """Identity of the scene that the cube was made of."""
+        return self.cube.source_id
 
     @property
     def bands(self) -> tuple[str, ...]:

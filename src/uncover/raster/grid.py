@@ -261,3 +261,18 @@ def same_crs(one: str | None, other: str | None) -> bool:
     from rasterio.crs import CRS
 
     return bool(CRS.from_user_input(one) == CRS.from_user_input(other))
+
+
+def middle_of(grid: Grid) -> tuple[float, float]:
+    """Longitude and latitude of the middle of a grid, in degrees.
+
+    >>> east, north = middle_of(Grid("EPSG:32633", (10, 0, 499950, 0, -10, 50), width=10, height=10))
+    >>> round(east, 6), abs(round(north, 6))
+    (15.0, 0.0)
+    """
+    from rasterio.warp import transform
+
+    a, b, c, d, e, f = grid.transform
+    col, row = grid.width / 2, grid.height / 2
+    xs, ys = transform(grid.crs, "EPSG:4326", [a * col + b * row + c], [d * col + e * row + f])
+    return float(xs[0]), float(ys[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -99,8 +100,8 @@ class Mapper:
         for asked, features in self._chunks(reading):
             pixels = reading.pixels(asked)
             where = asked if pixels.known is None else asked[pixels.known]
-            if len(where) < len(asked):  # without a known uncertainty a measurement is not complete
-                quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.PARTIAL)
+            if len(where) < len(asked):  # a value without its uncertainty is no measurement
+                quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.NO_UNCERTAINTY)
             if not len(where):
                 continue
             summary = self._summarise(number, pixels, int(where[0]), features)
@@ -172,7 +173,9 @@ def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
     middle = np.nanmean(middle, axis=0)[None]
     summariser = make_summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
     planes = np.repeat(middle.T[None], evidence.realisations, axis=0)
-    summary = summariser.summarise(planes, systematic=evidence.systematic)
+    with warnings.catch_warnings():  # that this pixel has no noise is no matter
+        warnings.simplefilter("ignore", UserWarning)
+        summary = summariser.summarise(planes, systematic=evidence.systematic)
     return len(summary.world_classes)
 
 

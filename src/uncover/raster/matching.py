@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.raster.errors import SceneError
@@ -80,12 +81,25 @@ def scheme_of(model: Any) -> Scheme:
 
 
 def trained_on(model: Any) -> tuple[str, ...]:
-    """Identities of the scenes that trained a model, as its provenance has them."""
+    """Names of the scenes that trained a model, as its provenance has them."""
+    return tuple(str(source.get("name", "")) for source in _sources(model))
+
+
+def _sources(model: Any) -> tuple[Mapping[str, Any], ...]:
     provenance = getattr(model, "provenance_", None)
-    sources = provenance.get("sources", ()) if isinstance(provenance, Mapping) else ()
-    return tuple(str(source.get("name", "")) for source in sources)
+    return tuple(provenance.get("sources", ())) if isinstance(provenance, Mapping) else ()
 
 
-def is_paired(model: Any, identity: str) -> bool:
-    """Whether the scene is the only one that trained the model: then a shared error cancels."""
-    return trained_on(model) == (identity,)
+def is_paired(model: Any, evidence: Evidence) -> bool:
+    """Whether the scene is the only one that trained the model: then a shared error cancels.
+
+    By datatake, the user's --scene-id, or the content of files; never by their names.
+    """
+    sources = _sources(model)
+    return len(sources) == 1 and sources[0].get("identity", sources[0].get("name")) == evidence.source_id
+
+
+def common_effects(model: Any) -> dict[str, NDArray[np.float64]]:
+    """Covariances of systematic effects of the training scene that all scenes have in common, by name."""
+    found = [(source.get("uncertainty") or {}).get("common") or {} for source in _sources(model)]
+    return {name: np.asarray(matrix, float) for each in found for name, matrix in each.items()}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 class Quality(IntFlag):
     """Fixed bits of a quality layer (uint16). The values are part of the file format and never change.
 
-    The first six come from the scene; the last three are added by a map.
+    The first six come from the scene; the last four are added by a map.
 
     >>> Quality.CLOUD | Quality.SNOW
     <Quality.CLOUD|SNOW: 20>
@@ -26,6 +26,7 @@ class Quality(IntFlag):
     OUTSIDE_DOMAIN = 64  #: the pixel looks like nothing the model was trained on
     DISAGREE = 128  #: the realisations do not agree on the class
     LOW_MARGIN = 256  #: the runner-up is nearly as probable as the class
+    NO_UNCERTAINTY = 512  #: the pixel has values, and no stated uncertainty: it gets no class
 
 
 #: No bit at all.

@@ -79,7 +79,7 @@ class RealisedScene(OfScene):
             self.grid,
             self.bands,
             realisations=len(self.draws.values),
-            identity=self.identity,
+            identity=self.source_id,
             coordinates={"aod": self.draws.values, "weight": self.draws.weights},
             attributes={
                 "correction": "look-up table of 6SV 1.1",

@@ -137,6 +137,7 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
     grid = finest_grid([group.source.grid for group in groups])
     return Scene(
         identity=options.scene_id or product.datatake or product.uri or tree.name,
+        named=bool(options.scene_id or product.datatake or product.uri),
         bands=bands,
         grid=grid,
         groups=groups,
@@ -149,6 +150,7 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
         angle_grids=angles,
         aot_layer=_auxiliary(tree, images, "AOT", product.aot_scale),
         water_vapour_layer=_auxiliary(tree, images, "WVP", product.wvp_scale),
+        aerosol_forecast=_aerosol_forecast(tree, granule) if product.level == "L1C" else None,
         resampling=options.resampling,
         cache=TileCache(options.cache_bytes),
     )
@@ -208,6 +210,12 @@ def _auxiliary(tree: SafeTree, images: dict[str, str], key: str, scale: float | 
     if key not in images or scale is None:
         return None
     return BandGroup(describe(tree.raster(images[key])).bands(1), (key,), (Calibration(scale, nodata=0),))
+
+
+def _aerosol_forecast(tree: SafeTree, granule: str) -> bytes | None:
+    """The CAMS forecast that products of baseline 04.00 and later carry."""
+    name = next((n for n in tree.names if n.startswith(f"{granule}/AUX_DATA/AUX_CAMSFO")), None)
+    return None if name is None else tree.text(name)
 
 
 def _mask_file(tree: SafeTree, granule: str, kind: str, band: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
 from uncover.raster.moving import complete
@@ -30,7 +32,11 @@ class Raster(Protocol):
 
     @property
     def identity(self) -> str:
-        """The datatake, or the user's name for it: what shares an error."""
+        """What it is called: the datatake, the user's name for it, or the file's."""
+
+    @property
+    def source_id(self) -> str:
+        """What decides who shares an error: datatake, the user's --scene-id, or a hash of the content."""
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -83,8 +89,9 @@ class Block(Flagged):
 class Scene:
     """Bands of one acquisition on one grid; made by `open_scene`, read by windows.
 
-    A scene holds no pixels, only where they come from. `identity` says which scenes share an error: the
-    datatake of the product or the user's own name, never a path.
+    A scene holds no pixels, only where they come from. `source_id` says which scenes share an error: the
+    datatake of the product, the user's own name, or a hash of the content where `identity` is only the name
+    of a file (`named` is False).
 
     >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
     >>> scene = scene_from_array(np.full((2, 3, 4), 0.1, np.float32), grid, ("B02", "B03"))
@@ -106,9 +113,16 @@ class Scene:
     angle_grids: AngleGrids | None = None
     aot_layer: BandGroup | None = None
     water_vapour_layer: BandGroup | None = None
+    aerosol_forecast: bytes | None = field(default=None, repr=False)  # AUX_CAMSFO of an L1C product, in GRIB
     area: tuple[bytes, ...] | None = None  # polygons (WKB) in the CRS of the grid; outside them is nodata
     resampling: Resampling = "nearest"
     cache: TileCache = field(default_factory=lambda: TileCache(CACHE_BYTES), compare=False, repr=False)
+    named: bool = True  # whether the identity is more than the name of a file
+
+    @cached_property
+    def source_id(self) -> str:
+        """Identity that no other scene has: the name, or a hash of the content where that is a file's."""
+        return self.identity if self.named else content_identity(self.groups)
 
     def __post_init__(self) -> None:
         if not self.bands or len(set(self.bands)) < len(self.bands):
@@ -210,8 +224,13 @@ class OfScene:
 
     @property
     def identity(self) -> str:
-        """Identity of the scene: what decides who shares an error."""
+        """What the scene is called."""
         return self.scene.identity
+
+    @property
+    def source_id(self) -> str:
+        """Identity of the scene: what decides who shares an error."""
+        return self.scene.source_id
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -246,4 +265,4 @@ def scene_from_array(
         raise SceneError(f"an array of shape {reflectance.shape} came; {(len(bands), *grid.shape)} is needed")
     group = BandGroup(ArrayPlanes(reflectance, grid), bands, (Calibration(),) * len(bands))
     masks = () if quality is None else (PlaneBits(ArrayPlanes(quality[None], grid)),)
-    return Scene(identity, bands, grid, (group,), masks)
+    return Scene(identity, bands, grid, (group,), masks, named=identity != "array")

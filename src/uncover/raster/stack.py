@@ -46,6 +46,7 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
         groups=groups,
         resampling=options.resampling,
         cache=TileCache(options.cache_bytes),
+        named=options.scene_id is not None,
     )
     if options.offset is None and all(c.offset == 0 for group in groups for c in group.calibrations):
         warn_of_offset(scene)

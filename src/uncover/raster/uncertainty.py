@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,9 @@ from uncover.measurement.band_files import read_band_uncertainty, read_correlati
 from uncover.measurement.band_uncertainty import (
     BandUncertainty,
     BetweenPixels,
+    BetweenScenes,
     check_between_pixels,
+    check_between_scenes,
     is_relative,
 )
 from uncover.measurement.bands import canonical_band, places_of
@@ -29,13 +32,18 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
 from uncover.raster.tiles import RasterInfo, TileCache, check_exists, describe
 from uncover.raster.uncertainty_layers import (
+    SPOT,
+    SPOTS,
     Layer,
     LayeredUncertainty,
     LayerEffect,
     UncertaintyBlock,
     check_reflectance,
-    effect_facts,
+    effect_record,
 )
+
+if TYPE_CHECKING:
+    from uncover.raster.scene import Scene
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -45,7 +53,7 @@ _TABLES = (".csv", ".json")
 
 
 class UncertaintyWarning(UserWarning):
-    """Standard uncertainties that are larger than any reflectance: their units are probably others.
+    """Stated uncertainty that is probably not meant so: in other units, or counted twice or not at all.
 
     >>> issubclass(UncertaintyWarning, UserWarning)
     True
@@ -58,6 +66,9 @@ class UncertaintyOptions:
 
     between_pixels
         "random" or "systematic", for files that do not say it: CSV, JSON and rasters.
+    between_scenes
+        Of systematic effects, where the file does not say it: "independent" (each scene has an error of its
+        own) or "common" (all scenes share it, such as a sensor's gain).
     correlation
         A CSV table of the correlation between the errors of bands, for CSV and rasters.
     units
@@ -73,13 +84,15 @@ class UncertaintyOptions:
     exclude_flags
         Flags of an effects table; pixels that have one of them have no valid uncertainty.
     reference
-        Mean reflectance of each of the scene's bands, for uncertainty in per cent that a scene shares.
+        Mean reflectance of each of the scene's bands, for uncertainty in per cent that a scene shares; the
+        scene's own values where it is None.
 
     >>> UncertaintyOptions(between_pixels="random").structured
     'systematic'
     """
 
     between_pixels: BetweenPixels | None = None
+    between_scenes: BetweenScenes | None = None
     correlation: str | Path | None = None
     units: str | None = None
     scale: float | None = None
@@ -109,19 +122,31 @@ class Uncertainty(Protocol):
 
     @property
     def systematic(self) -> Array | None:
-        """Covariance of the error that all pixels of the scene share, (band, band), or None."""
+        """Covariance of the error that all pixels of the scene share, (band, band), or None.
+
+        Without the effects that all scenes have in common.
+        """
+
+    @property
+    def common(self) -> dict[str, Array]:
+        """Covariances of systematic effects that all scenes have in common, by name."""
 
     def facts(self) -> dict[str, Any]:
-        """What was assumed, in plain words."""
+        """What was assumed, in plain words; `quantities` are the effects as input quantities."""
 
 
 def open_uncertainty(
-    path: str | Path, grid: Grid, bands: Sequence[str], options: UncertaintyOptions | None = None
+    path: str | Path,
+    grid: Grid,
+    bands: Sequence[str],
+    options: UncertaintyOptions | None = None,
+    scene: Scene | None = None,
 ) -> Uncertainty:
     """Open uncertainty for a scene: a CSV or JSON of bands, a raster, or an effects table in NetCDF or Zarr.
 
     Bands are found by name. Rasters and tables lie on any grid that overlaps the scene's, in any CRS; each
-    pixel takes the number that its centre lies in.
+    pixel takes the number that its centre lies in. `scene` is needed where an effect that it shares is in per
+    cent and no reference spectrum is given: it is then taken at the scene's own values.
 
     >>> import json, tempfile
     >>> path = tempfile.mkdtemp() + "/unc.json"
@@ -141,10 +166,10 @@ def open_uncertainty(
     asked = tuple(canonical_band(band) for band in bands)
     suffix = Path(name.rstrip("/")).suffix.lower()
     if suffix in _TABLES:
-        return _open_bands(name, asked, options)
+        return _open_bands(name, asked, options, scene)
     if suffix in _ARRAYS:
         return _open_table(name, grid, asked, options)
-    return _open_raster(name, grid, asked, options)
+    return _open_raster(name, grid, asked, options, scene)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +183,7 @@ class ConstantUncertainty:
 
     uncertainty: BandUncertainty
     about: dict[str, Any] = field(default_factory=dict)
+    scene: Scene | None = None  # whose values relative systematic effects are taken at without a reference
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -177,11 +203,50 @@ class ConstantUncertainty:
     @property
     def systematic(self) -> Array | None:
         """Covariance of the error that the scene shares; relative effects are taken at the reference."""
-        return _one_line(self.uncertainty.systematic)
+        return _one_line(lambda: self.uncertainty.systematic(self._values))
+
+    @property
+    def common(self) -> dict[str, Array]:
+        """Covariances of systematic effects that all scenes have in common, by name."""
+        return _one_line(lambda: self.uncertainty.common(self._values))
+
+    @cached_property
+    def _values(self) -> Array | None:
+        """Values of the scene, (pixel, band), where there is no reference to take relative effects at."""
+        relative = any(e.relative and e.between_pixels == "systematic" for e in self.uncertainty.effects)
+        if self.uncertainty.reference is not None or self.scene is None or not relative:
+            return None
+        blocks = [self.scene.read(window) for window in self.scene.grid.spots(SPOT, SPOTS)]
+        found = np.concatenate([block.samples(block.valid) for block in blocks])
+        if not len(found):
+            raise SceneError("no pixel of the scene has a value to take an uncertainty in per cent at")
+        return np.asarray(found, np.float64)
 
     def facts(self) -> dict[str, Any]:
         """What was assumed, in plain words."""
-        return {**self.about, "bands": list(self.bands), "effects": effect_facts(self.uncertainty.effects)}
+        return {
+            **self.about,
+            "bands": list(self.bands),
+            "quantities": band_records(self.uncertainty, self.about.get("file")),
+        }
+
+
+def band_records(uncertainty: BandUncertainty, file: str | None = None) -> list[dict[str, Any]]:
+    """Effects on bands as input quantities, for a record.
+
+    >>> noise = BandUncertainty.of(["B02"], [5.0], units="%", effect="noise")
+    >>> band_records(noise, "u.csv")[0]["standard_uncertainty"]
+    [5.0]
+    """
+    return [
+        effect_record(
+            effect,
+            effect.name or f"effect {i}",
+            [float(f"{u * (100 if effect.relative else 1):.12g}") for u in effect.standard],
+            file,
+        )
+        for i, effect in enumerate(uncertainty.effects, start=1)
+    ]
 
 
 def _one_line(call: Callable[[], T]) -> T:
@@ -194,13 +259,16 @@ def _one_line(call: Callable[[], T]) -> T:
         raise SceneError(str(error).rstrip(".")) from error
 
 
-def _open_bands(name: str, bands: tuple[str, ...], options: UncertaintyOptions) -> ConstantUncertainty:
+def _open_bands(
+    name: str, bands: tuple[str, ...], options: UncertaintyOptions, scene: Scene | None
+) -> ConstantUncertainty:
     found = _one_line(
         lambda: read_band_uncertainty(
             name,
             bands,
             correlation=options.correlation,
             between_pixels=options.between_pixels,
+            between_scenes=options.between_scenes,
             units=options.units,
         )
     )
@@ -209,35 +277,39 @@ def _open_bands(name: str, bands: tuple[str, ...], options: UncertaintyOptions) 
     for effect in found.effects:
         if not effect.relative:
             _warn_of_units(Path(name).name, effect.standard)
-    return ConstantUncertainty(found, {"file": Path(name).name, "kind": "bands"})
+    return ConstantUncertainty(found, {"file": Path(name).name, "kind": "bands"}, scene)
 
 
-def _open_raster(name: str, grid: Grid, bands: tuple[str, ...], options: UncertaintyOptions) -> Uncertainty:
+def _open_raster(
+    name: str, grid: Grid, bands: tuple[str, ...], options: UncertaintyOptions, scene: Scene | None
+) -> Uncertainty:
     info = describe(name)
     check_overlap(name, grid, info.grid, "the uncertainty")
     indexes = _raster_bands(info, bands, options)
     short = Path(name).name
     if options.between_pixels is None:
         raise SceneError(
-            f"{short} does not say whether errors are independent between pixels; give "
-            'between_pixels="random", '
-            'or "systematic" where all pixels of a scene share one error'
+            f"{short} does not say whether errors are independent between pixels; give --between-pixels "
+            "random, or systematic where all pixels of a scene share one error"
         )
+    pixels = _one_line(lambda: check_between_pixels(options.between_pixels, short))
+    scenes = options.between_scenes or "independent"
     relative = _one_line(lambda: is_relative(options.units or "1", short))
     layer = Layer(info.bands(*indexes), tuple(_calibration(info, index, options) for index in indexes))
     effect = LayerEffect(
-        name=short,
+        name=Path(name).stem,
         standard=layer,
         correlation=_correlation(bands, options),
-        between_pixels=_one_line(lambda: check_between_pixels(options.between_pixels, short)),
+        between_pixels=pixels,
         relative_to="scene" if relative else None,
         factor=0.01 if relative else 1.0,
+        between_scenes=_one_line(lambda: check_between_scenes(scenes, pixels, short)),
     )
     if not relative:
         _warn_of_units(short, _probe(layer, grid))
     about = {"file": short, "kind": "raster"}
     reference, cache = _reference(options, bands), TileCache(options.cache_bytes)
-    return LayeredUncertainty(bands, grid, (effect,), (), reference, about, cache)
+    return LayeredUncertainty(bands, grid, (effect,), (), reference, about, scene, cache)
 
 
 def _raster_bands(info: RasterInfo, bands: tuple[str, ...], options: UncertaintyOptions) -> tuple[int, ...]:
@@ -249,7 +321,8 @@ def _raster_bands(info: RasterInfo, bands: tuple[str, ...], options: Uncertainty
         raise SceneError(f"{info.path} has {info.count} bands; {len(names)} names were given")
     if not all(names):
         raise SceneError(
-            f"{info.path} has {info.count} bands, some without a name; give their names in order with bands="
+            f"{info.path} has {info.count} bands, some without a name; give their names in order with "
+            "--uncertainty-bands B02,B03,…"
         )
     return tuple(place + 1 for place in _one_line(lambda: places_of(bands, names, info.path)))
 
@@ -259,9 +332,8 @@ def _calibration(info: RasterInfo, index: int, options: UncertaintyOptions) -> C
     integer = np.issubdtype(np.dtype(info.dtype), np.integer)
     if options.scale is None and scale == 1 and offset == 0 and integer:
         raise SceneError(
-            f"{info.path} holds {info.dtype} numbers without a scale; give scale=0.0001 where they are "
-            "digital "
-            "numbers of Sentinel-2, or scale=1 to take them as they are"
+            f"{info.path} holds {info.dtype} numbers without a scale; give --uncertainty-scale 0.0001 where "
+            "they are digital numbers of Sentinel-2, or --uncertainty-scale 1 to take them as they are"
         )
     if options.scale is not None:
         scale, offset = options.scale, 0.0
@@ -300,14 +372,16 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         _check_dimensionless(dataset[table.variable].attrs.get("units"), short, table.variable)
         reader = _TableLayers.of(name, dataset, table)
         check_overlap(name, grid, reader.grid, "the uncertainty")
-        effects = tuple(reader.effect(dataset, effect) for effect in table.effects)
+        scenes = options.between_scenes or "independent"
+        effects = tuple(reader.effect(dataset, effect, scenes) for effect in table.effects)
         flags = reader.flags(dataset, options.exclude_flags)
     absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, Layer)]
     for effect in absolute:
         assert isinstance(effect.standard, Layer)
         _warn_of_units(f"{short}: {effect.name}", _probe(effect.standard, grid))
     about = {"file": short, "kind": "effects table", "variable": table.variable}
-    return LayeredUncertainty(bands, grid, effects, flags, None, about, TileCache(options.cache_bytes))
+    cache = TileCache(options.cache_bytes)
+    return LayeredUncertainty(bands, grid, effects, flags, None, about, None, cache)
 
 
 def _check_dimensionless(units: Any, name: str, variable: str) -> None:
@@ -356,7 +430,7 @@ class _TableLayers:
         source = ArraySource(self.path, planes, self.axes, self.grid, (512, 512))
         return Layer(source, (Calibration(),) * len(planes))
 
-    def effect(self, dataset: Any, effect: TableEffect) -> LayerEffect:
+    def effect(self, dataset: Any, effect: TableEffect, scenes: BetweenScenes) -> LayerEffect:
         """A component as an effect on layers."""
         value = self.layer(dataset, self.table.variable) if effect.relative else None
         assert value is None or isinstance(value, Layer)
@@ -368,6 +442,7 @@ class _TableLayers:
             between_pixels=kind,
             relative_to=value,
             factor=0.01 if effect.relative else 1.0,
+            between_scenes=scenes if kind == "systematic" else "independent",
         )
 
     def flags(self, dataset: Any, meanings: tuple[str, ...]) -> tuple[tuple[Layer, int], ...]:
@@ -395,8 +470,8 @@ def _warn_of_units(name: str, standard: Array) -> None:
     if typical > 1:
         warnings.warn(
             f"{name} has standard uncertainties near {typical:.3g}, and reflectance lies between 0 and 1; "
-            "give "
-            'scale=0.0001 if they are digital numbers, units="%" if they are per cent',
+            "give --uncertainty-scale 0.0001 if they are digital numbers, --uncertainty-units % if they are "
+            "per cent",
             UncertaintyWarning,
             stacklevel=4,
         )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.measurement.band_uncertainty import BetweenPixels, block_covariances
+from uncover.measurement.band_uncertainty import BetweenPixels, BetweenScenes, block_covariances
 from uncover.measurement.effects_table import sum_of_covariances
 from uncover.raster.align import Pick
 from uncover.raster.errors import SceneError
@@ -19,11 +19,17 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
 from uncover.raster.tiles import Source, TileCache
 
+if TYPE_CHECKING:
+    from uncover.raster.scene import Scene
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 #: Side of the blocks whose covariances are averaged into the systematic matrix.
 BLOCK = 512
+
+#: Windows along and across a scene, and their side, whose values stand for those of all pixels.
+SPOTS, SPOT = 4, 64
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ class LayerEffect:
     between_pixels: BetweenPixels
     relative_to: Layer | str | None = None
     factor: float = 1.0  # 0.01 for per cent
+    between_scenes: BetweenScenes = "independent"
 
     def read(self, grid: Grid, window: Window, values: Array | None, cache: TileCache) -> Array:
         """Standard uncertainty (band, row, col), or (1, row, col) where it is one for all bands."""
@@ -103,9 +110,8 @@ class LayerEffect:
             of = values if isinstance(self.relative_to, str) else self.relative_to.read(grid, window, cache)
             if of is None:
                 raise SceneError(
-                    f"{self.name} is in per cent and shared by the scene: it needs values to be taken at; "
-                    "give "
-                    "reference=, the mean reflectance of each band"
+                    f"{self.name} is in per cent and shared by the scene: it needs the scene's values, or a "
+                    "reference spectrum"
                 )
             u = u * np.abs(of)
         if np.any(u < 0):
@@ -135,6 +141,7 @@ class LayeredUncertainty:
     flags: tuple[tuple[Layer, int], ...] = ()  # bits that make a pixel invalid
     reference: Array | None = None  # (band,)
     about: dict[str, Any] = field(default_factory=dict)
+    scene: Scene | None = None  # whose values relative systematic effects are taken at without a reference
     cache: TileCache = field(default_factory=lambda: TileCache(64 * 1024 * 1024), repr=False)
 
     def read(
@@ -161,16 +168,23 @@ class LayeredUncertainty:
 
     @cached_property
     def systematic(self) -> Array | None:
-        """Covariance of the error that the scene shares: the mean over its pixels, by blocks, or None."""
-        effects = self._of("systematic")
-        if not effects:
-            return None
+        """Covariance of the error that the scene shares: the mean over its pixels, by blocks, or None.
+
+        Without the effects that all scenes have in common.
+        """
+        effects = [e for e in self._of("systematic") if e.between_scenes == "independent"]
+        return self._mean_covariance(effects) if effects else None
+
+    @cached_property
+    def common(self) -> dict[str, Array]:
+        """Covariances of systematic effects that all scenes have in common, by name."""
+        effects = [e for e in self._of("systematic") if e.between_scenes == "common"]
+        return {effect.name: self._mean_covariance([effect]) for effect in effects}
+
+    def _mean_covariance(self, effects: list[LayerEffect]) -> Array:
         total, count = np.zeros((len(self.bands),) * 2), 0
-        for window in self.grid.blocks(BLOCK):
+        for window, values in self._values_of_windows(effects):
             every = np.ones(window.shape, np.bool_)
-            values = None
-            if self.reference is not None:
-                values = np.broadcast_to(self.reference[:, None, None], (len(self.bands), *window.shape))
             parts = [
                 (_rows(e.read(self.grid, window, values, self.cache), every, len(self.bands)), e.correlation)
                 for e in effects
@@ -182,29 +196,65 @@ class LayeredUncertainty:
             raise SceneError(f"no pixel of the scene has an uncertainty in {names}")
         return total / count
 
+    def _values_of_windows(self, effects: list[LayerEffect]) -> Iterator[tuple[Window, Array | None]]:
+        """Windows to average over with the values that relative effects are taken at.
+
+        The whole scene; or some of it, where its own values have to be read for that.
+        """
+        of_scene = any(effect.relative_to == "scene" for effect in effects)
+        if of_scene and self.reference is None and self.scene is not None:
+            for window in self.grid.spots(SPOT, SPOTS):
+                yield window, self.scene.read(window).reflectance.astype(np.float64)
+            return
+        for window in self.grid.blocks(BLOCK):
+            values = None
+            if self.reference is not None:
+                values = np.broadcast_to(self.reference[:, None, None], (len(self.bands), *window.shape))
+            yield window, values
+
     def _of(self, kind: BetweenPixels) -> tuple[LayerEffect, ...]:
         return tuple(effect for effect in self.effects if effect.between_pixels == kind)
 
     def facts(self) -> dict[str, Any]:
         """What was assumed, in plain words: for people, and for the fingerprint of a run."""
-        return {**self.about, "bands": list(self.bands), "effects": effect_facts(self.effects)}
+        file = self.about.get("file")
+        effects = [effect_record(e, e.name, self._typical(e), file) for e in self.effects]
+        return {**self.about, "bands": list(self.bands), "quantities": effects}
+
+    def _typical(self, effect: LayerEffect) -> list[float | None]:
+        """Median standard uncertainty of each band in the middle of the scene, as the layer states it."""
+        if not isinstance(effect.standard, Layer):
+            return [float(u) for u in np.broadcast_to(effect.standard, len(self.bands))]
+        height, width = min(self.grid.height, SPOT), min(self.grid.width, SPOT)
+        middle = Window((self.grid.height - height) // 2, (self.grid.width - width) // 2, height, width)
+        planes = [u[np.isfinite(u)] for u in effect.standard.read(self.grid, middle, self.cache)]
+        found = [float(np.median(u)) if len(u) else None for u in planes]
+        return found if len(found) > 1 else found * len(self.bands)
 
 
-def effect_facts(effects: Iterable[Any]) -> list[dict[str, Any]]:
-    """What each effect is: its name, whether it is relative, what its errors have in common.
+def effect_record(
+    effect: Any, name: str, standard: Sequence[float | None], file: str | None
+) -> dict[str, Any]:
+    """An effect as an input quantity: the error, its estimate 0, its standard uncertainty, what it shares.
 
-    >>> effect_facts([LayerEffect("noise", np.array([0.01]), np.eye(1), "random")])
-    [{'name': 'noise', 'relative': False, 'between_pixels': 'random', 'between_bands': [[1.0]]}]
+    >>> noise = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
+    >>> effect_record(noise, "noise", [0.01], "u.csv")["standard_uncertainty"]
+    [0.01]
     """
-    return [
-        {
-            "name": getattr(effect, "name", f"effect {i}"),
-            "relative": bool(getattr(effect, "relative", getattr(effect, "relative_to", None) is not None)),
-            "between_pixels": effect.between_pixels,
-            "between_bands": np.asarray(effect.correlation).tolist(),
-        }
-        for i, effect in enumerate(effects, start=1)
-    ]
+    relative = getattr(effect, "relative", getattr(effect, "relative_to", None) is not None)
+    layer = isinstance(getattr(effect, "standard", None), Layer)
+    return {
+        "name": name,
+        "estimate": 0.0,
+        "standard_uncertainty": list(standard),
+        **({"standard_uncertainty_is": "the median in the middle of the scene"} if layer else {}),
+        "units": "%" if relative else "1",
+        "distribution": "Gaussian",
+        "between_pixels": effect.between_pixels,
+        **({"between_scenes": effect.between_scenes} if effect.between_pixels == "systematic" else {}),
+        "between_bands": np.asarray(effect.correlation).tolist(),
+        "source": file,
+    }
 
 
 def check_reflectance(reflectance: NDArray[np.floating[Any]], bands: tuple[str, ...], window: Window) -> None:

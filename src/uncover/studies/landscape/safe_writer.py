@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.atmosphere.grib import constant_aod
+from uncover.raster.grid import Grid, middle_of
 from uncover.raster.safe_metadata import BAND_IDS
 from uncover.studies.landscape.acquisition import CRS, NODE, ORIGIN, TILE, Directions, Overpass
 from uncover.studies.landscape.spectra import METRES
@@ -25,9 +27,10 @@ def write_product(folder: Path, numbers: Mapping[str, NDArray[np.uint16]], overp
     name = f"{overpass.platform}_MSIL1C_{stamp}_N{baseline}_R{overpass.orbit:03d}_T{TILE}_{stamp}.SAFE"
     product = folder / name
     granule = product / "GRANULE" / f"L1C_T{TILE}_A{overpass.absolute:06d}_{stamp}"
-    for part in ("IMG_DATA", "QI_DATA"):
+    for part in ("IMG_DATA", "QI_DATA", "AUX_DATA"):
         (granule / part).mkdir(parents=True, exist_ok=True)
     size = numbers["B02"].shape[0]
+    (granule / "AUX_DATA" / "AUX_CAMSFO").write_bytes(_forecast(overpass, size))
     (granule / "MTD_TL.xml").write_text(_tile_xml(overpass, size), "utf-8")
     (granule / "QI_DATA" / "MSK_CLOUDS_B00.gml").write_text(_NO_CLOUDS, "utf-8")
     images = [f"{granule.relative_to(product).as_posix()}/IMG_DATA/T{TILE}_{stamp}_{b}" for b in numbers]
@@ -40,6 +43,12 @@ def write_product(folder: Path, numbers: Mapping[str, NDArray[np.uint16]], overp
     with ThreadPoolExecutor() as pool:
         list(pool.map(write, numbers))
     return product
+
+
+def _forecast(overpass: Overpass, size: int) -> bytes:
+    """The reported optical depth as products carry the forecast of CAMS: here the same everywhere."""
+    east, north = middle_of(Grid(CRS, (10.0, 0.0, ORIGIN[0], 0.0, -10.0, ORIGIN[1]), size, size))
+    return constant_aod(overpass.reported_aod, overpass.time, east - 1, north - 1, east + 1, north + 1)
 
 
 def write_band(path: Path, numbers: NDArray[np.uint16], metres: int) -> None:

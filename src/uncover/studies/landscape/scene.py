@@ -35,7 +35,7 @@ from uncover.studies.landscape.years import MAPPED, YEARS, History, draw_history
 Mode = Literal["realistic", "well-specified"]
 Progress = Callable[[int, int], None]  # parts done, parts in all
 
-FORMAT = 1  # of the scene's files; a change makes scenes anew
+FORMAT = 2  # of the scene's files; a change makes scenes anew
 FULL_SIZE = 2000
 SMALLEST = 60
 
