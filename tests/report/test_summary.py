@@ -106,8 +106,9 @@ def test_model_parameters_are_the_models(case, summary):
 
 
 def test_true_areas_count_the_truth(case, summary):
+    hectares = pixel_areas(summary.grid) / 1e4
     for k, name in enumerate(CLASSES, start=1):
-        assert summary.true_areas[name] == pytest.approx((case.truth == k).sum() * 0.01)  # pixels of 100 m²
+        assert summary.true_areas[name] == pytest.approx(hectares[case.truth == k].sum())
 
 
 def test_detection_counts_flags_by_true_class(case, summary):

@@ -81,6 +81,12 @@ from uncover.cli.progress import bar
     help="Side of squares whose pixels are left out and kept together; tables have a column polygon for it.",
 )
 @click.option(
+    "--buffer",
+    type=float,
+    metavar="METRES",
+    help="Pixels nearer to another block do not count if left out or kept [as far as labels are alike].",
+)
+@click.option(
     "--realisations",
     type=click.Choice(["pooled", "repeats", "draws", "shared"]),
     default="pooled",
@@ -115,6 +121,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         calibration="loo" if given["calibrate"] else None,
         coverage=given["coverage"],
         block=given["block"],
+        buffer=given["buffer"],
         class_prior=given["class_prior"],
         realisations=given["realisations"],
         seed=given["seed"],

@@ -64,6 +64,12 @@ from uncover.cli.progress import bar
 @click.option(
     "--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block."
 )
+@click.option(
+    "--buffer",
+    type=float,
+    metavar="METRES",
+    help="Between training and test labels [for --split block: as far as labels are alike].",
+)
 @seed_option
 @click.option("--report", type=click.Path(), help="Write the counts as JSON, too.")
 def labels(
@@ -99,7 +105,8 @@ def labels(
     with bar("labels") as progress:
         found = pipeline.collect_labels(maps, probabilities, options, progress)
     if test_out is not None:
-        how = pipeline.HoldOut(given["test_share"], given["split"], given["block"])
+        how = pipeline.HoldOut(given["test_share"], given["split"], given["block"], given["buffer"])
+        before, buffer = int((found.codes > 0).sum()), pipeline.buffer_between(found, how)
         found, test = pipeline.hold_out(found, how, given["seed"])
         test.write(test_out)
     found.write(out)
@@ -109,4 +116,7 @@ def labels(
     click.echo(found.report.table(found.scheme))
     if test_out is not None:
         kept, held = (int((part.codes > 0).sum()) for part in (found, test))
-        click.echo(f"{kept:,} for training in {out}, {held:,} for testing in {test_out}")
+        click.echo(
+            f"{kept:,} for training in {out}, {held:,} for testing in {test_out}; {before - kept - held:,} "
+            f"nearer than {buffer:.0f} m to a test label left out"
+        )

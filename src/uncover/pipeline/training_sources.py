@@ -17,7 +17,8 @@ from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.pipeline.areas import Area
-from uncover.pipeline.grouping import Groups, numbered, squares
+from uncover.pipeline.distances import default_buffer
+from uncover.pipeline.grouping import Groups, inside_squares, numbered, squares
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
@@ -68,6 +69,9 @@ class FitOptions:
     block
         Side in metres of squares whose pixels belong together: calibration leaves them out together, and
         sets keep them together. Tables and sample cubes have a column `group`, `polygon` or `block` for it.
+    buffer
+        Metres: pixels nearer to another square train the model, but do not count where they are left out or
+        kept. By default the autocorrelation length of the labels, at most a quarter of a block.
     seed
         Decides the draw, and which samples are kept.
     realise
@@ -93,6 +97,7 @@ class FitOptions:
     calibration: str | None = None
     coverage: float | None = None
     block: float | None = None
+    buffer: float | None = None
     seed: int = 0
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
@@ -122,6 +127,7 @@ class Batch:
     classes: NDArray[np.str_]
     groups: Groups | None = None  # (sample,), which belong together
     covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
+    inner: NDArray[np.bool_] | None = None  # (sample,), which are far from other groups; all where None
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
@@ -130,6 +136,7 @@ class Batch:
             self.classes[mask],
             None if self.groups is None else self.groups[mask],
             None if self.covariances is None else self.covariances[mask],
+            None if self.inner is None else self.inner[mask],
         )
 
 
@@ -312,6 +319,7 @@ class Pixels:
     scheme: Scheme
     codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
     block: float | None = None  # side of squares that belong together, in metres
+    buffer: float = 0.0  # metres from other squares, nearer to which pixels do not count if they are left out
     units: str | None = "reflectance"
     uncertainty: Uncertainty | None = None
     stated: Stated | None = None
@@ -337,10 +345,11 @@ class Pixels:
                 f"{labels.name} has no label on {name}, whose bounds are {grid.bounds} ({grid.crs}); check "
                 f"that they show the same place"
             )
+        buffer = _buffer(codes, grid, options)
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = options.scene.bands or raster.bands
         bands = tuple(canonical_band(band) for band in bands)
-        return cls(raster, name, bands, labels.scheme, codes, options.block)
+        return cls(raster, name, bands, labels.scheme, codes, options.block, buffer)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -375,9 +384,25 @@ class Pixels:
             if self.uncertainty is not None and isinstance(block, Block):  # a cube has none
                 known = self.uncertainty.read(window, block.reflectance, where)
                 where, noise = known.valid, known.covariances
-            groups = None if self.block is None else squares(self.raster.grid, window, self.block)[where]
-            values = block.samples(where)[..., at]
-            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise)
+            values, groups, inner = block.samples(where)[..., at], None, None
+            if self.block is not None:
+                groups = squares(self.raster.grid, window, self.block)[where]
+                inner = inside_squares(self.raster.grid, window, self.block, self.buffer)[where]
+            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, inner)
+
+
+def _buffer(codes: NDArray[np.uint8], grid: Grid, options: FitOptions) -> float:
+    """Metres between squares: what is asked for, or the default."""
+    if options.block is None:
+        return 0.0
+    if options.buffer is None:
+        return default_buffer(codes, grid, options.block, part=0.25)
+    if not 0 <= options.buffer < options.block / 2:
+        raise ValueError(
+            f"--buffer is {options.buffer:g} m and --block {options.block:g} m: no pixel of a block is so "
+            "far from other blocks; give a buffer below half a block"
+        )
+    return options.buffer
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
