@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from uncover.studies.cells import CellStore, Workers, forecast, probed, run_cells
+from uncover.studies.cells import CellStore, Workers, extended, forecast, run_cells
 
 FACTS = {"study": "tiny", "seed": 0}
 
@@ -36,6 +36,9 @@ class Square:
 
     def probe(self):
         return 3.0
+
+    def complete(self, result):
+        return "square" in result
 
 
 def cells_of(folder, n=6, seconds=0.0):
@@ -141,10 +144,46 @@ def test_the_forecast_probes_one_cell_of_each_kind(tmp_path):
     assert computed(tmp_path) == []
 
 
-def test_a_probe_is_a_straight_line():
-    def work(n):
-        end = time.process_time() + 0.02 + 0.01 * n
-        while time.process_time() < end:
-            pass
+@pytest.mark.parametrize(
+    "law", [lambda n, r: 2 + n * r, lambda n, r: r * (1 + 0.1 * n), lambda n, r: 0.5 * n]
+)
+def test_times_are_extended_along_rows_and_realisations(law):
+    at = extended({(n, r): law(n, r) for n in (4.0, 12.0) for r in (1.0, 2.0)})
+    assert at(400, 25) == pytest.approx(law(400, 25), rel=1e-9)
 
-    assert probed(work, 21) == pytest.approx(0.23, rel=0.3)
+
+def test_times_that_shrink_by_chance_do_not_become_negative():
+    at = extended({(1.0, 1.0): 0.3, (3.0, 1.0): 0.2, (1.0, 2.0): 0.4, (3.0, 2.0): 0.1})
+    assert 0 < at(1000, 25) < 10
+
+
+def test_a_study_goes_on_with_further_models(tmp_path):
+    """Their cells are computed; those that are there are kept; other facts must be the same."""
+    old = {**FACTS, "models": {"QDA": {"title": "plain"}}}
+    new = {**FACTS, "models": {"QDA": {"title": "plain"}, "RF": {"title": "forest"}}}
+    CellStore(tmp_path / "out", old).save("square-0", {"square": 0})
+    store = CellStore(tmp_path / "out", new)
+    assert json.loads((tmp_path / "out" / "study.json").read_text()) == new
+    run_cells(cells_of(tmp_path, 2), store)
+    assert computed(tmp_path) == [1]
+    changed = {**FACTS, "models": {"QDA": {"title": "another"}}}
+    with pytest.raises(ValueError, match="begun with models"):
+        CellStore(tmp_path / "out", changed)
+
+
+def test_a_stored_cell_that_lacks_a_part_is_computed_again(tmp_path):
+    store = CellStore(tmp_path / "out", FACTS)
+    store.save("square-1", {"other": 1})
+    found = run_cells(cells_of(tmp_path, 2), store)
+    assert computed(tmp_path) == [0, 1] and found["square-1"] == {"square": 1}
+
+
+def test_a_folder_that_is_read_only_stays_as_it_is(tmp_path):
+    CellStore(tmp_path / "out", {**FACTS, "models": {}, "pixels": 5})
+    before = (tmp_path / "out" / "study.json").read_bytes()
+    CellStore(tmp_path / "out", {**FACTS, "models": {"RF": {}}}, read_only=True)
+    assert (tmp_path / "out" / "study.json").read_bytes() == before
+    CellStore(tmp_path / "new", FACTS, read_only=True)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(ValueError, match="begun with seed"):
+        CellStore(tmp_path / "out", {"seed": 1}, read_only=True)

@@ -378,21 +378,21 @@ def test_folders_that_were_begun_go_on(study, tmp_path):
 
 @pytest.mark.parametrize("realisations", [1, 2, 25])
 def test_a_probe_computes_a_small_part(tmp_path, monkeypatch, realisations):
-    data = LandCoverData("x", ("2020",), (np.zeros((8000, realisations, 2)),), np.arange(8000) % 4,
+    """The time of the whole, by a law of the test, is found from little of it."""
+    data = LandCoverData("x", ("2020",), (np.zeros((80_000, realisations, 2)),), np.arange(80_000) % 4,
                          CLASSES, ("B02", "B03"))  # fmt: skip
-    cell = LandCoverStudy.of(data, "standard", 0).cells(tmp_path)[-1]
     done = []
 
-    def assess(name, splits, *_):
+    def seconds(names, splits, seed):
         done.extend(split.X_test.size + split.X.size for split in splits)
         assert all(len(np.unique(split.y)) == 4 for split in splits)
-        return [{} for _ in splits]
+        return 0.5 + 1e-3 * splits[0].X.size, 2e-3 * sum(split.X_test.size for split in splits)
 
-    monkeypatch.setattr("uncover.studies.landcover.assess_each", assess)
-    cell.compute()
-    (whole,) = done
-    cell.probe()
-    assert 0 < sum(done[1:]) <= 0.3 * whole
+    monkeypatch.setattr("uncover.studies.landcover.cpu_seconds", seconds)
+    for cell in LandCoverStudy.of(data, "standard", 0).cells(tmp_path)[::2]:
+        rows = realisations * 2 * np.array([80_000 * cell.fraction, 72_000])
+        assert cell.probe() == pytest.approx(0.5 + 1e-3 * rows[0] + 2e-3 * rows[1], rel=1e-6)
+    assert 0 < max(done) <= 0.05 * 80_000 * min(realisations, 2) * 2
 
 
 def test_one_band_has_no_principal_components(rng):

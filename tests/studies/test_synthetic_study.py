@@ -1,11 +1,14 @@
 """The synthetic study: its cells, and that nobody who computes them leaves a trace in the tables."""
 
 import numpy as np
+import pytest
 from pandas.testing import assert_frame_equal
 
 from study_cases import TINY
+from uncover.metrics import SCORE_NAMES
 from uncover.studies import synthetic_study
 from uncover.studies.cells import CellStore, Workers, run_cells
+from uncover.studies.models import PAPER
 from uncover.studies.synthetic import draw_problem
 from uncover.studies.synthetic_study import SyntheticCell, SyntheticScale, synthetic_cells, synthetic_tables
 
@@ -50,6 +53,40 @@ def test_the_paper_scale_is_that_of_the_paper():
     assert {c.kind for c in cells} == {"gaussian", "uniform"}
     assert {(c.points, c.realisations) for c in cells} == {(1000, 100)}
     assert len({cell.key for cell in cells}) == len(cells)
+
+
+def test_what_is_computed_first_is_whole_data_sets():
+    """So the first data sets of an unfinished study can be summarised."""
+    scale = synthetic_study.SCALES["standard"]
+    cells = synthetic_cells(scale, 0)
+    assert [c.data_set for c in cells] == sorted(c.data_set for c in cells)
+    few = synthetic_cells(scale.first(2), 0)
+    assert few == cells[: len(few)] and {c.data_set for c in few} == {0, 1}
+    assert {(c.points, c.realisations) for c in cells} == {(1000, 25)}
+    assert cells[0].key == "p2-covariance-set00-gaussian-0.2-BQDA-and-others"
+
+
+def test_data_sets_that_are_hard_for_one_model_can_be_left_out():
+    scale = SyntheticScale({2: 3}, (0.5,), (), kinds=("gaussian",), points=40, realisations=2)
+    noisy = [SyntheticCell(2, True, "gaussian", 0.5, d, ("BQDA",), 40, 2) for d in range(3)]
+    plain = synthetic_study.noise_free_cells(scale, 0)
+    assert {c.realisations for c in plain} == {1} and {c.models for c in plain} == {PAPER}
+
+    def result(cell):
+        hard = cell.noise == 0 and cell.data_set == 1
+        scores = dict.fromkeys(SCORE_NAMES, 0.5 if hard else 0.95)
+        intervals = dict.fromkeys(SCORE_NAMES, (0.0, 1.0))
+        found = {"trained": True, "scores": scores, "intervals": intervals, "zeros": 0}
+        found |= {"fit_seconds": 1.0, "predict_seconds": 1.0}
+        return {"models": [{"model": name, **found} for name in cell.models]}
+
+    for cells, kept in (([*noisy, *plain], {0, 2}), (noisy, {0, 1, 2})):
+        tables = synthetic_tables(cells, {cell.key: result(cell) for cell in cells})
+        assert set(tables["scores"]["data_set"]) == kept
+        assert set(tables["scores"]["noise"]) == {0.5}
+    hard = [cell for cell in [*noisy, *plain] if cell.data_set == 1]
+    with pytest.raises(ValueError, match="no data set has an F₁"):
+        synthetic_tables(hard, {cell.key: result(cell) for cell in hard})
 
 
 def test_problems_that_are_too_hard_are_drawn_again_but_not_for_ever(monkeypatch):

@@ -87,6 +87,7 @@ def labels(
     on request. Prints how many pixels each criterion removed.
     """
     from uncover import pipeline
+    from uncover.labels import load_translation
 
     for goal in (out, test_out, report):
         if goal is not None:
@@ -120,3 +121,5 @@ def labels(
             f"{kept:,} for training in {out}, {held:,} for testing in {test_out}; {before - kept - held:,} "
             f"nearer than {buffer:.0f} m to a test label left out"
         )
+    if given["scheme"] is not None and (note := load_translation(given["scheme"]).note):
+        click.echo(f"table {given['scheme']}: {note}")

@@ -64,7 +64,8 @@ def _page(
         f"{facts['seed']}.",
         headlines=tuple(
             Headline(str(counts.get(verdict, 0)), f"claims: {verdict}")
-            for verdict in ("holds", "does not hold", "undecided")
+            for verdict in ("holds", "does not hold", "undecided", "too small to say")
+            if verdict in counts or verdict != "too small to say"
         ),
         sections=(_claims(facts, findings), *sections, _models(facts)),
         footer=f"Made by uncover {facts['uncover']}. The tables behind all numbers are in the folder tables, "
@@ -86,8 +87,9 @@ def _claims(facts: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> 
         "claims",
         "Claim by claim",
         "What the paper found, and what was found here. A claim holds where the numbers support it with "
-        "their intervals, does not hold where they contradict it, and is undecided where they do neither. "
-        + _WAY[facts["study"]],
+        "their intervals, does not hold where they contradict it, and is undecided where they do neither; a "
+        "study that is smaller than a claim needs is too small to say. Numbers after § are sections of the "
+        "paper. " + _WAY[facts["study"]],
         (*notes, Fragment("claims.html", {"findings": list(findings)})),
     )
 

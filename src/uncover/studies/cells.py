@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 Result = dict[str, Any]
 Progress = Callable[[int, int], None]
@@ -31,6 +32,9 @@ class Cell(Protocol):
 
     def probe(self) -> float:
         """Seconds that it will take, from computing a small part of it."""
+
+    def complete(self, result: Result) -> bool:
+        """Whether a result has all that the cell asks for; one of an earlier version may not."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +69,24 @@ class CellStore:
     ({'f1': 0.9}, None)
     """
 
-    def __init__(self, out: Path, facts: Mapping[str, Any]) -> None:
-        """Open the folder, begun with the same facts or new."""
+    def __init__(self, out: Path, facts: Mapping[str, Any], *, read_only: bool = False) -> None:
+        """Open the folder, begun with the same facts or new; nothing is written to one that is read only.
+
+        Of a folder that is read only, only the facts that are given are compared.
+        """
         self.folder = out / "cells"
         note = out / "study.json"
         text = json.dumps(facts, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        now = json.loads(text)
         if note.exists():
-            _check_same(out, json.loads(note.read_text(encoding="utf-8")), json.loads(text))
+            before = json.loads(note.read_text(encoding="utf-8"))
+            check_same(out, {k: v for k, v in before.items() if k in now or not read_only}, now)
         elif out.exists() and any(out.iterdir()):
             raise ValueError(f"{out} holds other files; choose a new or empty folder")
+        if read_only:
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
-        if not note.exists():
+        if not note.exists() or before != now:  # further models
             write_whole(note, text)
 
     def load(self, key: str) -> Result | None:
@@ -88,7 +99,9 @@ class CellStore:
         write_whole(self.folder / f"{key}.json", json.dumps(result))
 
 
-def _check_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to mix two studies in a folder; of models, only those that both have need be the same."""
+    before, now = _with_common_models(before, now), _with_common_models(now, before)
     differs = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
     if differs:
         name = differs[0]
@@ -96,6 +109,11 @@ def _check_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) ->
             f"{out} was begun with {name} = {_short(before.get(name))}, now it is {_short(now.get(name))}; "
             "remove it, or choose another folder"
         )
+
+
+def _with_common_models(facts: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    models, theirs = facts.get("models", {}), other.get("models", {})
+    return {**facts, "models": {name: about for name, about in models.items() if name in theirs}}
 
 
 def _short(value: Any) -> str:
@@ -117,7 +135,7 @@ def run_cells(
     cells: Sequence[Cell], store: CellStore, workers: Workers | None = None, progress: Progress | None = None
 ) -> dict[str, Result]:
     """Compute the cells that the store does not have yet; results of all of them, in the order given."""
-    missing = [cell for cell in cells if store.load(cell.key) is None]
+    missing = missing_cells(cells, store)
     done = len(cells) - len(missing)
     if progress is not None:
         progress(done, len(cells))
@@ -127,6 +145,16 @@ def run_cells(
         if progress is not None:
             progress(done, len(cells))
     return {cell.key: store.load(cell.key) or {} for cell in cells}
+
+
+def missing_cells(cells: Sequence[Cell], store: CellStore) -> list[Cell]:
+    """Cells that the store does not have, or of which it lacks a part."""
+
+    def lacks(cell: Cell) -> bool:
+        result = store.load(cell.key)
+        return result is None or not cell.complete(result)
+
+    return [cell for cell in cells if lacks(cell)]
 
 
 def forecast(cells: Sequence[Cell]) -> float:
@@ -150,23 +178,21 @@ def forecast(cells: Sequence[Cell]) -> float:
     return float(sum(seconds[cell.like] for cell in cells))
 
 
-def probed(work: Callable[[int], Any], size: int, few: int = 3) -> float:
-    """CPU seconds of some work of that size, from the times of 1 and of a few: a straight line.
+def extended(seconds: Mapping[tuple[float, float], float]) -> Callable[[float, float], float]:
+    """Seconds by rows n and realisations r from few measurements: c₀ + c₁n + c₂r + c₃nr, no term below zero.
 
-    Where the size is no more than a few, all of the work is done: size is what makes it small enough.
+    Examples
+    --------
+    >>> at = extended({(n, r): 1.0 + 0.5 * n * r for n in (1, 3) for r in (1, 2)})
+    >>> round(at(100, 25), 6)
+    1251.0
     """
-    if size <= few:
-        return _seconds(work, size)
-    work(few)  # what is only done once, such as importing and compiling
-    one, several = _seconds(work, 1), _seconds(work, few)
-    each = max(several - one, 0.0) / (few - 1)
-    return one + each * (size - 1)
+    from scipy.optimize import nnls
 
-
-def _seconds(work: Callable[[int], Any], size: int) -> float:
-    began = time.process_time()
-    work(size)
-    return time.process_time() - began
+    terms = [[1.0, n, r, n * r] for n, r in seconds]
+    scale = np.abs(terms).max(axis=0)
+    found = nnls(np.asarray(terms) / scale, np.maximum(list(seconds.values()), 0.0))[0] / scale
+    return lambda n, r: float(found @ [1.0, n, r, n * r])
 
 
 def _computed(cells: Sequence[Cell], workers: Workers) -> Iterator[tuple[str, Result]]:

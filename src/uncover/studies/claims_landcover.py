@@ -1,422 +1,665 @@
-"""The claims about the land cover study: each a function from its tables to a finding."""
+"""The claims about the land cover study, as data; and the tests of the tables that are not of scores."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from uncover.metrics import wilson_interval
-from uncover.studies.findings import (
-    METRIC_NAMES,
-    MORE_IS_BETTER,
-    Contrast,
-    Finding,
-    Verdict,
-    all_better,
-    at_least,
-    better_by,
-    percent,
+from uncover.studies.claims import (
+    NOTHING,
+    Alike,
+    Claim,
+    Growth,
+    Leads,
+    OftenBest,
+    Results,
+    Scores,
+    Test,
+    decided,
+    joined,
 )
+from uncover.studies.findings import Contrast, Finding, Outcome, Verdict, all_better, at_least, percent
 from uncover.studies.models import PAPER
 from uncover.studies.tables import Tables
 
 #: Few training pixels are at most so many.
 FEW = 1000
 METRICS = ("f1", "f2", "cross_entropy_norm", "brier_norm")
-_PLACE = ["train_year", "test_year", "fraction"]
-_ONE_DATE = "The data are of one date; the claim is about two years."
+_BRIER = "brier_norm"
+#: Least size of the data for claims about scores; the paper's have 189,142 pixels and 25 realisations.
+ENOUGH = {"pixels": 50_000, "realisations": 10}
+_CLASSES = {
+    "cropland": ("cropland", "crops", "arable"),
+    "forest": ("forest", "woodland"),
+    "grassland": ("grassland", "grass"),
+    "settlements": ("settlements", "settlement", "urban"),
+}
+_INDEPENDENT = "Intervals take pixels for independent, and so are too narrow."
 
 
-def land_cover_findings(tables: Tables) -> list[Finding]:
-    """All findings, in the order of the report."""
-    claims = (
-        cropland_false_positives,
-        lda_is_worst,
-        within_a_year,
-        few_pixels,
-        qda_converges,
-        qda_cannot_be_trained,
-        network_leads_cross_entropy,
-        forest_suffers_most,
-        steady_across_years,
-        cost,
-        pooling_not_the_prior,
+def land_cover_findings(tables: Tables, size: Mapping[str, int]) -> list[Finding]:
+    """All findings, in the order of the report.
+
+    `size` has the pixels and realisations of the data.
+    """
+    cases = {name: _with_cases(tables[name]) for name in ("scores", "replicates")}
+    results = Results(tables, Scores.of_draws(cases["scores"], cases["replicates"]))
+    return [claim.judge(results, size) for claim in LAND_COVER_CLAIMS]
+
+
+def _with_cases(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(
+        across=table["train_year"] != table["test_year"],
+        few=table["pixels"] <= FEW,
+        largest=table["pixels"] == table["pixels"].max(),
     )
-    return [claim(tables) for claim in claims]
+
+
+# ---- the data ------------------------------------------------------------------------------------------
+
+
+def components_hold(share: float) -> Test:
+    """The first two principal components hold more than a share of the variance in every year."""
+
+    def test(results: Results) -> Outcome:
+        if "components" not in results.tables:
+            return NOTHING
+        years = results.tables["components"].groupby("year")[["pc1_share", "pc2_share"]].first().sum(axis=1)
+        return Outcome(
+            decided(bool((years > share).all())),
+            "; ".join(f"{year} {percent(value)}".strip() for year, value in years.items()) + ".",
+            f"It holds if the first two components hold more than {percent(share)} in every year, over all "
+            "pixels of the first realisation.",
+        )
+
+    return test
+
+
+def clusters(results: Results) -> Outcome:
+    """Settlements, forest and grassland lie apart from each other in the plane of the components."""
+    wanted = [_class(results, name) for name in ("settlements", "forest", "grassland")]
+    if "components" not in results.tables or None in wanted:
+        return NOTHING
+    table = results.tables["components"]
+    shares = _own_neighbours(table[table["class"].isin(wanted)])
+    return Outcome(
+        joined(_limited(share, 0.9) for share in shares.values()),
+        "Share of pixels whose 15 nearest of the three classes are mostly of their own: "
+        + "; ".join(f"{name} {_in_percent(share)}" for name, share in shares.items())
+        + ".",
+        "It holds if the share is above 90 % for each of the three, in every year, with its interval.",
+    )
+
+
+def _own_neighbours(table: pd.DataFrame, k: int = 15) -> dict[str, Contrast]:
+    """Share of the pixels of each class and year most of whose neighbours are of the same class."""
+    from sklearn.neighbors import NearestNeighbors
+
+    found = {}
+    for year, rows in table.groupby("year"):
+        plane, names = rows[["pc1", "pc2"]].to_numpy(), rows["class"].to_numpy()
+        near = NearestNeighbors(n_neighbors=min(k + 1, len(rows))).fit(plane).kneighbors(plane)[1][:, 1:]
+        own = (names[near] == names[:, None]).mean(axis=1) > 0.5
+        for name in np.unique(names):
+            found[f"{year} {name}".strip()] = _share(own[names == name].sum(), (names == name).sum())
+    return found
+
+
+def cropland_spreads(results: Results) -> Outcome:
+    """Cropland covers more of the plane of the components than any other class."""
+    if "components" not in results.tables:
+        return NOTHING
+    area = {
+        (str(year), str(name)): float(np.sqrt(np.linalg.det(np.cov(rows[["pc1", "pc2"]].to_numpy().T))))
+        for (year, name), rows in results.tables["components"].groupby(["year", "class"])
+    }
+    table = pd.Series(area).unstack()
+    return _largest_of(results, table, "Area in the plane, √det of the covariance", ".2e")
+
+
+def cropland_varies(results: Results) -> Outcome:
+    """Cropland has the largest variance over all bands."""
+    bands = results.tables["bands"]
+    total = bands.assign(variance=bands["sd"] ** 2).groupby(["year", "class"])["variance"].sum().unstack()
+    return _largest_of(results, np.sqrt(total), "Standard deviation over all bands together", ".4f")
+
+
+def _largest_of(results: Results, table: pd.DataFrame, what: str, form: str) -> Outcome:
+    """Cropland (column) has the largest value in every year (row)."""
+    crops = _class(results, "cropland")
+    if crops is None:
+        return NOTHING
+    rows = [
+        f"{year} " + ", ".join(f"{name} {value:{form}}" for name, value in row.items())
+        for year, row in table.iterrows()
+    ]
+    return Outcome(
+        decided(bool((table.idxmax(axis=1) == crops).all())),
+        f"{what}: {'; '.join(rows)}.".replace("-", "−"),
+        "It holds if that of cropland is the largest in every year.",
+    )
+
+
+def bands_overlap(results: Results) -> Outcome:
+    """The intervals x̄ ± 2 s of the classes overlap."""
+    overlaps = []
+    for _, rows in results.tables["bands"].groupby(["year", "band"]):
+        low, high = (rows["mean"] + sign * 2 * rows["sd"] for sign in (-1, 1))
+        pairs = np.less_equal.outer(low.to_numpy(), high.to_numpy())
+        apart = ~(pairs & pairs.T)
+        overlaps.append(1 - apart[np.triu_indices(len(rows), 1)].mean())
+    return Outcome(
+        decided(bool(np.mean(overlaps) > 0.5)),
+        f"{percent(float(np.mean(overlaps)))} of the pairs of classes overlap, over bands and years.",
+        "It holds if more than half of the pairs overlap.",
+    )
+
+
+# ---- confusion: trained on the most pixels of the first year, tested in the last one ---------------------
 
 
 @dataclass(frozen=True)
-class Place:
-    """One pair of years at one training size."""
+class Confusion:
+    """Pixels by predicted (row) and true class (column) of one model.
 
-    train_year: str
-    test_year: str
-    fraction: float
-    pixels: int
+    Examples
+    --------
+    >>> table = pd.DataFrame([[90, 5], [10, 95]], ["crop", "wood"], ["crop", "wood"])
+    >>> str(Confusion(table).missed("crop")), Confusion(table).called("crop") / Confusion(table).true("crop")
+    ('0.1000 [0.0552, 0.1744]', 0.95)
+    """
 
-    @property
-    def across(self) -> bool:
-        """Whether training and test are of different years."""
-        return self.train_year != self.test_year
+    table: pd.DataFrame
 
-    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Rows of a table that belong here."""
-        here = table["fraction"].to_numpy() == self.fraction
-        for name in ("train_year", "test_year"):
-            here &= table[name].to_numpy() == getattr(self, name)
-        return table[here]
+    def called(self, name: str) -> float:
+        """Pixels that are predicted to be of a class."""
+        return float(self.table.loc[name].sum())
 
+    def true(self, name: str) -> float:
+        """Pixels that are of a class."""
+        return float(self.table[name].sum())
 
-def places(tables: Tables) -> list[Place]:
-    """All pairs of years and training sizes, small sizes first."""
-    keys = tables["training"][[*_PLACE, "pixels"]].drop_duplicates()
-    found = [Place(*row) for row in keys.itertuples(index=False)]
-    return sorted(found, key=lambda place: place.pixels)
+    def missed(self, name: str) -> Contrast:
+        """Share of the pixels of a class that are called something else."""
+        return _share(self.true(name) - self.table.loc[name, name], self.true(name))
 
-
-def lead(tables: Tables, place: Place, metric: str, model: str, other: str) -> Contrast | None:
-    """By how much a model is better than another; None where one could not be trained."""
-    scores = place.rows(tables["scores"])
-    values = scores[scores["metric"] == metric].set_index("model")["value"]
-    if model not in values or other not in values:
-        return None
-    draws = place.rows(tables["replicates"]).pivot(index="draw", columns="model", values=metric)
-    found = Contrast.of_replicates(values[model] - values[other], draws[model] - draws[other])
-    return better_by(metric, found)
+    def false(self, name: str) -> Contrast:
+        """Share of the pixels called so that are something else."""
+        return _share(self.called(name) - self.table.loc[name, name], self.called(name))
 
 
-def _values(tables: Tables, place: Place, metric: str) -> pd.Series:
-    """Score of each model of the paper that could be trained."""
-    scores = place.rows(tables["scores"])
-    rows = scores[(scores["metric"] == metric) & scores["model"].isin(PAPER)]
-    return rows.set_index("model")["value"]
-
-
-def _best(values: pd.Series, metric: str) -> str:
-    return str(values.idxmax() if metric in MORE_IS_BETTER else values.idxmin())
-
-
-def _largest(tables: Tables) -> list[Place]:
-    """Places with the most training pixels."""
-    every = places(tables)
-    return [place for place in every if place.pixels == every[-1].pixels]
-
-
-def _across_or_any(every: list[Place]) -> list[Place]:
-    return [place for place in every if place.across] or every
-
-
-def cropland_false_positives(tables: Tables) -> Finding:
-    """All classifiers have many false positives for cropland."""
-    claim = "All classifiers have many false positives for cropland."
-    names = [name for name in tables["shares"]["class"] if name.lower() in ("cropland", "crops", "arable")]
-    if not names:
-        return Finding("cropland", claim, "undecided", "The data have no class that is called cropland.")
-    place = _across_or_any(_largest(tables))[0]
-    table = place.rows(tables["confusion"])
-    most, parts, most_of = [], [], []
-    for model in [name for name in PAPER if name in set(table["model"])]:
-        mine = table[(table["model"] == model)]
-        wrong = mine[mine["predicted"] != mine["true"]].groupby("predicted")["count"].sum()
-        total = mine[mine["predicted"] == names[0]]["count"].sum()
-        most.append(wrong[names[0]] > wrong.drop(names[0]).max())
-        most_of.append(f"{model} {wrong.idxmax() if wrong.any() else 'none'}")
-        if total:
-            share = wrong[names[0]] / total
-            low, high = wilson_interval(share, total)
-            parts.append(f"{model} {percent(share)} [{100 * low:.1f}, {100 * high:.1f}]")
-    return Finding(
-        "cropland",
-        claim,
-        "holds" if most and all(most) else "does not hold" if most else "undecided",
-        f"Of the pixels that were called {names[0]} these shares were something else: {'; '.join(parts)}.",
-        f"Many: more than for any other class, in every classifier; {_where(place)}. The intervals take "
-        f"pixels for independent. Most false positives: {'; '.join(most_of)}.",
-    )
-
-
-def _where(place: Place) -> str:
-    years = f"trained in {place.train_year}, tested in {place.test_year}, " if place.train_year else ""
-    return f"{years}{place.pixels:,} training pixels"
-
-
-def lda_is_worst(tables: Tables) -> Finding:
-    """LDA is worst."""
-    every, parts = [], []
-    for place in _largest(tables):
-        found = {other: lead(tables, place, "brier_norm", other, "LDA") for other in PAPER if other != "LDA"}
-        leads = {other: c for other, c in found.items() if c is not None}
-        if not leads:
-            continue
-        every += list(leads.values())
-        closest = min(leads, key=lambda other: leads[other].value)
-        parts.append(f"{_where(place)}: {closest} {leads[closest]}")
-    if not every:
-        why = "LDA could not be trained at the largest training size."
-        return Finding("lda-worst", "LDA is worst.", "undecided", why)
-    return Finding(
-        "lda-worst",
-        "LDA is worst.",
-        all_better(every),
-        "The smallest lead of another model over LDA in the normalised Brier score: "
-        + "; ".join(parts)
-        + ".",
-        "It holds if every other model is better than LDA at the largest training size.",
-    )
-
-
-def within_a_year(tables: Tables) -> Finding:
-    """The random forest and the neural network do better within a year."""
-    claim = "Within a year the random forest and the neural network do better than across years, and best."
-    largest = _largest(tables)
-    if not any(place.across for place in largest):
-        return Finding("within-a-year", claim, "undecided", _ONE_DATE)
-    parts, every, drops = [], [], []
-    for model in ("RF", "NN"):
-        for place in [p for p in largest if not p.across]:
-            ahead = lead(tables, place, "brier_norm", model, "BQDA")
-            if ahead is not None:
-                every.append(ahead)
-                parts.append(f"{model} over BQDA in {place.train_year} {ahead}")
-        drop = _mean(tables, model, largest, across=True) - _mean(tables, model, largest, across=False)
-        drops.append(drop)
-        parts.append(f"{model} loses {drop:.4f} across years".replace("-", "−"))
-    return Finding(
-        "within-a-year",
-        claim,
-        "does not hold" if min(drops) <= 0 else all_better(every),
-        "Lead in the normalised Brier score: " + "; ".join(parts) + ".",
-        "It holds if both are better than BQDA in the same year at the largest training size, and lose "
-        "across years.",
-    )
-
-
-def _mean(tables: Tables, model: str, every: list[Place], *, across: bool) -> float:
-    values = [_values(tables, p, "brier_norm").get(model, np.nan) for p in every if p.across == across]
-    return float(np.mean(values))
-
-
-def few_pixels(tables: Tables) -> Finding:
-    """With few training pixels BQDA leads most metrics."""
-    claim = f"With few training pixels (at most {FEW:,}) BQDA leads most metrics."
-    few = [place for place in places(tables) if place.pixels <= FEW]
-    parts = [(place, _only(tables, place)) for place in few]
-    winners = [(m, _best(_values(part, place, m), m)) for place, part in parts for m in METRICS]
-    if not winners:
-        return Finding("few-pixels", claim, "undecided", f"No training set is as small as {FEW:,} pixels.")
-    won = sum(best == "BQDA" for _, best in winners)
-    by_metric = {m: sum(b == "BQDA" for n, b in winners if n == m) for m in METRICS}
-    text = ", ".join(f"{METRIC_NAMES[m]} {n} of {len(few)}" for m, n in by_metric.items())
-    clear = sum(_clear_lead(part, place, m) for place, part in parts for m in METRICS)
-    leading = sum(2 * n > len(few) for n in by_metric.values())
-    return Finding(
-        "few-pixels",
-        claim,
-        "holds" if leading > len(METRICS) / 2 else "does not hold",
-        f"BQDA has the best value in {won} of {len(winners)} comparisons, {clear} of them with an interval "
-        f"clear of every other model: {text}.",
-        "It holds if BQDA is best in most training sets for most metrics, among the paper's five.",
-    )
-
-
-def _only(tables: Tables, place: Place) -> Tables:
-    """The tables of one place, where there is much to be looked up in it."""
-    return {**tables, **{name: place.rows(tables[name]) for name in ("scores", "replicates")}}
-
-
-def _clear_lead(tables: Tables, place: Place, metric: str) -> bool:
-    others = [lead(tables, place, metric, "BQDA", other) for other in PAPER if other != "BQDA"]
-    known = [c for c in others if c is not None]
-    return bool(known) and all(c.above(0) for c in known)
-
-
-def qda_converges(tables: Tables) -> Finding:
-    """QDA and BQDA converge as training grows."""
-    means = _distance_to_bqda(tables, "QDA")
-    if len(means) < 2:
-        return Finding(
-            "qda-converges", _CONVERGE, "undecided", "QDA could be trained at fewer than two training sizes."
-        )
-    pooled = _distance_to_bqda(tables, "QDA pooled")
-    first, *_, last = means.values()
-    return Finding(
-        "qda-converges",
-        _CONVERGE,
-        "holds" if last < 0.5 * first and last < 0.02 else "does not hold",
-        f"Difference of the normalised Brier score between QDA and BQDA, mean over pairs of years: "
-        f"{_by_size(means)}."
-        + (f" Ours, one QDA on all realisations pooled: {_by_size(pooled)}." if pooled else ""),
-        "It holds if the difference at the largest size is below 0.02 and less than half of that at the "
-        "smallest. One QDA for each realisation does not see the spread between them, however large the "
-        "training set is; fitted to all of them pooled, it does.",
-    )
-
-
-def _distance_to_bqda(tables: Tables, model: str) -> dict[int, float]:
-    """Distance of the normalised Brier score of a model to that of BQDA by size, mean over pairs of years."""
-    gaps: dict[int, list[float]] = {}
-    for place in places(tables):
-        values = _with_ours(tables, place)
-        if {model, "BQDA"} <= set(values.index):
-            gaps.setdefault(place.pixels, []).append(abs(values[model] - values["BQDA"]))
-    return {size: float(np.mean(each)) for size, each in gaps.items()}
-
-
-def _by_size(values: dict[int, float]) -> str:
-    return "; ".join(f"{size:,} pixels {value:.4f}" for size, value in values.items())
-
-
-_CONVERGE = "QDA and BQDA converge as training grows."
-
-
-def qda_cannot_be_trained(tables: Tables) -> Finding:
-    """At 0.1 % of the pixels QDA cannot be trained, and BQDA can."""
-    training = tables["training"]
-    size = training["fraction"].min()
-    mine = training[training["fraction"] == size]
-    trained = mine.groupby("model")["trained"].mean()
-    why = mine.loc[(mine["model"] == "QDA") & ~mine["trained"], "why"]
-    reason = f" QDA says: {why.iloc[0]}" if len(why) else ""
-    found: Verdict = "holds" if trained["QDA"] == 0 and trained["BQDA"] == 1 else "does not hold"
-    first = "" if size == 0.001 else f" The smallest training set here has {percent(size)} of the pixels."
-    return Finding(
-        "qda-not-trained",
-        "At 0.1 % of the pixels QDA cannot be trained, and BQDA can.",
-        "undecided" if first else found,
-        f"At {percent(size)} ({mine['pixels'].iloc[0]:,} pixels) QDA could be trained in "
-        f"{percent(trained['QDA'])} and BQDA in {percent(trained['BQDA'])} of the cases.{reason}",
-        f"A class needs more pixels than there are bands for its covariance to be invertible.{first}",
-    )
-
-
-def network_leads_cross_entropy(tables: Tables) -> Finding:
-    """The neural network leads cross-entropy."""
-    every = places(tables)
-    values = [_values(tables, place, "cross_entropy_norm") for place in every]
-    won = [_best(v, "cross_entropy_norm") == "NN" for v in values]
-    finite = {m: np.median([v.get(m, np.nan) for v in values]) for m in ("NN", "BQDA", "RF")}
-    text = ", ".join(f"{m} {value:.3f}" for m, value in finite.items())
-    zeros = tables["scores"].drop_duplicates([*_PLACE, "model"]).groupby("model")["zeros"].sum()
-    return Finding(
-        "network-cross-entropy",
-        "The neural network leads cross-entropy.",
-        "holds" if 2 * sum(won) > len(won) else "does not hold",
-        f"NN has the lowest normalised cross-entropy in {sum(won)} of {len(won)} pairs of years and sizes; "
-        f"medians: {text}. True classes that were given the probability 0: "
-        + ", ".join(f"{m} {int(zeros[m]):,}" for m in PAPER if m in zeros)
-        + ".",
-        "It holds if NN is lowest in most cases. Probabilities below 2.2e-16 count as that much: a true "
-        "class that was given 0 costs 36 nats.",
-    )
-
-
-def forest_suffers_most(tables: Tables) -> Finding:
-    """The random forest suffers most from little data."""
-    claim = "The random forest suffers most from little data."
-    every = places(tables)
-    if every[0].pixels == every[-1].pixels:
-        return Finding("forest-suffers", claim, "undecided", "There is one training size only.")
-    ends = [[p for p in every if p.pixels == size] for size in (every[0].pixels, every[-1].pixels)]
-    f1 = [pd.DataFrame([_values(tables, p, "f1") for p in end]).mean() for end in ends]
-    both = [model for model in PAPER if model in f1[0] and model in f1[1]]
-    losses = {model: float(f1[1][model] - f1[0][model]) for model in both}
-    worst = max(losses, key=lambda model: losses[model])
-    return Finding(
-        "forest-suffers",
-        claim,
-        "holds" if worst == "RF" and losses["RF"] > 0 else "does not hold",
-        "F₁ lost from the largest to the smallest training set, mean over pairs of years: "
-        + "; ".join(f"{model} {loss:.3f}".replace("-", "−") for model, loss in losses.items())
-        + ".",
-        "Among the models that could be trained at the smallest size. The paper's forest may be boosted "
-        "trees (MATLAB's fitcensemble boosts by default for several classes), which need more data.",
-    )
-
-
-def steady_across_years(tables: Tables) -> Finding:
-    """Across years BQDA has the lowest and steadiest Brier score."""
-    claim = "Across years BQDA has the lowest and steadiest Brier score."
-    across = [place for place in places(tables) if place.across]
-    if not across:
-        return Finding("across-years", claim, "undecided", _ONE_DATE)
-    table = pd.DataFrame([_values(tables, place, "brier_norm") for place in across])
-    means, ranges = table.mean(), table.max() - table.min()
-    complete = table.notna().all()
-    best = means[complete].idxmin() == "BQDA" and ranges[complete].idxmin() == "BQDA"
-    leads = [
-        c
-        for place in across
-        for other in ("RF", "NN", "LDA")
-        if (c := lead(tables, place, "brier_norm", "BQDA", other)) is not None
+def confusions(results: Results) -> dict[str, Confusion]:
+    """Of each model of the paper, where the paper looks at them."""
+    table = results.tables["confusion"]
+    if table.empty:
+        return {}
+    here = table[
+        (table["fraction"] == table["fraction"].max())
+        & (table["train_year"] == table["train_year"].unique()[0])
+        & (table["test_year"] == table["test_year"].unique()[-1])
     ]
-    ahead = sum(c.above(0) for c in leads)
-    return Finding(
-        "across-years",
-        claim,
-        "holds" if best else "does not hold",
-        "Mean (and range) of the normalised Brier score over the training sizes and both directions: "
-        + "; ".join(f"{m} {means[m]:.3f} ({ranges[m]:.3f})" for m in PAPER if m in means)
-        + f". BQDA is clearly ahead in {ahead} of {len(leads)} comparisons with RF, NN and LDA."
-        + _said_of_worlds(tables, across),
-        "It holds if BQDA has both the lowest mean and the smallest range among the models that could be "
-        "trained at every size.",
+    return {
+        model: Confusion(rows.pivot(index="predicted", columns="true", values="count"))
+        for model in PAPER
+        if len(rows := here[here["model"] == model])
+    }
+
+
+def _of_classes(test: Callable[[dict[str, Confusion], str, str], Outcome]) -> Test:
+    """A test of the confusion matrices that speaks of cropland and forest."""
+
+    def whole(results: Results) -> Outcome:
+        crops, forest, found = _class(results, "cropland"), _class(results, "forest"), confusions(results)
+        lacking = crops is None or forest is None or not {"QDA", "RF", "NN"} <= set(found)
+        return NOTHING if lacking else test(found, str(crops), str(forest))
+
+    return whole
+
+
+def confusion_alike(results: Results) -> Outcome:
+    """QDA and BQDA have nearly the same confusion matrix."""
+    found = confusions(results)
+    if not {"QDA", "BQDA"} <= set(found):
+        return NOTHING
+    a, b = found["QDA"].table, found["BQDA"].table
+    differ = float((a - b).abs().to_numpy().sum() / 2 / b.to_numpy().sum())
+    return Outcome(
+        decided(differ < 0.01),
+        f"At least {percent(differ)} of the test pixels are called otherwise.",
+        "It holds if that is less than 1 %. Half the sum of the differences of all cells.",
     )
 
 
-def _said_of_worlds(tables: Tables, across: list[Place]) -> str:
-    """The same of BQDA that knows what realisations are worlds, where it was fitted."""
-    found = [_with_ours(tables, place).get("BQDA shared", np.nan) for place in across]
-    if np.isnan(found).any():
-        return ""
-    return f" Ours, told that realisations are worlds: {np.mean(found):.3f} ({np.ptp(found):.3f})."
-
-
-def cost(tables: Tables) -> Finding:
-    """LDA, QDA and BQDA cost far less than the random forest and the neural network."""
-    seconds = tables["cost"].groupby(["pixels", "model"])["seconds"].mean().unstack().reindex(columns=PAPER)
-    dearest = seconds[["LDA", "QDA", "BQDA"]].max(axis=1)  # of those that could be trained
-    ratios = seconds[["RF", "NN"]].min(axis=1) / dearest
-    dear, cheap = seconds["RF"] / seconds["BQDA"], seconds["NN"] / seconds["BQDA"]
-    return Finding(
-        "cost",
-        "LDA, QDA and BQDA cost far less than the random forest and the neural network.",
-        at_least(ratios, 5),
-        "CPU time over that of BQDA: "
-        + "; ".join(f"{size:,} pixels RF {dear[size]:.0f}, NN {cheap[size]:.0f}" for size in seconds.index)
-        + f". Cheaper of these two over dearest of the three: {ratios.min():.1f} to {ratios.max():.1f}.",
-        "Far less: at least five times at every size, training and evaluation together, one thread.",
-    )
-
-
-def pooling_not_the_prior(tables: Tables) -> Finding:
-    """With many pooled realisations plain QDA nears BQDA."""
-    claim = "Pooled plain QDA nears BQDA: what is gained over one QDA per realisation comes from pooling."
-    gaps: dict[int, list[tuple[float, float]]] = {}
-    for place in places(tables):
-        values = _with_ours(tables, place)
-        if {"QDA pooled", "BQDA", "QDA"} <= set(values.index):
-            pair = (abs(values["QDA pooled"] - values["BQDA"]), abs(values["QDA"] - values["BQDA"]))
-            gaps.setdefault(place.pixels, []).append(pair)
-    if not gaps:
-        tried = "QDA pooled" in set(tables["training"]["model"])
-        why = "QDA could not be trained" if tried else "The data have no realisations to pool"
-        return Finding("pooling", claim, "undecided", f"{why}.", ours=True)
-    largest = {size: np.max(pairs, axis=0) for size, pairs in gaps.items()}
-    return Finding(
-        "pooling",
-        claim,
-        "holds" if all(a <= b for a, b in largest.values()) else "does not hold",
-        "Largest difference of the normalised Brier score from BQDA, of pooled QDA and of one QDA per "
-        "realisation: "
-        + "; ".join(f"{size:,} pixels {a:.4f} and {b:.4f}" for size, (a, b) in largest.items())
+def crops_called_wrongly(found: dict[str, Confusion], crops: str, _: str) -> Outcome:
+    """Every classifier has its largest false positive share in cropland."""
+    shares = {model: {name: one.false(name) for name in one.table} for model, one in found.items()}
+    largest = {model: max(each, key=lambda name: each[name].value) for model, each in shares.items()}
+    return Outcome(
+        decided(set(largest.values()) == {crops}),
+        f"Share of the pixels called {crops} that are something else: "
+        + "; ".join(f"{model} {_in_percent(each[crops])}" for model, each in shares.items())
+        + ". Largest such share: "
+        + "; ".join(f"{model} {name}" for model, name in largest.items())
         + ".",
-        "It holds if pooled QDA is nearer to BQDA than one QDA per realisation at every size.",
-        ours=True,
+        f"High: larger than for any other class, in every classifier. {_INDEPENDENT}",
     )
 
 
-def _with_ours(tables: Tables, place: Place) -> pd.Series:
-    scores = place.rows(tables["scores"])
-    return scores[scores["metric"] == "brier_norm"].set_index("model")["value"]
+def forest_missed(found: dict[str, Confusion], crops: str, forest: str) -> Outcome:
+    """QDA misses more of forest than of the other classes on average."""
+    qda = found["QDA"]
+    missed = {name: qda.missed(name) for name in qda.table}
+    largest = max(missed, key=lambda name: missed[name].value)
+    return Outcome(
+        decided(largest == forest),
+        "Share of the pixels of a class that QDA misses: "
+        + "; ".join(f"{name} {_in_percent(share)}" for name, share in missed.items())
+        + ".",
+        f"Large: larger than for any other class. {_INDEPENDENT}",
+    )
+
+
+def forest_becomes_crops(found: dict[str, Confusion], crops: str, forest: str) -> Outcome:
+    """Most of the forest that QDA misses is called cropland."""
+    column = found["QDA"].table[forest].drop(forest)
+    share = _share(column[crops], column.sum())
+    return Outcome(
+        _limited(share, 0.5),
+        f"{_in_percent(share)} of the missed pixels of {forest} are called {crops}.",
+        "It holds if it is more than half, with its interval.",
+    )
+
+
+def more_than_qda(what: str, rate: Callable[[Confusion, str, str], Contrast | float], sign: int = 1) -> Test:
+    """A rate, or a count, of RF and of NN is larger than that of QDA (smaller, with sign −1)."""
+
+    def test(found: dict[str, Confusion], crops: str, forest: str) -> Outcome:
+        values = {model: rate(found[model], crops, forest) for model in ("QDA", "RF", "NN")}
+        shares = {m: v if isinstance(v, Contrast) else Contrast(v, v, v) for m, v in values.items()}
+        gaps = [_difference(shares[model], shares["QDA"], sign) for model in ("RF", "NN")]
+        said = "; ".join(
+            f"{m} {_in_percent(v) if isinstance(v, Contrast) else f'{v:,.0f}'}" for m, v in values.items()
+        )
+        return Outcome(
+            all_better(gaps),
+            f"{what}: {said}.",
+            f"It holds if that of RF and that of NN are {'larger' if sign > 0 else 'smaller'} than that of "
+            f"QDA. {_INDEPENDENT}",
+        )
+
+    return _of_classes(test)
+
+
+def crops_over_predicted(found: dict[str, Confusion], crops: str, _: str) -> Outcome:
+    """QDA calls more pixels cropland than there are."""
+    ratios = {model: one.called(crops) / one.true(crops) for model, one in found.items()}
+    return Outcome(
+        decided(ratios["QDA"] > 1),
+        f"Pixels called {crops} over pixels of {crops}: "
+        + "; ".join(f"{model} {ratio:.3f}" for model, ratio in ratios.items())
+        + ".",
+        "It holds if the ratio of QDA is above 1.",
+    )
+
+
+# ---- training sizes and cost ---------------------------------------------------------------------------
+
+
+def trained_at(share: float, model: str, trainable: bool) -> Test:
+    """A model can be trained on a share of the pixels; or cannot."""
+
+    def test(results: Results) -> Outcome:
+        training = results.tables["training"]
+        mine = training[(training["fraction"] == share) & (training["model"] == model)]
+        if mine.empty:
+            return Outcome("undecided", f"No training set has {percent(share)} of the pixels.")
+        why = mine.loc[~mine["trained"], "why"]
+        reason = f" It says: {why.iloc[0]}" if len(why) else ""
+        return Outcome(
+            decided(bool((mine["trained"] == trainable).all())),
+            f"With {mine['pixels'].iloc[0]:,} pixels {model} could be trained in "
+            f"{int(mine['trained'].sum())} of {len(mine)} cases.{reason}",
+            "A covariance is invertible only if a class has more pixels than there are bands.",
+        )
+
+    return test
+
+
+def steadiest(results: Results) -> Outcome:
+    """Across years BQDA's Brier score varies least over the training sizes."""
+    rows = results.scores.rows(_BRIER, {"across": True})
+    trained = [m for m in PAPER if m in rows and len(rows) and rows.loc[rows["unit"] == -1, m].notna().all()]
+    if "BQDA" not in trained:
+        return NOTHING
+    by = ["unit", "train_year", "test_year"]
+    places = rows.groupby(by)[trained]
+    ranges = (places.max() - places.min()).groupby("unit").mean()
+    each = {m: Contrast.of_replicates(ranges.loc[-1, m], ranges[m].drop(-1)) for m in trained}
+    gaps = [ranges[m] - ranges["BQDA"] for m in trained if m != "BQDA"]
+    return Outcome(
+        all_better(Contrast.of_replicates(gap.loc[-1], gap.drop(-1)) for gap in gaps),
+        "Range of the normalised Brier score over the training sizes, mean over both directions: "
+        + "; ".join(f"{model} {c}" for model, c in each.items())
+        + ".",
+        "It holds if the range of BQDA is the smallest with the intervals of the differences, among the "
+        "models that could be trained at every size.",
+    )
+
+
+def better_within(results: Results) -> Outcome:
+    """RF and NN score better in the year of their training than in the other."""
+    rows = results.scores.rows(_BRIER, {"largest": True})
+    if rows.empty or not rows["across"].any():
+        return NOTHING
+    side = np.where(rows["across"], -2.0, 2.0)
+    gains = {m: results.scores.contrast(rows, rows[m] * side) for m in PAPER if m in rows}
+    known = {m: c for m, c in gains.items() if c is not None}
+    return Outcome(
+        all_better(known[m] for m in ("RF", "NN") if m in known),
+        "Gain in the normalised Brier score within a year over across years, at the largest training size: "
+        + "; ".join(f"{m} {c}" for m, c in known.items())
+        + ".",
+        "It holds if the gain of RF and that of NN are above zero with their intervals.",
+    )
+
+
+def _seconds(results: Results, index: str) -> pd.DataFrame:
+    """Median CPU seconds of training and evaluation by size (row) and model (column)."""
+    table = results.tables["cost"].groupby([index, "model"])["seconds"].median().unstack()
+    return table.reindex(columns=table.columns.union(list(PAPER)))
+
+
+def _said_of_seconds(seconds: pd.DataFrame, index: str) -> str:
+    return "; ".join(
+        f"{_INDEX[index].format(size)} " + ", ".join(f"{m} {row[m]:.3g} s" for m in PAPER if row[m] == row[m])
+        for size, row in seconds.iterrows()
+    )
+
+
+_INDEX = {"pixels": "{:,} pixels", "p": "p = {}"}
+_CHEAP = ["LDA", "QDA", "BQDA"]
+
+
+def cheaper(index: str) -> Test:
+    """The dearest of LDA, QDA and BQDA costs less than the cheaper of RF and NN, at every size."""
+
+    def test(results: Results) -> Outcome:
+        seconds = _seconds(results, index)
+        ratios = seconds[["RF", "NN"]].min(axis=1) / seconds[_CHEAP].max(axis=1)
+        return Outcome(
+            at_least(ratios, 1),
+            f"The cheaper of RF and NN costs {ratios.min():.1f} to {ratios.max():.1f} times as much as the "
+            f"dearest of LDA, QDA and BQDA: {_said_of_seconds(seconds, index)}.",
+            "It holds if the ratio is above 1 at every size. Medians of the CPU time of training and "
+            "evaluation together, one thread, after a warm-up.",
+        )
+
+    return test
+
+
+def cost_alike(factor: float) -> Test:
+    """BQDA, QDA and LDA cost about the same."""
+
+    def test(results: Results) -> Outcome:
+        seconds = _seconds(results, "pixels")[_CHEAP]
+        ratios = (seconds.max(axis=1) / seconds.min(axis=1))[seconds.notna().all(axis=1)]
+        if ratios.empty:
+            return NOTHING
+        return Outcome(
+            decided(bool((ratios <= factor).all())),
+            f"The dearest costs {ratios.min():.1f} to {ratios.max():.1f} times as much as the cheapest.",
+            f"About the same: within a factor of {factor:g} at every size at which all could be trained.",
+        )
+
+    return test
+
+
+def forest_dearest(index: str) -> Test:
+    """RF costs more than every other model of the paper at every size."""
+
+    def test(results: Results) -> Outcome:
+        seconds = _seconds(results, index)[list(PAPER)]
+        ratios = seconds["RF"] / seconds.drop(columns="RF").max(axis=1)
+        ours = results.tables["cost"][~results.tables["cost"]["model"].isin(PAPER)]
+        dearer = ours.groupby("model")["seconds"].median().sort_values(ascending=False)
+        said = ", ".join(f"{m} {s:.3g} s" for m, s in dearer.items())
+        return Outcome(
+            at_least(ratios, 1),
+            "RF over the dearest other model: "
+            + "; ".join(f"{_INDEX[index].format(size)} {ratio:.2f}" for size, ratio in ratios.items())
+            + "."
+            + (f" Ours, medians over all sizes: {said}." if said else ""),
+            "It holds if the ratio is above 1 at every size. The implementation decides here: these are "
+            "scikit-learn's, the paper's are MATLAB's.",
+        )
+
+    return test
+
+
+def reproducible(models: tuple[str, ...], same: bool) -> Test:
+    """Two fits with different seeds give the same probabilities; or do not."""
+
+    def test(results: Results) -> Outcome:
+        table = results.tables.get("reproducibility")
+        if table is None or not set(models) <= set(table["model"]):
+            return NOTHING
+        largest = table.set_index("model")["largest_difference"][list(models)]
+        return Outcome(
+            decided(bool(((largest == 0) == same).all())),
+            "Largest difference of a probability between two seeds: "
+            + "; ".join(f"{model} {value:.2g}" for model, value in largest.items())
+            + ".",
+            "Fitted twice to the same pixels of one realisation. RF and NN are reproducible, too, where "
+            "their seed is kept.",
+        )
+
+    return test
+
+
+def pooling(results: Results) -> Outcome:
+    """Pooled plain QDA is nearer to BQDA than one QDA per realisation at every size."""
+    rows = results.scores.rows(_BRIER, {})
+    rows = rows[rows["unit"] == -1]
+    if not {"QDA pooled", "QDA", "BQDA"} <= set(rows):
+        return NOTHING
+    gaps = rows[["QDA pooled", "QDA"]].sub(rows["BQDA"], axis=0).abs().groupby(rows["pixels"]).max().dropna()
+    return Outcome(
+        decided(bool((gaps["QDA pooled"] <= gaps["QDA"]).all())) if len(gaps) else "undecided",
+        "Largest distance of the normalised Brier score from BQDA, of pooled QDA and of one QDA per "
+        "realisation: "
+        + "; ".join(f"{size:,} pixels {a:.4f} and {b:.4f}" for size, (a, b) in gaps.iterrows())
+        + ".",
+        "It holds if pooled QDA is nearer at every size.",
+    )
+
+
+# ---- shares --------------------------------------------------------------------------------------------
+
+
+def _class(results: Results, kind: str) -> str | None:
+    """The class of the data that is called so, None if there is none."""
+    return next((name for name in results.tables["shares"]["class"] if name.lower() in _CLASSES[kind]), None)
+
+
+def _share(part: float, whole: float) -> Contrast:
+    """A share with Wilson's interval."""
+    if not whole:
+        return Contrast(float("nan"), -np.inf, np.inf)
+    low, high = wilson_interval(part / whole, whole)
+    return Contrast(float(part / whole), float(low), float(high))
+
+
+def _difference(a: Contrast, b: Contrast, sign: int) -> Contrast:
+    """a − b with an interval from theirs, as of independent samples; turned by the sign."""
+    below = float(np.hypot(a.value - a.low, b.high - b.value))
+    above = float(np.hypot(a.high - a.value, b.value - b.low))
+    if sign < 0:
+        below, above = above, below
+    value = sign * (a.value - b.value)
+    return Contrast(value, value - below, value + above)
+
+
+def _limited(share: Contrast, limit: float) -> Verdict:
+    return "holds" if share.above(limit) else "does not hold" if share.below(limit) else "undecided"
+
+
+def _in_percent(share: Contrast) -> str:
+    return f"{percent(share.value)} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
+def _others(*names: str) -> tuple[str, ...]:
+    return tuple(name for name in PAPER if name not in names)
+
+
+_FEW, _LARGEST = {"few": True}, {"largest": True}
+_SAME_YEAR = {"largest": True, "across": False}
+
+LAND_COVER_CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "pca-share", "3", "components",
+        "The first two principal components of the bands hold more than 99 % of the variance.",
+        components_hold(0.99),
+    ),
+    Claim(
+        "clusters", "3", "components",
+        "Settlements, forest and grassland form distinct clusters in the plane of the components.",
+        clusters,
+    ),
+    Claim("cropland-spread", "3", "components", "Cropland is spread over that plane.", cropland_spreads),
+    Claim("cropland-variance", "3", "bands", "Cropland has the largest variance.", cropland_varies),
+    Claim("overlap", "3", "bands", "The bands of the classes overlap.", bands_overlap),
+    Claim(
+        "confusion-alike", "4.3", "confusion", "QDA and BQDA have almost the same confusion matrix.",
+        confusion_alike, ENOUGH,
+    ),
+    Claim(
+        "cropland-false-positives", "4.3", "confusion",
+        "All classifiers have a high share of false positives in cropland.",
+        _of_classes(crops_called_wrongly), ENOUGH,
+    ),
+    Claim(
+        "forest-missed", "4.3", "confusion", "QDA misses much of forest.", _of_classes(forest_missed), ENOUGH
+    ),
+    Claim(
+        "forest-becomes-cropland", "4.3", "confusion", "What QDA misses of forest it mostly calls cropland.",
+        _of_classes(forest_becomes_crops), ENOUGH,
+    ),
+    Claim(
+        "cropland-missed", "4.3", "confusion", "RF and NN miss more of cropland than QDA does.",
+        more_than_qda("Share of cropland that is missed", lambda one, crops, _: one.missed(crops)), ENOUGH,
+    ),
+    Claim(
+        "forest-false-positives", "4.3", "confusion",
+        "RF and NN have a larger share of false positives in forest than QDA.",
+        more_than_qda("Share of what is called forest that is not", lambda one, _, forest: one.false(forest)),
+        ENOUGH,
+    ),
+    Claim(
+        "forest-over-predicted", "4.3", "confusion", "RF and NN predict more forest than QDA does.",
+        more_than_qda("Pixels called forest", lambda one, _, forest: one.called(forest)), ENOUGH,
+    ),
+    Claim(
+        "cropland-under-predicted", "4.3", "confusion", "RF and NN predict less cropland than QDA does.",
+        more_than_qda("Pixels called cropland", lambda one, crops, _: one.called(crops), -1), ENOUGH,
+    ),
+    Claim(
+        "cropland-over-predicted", "4.3", "confusion", "QDA predicts more cropland than there is.",
+        _of_classes(crops_over_predicted), ENOUGH,
+    ),
+    Claim(
+        "lda-worst", "4.3", "scores", "LDA is the worst of the five.",
+        Leads("LDA", _others("LDA"), (_BRIER,), _LARGEST, behind=True), ENOUGH,
+    ),
+    Claim(
+        "qda-converges", "4.3", "scores",
+        "QDA and BQDA become equivalent as the training set grows.",
+        Alike(
+            "BQDA", ("QDA",), {"f1": 0.02, _BRIER: 0.02}, _LARGEST,
+            "At the largest training size, mean over the pairs of years. One QDA for each realisation does "
+            "not see the spread between realisations, however large the training set is: the gap goes with "
+            "that spread, not with the training size.",
+        ),
+        ENOUGH,
+    ),
+    Claim(
+        "qda-drops", "4.3", "scores", "With fewer training pixels QDA falls behind BQDA.",
+        Growth("BQDA", ("QDA",), _BRIER, "pixels", downwards=True), ENOUGH,
+    ),
+    Claim(
+        "qda-not-trained", "4.3", "scores", "On 0.1 % of the pixels QDA cannot be trained.",
+        trained_at(0.001, "QDA", trainable=False), ENOUGH,
+    ),
+    Claim(
+        "bqda-trained", "4.3", "scores", "On 0.1 % of the pixels BQDA can be trained.",
+        trained_at(0.001, "BQDA", trainable=True), ENOUGH,
+    ),
+    Claim(
+        "few-pixels", "4.3", "scores",
+        f"With few training pixels (at most {FEW:,}) BQDA is best in almost all cases in F₁, F₂ and "
+        "Brier score.",
+        OftenBest("BQDA", PAPER, ("f1", "f2", _BRIER), 0.75, _FEW), ENOUGH,
+    ),
+    Claim(
+        "few-pixels-cross-entropy", "4.3", "scores",
+        "With few training pixels BQDA is not best in cross-entropy.",
+        OftenBest("BQDA", PAPER, ("cross_entropy_norm",), 0.5, _FEW, seldom=True), ENOUGH,
+    ),
+    Claim(
+        "network-cross-entropy", "4.3", "scores", "NN is on average the best in cross-entropy.",
+        Leads("NN", _others("NN"), ("cross_entropy_norm",)), ENOUGH,
+    ),
+    Claim(
+        "forest-poorest", "4.3", "scores", "With few training pixels RF is on average the poorest.",
+        Leads("RF", _others("RF"), (_BRIER, "f1"), _FEW, behind=True), ENOUGH,
+    ),
+    Claim(
+        "forest-least-robust", "4.3", "scores", "RF depends most on the size of the training set.",
+        Growth("RF", _others("RF", "QDA"), "f1", "pixels", note="QDA cannot be trained on the least."),
+        ENOUGH,
+    ),
+    Claim(
+        "across-lowest", "4.3", "scores", "Across years BQDA has the lowest Brier score.",
+        Leads("BQDA", _others("BQDA"), (_BRIER,), {"across": True}), ENOUGH,
+    ),
+    Claim(
+        "across-steadiest", "4.3", "scores",
+        "Across years the Brier score of BQDA depends least on the size of the training set.",
+        steadiest, ENOUGH,
+    ),
+    Claim(
+        "better-within", "4.3", "scores",
+        "RF and NN are better in the year of their training than in the other year.", better_within, ENOUGH,
+    ),
+    Claim(
+        "best-within", "4.3", "scores",
+        "Another reading of the same sentence: within a year RF and NN are better than BQDA.",
+        Leads("BQDA", ("RF", "NN"), (_BRIER,), _SAME_YEAR, behind=True), ENOUGH,
+    ),
+    Claim(
+        "cost", "4.3", "cost", "LDA, QDA and BQDA cost less to compute than RF and NN.", cheaper("pixels"),
+        ENOUGH,
+    ),
+    Claim("cost-alike", "4.3", "cost", "LDA, QDA and BQDA cost about the same.", cost_alike(3.0), ENOUGH),
+    Claim(
+        "forest-dearest", "4.3", "cost", "RF is the dearest at every training size.",
+        forest_dearest("pixels"), ENOUGH,
+    ),
+    Claim(
+        "reproducible", "4.3", "",
+        "LDA, QDA and BQDA give the same probabilities when they are fitted again.",
+        reproducible(("LDA", "QDA", "BQDA"), same=True),
+    ),
+    Claim(
+        "not-reproducible", "4.3", "", "RF and NN do not: their training draws random numbers.",
+        reproducible(("RF", "NN"), same=False),
+    ),
+    Claim(
+        "pooling", "", "scores-ours",
+        "Pooled plain QDA nears BQDA: what is gained over one QDA per realisation comes from pooling.",
+        pooling, ENOUGH,
+    ),
+)  # fmt: skip

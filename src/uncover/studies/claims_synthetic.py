@@ -1,288 +1,254 @@
-"""The claims about the synthetic study: each a function from its tables to a finding."""
+"""The claims about the synthetic study, as data; and the tests that compare its variants."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
-from uncover.studies.findings import (
-    METRIC_NAMES,
-    Contrast,
-    Finding,
-    Verdict,
-    all_alike,
-    all_better,
-    at_least,
-    better_by,
+from uncover.studies.claims import (
+    NOTHING,
+    Alike,
+    Claim,
+    Growth,
+    Leads,
+    Results,
+    Scores,
+    Test,
+    Worsens,
+    decided,
 )
+from uncover.studies.claims_landcover import cheaper, forest_dearest
+from uncover.studies.findings import METRIC_NAMES, Contrast, Finding, Outcome, Verdict, all_alike, all_better
 from uncover.studies.models import PAPER
 from uncover.studies.tables import Tables
 
 #: Differences below these count as none.
 MARGIN = {"f1": 0.02, "f2": 0.02, "cross_entropy": 0.05, "brier": 0.01}
-_METRICS = tuple(MARGIN)
+METRICS = tuple(MARGIN)
+#: Least size of the study for claims about scores; the paper's has 1,000 points, 100 realisations.
+ENOUGH = {"points a class": 1000, "realisations": 25, "data sets": 3}
 _OTHERS = tuple(name for name in PAPER if name != "BQDA")
-_BOOSTED = (
-    "Where the random forest differs: MATLAB's fitcensemble boosts trees by default for several classes, so "
-    "that the paper's may be boosted trees."
-)
 
 
-def synthetic_findings(tables: Tables) -> list[Finding]:
-    """All findings, in the order of the report."""
-    claims = (
-        alike_in_two_dimensions,
-        best_in_ten_dimensions,
-        lead_grows_in_fifty_dimensions,
-        kinds_of_noise_alike,
-        covariance_makes_no_difference,
-        cost,
-        pooling_not_the_prior,
-        repeats_beat_pooling,
-    )
-    return [claim(tables) for claim in claims]
+def synthetic_findings(tables: Tables, size: Mapping[str, int]) -> list[Finding]:
+    """All findings, in the order of the report.
 
-
-def difference(scores: pd.DataFrame, metric: str, model: str, other: str, **where: object) -> Contrast | None:
-    """Mean difference of two models over the data sets; None where there is none of them."""
-    per_set = _per_data_set(scores, metric, **where)
-    if model not in per_set or other not in per_set:
-        return None
-    values = (per_set[model] - per_set[other]).dropna()
-    return Contrast.of_values(values) if len(values) else None
-
-
-def _per_data_set(scores: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
-    """Scores of each data set (row) and model (column), averaged over kinds and factors of noise."""
-    rows = scores[scores["metric"] == metric]
-    for name, value in {"covariance": True, **where}.items():
-        rows = rows[rows[name] == value]
-    return rows.pivot_table(index="data_set", columns="model", values="value", aggfunc="mean")
-
-
-def _leads(scores: pd.DataFrame, others: Sequence[str], **where: object) -> dict[tuple[str, str], Contrast]:
-    """By how much BQDA is better than others, by metric and model; above zero is better."""
-    found = {}
-    for metric in _METRICS:
-        for other in others:
-            d = difference(scores, metric, "BQDA", other, **where)
-            if d is not None:
-                found[metric, other] = better_by(metric, d)
-    return found
-
-
-def alike_in_two_dimensions(tables: Tables) -> Finding:
-    """At p = 2 all models are alike, and the neural network equals BQDA."""
+    `size` has the points of a class and the realisations; data sets are counted.
+    """
     scores = tables["scores"]
-    found = {other: difference(scores, "brier", "BQDA", other, p=2) for other in _OTHERS}
-    f1 = {other: difference(scores, "f1", "BQDA", other, p=2) for other in _OTHERS}
-    brier = {other: d for other, d in found.items() if d is not None}
+    sets = scores.groupby("p")["data_set"].nunique()
+    results = Results(tables, Scores.of_data_sets(scores))
+    return [claim.judge(results, {**size, "data sets": int(sets.min())}) for claim in SYNTHETIC_CLAIMS]
+
+
+def kinds_alike(results: Results) -> Outcome:
+    """Gaussian and uniform noise give the same Brier scores."""
+    found: dict[str, Contrast] = {}
+    rows = results.scores.rows("brier", {"covariance": True})
+    for p, mine in rows.groupby("p"):
+        for model in [m for m in PAPER if m in mine]:
+            side = mine["kind"].map({"gaussian": -2.0, "uniform": 2.0})  # rows hold −Brier
+            both = results.scores.contrast(mine, mine[model] * side)
+            found |= {} if both is None else {f"{model} at p = {p}": both}
+    if not found or rows["kind"].nunique() < 2:
+        return NOTHING
+    largest = max(found, key=lambda name: abs(found[name].value))
     margin = MARGIN["brier"]
-    text = "; ".join(f"{other} {d} (F₁ {f1[other]})" for other, d in brier.items())
-    return Finding(
-        "p-2-alike",
-        "At p = 2 all models are alike, and the neural network equals BQDA.",
-        all_alike(brier.values(), margin),
-        f"Brier score of BQDA less that of: {text}.",
-        f"Alike: the interval of the Brier score's difference lies within ±{margin}, over all noise. "
-        f"{_BOOSTED}",
-    )
-
-
-def best_in_ten_dimensions(tables: Tables) -> Finding:
-    """At p = 10 BQDA is best at every noise level."""
-    scores = tables["scores"]
-    noises = sorted(scores.loc[scores["p"] == 10, "noise"].unique())
-    at_noise = {noise: _leads(scores, _OTHERS, p=10, noise=noise) for noise in noises}
-    overall = [lead for (metric, _), lead in _leads(scores, _OTHERS, p=10).items() if metric == "brier"]
-    parts = []
-    for noise, found in at_noise.items():
-        (metric, other), least = min(found.items(), key=lambda item: item[1].value / MARGIN[item[0][0]])
-        parts.append(f"σ = {noise:g}: {least} in {METRIC_NAMES[metric]} over {other}")
-    won, cases = _times_best(scores[(scores["p"] == 10) & scores["covariance"]])
-    return Finding(
-        "p-10-best",
-        "At p = 10 BQDA is best at every noise level.",
-        _best_verdict([lead for found in at_noise.values() for lead in found.values()], overall),
-        f"BQDA has the lowest Brier score of the five in {won} of {cases} cases (data set, noise). Its "
-        "smallest lead in F₁, F₂, cross-entropy and Brier score: " + "; ".join(parts) + ".",
-        "It holds if the mean lead is above zero over every model in all four scores at every noise level, "
-        "and that in the Brier score over all noise is so with its interval; it does not if one lead is "
-        f"below zero with its interval. {_BOOSTED}",
-    )
-
-
-def _best_verdict(at_noise: list[Contrast], overall: list[Contrast]) -> Verdict:
-    if any(lead.below(0) for lead in at_noise):
-        return "does not hold"
-    everywhere = all(lead.value > 0 for lead in at_noise)
-    return "holds" if everywhere and all_better(overall) == "holds" else "undecided"
-
-
-def _times_best(scores: pd.DataFrame) -> tuple[int, int]:
-    """How often BQDA has the lowest Brier score among the models of the paper, of how many cases."""
-    brier = scores[(scores["metric"] == "brier") & scores["model"].isin(PAPER)]
-    wide = brier.pivot_table(index=["kind", "noise", "data_set"], columns="model", values="value")
-    return int((wide.idxmin(axis=1) == "BQDA").sum()), len(wide)
-
-
-def lead_grows_in_fifty_dimensions(tables: Tables) -> Finding:
-    """At p = 50 the lead of BQDA grows with the noise."""
-    scores = tables["scores"]
-    noises = sorted(scores.loc[scores["p"] == 50, "noise"].unique())
-    least, most = (_per_data_set(scores, "brier", p=50, noise=noise) for noise in (noises[0], noises[-1]))
-    growth = {}
-    for other in _OTHERS:
-        if other in least and other in most:
-            values = (most[other] - most["BQDA"]) - (least[other] - least["BQDA"])
-            growth[other] = Contrast.of_values(values.dropna())
-    text = "; ".join(f"over {other} by {c}" for other, c in growth.items())
-    return Finding(
-        "p-50-lead-grows",
-        "At p = 50 the lead of BQDA grows with the noise.",
-        all_better(growth.values()),
-        f"From σ = {noises[0]:g} to {noises[-1]:g} the lead in the Brier score grows {text}.",
-        f"It holds if the growth is above zero over every other model. {_BOOSTED}",
-    )
-
-
-def kinds_of_noise_alike(tables: Tables) -> Finding:
-    """Gaussian and uniform noise behave alike."""
-    scores, margin = tables["scores"], MARGIN["brier"]
-    found = {}
-    for p in sorted(scores["p"].unique()):
-        for model in PAPER:
-            kinds = [_per_data_set(scores, "brier", p=p, kind=kind) for kind in ("gaussian", "uniform")]
-            if all(model in kind for kind in kinds):
-                found[p, model] = Contrast.of_values((kinds[0][model] - kinds[1][model]).dropna())
-    (p, model), largest = max(found.items(), key=lambda item: abs(item[1].value))
-    return Finding(
-        "kinds-of-noise",
-        "Gaussian and uniform noise behave alike.",
+    return Outcome(
         all_alike(found.values(), margin),
-        f"The largest difference of the Brier score between Gaussian and uniform noise is that of {model} at "
-        f"p = {p}: {largest}.",
-        f"Alike: within ±{margin} for every model and p, mean over the noise levels.",
+        f"The largest difference of the Brier score is that of {largest}: {found[largest]}.",
+        f"It holds if it lies within ±{margin} with its interval for every model and p, mean over the noise "
+        "levels.",
     )
 
 
-def covariance_makes_no_difference(tables: Tables) -> Finding:
-    """Without covariance between variables the results are alike."""
-    scores = tables["scores"]
-    shared = _noises_of_both_variants(scores)
-    if not shared:
-        return Finding("no-covariance", _NO_COVARIANCE, "undecided", "The variant was not computed.", "")
-    kind, noise = shared[len(shared) // 2]
-    pairs = {}
-    for p in sorted(scores["p"].unique()):
+def covariance_alike(results: Results) -> Outcome:
+    """BQDA is better, or worse, than the same models with and without covariance between variables."""
+    shared = _shared_noise(results.scores.table)
+    pairs: dict[str, tuple[Contrast, Contrast]] = {}
+    for p in sorted(results.scores.table["p"].unique()) if shared else ():
         for other in _OTHERS:
-            where = {"p": p, "kind": kind, "noise": noise}
-            having = difference(scores, "brier", "BQDA", other, **where)
-            lacking = difference(scores, "brier", "BQDA", other, covariance=False, **where)
-            if having is None or lacking is None or max(abs(having.value), abs(lacking.value)) < _NOTHING:
-                continue
-            pairs[p, other] = having, lacking
-    text = "; ".join(f"p = {p}, {other}: {a} and {b}" for (p, other), (a, b) in pairs.items())
-    return Finding(
-        "no-covariance",
-        _NO_COVARIANCE,
+            leads = [
+                results.scores.lead("brier", "BQDA", other, {"p": p, "covariance": having, **shared})
+                for having in (True, False)
+            ]
+            known = [lead for lead in leads if lead is not None]
+            if len(known) == 2 and max(abs(lead.value) for lead in known) >= _SMALL:
+                pairs[f"p = {p}, {other}"] = known[0], known[1]
+    if not pairs:
+        return NOTHING
+    text = "; ".join(f"{name}: {a} and {b}" for name, (a, b) in pairs.items())
+    return Outcome(
         _same_order(list(pairs.values())),
-        "Brier score of BQDA less that of another model, with and without covariance: "
-        f"{text or 'none of them is as large as ' + str(_NOTHING)}.",
-        f"Alike: BQDA is better, or worse, than the same models in both variants ({kind} noise, σ = "
-        f"{noise:g}, differences below {_NOTHING} left out); undecided where signs differ within the "
+        f"Lead of BQDA in the Brier score with and without covariance: {text}.",
+        f"It holds if both have the same sign for every model and p ({shared['kind']} noise, σ = "
+        f"{shared['noise']:g}, leads below {_SMALL} left out); undecided where signs differ within the "
         "intervals.",
     )
 
 
-def _noises_of_both_variants(scores: pd.DataFrame) -> list[tuple[str, float]]:
-    """Kind and factor of the noise that both variants have, of the first such kind, by factor."""
-    with_it, without = (scores[scores["covariance"] == having] for having in (True, False))
-    seen = set(zip(with_it["kind"], with_it["noise"], strict=True))
-    shared = [pair for pair in zip(without["kind"], without["noise"], strict=True) if pair in seen]
-    return sorted({(kind, noise) for kind, noise in shared if kind == shared[0][0]})
+_SMALL = 0.001
 
 
-def _same_order(pairs: Sequence[tuple[Contrast, Contrast]]) -> Verdict:
-    """Whether the differences of each pair have one sign; of nothing, or without intervals, undecided."""
+def _shared_noise(table: pd.DataFrame) -> dict[str, Any]:
+    """Kind and factor of the noise that both variants have: the middle one of the first kind."""
+    seen = {
+        having: set(zip(rows["kind"], rows["noise"], strict=True))
+        for having, rows in table.groupby("covariance")
+    }
+    both = sorted(seen.get(True, set()) & seen.get(False, set()))
+    first = [pair for pair in both if pair[0] == both[0][0]]
+    return dict(zip(("kind", "noise"), first[len(first) // 2], strict=True)) if first else {}
+
+
+def _same_order(pairs: list[tuple[Contrast, Contrast]]) -> Verdict:
+    """Both of every pair have one sign; without intervals it is undecided."""
     if any((a.above(0) and b.below(0)) or (a.below(0) and b.above(0)) for a, b in pairs):
         return "does not hold"
-    decided = bool(pairs) and all(a.has_interval and b.has_interval for a, b in pairs)
-    return "holds" if decided and all((a.value > 0) == (b.value > 0) for a, b in pairs) else "undecided"
+    certain = all(a.has_interval and b.has_interval for a, b in pairs)
+    return "holds" if certain and all((a.value > 0) == (b.value > 0) for a, b in pairs) else "undecided"
 
 
-_NOTHING = 0.001
-_NO_COVARIANCE = "Without covariance between variables the results are alike."
-
-
-def cost(tables: Tables) -> Finding:
-    """LDA, QDA and BQDA cost far less than the random forest and the neural network."""
-    seconds = tables["cost"].groupby(["p", "model"])["seconds"].mean().unstack()
-    seconds = seconds.reindex(columns=PAPER)
-    ratios = seconds[["RF", "NN"]].min(axis=1) / seconds[["LDA", "QDA", "BQDA"]].max(axis=1)
-    text = "; ".join(
-        f"p = {p}: {ratios[p]:.0f} times (BQDA {seconds.loc[p, 'BQDA']:.2f} s, "
-        f"RF {seconds.loc[p, 'RF']:.1f} s, NN {seconds.loc[p, 'NN']:.1f} s)"
-        for p in seconds.index
+def prior_regularises(results: Results) -> Outcome:
+    """At p = 50 most of the lead of BQDA over QDA is lost without the prior."""
+    rows = results.scores.rows("brier", {"p": 50, "covariance": True})
+    if rows.empty or not {"QDA", "QDA pooled", "BQDA"} <= set(rows):
+        return NOTHING
+    parts = {
+        other: results.scores.contrast(rows, rows["BQDA"] - rows[other]) for other in ("QDA", "QDA pooled")
+    }
+    rest = results.scores.contrast(
+        rows, (rows["BQDA"] - rows["QDA pooled"]) - (rows["BQDA"] - rows["QDA"]) / 2
     )
-    return Finding(
-        "cost",
-        "LDA, QDA and BQDA cost far less than the random forest and the neural network.",
-        at_least(ratios, 5),
-        f"CPU time of the cheaper of RF and NN over the dearest of LDA, QDA and BQDA: {text}.",
-        "Far less: at least five times, training and evaluation together, one thread.",
-    )
-
-
-def pooling_not_the_prior(tables: Tables) -> Finding:
-    """With many pooled realisations plain QDA equals BQDA: the gain comes from pooling, not the prior."""
-    scores = tables["scores"]
-    wide = scores[scores["metric"].isin(_METRICS)].pivot_table(
-        index=["p", "covariance", "kind", "noise", "data_set", "metric"], columns="model", values="value"
-    )
-    gaps = wide.reindex(columns=["QDA pooled", "QDA"]).sub(wide["BQDA"], axis=0).abs()
-    if gaps["QDA pooled"].isna().all():
-        return Finding("pooling", _POOLING, "undecided", "Pooled QDA could not be trained.", ours=True)
-    largest = {m: tuple(gaps.xs(m, level="metric").max()) for m in _METRICS}
-    text = "; ".join(
-        f"{METRIC_NAMES[m]} {a:.1e} (one QDA per realisation: {b:.1e})" for m, (a, b) in largest.items()
-    )
-    return Finding(
-        "pooling",
-        _POOLING,
-        "holds" if largest["brier"][0] < 5e-5 else "does not hold",
-        f"Largest difference between BQDA and QDA fitted on all realisations pooled, over all cells: {text}.",
-        "It holds if no Brier score differs by 0.00005 or more. The prior counts for p + 2 observations, "
-        "against R times as many as there are training points: with fewer realisations and points the "
-        "difference is larger.",
-        ours=True,
+    if rest is None or parts["QDA"] is None or parts["QDA pooled"] is None:
+        return NOTHING
+    return Outcome(
+        all_better([parts["QDA"], rest]),
+        "Lead of BQDA in the Brier score over one QDA per realisation, which has neither prior nor pooling, "
+        f"{parts['QDA'].value:.2e} [{parts['QDA'].low:.2e}, {parts['QDA'].high:.2e}]; over QDA on all "
+        f"realisations pooled, which lacks the prior only, {parts['QDA pooled'].value:.2e} "
+        f"[{parts['QDA pooled'].low:.2e}, {parts['QDA pooled'].high:.2e}].".replace("e-", "e−"),
+        "It holds if the lead over pooled QDA is more than half of that over QDA, with its interval: then "
+        "the prior, not pooling, makes the difference.",
     )
 
 
-_POOLING = (
-    "With many pooled realisations plain QDA equals BQDA to four digits: the gain over one QDA per "
-    "realisation comes from pooling, not from the prior."
-)
+def pooled_equals(limit: float) -> Test:
+    """Plain QDA on all realisations pooled has the scores of BQDA."""
+
+    def test(results: Results) -> Outcome:
+        table = results.scores.table
+        if "QDA pooled" not in table:
+            return NOTHING
+        gaps = table[["QDA pooled", "QDA"]].sub(table["BQDA"], axis=0).abs().groupby(table["metric"]).max()
+        text = "; ".join(
+            f"{METRIC_NAMES[m]} {gaps.loc[m, 'QDA pooled']:.1e} (one QDA per realisation: "
+            f"{gaps.loc[m, 'QDA']:.1e})".replace("e-", "e−")
+            for m in METRICS
+        )
+        return Outcome(
+            decided(bool(gaps.loc["brier", "QDA pooled"] < limit)),
+            f"Largest difference from BQDA, over all cells: {text}.",
+            f"It holds if no Brier score differs by {limit:g} or more. The prior counts for p + 2 "
+            "observations, against R times as many as there are training points.",
+        )
+
+    return test
 
 
-def repeats_beat_pooling(tables: Tables) -> Finding:
-    """Taking the realisations for what they are, repeats of one value, beats pooling them."""
-    scores = tables["scores"]
-    ratios, leads = [], []
-    for p in sorted(scores["p"].unique()):
-        each = _per_data_set(scores, "brier", p=p)
-        if "BQDA repeats" in each:
-            lead = Contrast.of_values((each["BQDA"] - each["BQDA repeats"]).dropna())
+def repeats_beat_pooling(results: Results) -> Outcome:
+    """Taking the realisations for repeats of one value beats pooling them."""
+    leads, parts = [], []
+    for p in sorted(results.scores.table["p"].unique()):
+        where = {"p": p, "covariance": True}
+        lead = results.scores.lead("brier", "BQDA repeats", "BQDA", where)
+        if lead is not None:
+            each = results.tables["scores"].query("metric == 'brier' and covariance and p == @p")
+            a, b = (each.loc[each["model"] == m, "value"].mean() for m in ("BQDA", "BQDA repeats"))
             leads.append(lead)
-            ratios.append(
-                f"p = {p}: {each['BQDA'].mean():.4f} against {each['BQDA repeats'].mean():.4f}, lead {lead}"
-            )
-    return Finding(
-        "repeats",
-        'Realisations of this study are repeats of one true value: realisations="repeats" beats pooling.',
+            parts.append(f"p = {p}: {a:.4f} against {b:.4f}, lead {lead}")
+    return Outcome(
         all_better(leads),
-        "Brier score of BQDA pooled against repeats: " + "; ".join(ratios) + ".",
+        "Brier score of BQDA pooled against repeats: " + "; ".join(parts) + ".",
         "The mean of R repeats has R times less noise; pooling throws that away.",
-        ours=True,
     )
+
+
+def _at(p: int) -> dict[str, Any]:
+    return {"p": p, "covariance": True}
+
+
+def _claims_at(p: int) -> tuple[Claim, ...]:
+    """What the paper says for every number of variables."""
+    return (
+        Claim(
+            f"p-{p}-worsens", "4.4", f"scores-p{p}-gaussian",
+            f"At p = {p} every model gets worse as the noise grows.",
+            Worsens(PAPER, "brier", "noise", _at(p)), ENOUGH,
+        ),
+    )  # fmt: skip
+
+
+SYNTHETIC_CLAIMS: tuple[Claim, ...] = (
+    *_claims_at(2),
+    Claim(
+        "p-2-trend", "4.4", "scores-p2-gaussian",
+        "At p = 2 the models follow the same trend: noise changes little between them.",
+        Growth("BQDA", _OTHERS, "brier", "noise", _at(2), margin=MARGIN["brier"]), ENOUGH,
+    ),
+    Claim(
+        "p-2-network", "4.4", "scores-p2-gaussian", "At p = 2 NN is as good as BQDA.",
+        Alike("BQDA", ("NN",), MARGIN, _at(2)), ENOUGH,
+    ),
+    *_claims_at(10),
+    Claim(
+        "p-10-trend", "4.4", "scores-p10-gaussian", "At p = 10 the models follow the same trend.",
+        Growth("BQDA", _OTHERS, "brier", "noise", _at(10), margin=MARGIN["brier"]), ENOUGH,
+    ),
+    Claim(
+        "p-10-best", "4.4", "scores-p10-gaussian", "At p = 10 BQDA always has the best scores.",
+        Leads("BQDA", _OTHERS, METRICS, _at(10), by="noise"), ENOUGH,
+    ),
+    *_claims_at(50),
+    Claim(
+        "p-50-best", "4.4", "scores-p50-gaussian", "At p = 50 BQDA has the best scores.",
+        Leads("BQDA", _OTHERS, METRICS, _at(50), by="noise"), ENOUGH,
+    ),
+    Claim(
+        "p-50-slower", "4.4", "scores-p50-gaussian", "At p = 50 BQDA gets worse more slowly than the others.",
+        Growth("BQDA", _OTHERS, "brier", "noise", _at(50)), ENOUGH,
+    ),
+    Claim(
+        "p-50-prior", "4.4", "ours-brier",
+        "At p = 50 it is the prior that keeps BQDA from the over-fitting of QDA.", prior_regularises, ENOUGH,
+    ),
+    Claim(
+        "kinds-of-noise", "4.4", "scores-p2-uniform", "Gaussian and uniform noise behave alike.", kinds_alike,
+        ENOUGH,
+    ),
+    Claim(
+        "no-covariance", "4.4", "", "Without covariance between variables the results are very similar.",
+        covariance_alike, ENOUGH,
+    ),
+    Claim(
+        "cost", "5", "cost", "On synthetic data, too, LDA, QDA and BQDA cost less to compute than RF and NN.",
+        cheaper("p"), ENOUGH,
+    ),
+    Claim(
+        "forest-dearest", "4.3", "cost", "RF is the dearest, here at every number of variables.",
+        forest_dearest("p"), ENOUGH,
+    ),
+    Claim(
+        "pooling", "", "ours-brier",
+        "With many pooled realisations plain QDA equals BQDA to four digits: what is gained over one QDA per "
+        "realisation comes from pooling, not from the prior.",
+        pooled_equals(5e-5), ENOUGH,
+    ),
+    Claim(
+        "repeats", "", "ours-brier",
+        'Realisations of this study are repeats of one true value: realisations="repeats" beats pooling.',
+        repeats_beat_pooling, ENOUGH,
+    ),
+)  # fmt: skip

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-Verdict = Literal["holds", "does not hold", "undecided"]
+Verdict = Literal["holds", "does not hold", "undecided", "too small to say"]
 
 #: Scores of which more is better; less is better of the others.
 MORE_IS_BETTER = ("f1", "f2")
@@ -40,6 +40,10 @@ class Finding:
         The numbers, with their intervals.
     why : str
         How it was decided, and why it may differ from the paper.
+    section : str
+        Where the paper says it.
+    figure : str
+        The study's figure that shows it.
     ours : bool
         Not a claim of the paper.
 
@@ -54,11 +58,21 @@ class Finding:
     verdict: Verdict
     found: str
     why: str = ""
+    section: str = ""
+    figure: str = ""
     ours: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+class Outcome(NamedTuple):
+    """What a test found: the verdict, the numbers, and how it was decided."""
+
+    verdict: Verdict
+    found: str
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,19 +131,6 @@ class Contrast:
         if not self.has_interval:
             return f"{self.value:.4f} (one value, no interval)".replace("-", "−")
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]".replace("-", "−")
-
-
-def better_by(metric: str, difference: Contrast) -> Contrast:
-    """A difference a − b, turned so that above zero means that a is better.
-
-    Examples
-    --------
-    >>> better_by("brier", Contrast(-0.02, -0.03, -0.01)).low
-    0.01
-    """
-    if metric in MORE_IS_BETTER:
-        return difference
-    return Contrast(-difference.value, -difference.high, -difference.low)
 
 
 def all_better(leads: Iterable[Contrast]) -> Verdict:

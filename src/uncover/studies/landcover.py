@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,14 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
-from uncover.studies.cells import Result, probed
+from uncover.studies.cells import Result, extended
 from uncover.studies.landcover_data import LandCoverData, nested_order
-from uncover.studies.models import MODELS, cell_groups
-from uncover.studies.protocol import BootstrapPlan, Split, assess_each
+from uncover.studies.models import MODELS, PAPER, cell_groups, study_models
+from uncover.studies.protocol import BootstrapPlan, Split, assess_each, cpu_seconds
 from uncover.studies.tables import (
     Tables,
     confusion_rows,
     cost_rows,
+    has_models,
     rate_rows,
     score_rows,
     training_row,
@@ -29,10 +30,8 @@ from uncover.studies.tables import (
 
 Array = NDArray[Any]
 
-#: A probe computes few of so many parts of the pixels,
-PARTS = 40
-#: unless there are so many realisations: then it computes few of these, of which the time is more linear.
-_MANY = 24
+#: A probe computes few of so many parts of the pixels.
+PARTS = 80
 #: What a file's name cannot hold everywhere, and the mark that it is written with.
 _UNFIT = re.compile(r'[\x00-\x1f"%*/:<>?\\|]')
 
@@ -66,7 +65,7 @@ class LandCoverScale:
 LAND_COVER_SCALES = {
     "quick": LandCoverScale(20_000, 5, scene_size=800, scene_draws=5),
     "standard": LandCoverScale(None, 25),
-    "paper": LandCoverScale(None, None, scene_draws=100),
+    "paper": LandCoverScale(None, None),
 }
 
 #: What means the same as another model where there is one realisation only.
@@ -166,11 +165,31 @@ class LandCoverCell:
             ]
         }
 
+    def complete(self, result: Result) -> bool:
+        """All models are in the result."""
+        return has_models(result, self.models)
+
     def probe(self) -> float:
-        """From the times of 1 and of 3 realisations, or of as many parts of the pixels: a straight line."""
-        if self.realisations >= _MANY:
-            return probed(lambda r: replace(self, realisations=r).compute(), self.realisations)
-        return probed(lambda n: replace(self, parts=n).compute(), PARTS)
+        """From the times of few pixels in few realisations at the largest training size, extended."""
+        codes, _ = self.data.labels()
+        split = LandCoverSplit.of(codes, self.seed)
+        first = replace(self, fraction=max(split.training), train_year=self.data.years[0])
+        fit, ask = _times(first)
+        n, m = len(split.training[self.fraction]), len(split.test)
+        return fit(n, self.realisations) + ask(m, self.realisations)
+
+
+@lru_cache(maxsize=64)
+def _times(cell: LandCoverCell) -> tuple[Callable[[float, float], float], ...]:
+    """Seconds of training and of evaluation by pixels and realisations, from small parts of a cell."""
+    fit, ask = {}, {}
+    most = min(cell.realisations, 2)
+    cpu_seconds(cell.models, _splits(replace(cell, models=(), parts=1, realisations=1)), cell.seed)  # warm up
+    for parts, r in dict.fromkeys([(1, 1), (3, 1), (1, most), (3, most)]):
+        splits = _splits(replace(cell, models=(), parts=parts, realisations=r))
+        seconds = cpu_seconds(cell.models, splits, cell.seed)
+        fit[float(len(splits[0].y)), float(r)], ask[float(len(splits[0].y_test)), float(r)] = seconds
+    return extended(fit), extended(ask)
 
 
 @lru_cache(maxsize=1)
@@ -206,7 +225,7 @@ def _some(pixels: Array, codes: Array, parts: int) -> Array:
     return pixels[np.sort(nested_order(here, stream(0, "pixels of a probe"))[:n])]
 
 
-def land_cover_models(realisations: int) -> tuple[str, ...]:
+def land_cover_models(realisations: int, further: bool = False) -> tuple[str, ...]:
     """The models that say different things with so many realisations.
 
     Examples
@@ -214,13 +233,15 @@ def land_cover_models(realisations: int) -> tuple[str, ...]:
     >>> "BQDA shared" in land_cover_models(25), "BQDA shared" in land_cover_models(1)
     (True, False)
     """
-    return tuple(name for name in MODELS if realisations > 1 or name not in _NEED_REALISATIONS)
+    return tuple(name for name in study_models(further) if realisations > 1 or name not in _NEED_REALISATIONS)
 
 
-def land_cover_cells(data: LandCoverData, saved: SavedData, seed: int) -> list[LandCoverCell]:
+def land_cover_cells(
+    data: LandCoverData, saved: SavedData, seed: int, further: bool = False
+) -> list[LandCoverCell]:
     """All years of training, training sizes and models."""
     split = LandCoverSplit.of(data.codes, seed)
-    groups = cell_groups(land_cover_models(data.realisations))
+    groups = cell_groups(land_cover_models(data.realisations, further))
     return [
         LandCoverCell(saved, year, data.years, fraction, group, data.realisations, seed)
         for year in data.years
@@ -254,6 +275,7 @@ def land_cover_tables(
         "confusion": _frame(found, confusion_rows, data.classes),
         "rates": _frame(found, rate_rows, data.classes),
         "cost": relative_cost(_frame(found, cost_rows)),
+        "reproducibility": reproducibility_table(data, cells[0].seed),
         **description_tables(data),
     }
 
@@ -283,7 +305,7 @@ def _replicate_rows(where: dict[str, Any], found: Mapping[str, Any]) -> list[dic
 
 
 def relative_cost(cost: pd.DataFrame, unit: str = "BQDA") -> pd.DataFrame:
-    """CPU time relative to that of BQDA at the smallest training size, mean over pairs of years.
+    """CPU time relative to that of BQDA at the smallest training size, median over pairs of years.
 
     Examples
     --------
@@ -292,7 +314,28 @@ def relative_cost(cost: pd.DataFrame, unit: str = "BQDA") -> pd.DataFrame:
     [1.0, 40.0]
     """
     mine = cost[(cost["model"] == unit) & (cost["pixels"] == cost["pixels"].min())]
-    return cost.assign(relative=cost["seconds"] / mine["seconds"].mean())
+    return cost.assign(relative=cost["seconds"] / mine["seconds"].median())
+
+
+def reproducibility_table(data: LandCoverData, seed: int, most: int = 2000) -> pd.DataFrame:
+    """Largest difference of a class probability between two fits of each model of the paper with other seeds.
+
+    Of one realisation, so that no permutation of realisations is drawn: what is left is the training itself.
+    Trained on the largest training set but at most 2,000 pixels, tested on as many of the others.
+    """
+    split = LandCoverSplit.of(data.codes, seed)
+    train = split.training[max(split.training)][:most]
+    test = split.test[:: max(len(split.test) // most, 1)]
+    X, X_test = (np.asarray(data.values[0][pixels, :1], np.float64) for pixels in (train, test))
+    rows = []
+    for name in PAPER:
+        try:
+            fitted = [MODELS[name].make(each).fit(X, data.codes[train]) for each in (seed, seed + 1)]
+        except (ValueError, np.linalg.LinAlgError):
+            continue  # said in the table of training
+        first, second = (model.predict_proba(X_test) for model in fitted)
+        rows.append({"model": name, "largest_difference": float(np.abs(first - second).max())})
+    return pd.DataFrame(rows, columns=["model", "largest_difference"])
 
 
 def description_tables(data: LandCoverData) -> Tables:

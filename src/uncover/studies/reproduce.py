@@ -16,7 +16,17 @@ import numpy as np
 
 from uncover import __version__
 from uncover.pipeline.tables import is_table
-from uncover.studies.cells import Cell, CellStore, Progress, Result, Workers, forecast, run_cells, write_whole
+from uncover.studies.cells import (
+    Cell,
+    CellStore,
+    Progress,
+    Result,
+    Workers,
+    forecast,
+    missing_cells,
+    run_cells,
+    write_whole,
+)
 from uncover.studies.claims_landcover import land_cover_findings
 from uncover.studies.claims_synthetic import synthetic_findings
 from uncover.studies.findings import Finding
@@ -28,15 +38,19 @@ from uncover.studies.landcover import (
     land_cover_tables,
 )
 from uncover.studies.landcover_data import LandCoverData, read_tables_of_years, year_name
-from uncover.studies.models import MODELS
+from uncover.studies.models import MODELS, study_models
 from uncover.studies.synthetic_study import (
     SCALES,
     SyntheticScale,
+    noise_free_cells,
     synthetic_cells,
     synthetic_facts,
     synthetic_tables,
 )
 from uncover.studies.tables import Tables, write_tables
+
+#: Pixels along a side of the small scene from which the times of the embedded one are estimated.
+_SKETCH = 300
 
 
 class Study(Protocol):
@@ -63,19 +77,33 @@ class Study(Protocol):
 class SyntheticStudy:
     """The synthetic study at a scale.
 
+    Attributes
+    ----------
+    data_sets : int or None
+        Most data sets of each number of features that are computed and summarised now; the folder can be
+        finished with all of them later.
+    every_model : bool
+        Leave out data sets on which a model of the paper has an F₁ below 0.9 without noise; else BQDA alone
+        decides. What is computed of the others stays in the folder.
+
     Examples
     --------
     >>> SyntheticStudy("quick").facts["realisations"]
     6
+    >>> len(SyntheticStudy("standard", data_sets=1).cells(Path()))
+    87
     """
 
     scale: str = "quick"
     seed: int = 0
+    data_sets: int | None = None
+    every_model: bool = False
+    further: bool = False  # with the models that are computed on request
 
     @property
     def facts(self) -> dict[str, Any]:
         """Scale, seed, version."""
-        return _facts("synthetic", self.scale, synthetic_facts(self._scale, self.seed))
+        return _facts("synthetic", self.scale, synthetic_facts(self._scale, self.seed), self.further)
 
     @property
     def _scale(self) -> SyntheticScale:
@@ -83,7 +111,9 @@ class SyntheticStudy:
 
     def cells(self, out: Path) -> Sequence[Any]:
         """All cells; they need no files."""
-        return synthetic_cells(self._scale, self.seed)
+        scale = self._scale.first(self.data_sets)
+        extra = noise_free_cells(scale, self.seed) if self.every_model else []
+        return [*synthetic_cells(scale, self.seed, self.further), *extra]
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
         """Scores, their means, training and cost."""
@@ -91,7 +121,9 @@ class SyntheticStudy:
 
     def findings(self, tables: Tables) -> list[Finding]:
         """What the tables say about each claim."""
-        return synthetic_findings(tables)
+        return synthetic_findings(
+            tables, {"points a class": self._scale.points, "realisations": self._scale.realisations}
+        )
 
     def extras(self, out: Path) -> None:
         """Nothing else is needed."""
@@ -104,6 +136,8 @@ class LandCoverStudy:
     data: LandCoverData
     scale: str = "quick"
     seed: int = 0
+    sketched: bool = False  # the data stand in for those of the same size
+    further: bool = False  # with the models that are computed on request
 
     @classmethod
     def of(cls, data: LandCoverData, scale: str, seed: int) -> LandCoverStudy:
@@ -119,29 +153,36 @@ class LandCoverStudy:
         how = LAND_COVER_SCALES[scale]
         return cls.of(embedded_scene(how.scene_size, how.scene_draws, seed), scale, seed)
 
+    @classmethod
+    def sketch(cls, scale: str, seed: int) -> LandCoverStudy:
+        """A stand-in for the embedded scene, for its times: pixels of a small one, repeated to its size."""
+        from uncover.studies.landcover_rasters import embedded_scene
+
+        how = LAND_COVER_SCALES[scale]
+        small = embedded_scene(min(how.scene_size, _SKETCH), how.scene_draws, seed)
+        times = max(round((how.scene_size / _SKETCH) ** 2), 1)
+        full = small.select(np.tile(np.arange(small.pixels), times))
+        return replace(cls.of(full, scale, seed), sketched=True)
+
     @property
     def facts(self) -> dict[str, Any]:
-        """Scale, seed, version, and what the data are."""
+        """Scale, seed, version, and what the data are; of a sketch, what it has in common with the scene."""
         data = self.data
-        return _facts(
-            "landcover",
-            self.scale,
-            {
-                "seed": self.seed,
-                "data": data.name,
-                "years": list(data.years),
-                "pixels": data.pixels,
-                "realisations": data.realisations,
-                "bands": list(data.bands),
-                "classes": list(data.classes),
-                "notes": list(data.notes),
-                "checksum": _checksum(data),
-            },
-        )
+        known = {
+            "seed": self.seed,
+            "data": data.name,
+            "years": list(data.years),
+            "realisations": data.realisations,
+            "bands": list(data.bands),
+            "classes": list(data.classes),
+        }
+        if not self.sketched:
+            known |= {"pixels": data.pixels, "notes": list(data.notes), "checksum": _checksum(data)}
+        return _facts("landcover", self.scale, known, self.further)
 
     def cells(self, out: Path) -> list[LandCoverCell]:
         """All cells, which read the pixels from below the folder."""
-        return land_cover_cells(self.data, SavedData.save(self.data, out / "data"), self.seed)
+        return land_cover_cells(self.data, SavedData.save(self.data, out / "data"), self.seed, self.further)
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
         """Scores, confusion, cost, and what the data look like."""
@@ -149,7 +190,9 @@ class LandCoverStudy:
 
     def findings(self, tables: Tables) -> list[Finding]:
         """What the tables say about each claim."""
-        return land_cover_findings(tables)
+        return land_cover_findings(
+            tables, {"pixels": self.data.pixels, "realisations": self.data.realisations}
+        )
 
     def extras(self, out: Path) -> None:
         """The scene, for its figure; the pixels are no longer needed."""
@@ -158,8 +201,9 @@ class LandCoverStudy:
         shutil.rmtree(out / "data", ignore_errors=True)
 
 
-def _facts(study: str, scale: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    models = {name: {"title": model.title, "ours": model.ours} for name, model in MODELS.items()}
+def _facts(study: str, scale: str, more: Mapping[str, Any], further: bool) -> dict[str, Any]:
+    names = study_models(further)
+    models = {name: {"title": MODELS[name].title, "ours": MODELS[name].ours} for name in names}
     return {"study": study, "scale": scale, "uncover": __version__, "models": models, **more}
 
 
@@ -230,7 +274,7 @@ class Run:
 
     def missing(self) -> list[Cell]:
         """Cells that are not computed yet."""
-        return [cell for cell in self.cells if self.store.load(cell.key) is None]
+        return missing_cells(self.cells, self.store)
 
     def plan(self) -> Plan:
         """Probe how long the missing cells will take."""
@@ -257,7 +301,7 @@ def dry_plan(study: Study, out: Path, workers: Workers) -> Plan:
     with tempfile.TemporaryDirectory() as folder:
         run = Run.begin(study, Path(folder), workers)
         if out.exists() and any(out.iterdir()):
-            run = replace(run, store=CellStore(out, study.facts))
+            run = replace(run, store=CellStore(out, study.facts, read_only=True))
         return run.plan()
 
 

@@ -11,6 +11,8 @@ from uncover.estimators.discriminant import BayesianQDA
 Array = NDArray[np.float64]
 
 _MOST_DRAWS = 500
+#: A problem is kept where the F₁ score without noise is at least this.
+LEAST_F1 = 0.9
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,11 @@ def draw_problem(
         problem = _draw_once(n_features, rng, n_classes, n_per_class, correlated)
         clf = BayesianQDA().fit(problem.X[problem.train], problem.y[problem.train])
         predicted = clf.predict(problem.X[~problem.train])
-        if f1_score(problem.y[~problem.train], predicted, average="macro") >= 0.9:
+        if f1_score(problem.y[~problem.train], predicted, average="macro") >= LEAST_F1:
             return problem
     raise ValueError(
-        f"in {_MOST_DRAWS} draws no problem of {n_features} features had an F₁ of 0.9; {n_per_class} points "
-        "of each class are too few to learn so many parameters, give more."
+        f"in {_MOST_DRAWS} draws no problem of {n_features} features had an F₁ of {LEAST_F1:g}; "
+        f"{n_per_class} points of each class are too few to learn so many parameters, give more."
     )
 
 

@@ -12,11 +12,11 @@ import pandas as pd
 from scipy.stats import t as student
 
 from uncover.bayes.streams import stream
-from uncover.studies.cells import Result, probed
-from uncover.studies.models import MODELS, PAPER, cell_groups
-from uncover.studies.protocol import BootstrapPlan, Split, assess
-from uncover.studies.synthetic import SyntheticProblem, draw_problem, measure
-from uncover.studies.tables import Tables, cost_rows, score_rows, training_row
+from uncover.studies.cells import Result, extended
+from uncover.studies.models import PAPER, cell_groups, study_models
+from uncover.studies.protocol import BootstrapPlan, Split, assess, cpu_seconds
+from uncover.studies.synthetic import LEAST_F1, SyntheticProblem, draw_problem, measure
+from uncover.studies.tables import Tables, cost_rows, has_models, score_rows, training_row
 
 N_CLASSES = 4
 SHARES = np.full(N_CLASSES, 1 / N_CLASSES)
@@ -26,6 +26,7 @@ WHERE = ("p", "covariance", "kind", "noise", "data_set")
 #: Extra rows that all scales but the paper's leave out where there are many features.
 COSTLY = ("BQDA draws", "GB pooled")
 
+_PROBED_POINTS = (150, 300)
 _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 
 
@@ -62,21 +63,38 @@ class SyntheticScale:
     costly_up_to: int = 10
 
     def variants(self) -> Iterator[tuple[int, bool, str, float, int]]:
-        """Number of features, with covariance or not, kind of noise, its factor, number of the data set."""
-        for covariance in (True, False):
-            kinds = self.kinds if covariance else self.kinds_without_covariance
-            noises = self.noises if covariance else self.noises_without_covariance
-            for p, n_sets in self.data_sets.items():
-                for data_set in range(n_sets):
+        """Number of features, with covariance or not, kind of noise, its factor, number of the data set.
+
+        Data set by data set, so that what is computed of an unfinished study is whole data sets.
+        """
+        both = (
+            (True, self.kinds, self.noises),
+            (False, self.kinds_without_covariance, self.noises_without_covariance),
+        )
+        for data_set in range(max(self.data_sets.values())):
+            for p in [p for p, n_sets in self.data_sets.items() if data_set < n_sets]:
+                for covariance, kinds, noises in both:
                     for kind in kinds:
                         yield from ((p, covariance, kind, noise, data_set) for noise in noises)
+
+    def first(self, data_sets: int | None) -> SyntheticScale:
+        """The same with so many data sets at most.
+
+        Examples
+        --------
+        >>> SCALES["standard"].first(10).data_sets
+        {2: 10, 10: 10, 50: 3}
+        """
+        if data_sets is None:
+            return self
+        return replace(self, data_sets={p: min(n, data_sets) for p, n in self.data_sets.items()})
 
 
 SCALES = {
     "quick": SyntheticScale(
         dict.fromkeys((2, 10, 50), 3), (0.2, 0.6, 1.0), (0.6,), points=250, realisations=6
     ),
-    "standard": SyntheticScale(dict.fromkeys((2, 10, 50), 3), (0.2, 0.4, 0.6, 0.8, 1.0), (0.6,)),
+    "standard": SyntheticScale({2: 30, 10: 30, 50: 3}, (0.2, 0.6, 1.0), (0.6,), realisations=25),
     "paper": SyntheticScale(
         {2: 60, 10: 30, 50: 30},
         _TENTHS,
@@ -128,9 +146,20 @@ class SyntheticCell:
         plan = BootstrapPlan(seed=self.seed)
         return {"models": [assess(name, split, self.seed, plan) for name in self.models]}
 
+    def complete(self, result: Result) -> bool:
+        """All models are in the result."""
+        return has_models(result, self.models)
+
     def probe(self) -> float:
-        """From the times of 1 and of 3 realisations, as a straight line."""
-        return probed(lambda r: replace(self, realisations=r).compute(), self.realisations)
+        """From the times of few points in few realisations, extended."""
+        few = [(n, r) for n in _PROBED_POINTS for r in (1, 2)]
+        cells = {(n, r): replace(self, points=n, realisations=r) for n, r in few}
+        cpu_seconds(self.models, [cells[few[0]].split()], self.seed)  # warm up
+        seconds = {
+            (float(n), float(r)): sum(cpu_seconds(self.models, [cell.split()], self.seed))
+            for (n, r), cell in cells.items()
+        }
+        return extended(seconds)(self.points, self.realisations)
 
 
 @lru_cache(maxsize=1)
@@ -149,7 +178,7 @@ def problem_of(p: int, covariance: bool, data_set: int, points: int, seed: int) 
     return draw_problem(p, rng, n_classes=N_CLASSES, n_per_class=points, correlated=covariance)
 
 
-def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
+def synthetic_cells(scale: SyntheticScale, seed: int, further: bool = False) -> list[SyntheticCell]:
     """All cells of the study at a scale.
 
     Examples
@@ -159,7 +188,7 @@ def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
     """
     cells = []
     for p, covariance, kind, noise, data_set in scale.variants():
-        names = tuple(MODELS) if covariance else PAPER
+        names = study_models(further) if covariance else PAPER
         names = tuple(name for name in names if name not in COSTLY or p <= scale.costly_up_to)
         cells += [
             SyntheticCell(p, covariance, kind, noise, data_set, group, scale.points, scale.realisations, seed)
@@ -168,14 +197,43 @@ def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
     return cells
 
 
+def noise_free_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
+    """The models of the paper on every data set as it is without noise: how well they can tell the classes.
+
+    Examples
+    --------
+    >>> len(noise_free_cells(SCALES["standard"], seed=0))
+    126
+    """
+    sets = dict.fromkeys((p, covariance, data_set) for p, covariance, _, _, data_set in scale.variants())
+    return [
+        SyntheticCell(p, covariance, "gaussian", 0.0, data_set, PAPER, scale.points, 1, seed)
+        for p, covariance, data_set in sets
+    ]
+
+
 def synthetic_facts(scale: SyntheticScale, seed: int) -> dict[str, Any]:
     """What decides the results, for the note of the study."""
     return {**asdict(scale), "data_sets": {str(p): n for p, n in scale.data_sets.items()}, "seed": seed}
 
 
 def synthetic_tables(cells: Sequence[SyntheticCell], results: Mapping[str, Result]) -> Tables:
-    """Scores of every cell, their means over the data sets, and what the models cost."""
-    found = [(cell.where, one) for cell in cells for one in results[cell.key]["models"]]
+    """Scores of every cell, their means over the data sets, and what the models cost.
+
+    Where there are cells without noise, only the data sets that are easy for every model are left.
+    """
+    easy = _easy_data_sets(cells, results)
+    found = [
+        (cell.where, one)
+        for cell in cells
+        if cell.noise > 0 and (easy is None or _data_set(cell) in easy)
+        for one in results[cell.key]["models"]
+    ]
+    if not found:
+        raise ValueError(
+            f"no data set has an F₁ of {LEAST_F1:g} for every model; take more --data-sets, or "
+            "--f1-filter bqda"
+        )
     scores = pd.DataFrame([row for where, one in found for row in score_rows(where, one)])
     return {
         "scores": scores,
@@ -183,6 +241,23 @@ def synthetic_tables(cells: Sequence[SyntheticCell], results: Mapping[str, Resul
         "training": pd.DataFrame([training_row(where, one) for where, one in found]),
         "cost": pd.DataFrame([row for where, one in found for row in cost_rows(where, one)]),
     }
+
+
+def _data_set(cell: SyntheticCell) -> tuple[int, bool, int]:
+    return cell.p, cell.covariance, cell.data_set
+
+
+def _easy_data_sets(
+    cells: Sequence[SyntheticCell], results: Mapping[str, Result]
+) -> set[tuple[int, bool, int]] | None:
+    """Data sets on which every model has the F₁ that is asked for without noise; None if that is unknown."""
+    plain = [cell for cell in cells if cell.noise == 0]
+    easy = {
+        _data_set(cell)
+        for cell in plain
+        if all(one["trained"] and one["scores"]["f1"] >= LEAST_F1 for one in results[cell.key]["models"])
+    }
+    return easy if plain else None
 
 
 def means_over_data_sets(scores: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:

@@ -20,6 +20,17 @@ Facts = Mapping[str, Any]
 Tables = dict[str, pd.DataFrame]
 
 
+def has_models(found: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether a result of a cell is of all these models.
+
+    Examples
+    --------
+    >>> has_models({"models": [{"model": "RF"}]}, ["RF", "NN"])
+    False
+    """
+    return {one["model"] for one in found["models"]} >= set(names)
+
+
 def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """One row for each score of a model; none where it could not be trained.
 
