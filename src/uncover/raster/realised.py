@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -63,6 +63,7 @@ class RealisedScene(OfScene):
     ozone: float
     altitude: float = 0.0  # km, where there is no elevation model
     dem: str | None = None  # raster of heights in metres; each cell takes its mean
+    quantities: tuple[Mapping[str, Any], ...] = ()  # record of what the draws are of
 
     def __post_init__(self) -> None:
         if self.scene.level is None:
@@ -93,6 +94,7 @@ class RealisedScene(OfScene):
                 "ozone_du": self.ozone,
                 "altitude_km": "elevation model" if self.dem else self.altitude,
                 "level": self.scene.level,
+                **({"quantities": [dict(each) for each in self.quantities]} if self.quantities else {}),
                 "features": self.features.as_dict(),
             },
         )
