@@ -31,7 +31,6 @@ _NUMBERS = 1 << 20
 class _Numbers(NamedTuple):
     """The worlds as machine code takes them."""
 
-    centre: Array  # (feature,)
     location: Array  # (world, class, feature), less the centre
     scale: Array  # (world, class, feature, feature)
     shrink: Array  # (world, class)
@@ -117,10 +116,8 @@ class NoisyWorlds:
 
     @cached_property
     def _numbers(self) -> _Numbers:
-        centre = self._lens._centre
         return _Numbers(
-            centre=centre,
-            location=np.ascontiguousarray(self._lens.location - centre),
+            location=np.ascontiguousarray(self._lens.location - self._lens._centre),
             scale=np.stack([world.scale for world in self.worlds]),
             shrink=np.stack([world.shrink for world in self.worlds]),
             pivots=np.stack([NoisyLens._pivots(world) for world in self.worlds]),
@@ -159,7 +156,7 @@ class NoisyWorlds:
         joint = np.empty((len(self.log_prior), x.shape[1]))
         inverses = NoisyLens._inverses(numbers.scale[w], numbers.shrink[w], C)
         for k, inverse in enumerate(inverses):
-            z = np.einsum("ijn,jn->in", inverse, x - (numbers.location[w, k] + numbers.centre)[:, None])
+            z = np.einsum("ijn,jn->in", inverse, x - lens.location[w, k][:, None])
             q = np.einsum("in,in->n", z, z)
             grown = np.log(np.diagonal(inverse, axis1=0, axis2=1) ** 2 * numbers.pivots[w, k]).sum(-1)
             joint[k] = lens.log_weight[w, k] + 0.5 * grown - lens.slope[w, k] * np.log1p(q / lens.dof[w, k])

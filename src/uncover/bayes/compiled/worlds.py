@@ -5,22 +5,8 @@ from numba import njit
 
 from uncover.bayes.compiled.functions import log_one_plus
 from uncover.bayes.compiled.lanes import OPTIONS
-from uncover.bayes.compiled.noise import LANES, _distance, _factorise, _make_room, _root, _spread, _values
+from uncover.bayes.compiled.noise import LANES, _distance, _factorise, _make_room, _take_in
 from uncover.bayes.compiled.weighing import weigh_parts
-
-
-@njit(**OPTIONS)
-def _take_in(planes, coefficients, given, spread, centre, start, m, room):
-    """Values of a block of pixels, less the centre, and their noise."""
-    _values(planes, coefficients, start, m, room.raw, room.x, room.f)
-    if spread:
-        R = coefficients.shape[0] if coefficients.shape[0] > 0 else planes.shape[0]
-        _spread(R, room.x, room.f, room.C)
-    elif given.shape[0] > 0:
-        _root(given, start, m, room.f, room.C)
-    for j in range(planes.shape[1]):
-        for b in range(LANES):
-            room.x[j, b] -= centre[j]
 
 
 @njit(**OPTIONS)
@@ -53,11 +39,11 @@ def best_in_worlds(planes, coefficients, given, spread, worlds, numbers, fold, p
     """
     n, p, parts, K = planes.shape[2], planes.shape[1], numbers.dof.shape[1], len(fold.first) - 1
     R = coefficients.shape[0] if coefficients.shape[0] > 0 else planes.shape[0]
-    room = _make_room(p, parts, K, max(R + -R % 4, p))
+    room = _make_room(p, parts, K, R)
     moved, wide = np.empty((p, LANES)), np.sqrt(R - 1.0)
     for start in range(0, n, LANES):
         m = min(LANES, n - start)
-        _take_in(planes, coefficients, given, spread, worlds.centre, start, m, room)
+        _take_in(planes, coefficients, given, spread, numbers, start, m, room)
         for i in range(len(pairs)):
             r, w = pairs[i]
             if i == 0 or pairs[i - 1, 1] != w:
