@@ -10,6 +10,7 @@ from uncover.cli.options import (
     class_options,
     optional_world_options,
     optional_worlds_from,
+    pixel_purity_option,
     refuse,
     scene_from,
     scene_options,
@@ -54,6 +55,7 @@ from uncover.cli.progress import bar
     "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
 )
 @class_options
+@pixel_purity_option
 @click.option(
     "--label-probability",
     metavar="FILE[:BAND]",
@@ -107,6 +109,12 @@ from uncover.cli.progress import bar
     help="Side of squares whose pixels are left out and kept together; tables have a column polygon for it.",
 )
 @click.option(
+    "--buffer",
+    type=float,
+    metavar="METRES",
+    help="Pixels nearer to another block do not count if left out or kept [as far as labels are alike].",
+)
+@click.option(
     "--realisations",
     type=click.Choice(["pooled", "repeats", "draws", "shared"]),
     default="pooled",
@@ -136,6 +144,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         labels=label_file,
         class_field=given["class_field"],
         scheme=given["scheme"],
+        pixel_purity=given["pixel_purity"],
         scene=scene_from(given),
         draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
         model=given["model"],
@@ -143,6 +152,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         calibration="loo" if given["calibrate"] else None,
         coverage=given["coverage"],
         block=given["block"],
+        buffer=given["buffer"],
         class_prior=given["class_prior"],
         realisations=given["realisations"],
         seed=given["seed"],
