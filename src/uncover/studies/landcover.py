@@ -171,8 +171,7 @@ class LandCoverCell:
 
     def probe(self) -> float:
         """From the times of few pixels in few realisations at the largest training size, extended."""
-        codes, _ = self.data.labels()
-        split = LandCoverSplit.of(codes, self.seed)
+        _, _, split = _divided(self.data, self.seed)
         first = replace(self, fraction=max(split.training), train_year=self.data.years[0])
         fit, ask = _times(first)
         n, m = len(split.training[self.fraction]), len(split.test)
@@ -193,10 +192,16 @@ def _times(cell: LandCoverCell) -> tuple[Callable[[float, float], float], ...]:
 
 
 @lru_cache(maxsize=1)
+def _divided(data: SavedData, seed: int) -> tuple[Array, Array, LandCoverSplit]:
+    """Codes and groups of the pixels, and which are for training and for testing."""
+    codes, groups = data.labels()
+    return codes, groups, LandCoverSplit.of(codes, seed)
+
+
+@lru_cache(maxsize=1)
 def _splits(cell: LandCoverCell) -> tuple[Split, ...]:
     """The data of a cell, one split for each year of tests; a worker's next cell often needs the same."""
-    codes, groups = cell.data.labels()
-    split = LandCoverSplit.of(codes, cell.seed)
+    codes, groups, split = _divided(cell.data, cell.seed)
     train, test = (
         _some(pixels, codes, cell.parts) for pixels in (np.sort(split.training[cell.fraction]), split.test)
     )
