@@ -87,7 +87,7 @@ def one_seed(mode, seed, size):
     with tempfile.TemporaryDirectory() as folder:
         files = write_scene(Path(folder), LandscapeOptions(size, seed, mode))
         maps = [str(path) for path in files.previous_maps(2020)]
-        options = LabelOptions(scheme=str(files.scheme))
+        options = LabelOptions(scheme=files.scheme)
         labels = collect_labels(maps, [f"{path}:2" for path in maps], options).codes
         answers, typical, models = {}, {}, {}
         for where, year in YEARS.items():

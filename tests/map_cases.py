@@ -8,6 +8,7 @@ import rasterio
 from rasterio.transform import Affine
 
 from uncover import BayesianQDA
+from uncover.measurement import Features
 from uncover.raster import Grid
 
 BANDS = ("B02", "B03", "B04", "B08")
@@ -38,6 +39,7 @@ def write_scene(path, values, where=None, names=BANDS, **profile):
         transform=Affine(*place.transform), **profile,
     ) as file:  # fmt: skip
         file.write(values)
+        file.update_tags(PROCESSING_LEVEL="Level-2A")
         if names is not None:
             for i, name in enumerate(names, start=1):
                 file.set_band_description(i, name)
@@ -59,7 +61,8 @@ def fitted(realisations="pooled", worlds=None, n=600, seed=1):
 
 def save_model(path, model, scene="trained-here"):
     provenance = {"sources": [{"name": scene}]}
-    model.save(path, units="reflectance", provenance=provenance)
+    features = Features.of_level(BANDS, "L2A").as_dict()
+    model.save(path, units="reflectance", provenance=provenance, features=features)
     return Path(path)
 
 

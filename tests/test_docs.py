@@ -77,6 +77,15 @@ def test_tables_of_the_speed_page_are_the_measured_ones(name):
         assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
 
 
+def test_tables_of_the_embedded_scene_are_the_measured_ones():
+    page = (ROOT / "docs/embedded-scene.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / "benchmarks/results/embedded-scene.json").read_text(encoding="utf-8"))
+    assert results["command"] in page
+    tables = {table["name"]: Table(**table) for table in results["tables"]}
+    for name in ("spread", "components", "dates"):
+        assert f"% table: embedded-scene/{name}\n\n{tables[name].as_markdown()}" in page, name
+
+
 @pytest.mark.parametrize("study", ["synthetic-standard", "landcover-standard"])
 def test_findings_of_studies_are_those_of_the_results(study):
     """Every finding stands on the page once, as it is in the results."""

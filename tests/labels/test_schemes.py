@@ -102,11 +102,31 @@ def test_ukceh_reaches_all_six_categories():
     assert set(table(np.arange(1, 22)).tolist()) == {0, 1, 2, 3, 4, 5, 6}
 
 
-def test_ukceh_scheme_and_table_against_the_published_grouping():
+def test_the_four_classes_of_the_study_are_those_of_lulucf():
+    study, whole = load_scheme("lulucf-study"), load_scheme("lulucf")
+    assert study.names == ("forest", "cropland", "grassland", "settlements")
+    assert all(whole[entry.code] == entry for entry in study.classes)
+    table = load_translation("ukceh-study")
+    assert table.target == study
+    labels = table(np.arange(1, 22))
+    assert set(labels.tolist()) == {0, *study.codes}
+    # Where the study's table gives a label, it is that of the full table.
+    full = load_translation("ukceh-lulucf")(np.arange(1, 22))
+    np.testing.assert_array_equal(labels[labels > 0], full[labels > 0])
+
+
+@pytest.mark.parametrize("name", ["ukceh-lulucf", "ukceh-study"])
+def test_tables_say_that_they_are_not_the_one_of_the_paper(name):
+    assert "Table A3.4.4" in load_translation(name).note
+    assert "could not be had" in load_translation(name).note
+
+
+@pytest.mark.parametrize("name", ["ukceh-lulucf", "ukceh-study"])
+def test_ukceh_scheme_and_table_against_the_published_grouping(name):
     path = SHARED / "ukceh" / "lcm21_to_lulucf.csv"
     if not path.exists():
         pytest.skip("needs ../shared/data/ukceh")
-    table = load_translation("ukceh-lulucf")
+    table = load_translation(name)
     agrees = {"forest": "forest", "crop": "cropland", "grass": "grassland", "urban": "settlements"}
     with path.open() as file:
         for row in csv.DictReader(file):

@@ -121,6 +121,8 @@ def test_schemes_and_tables(facts, tmp_path):
     rules = facts("ukceh-lulucf")["rules"]
     assert rules["11 Bog"].startswith("wetlands — peatland")
     assert any(rule.startswith("no label") for rule in rules.values())
+    assert "Table A3.4.4" in facts("ukceh-lulucf")["note"]
+    assert "note" not in facts("worldcover-lulucf")
     own = 'name = "mine"\nsource = "lulucf"\ntarget = "lulucf"\n'
     own += '[[rules]]\nfrom = [1, 2, 3, 4, 5, 6]\nto = "other"\n'
     (tmp_path / "mine.toml").write_text(own)

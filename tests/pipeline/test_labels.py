@@ -263,6 +263,9 @@ def test_the_command_writes_what_the_function_gives(run, years, tmp_path):
         assert_array_equal(file.read(1), expected.codes)
     assert json.loads((tmp_path / "report.json").read_text()) == expected.report.as_dict(expected.scheme)
     assert result.stdout.splitlines()[0].split() == ["found", "-stability", "-quality", "kept"]
+    assert result.stdout.splitlines()[-1].startswith(
+        "table ukceh-lulucf: not the table of the land cover study"
+    )
     made = {p.name for p in tmp_path.iterdir()} - {f.name for f in years.files}
     assert made == {"labels.tif", "labels.tif.aux.xml", "report.json"}
 

@@ -204,7 +204,8 @@ def test_what_is_no_date_is_refused(refused, model, scene, date):
 
 def test_a_date_for_a_scene_that_has_one_is_refused(refused, model, scene, tmp_path):
     item = {
-        "type": "Feature", "id": "s", "properties": {"datetime": "2020-06-01T11:06:31Z"},
+        "type": "Feature", "id": "s",
+        "properties": {"datetime": "2020-06-01T11:06:31Z", "processing:level": "L2A"},
         "assets": {band: {"href": f"{band}.tif"} for band in BANDS},
     }  # fmt: skip
     for i, band in enumerate(BANDS):
@@ -323,7 +324,8 @@ def test_realisations_from_a_cube(run, scene, tmp_path):
         return CubeBlock(window, block.reflectance[None] + shift, block.quality)
 
     write_cube(tmp_path / "cube.zarr", CubeLayout(opened.grid, BANDS, 5, "s"), produce)
-    result = run("map", model, "cube.zarr", "--out", "map")
+    assert "give --level" in run("map", model, "cube.zarr", "--out", "map").output.lower()
+    result = run("map", model, "cube.zarr", "--level", "L2A", "--out", "map")
     assert result.exit_code == 0, result.output
     pixels = np.moveaxis(read(scene), 0, 2)
     known = np.isfinite(pixels).all(axis=2)

@@ -57,7 +57,7 @@ def read(path):
 
 
 def fit(run, samples, *more):
-    result = run("fit", samples, "--class-field", "class", "--out", "m.uncover", *more)
+    result = run("fit", samples, "--class-field", "class", "--level", "L2A", "--out", "m.uncover", *more)
     assert result.exit_code == 0, result.output
     return load_model("m.uncover")
 
@@ -215,7 +215,7 @@ def test_info_describes(cls, rng, tmp_path):
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(run, samples, scene, fitting, mapping, words):
-    result = run("fit", samples, "--class-field", "class", "--out", "m.uncover", *fitting)
+    result = run("fit", samples, "--class-field", "class", "--level", "L2A", "--out", "m.uncover", *fitting)
     if mapping is not None:
         with open("noise.csv", "w") as file:
             file.write("band,u\n" + "\n".join(f"{band},0.001" for band in BANDS))

@@ -8,6 +8,7 @@ import pytest
 from fit_cases import safe_with_labels
 from uncover import load_model
 from uncover.atmosphere import Geometry, LookupTable, State
+from uncover.estimators.model_files import read_model_file
 from uncover.pipeline import RealiseOptions, realise_scene
 from uncover.raster import Window, open_cube, open_scene
 
@@ -22,6 +23,14 @@ def l1c(tmp_path_factory):
     return safe_with_labels(tmp_path_factory.mktemp("l1c"), "L1C_03.01")
 
 
+def contents_of(path):
+    """What a model file holds, but for the record of where the optical depth was taken from."""
+    document, arrays = read_model_file(path)
+    for source in document["provenance"]["sources"]:
+        source.pop("uncertainty", None)
+    return document, {name: array.tobytes() for name, array in arrays.items()}
+
+
 def test_stored_and_on_the_fly_give_identical_models(run, tmp_path, l1c):
     tree, maps, _ = l1c
     worlds = ("--aod", "0.12", "--draws", "5", "--seed", "3")
@@ -33,7 +42,7 @@ def test_stored_and_on_the_fly_give_identical_models(run, tmp_path, l1c):
     ):
         made = run(*command)
         assert made.exit_code == 0, made.output
-    assert (tmp_path / "stored.uncover").read_bytes() == (tmp_path / "flying.uncover").read_bytes()
+    assert contents_of(tmp_path / "stored.uncover") == contents_of(tmp_path / "flying.uncover")
     assert load_model(tmp_path / "flying.uncover").n_features_in_ == 10
 
 
@@ -45,7 +54,7 @@ def test_worlds_around_the_optical_depth_of_the_product_itself(run, tmp_path):
     for name, centre in {"own": ["--product-aod"], "said": ["--aod", own], "else": ["--aod", 0.4]}.items():
         result = run(*fit, *centre, "--out", name)
         assert result.exit_code == 0, result.output
-        made[name] = (tmp_path / name).read_bytes()
+        made[name] = contents_of(tmp_path / name)
     assert made["own"] == made["said"] != made["else"]
 
 

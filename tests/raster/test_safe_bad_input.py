@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from safe_trees import expected
-from uncover.raster import ReadError, SceneError, SceneOptions, open_scene
+from uncover.raster import BaselineWarning, ReadError, SceneError, SceneOptions, open_scene
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 
@@ -28,12 +28,21 @@ def test_a_missing_band(own_product):
     assert open_scene(tree.path, SceneOptions(bands=("B02", "B11"))).bands == ("B02", "B11")
 
 
-@pytest.mark.parametrize("baseline", ["07.00", "abc", ""])
+@pytest.mark.parametrize("baseline", ["abc", ""])
 def test_an_unknown_baseline(own_product, baseline):
     tree = own_product("L2A_05.09")
     tree.edit("<PROCESSING_BASELINE>05.09<", f"<PROCESSING_BASELINE>{baseline}<")
     check(tree.path, repr(baseline), "scale and offset")
     scene = open_scene(tree.path, SceneOptions(scale=1e-4, offset=-0.1))
+    np.testing.assert_allclose(scene.read().reflectance, expected(tree, -1000), atol=1e-7)
+
+
+def test_a_newer_baseline_is_read_as_its_metadata_say(own_product):
+    tree = own_product("L2A_05.09")
+    tree.edit("<PROCESSING_BASELINE>05.09<", "<PROCESSING_BASELINE>06.00<")
+    with pytest.warns(BaselineWarning, match="baseline 06.00, newer than those known") as said:
+        scene = open_scene(tree.path)
+    assert len(said) == 1
     np.testing.assert_allclose(scene.read().reflectance, expected(tree, -1000), atol=1e-7)
 
 
@@ -149,7 +158,7 @@ def test_several_tiles(own_product):
     tree = own_product("L1C_03.01")
     granules = tree.path / "GRANULE"
     shutil.copytree(granules / tree.granule, granules / tree.granule.replace("T46RER", "T46RFR"))
-    check(tree.path, "T46RER", "T46RFR", "granule=")
+    check(tree.path, "T46RER", "T46RFR", "--granule T46RER")
     scene = open_scene(tree.path, SceneOptions(granule="T46RER"))
     np.testing.assert_allclose(scene.read().reflectance, expected(tree, 0), atol=1e-7)
 

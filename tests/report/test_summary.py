@@ -213,8 +213,7 @@ def test_options_of_a_source_survive_their_record():
         scene=SceneOptions(
             bands=("B02", "B03"), scale=1e-4, bbox=(1, 2, 3, 4), mask_values={1: Quality.CLOUD}
         ),
-        realise=pipeline.RealiseOptions(aod=0.12, draws=7, seed=3),
-        angles=(40.0, 5.0, 120.0),
+        realise=pipeline.RealiseOptions(aod=0.12, draws=7, seed=3, angles=(40.0, 5.0, 120.0)),
         uncertainty_options=UncertaintyOptions(between_pixels="random", exclude_flags=("a",)),
     )
     assert source_options(json.loads(json.dumps(source_record(options)))) == options

@@ -153,7 +153,7 @@ def test_earlier_maps_are_as_often_right_as_they_say(land):
 
 def test_labels_are_few_and_nearly_all_right_and_never_wetlands(files):
     maps = [str(path) for path in files.previous_maps(2020)]
-    labels = collect_labels(maps, [f"{m}:2" for m in maps], LabelOptions(scheme=str(files.scheme))).codes
+    labels = collect_labels(maps, [f"{m}:2" for m in maps], LabelOptions(scheme=files.scheme)).codes
     chosen = labels > 0
     assert 0.015 < chosen.mean() < 0.1  # 0.047 at full size: 190,000 of 4 million
     assert set(np.unique(labels[chosen])) == {CLASSES.code_of(name) for name in TRAINED}

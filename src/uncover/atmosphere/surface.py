@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,13 +26,16 @@ def recorrect(
     geometry: Geometry,
     *,
     aod_map: npt.ArrayLike | None = None,
+    worlds_at: Callable[[float], Array] | None = None,
     band_axis: BandAxis = -1,
 ) -> Array:
     """Realisations of an L2A product: its top-of-atmosphere signal, corrected again at the drawn states.
 
     The signal is simulated at the product's own state. With ``aod_map`` (the AOT band of the product, one
     value per pixel) it is simulated at each pixel's own optical depth, and each drawn error, ``drawn.aod -
-    product.aod``, is added to it: the error is what the scene shares. Optical depths never go below zero.
+    product.aod``, is added to it: the error is what the scene shares. Optical depths never go below zero:
+    ``worlds_at`` gives those of the worlds for a pixel's own depth (`Draws.around`), so that the rule that
+    keeps draws positive holds at every pixel; without it, negative ones are set to zero.
 
     >>> import numpy as np
     >>> from uncover.atmosphere import LookupTable
@@ -46,8 +50,20 @@ def recorrect(
     if aod_map is None:
         toa = correction.simulate(surface, product, geometry, band_axis=band_axis)
         return correction.correct(toa, drawn, geometry, band_axis=band_axis)
+    errors = np.asarray(drawn.aod) - np.asarray(product.aod)
+
+    def shifted(depth: float) -> Array:
+        return np.maximum(depth + errors, 0.0)
+
     return _by_depth(
-        correction, np.asarray(surface), product, drawn, geometry, np.asarray(aod_map), band_axis
+        correction,
+        np.asarray(surface),
+        product,
+        drawn,
+        geometry,
+        np.asarray(aod_map),
+        worlds_at or shifted,
+        band_axis,
     )
 
 
@@ -58,6 +74,7 @@ def _by_depth(
     drawn: State,
     geometry: Geometry,
     aod_map: Array,
+    worlds_at: Callable[[float], Array],
     band_axis: BandAxis,
 ) -> Array:
     """Pixels of one optical depth at a time: an AOT band holds few different ones."""
@@ -68,18 +85,18 @@ def _by_depth(
         raise ValueError("the AOT band has missing values; fill them with the mean of the scene")
     bands = surface.shape[band_axis]
     planes = surface.reshape(bands, -1) if band_axis == 0 else surface.reshape(-1, bands).T
-    errors = np.asarray(drawn.aod) - np.asarray(product.aod)
+    worlds = np.shape(drawn.aod)
     steps = np.round(aod_map.ravel() / AOD_STEP).astype(int)
-    result = np.empty((*errors.shape, *planes.shape), dtype=surface.dtype)
+    result = np.empty((*worlds, *planes.shape), dtype=surface.dtype)
     for step in np.unique(steps):
         here, depth = np.flatnonzero(steps == step), step * AOD_STEP
         angles = geometry if geometry.shape == () else _take(geometry, here)
         toa = correction.simulate(planes[:, here], replace(product, aod=depth), angles, band_axis=0)
-        state = replace(drawn, aod=np.maximum(depth + errors, 0.0))
+        state = replace(drawn, aod=worlds_at(float(depth)))
         result[..., here] = correction.correct(toa, state, angles, band_axis=0)
     if band_axis == 0:
-        return result.reshape(*errors.shape, *surface.shape)
-    return np.moveaxis(result, -1, 0).reshape(*pixels, *errors.shape, bands)
+        return result.reshape(*worlds, *surface.shape)
+    return np.moveaxis(result, -1, 0).reshape(*pixels, *worlds, bands)
 
 
 def _take(geometry: Geometry, pixels: Array) -> Geometry:

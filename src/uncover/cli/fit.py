@@ -10,6 +10,7 @@ from uncover.cli.options import (
     class_options,
     optional_world_options,
     optional_worlds_from,
+    refuse,
     scene_from,
     scene_options,
     uncertainty_from,
@@ -21,21 +22,29 @@ from uncover.cli.progress import bar
 @click.command(
     epilog="""
     \b
-    Example: one scene, a tenth of its labels
-      uncover fit S2A_MSIL2A_….SAFE --labels labels.tif --fraction 0.1 --out model.uncover
-    \b
-    Example: polygons
-      uncover fit scene.tif --scale 0.0001 --offset -0.1 --labels fields.gpkg --class-field class \\
+    Example: half of the labels of one scene, in the worlds of an uncertain aerosol optical depth
+      uncover fit S2A_MSIL1C_….SAFE --aod 0.12 --realisations shared --labels labels.tif --fraction 0.5 \\
         --out model.uncover
     \b
+    Example: polygons, on a stack of surface reflectance
+      uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels fields.gpkg \\
+        --class-field class --out model.uncover
+    \b
     Example: a table of labelled pixels
-      uncover fit pixels.csv --class-field class --out model.uncover
+      uncover fit pixels.csv --level L2A --class-field class --out model.uncover
     \b
     Example: pixels whose standard uncertainty is stated; map them with the same option
-      uncover fit scene.tif --labels labels.tif --uncertainty u.csv --between-pixels random --out m.uncover
+      uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels labels.tif \\
+        --uncertainty noise.csv --between-pixels random --out model.uncover
+    \b
+    Example: labels of a map that says how sure it is of each pixel
+      uncover fit scene.tif --labels lcm2020.tif --label-probability lcm2020.tif:2 --out model.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
-      uncover fit s.SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 --out m.uncover
+      uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 \\
+        --out model.uncover
+    \b
+    `uncover map` needs values of the same kind: --aod in both commands or in neither, the same --level.
     """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
@@ -44,6 +53,24 @@ from uncover.cli.progress import bar
     "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
 )
 @class_options
+@click.option(
+    "--label-probability",
+    metavar="FILE[:BAND]",
+    help="Probability that the label of each pixel is right, such as that of the map it comes from.",
+)
+@click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
+@click.option(
+    "--label-meaning",
+    type=click.Choice(["certainty", "posterior"]),
+    default="certainty",
+    show_default=True,
+    help="Whether the probability was judged without this scene, or from it.",
+)
+@click.option(
+    "--label-noise",
+    metavar="SHARE|learn",
+    help="Share of the labels that are wrong, or learn: how often one class is called another is estimated.",
+)
 @click.option("--fraction", type=float, help="Use this share of the labelled pixels of each scene.")
 @click.option("--count", type=int, help="Use this many labelled pixels of each scene.")
 @click.option(
@@ -95,12 +122,15 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
     Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out. The
-    models mda and recommended, --calibrate, --uncertainty and --realisations draws keep all samples in
-    memory.
+    models mda and recommended, --calibrate, --uncertainty, --label-probability, --label-noise and
+    --realisations draws keep all samples in memory.
     """
     from uncover import pipeline
 
     pipeline.check_goal(out)
+    if given["label_probability"] is None:
+        why = "without --label-probability, whose numbers it explains; give that too, or leave it out"
+        refuse(why, "probability_scale", "label_meaning")
     options = pipeline.FitOptions(
         labels=label_file,
         class_field=given["class_field"],
@@ -118,6 +148,12 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         realise=optional_worlds_from(given),
         uncertainty=given["uncertainty"],
         uncertainty_options=uncertainty_from(given),
+        doubt=pipeline.LabelDoubt(
+            given["label_probability"],
+            given["probability_scale"],
+            given["label_meaning"],
+            given["label_noise"],
+        ),
     )
     with bar("fit") as progress:
         training = pipeline.fit_model(sources, options, progress)

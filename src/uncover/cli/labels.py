@@ -80,6 +80,7 @@ def labels(
     on request. Prints how many pixels each criterion removed.
     """
     from uncover import pipeline
+    from uncover.labels import load_translation
 
     for goal in (out, test_out, report):
         if goal is not None:
@@ -108,3 +109,5 @@ def labels(
     if test_out is not None:
         kept, held = (int((part.codes > 0).sum()) for part in (found, test))
         click.echo(f"{kept:,} for training in {out}, {held:,} for testing in {test_out}")
+    if given["scheme"] is not None and (note := load_translation(given["scheme"]).note):
+        click.echo(f"table {given['scheme']}: {note}")

@@ -31,23 +31,20 @@ from uncover.cli.progress import pixel_bar
       uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map
     \b
     Example: standard uncertainty of each band from a table, with which the model was fitted too
-      uncover map model.uncover scene.tif --uncertainty noise.csv --between-pixels random --out map
+      uncover map model.uncover scene.tif --level L2A --scale 0.0001 --offset -0.1 \\
+        --uncertainty noise.csv --between-pixels random --out map
+    \b
+    Example: a product as it is, by a model that was fitted without --aod
+      uncover map model.uncover S2A_MSIL1C_….SAFE --out map
     \b
     Example: what would it take?
-      uncover map model.uncover S2A_MSIL2A_….SAFE --out map --dry-run
+      uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map --dry-run
     """,
 )
 @click.argument("model", metavar="MODEL")
 @click.argument("scene", metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
 @optional_world_options
-@click.option(
-    "--angles",
-    type=float,
-    nargs=3,
-    metavar="SUN VIEW RELATIVE",
-    help="Zeniths and relative azimuth in degrees, where the product has none.",
-)
 @uncertainty_options
 @click.option(
     "--paired/--unpaired", default=None, help="Whether this scene trained the model [its own word]."
@@ -138,7 +135,6 @@ def _map_options(given: dict[str, Any]) -> Any:
     source = pipeline.SourceOptions(
         scene=scene_from(given),
         realise=optional_worlds_from(given),
-        angles=given["angles"],
         uncertainty=given["uncertainty"],
         uncertainty_options=uncertainty_from(given),
     )

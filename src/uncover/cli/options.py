@@ -53,8 +53,14 @@ scene_options = _stacked(
         "--scale", type=float, help="Reflectance = scale · number + offset, where metadata are silent."
     ),
     click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
+    click.option(
+        "--level",
+        type=click.Choice(["L1C", "L2A"]),
+        help="Top-of-atmosphere (L1C) or surface (L2A) reflectance, where the source does not say.",
+    ),
     click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
     click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
+    click.option("--granule", metavar="TILE", help="Which tile of a product with several, such as T32TQM."),
     click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's content]."),
 )
 
@@ -76,10 +82,19 @@ world_options = _stacked(
         show_default=True,
         help="What becomes of negative draws.",
     ),
-    click.option("--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, 0 to 3."),
+    click.option(
+        "--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, -0.5 to 3."
+    ),
     click.option("--dem", metavar="FILE", help="Heights in metres, any raster, in place of --altitude."),
     click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
     click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
+    click.option(
+        "--angles",
+        type=float,
+        nargs=3,
+        metavar="SUN VIEW RELATIVE",
+        help="Zeniths and relative azimuth in degrees, where the product has none.",
+    ),
     seed_option,
 )
 
@@ -180,6 +195,8 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
         aoi=given["aoi"],
         mask=given["mask"],
         scene_id=given["scene_id"],
+        level=given["level"],
+        granule=given["granule"],
     )
 
 
@@ -200,6 +217,7 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         dem=given["dem"],
         water_vapour=given["water_vapour"],
         ozone=given["ozone"],
+        angles=given["angles"],
         product_aod=given["product_aod"],
     )
 

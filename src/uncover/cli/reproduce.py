@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,12 @@ _DATA = ("data", "labels", "class_field")
     help="Synthetic: models whose F1 score without noise must reach 0.9 for a data set to count: BQDA alone, "
     "or all five of the paper. Both use the same folder [bqda].",
 )
+@click.option(
+    "--further",
+    is_flag=True,
+    help="With three further models, which take hours at larger scales: boosted trees (the other reading of "
+    "the paper's forest), a deep ensemble, a bootstrapped forest.",
+)
 @click.option("--workers", type=int, help="Processes of this machine [all processors].")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster, in place of --workers."
@@ -80,7 +87,7 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
     processes = given["workers"] if given["workers"] is not None else os.cpu_count() or 1
     workers = Workers(processes, given["scheduler"])
     say("preparing")
-    chosen = _study(study, scale, given, dry_run)
+    chosen = replace(_study(study, scale, given, dry_run), further=given["further"])
     if dry_run:
         click.echo(dry_plan(chosen, out, workers).text())
         return

@@ -296,12 +296,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         ]
         return "\n".join(lines) + "\n"
 
-    def save(self, path, *, units=None, provenance=None):
+    def save(self, path, *, units=None, provenance=None, features=None):
         """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
         from uncover.estimators.persistence import save_model
 
         check_is_fitted(self)
-        save_model(self, path, units=units, provenance=provenance)
+        save_model(self, path, units=units, provenance=provenance, features=features)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "weights_")

@@ -175,12 +175,12 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the most probable class of each sample."""
         return self.classes_[self.predict_proba(X, X_cov).argmax(axis=1)]
 
-    def save(self, path, *, units=None, provenance=None):
+    def save(self, path, *, units=None, provenance=None, features=None):
         """Write the model and its sets to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
         from uncover.estimators.persistence import save_model
 
         check_is_fitted(self, "scores_")
-        save_model(self, path, units=units, provenance=provenance)
+        save_model(self, path, units=units, provenance=provenance, features=features)
 
     def _probability(self, X, X_cov):
         noise = {} if X_cov is None else {"X_cov": X_cov}

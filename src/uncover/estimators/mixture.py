@@ -185,12 +185,12 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
         # What is 1 in the precision of the result has the logarithm 0.
         return np.where(out > -0.5 * np.finfo(out.dtype).eps, out.dtype.type(0.0), out)
 
-    def save(self, path, *, units=None, provenance=None):
+    def save(self, path, *, units=None, provenance=None, features=None):
         """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
         from uncover.estimators.persistence import save_model
 
         check_is_fitted(self)
-        save_model(self, path, units=units, provenance=provenance)
+        save_model(self, path, units=units, provenance=provenance, features=features)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "model_")

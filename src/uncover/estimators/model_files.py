@@ -21,7 +21,7 @@ from uncover.estimators.fitted import PARAMETERS, FittedModel
 from uncover.estimators.realisations import Statistics
 
 FORMAT = "uncover-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Estimators of one kind of class model.
 OF_ONE_KIND = ("BayesianQDA", "BayesianLDA", "BayesianNB")
 _DISTRIBUTIONS = {
@@ -44,7 +44,7 @@ def load_fitted(path):
     if document.get("estimator") in OF_ONE_KIND:
         with consistent(path):
             model = FittedModel(document["estimator"], unpack_parameters(document, arrays))
-            model.units_, model.provenance_ = document["units"], document["provenance"]
+            remember(model, document)
             return fill(model, document, arrays)
     from uncover.estimators.persistence import load_model
 
@@ -58,6 +58,12 @@ def consistent(path):
         yield
     except (KeyError, TypeError, ValueError, IndexError) as problem:
         raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from None
+
+
+def remember(model, document):
+    """Give a model what is known of its features and of where it comes from."""
+    model.units_, model.provenance_ = document["units"], document["provenance"]
+    model.features_ = document["features"]
 
 
 def fill(model, document, arrays):
@@ -194,6 +200,11 @@ def _parse(path, members):
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of uncover.")
     version = document.get("format_version")
+    if version == 1:
+        raise ModelFileError(
+            f"{path}: written before model files recorded what their features are (top-of-atmosphere or "
+            "surface reflectance); fit the model again."
+        )
     if version != FORMAT_VERSION:
         raise ModelFileError(
             f"{path}: written in format version {version}; this program reads version {FORMAT_VERSION}. "

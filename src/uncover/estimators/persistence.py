@@ -24,6 +24,7 @@ from uncover.estimators.model_files import (
     consistent,
     fill,
     read_model_file,
+    remember,
     unpack_classes,
     unpack_parameters,
     write_model_file,
@@ -33,7 +34,7 @@ _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianN
 _OPTIONAL = ("systematic_", "known_noise_", "label_confusion_", "class_scale_")
 
 
-def save_model(model, path, *, units=None, provenance=None) -> None:
+def save_model(model, path, *, units=None, provenance=None, features=None) -> None:
     """Write a fitted model. The file appears under its name only when it is complete."""
     from uncover import __version__
 
@@ -44,6 +45,7 @@ def save_model(model, path, *, units=None, provenance=None) -> None:
         "program_version": __version__,
         "units": units if units is not None else getattr(model, "units_", None),
         "provenance": provenance if provenance is not None else getattr(model, "provenance_", None),
+        "features": features if features is not None else getattr(model, "features_", None),
         **_pack(model, arrays),
     }
     write_model_file(Path(path), document, arrays)
@@ -107,7 +109,7 @@ def load_model(path):
     with consistent(path):
         model = _unpack(document, arrays)
     for each in {id(one): one for one in (model, without_sets(model)[0])}.values():
-        each.units_, each.provenance_ = document["units"], document["provenance"]
+        remember(each, document)
     return model
 
 

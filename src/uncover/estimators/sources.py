@@ -50,7 +50,7 @@ class SourcesMixin:
         check_is_fitted(self)
         return describe(self)
 
-    def save(self, path, *, units=None, provenance=None):
+    def save(self, path, *, units=None, provenance=None, features=None):
         """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it.
 
         Parameters
@@ -60,8 +60,11 @@ class SourcesMixin:
             Units of the features, such as "reflectance".
         provenance : dict, optional
             Where the model comes from: anything that JSON can hold.
+        features : dict, optional
+            What the features are, as `uncover.measurement.Features.as_dict` gives it: `uncover map` refuses
+            scenes of another quantity.
         """
         from uncover.estimators.persistence import save_model
 
         check_is_fitted(self)
-        save_model(self, path, units=units, provenance=provenance)
+        save_model(self, path, units=units, provenance=provenance, features=features)

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -86,6 +86,14 @@ class Scheme:
     def names(self) -> tuple[str, ...]:
         """The names, in the order of the classes."""
         return tuple(c.name for c in self.classes)
+
+    def in_code_order(self) -> "Scheme":
+        """The same classes in the order of their codes.
+
+        >>> Scheme.of_names(["forest", "water"]).in_code_order().codes
+        (1, 2)
+        """
+        return replace(self, classes=tuple(sorted(self.classes, key=lambda c: c.code)))
 
     @cached_property
     def _by_code(self) -> dict[int, LandClass]:

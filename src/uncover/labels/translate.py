@@ -45,6 +45,7 @@ class Translation:
     rules: tuple[Rule, ...]
     title: str = ""
     reference: str = ""
+    note: str = ""  # what a user should know before relying on it
 
     def __post_init__(self) -> None:
         self.target.check_labels()
@@ -145,6 +146,7 @@ class Translation:
             rules=tuple(_rule_of(name, entry, target) for entry in values["rules"]),
             title=str(values.get("title", "")),
             reference=str(values.get("reference", "")),
+            note=str(values.get("note", "")),
         )
 
 
@@ -152,7 +154,8 @@ def translation_names() -> tuple[str, ...]:
     """Names of the translation tables that are shipped.
 
     >>> translation_names()
-    ('corine-1-lulucf', 'corine-3-lulucf', 'corine-grid-lulucf', 'ukceh-lulucf', 'worldcover-lulucf')
+    ('corine-1-lulucf', 'corine-3-lulucf', 'corine-grid-lulucf', 'ukceh-lulucf', 'ukceh-study',
+     'worldcover-lulucf')
     """
     return _Shelf("tables", "translation table").known
 

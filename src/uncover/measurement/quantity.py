@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,11 +28,29 @@ class Draws:
 
     values: Array  # (realisation,)
     weights: Array  # (realisation,), summing to one
+    quantity: Quantity | None = None  # what they are draws of
+    scores: Array | None = None  # (realisation,), standard Gaussian: how far each world is off
 
     @property
     def mean(self) -> float:
         """Weighted mean of the draws."""
         return float(self.weights @ self.values)
+
+    def around(self, estimate: float) -> Array:
+        """The same worlds where another value was estimated: its own draws by the same rule, (realisation,).
+
+        Far from the bounds every draw is shifted by the same amount; near them the rule holds here too.
+
+        >>> aod = Quantity("aod", 0.17, 0.07).draw(3, scene="s", seed=0, method="quantile")
+        >>> bool((aod.around(0.05) > 0).all()), bool(np.array_equal(aod.around(0.17), aod.values))
+        (True, True)
+        """
+        if self.quantity is None or self.scores is None:
+            raise ValueError("these draws do not say what they are of; make them by Quantity.draw")
+        moved = min(max(estimate, self.quantity.lowest), self.quantity.highest)
+        if self.quantity.impossible == "gamma" and moved == self.quantity.lowest:
+            return np.full(len(self.scores), moved)  # all of its probability is there
+        return replace(self.quantity, estimate=moved).values(self.scores)
 
     @property
     def standard_deviation(self) -> float:
@@ -51,8 +69,8 @@ class Quantity:
     - ``"truncate"``: it is cut off and scaled up. This is the posterior for a flat prior within the bounds;
       its mean moves away from the bound, and its standard deviation shrinks.
     - ``"clip"``: draws beyond a bound are set to it, a lump of probability there. Moves the mean less.
-    - ``"gamma"``: a gamma distribution with the same mean and standard deviation. Nothing moves; it needs an
-      estimate above zero, takes no upper bound, and gives much weight to values near zero where u > mean.
+    - ``"gamma"``: a gamma distribution with the same mean and standard deviation, cut off at an upper bound.
+      It needs an estimate above zero, and gives much weight to values near zero where u > mean.
     - ``"refuse"``: an error if a draw is beyond the bounds.
 
     >>> water = Quantity("water vapour", estimate=2.0, standard_uncertainty=0.4)
@@ -91,7 +109,7 @@ class Quantity:
         """The quantity as stated, and the distribution that is drawn from: what bounds do to it.
 
         >>> Quantity("aod", 0.12, 0.0768, highest=2.0).record()["distribution_mean"]
-        0.1301...
+        0.1296...
         """
         scores, _ = _quantiles(20_000, (0, self.name, "record"))
         values = np.full(1, self.estimate) if self.standard_uncertainty == 0 else None
@@ -121,9 +139,13 @@ class Quantity:
         if method not in _SCORES:
             raise ValueError(f"method is {method!r}; choose one of {', '.join(map(repr, _SCORES))}")
         scores, weights = _SCORES[method](n, (seed, self.name, scene))
+        return Draws(self.values(scores), weights, self, scores)
+
+    def values(self, scores: Array) -> Array:
+        """Values at standard Gaussian scores, by the rule for what is impossible."""
         if self.standard_uncertainty == 0:
-            return Draws(np.full(n, float(self.estimate)), weights)
-        return Draws(_RULES[self.impossible](self, scores), weights)
+            return np.full(len(scores), float(self.estimate))
+        return _RULES[self.impossible](self, scores)
 
 
 def _monte_carlo(n: int, names: tuple[int, str, str]) -> tuple[Array, Array]:
@@ -161,16 +183,18 @@ def _clip(quantity: Quantity, scores: Array) -> Array:
 
 
 def _gamma(quantity: Quantity, scores: Array) -> Array:
-    """Gamma with the mean and standard deviation of the quantity (it starts at the lowest value)."""
+    """Gamma with the mean and standard deviation of the quantity, from the lowest value to the highest."""
     mean = quantity.estimate - quantity.lowest
-    if mean <= 0 or np.isfinite(quantity.highest):
+    if mean <= 0:
         raise ValueError(
-            f'impossible="gamma" needs {quantity.name} above {quantity.lowest:g} and no upper bound, '
-            f'got {quantity.estimate:g} and {quantity.highest:g}; use "truncate" or "clip"'
+            f'impossible="gamma" needs {quantity.name} above {quantity.lowest:g}, got {quantity.estimate:g}; '
+            'use "truncate" or "clip"'
         )
     scale = quantity.standard_uncertainty**2 / mean
-    below = special.gammaincinv(mean / scale, special.ndtr(scores))
-    above = special.gammainccinv(mean / scale, special.ndtr(-scores))
+    shape, end = mean / scale, (quantity.highest - quantity.lowest) / scale
+    inside, beyond = special.gammainc(shape, end), special.gammaincc(shape, end)
+    below = special.gammaincinv(shape, inside * special.ndtr(scores))
+    above = special.gammainccinv(shape, beyond + inside * special.ndtr(-scores))
     return np.asarray(quantity.lowest + scale * np.where(scores < 0, below, above))
 
 

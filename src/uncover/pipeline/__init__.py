@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
     from uncover.pipeline.fitting import Training as Training
     from uncover.pipeline.fitting import fit_model as fit_model
+    from uncover.pipeline.label_doubt import LabelDoubt as LabelDoubt
     from uncover.pipeline.label_file import write_labels as write_labels
     from uncover.pipeline.label_sources import LabelSource as LabelSource
     from uncover.pipeline.label_sources import open_labels as open_labels
@@ -64,6 +65,7 @@ _HOME = {
     "Evaluation": "uncover.pipeline.evaluation",
     "FitOptions": "uncover.pipeline.training_sources",
     "HoldOut": "uncover.pipeline.labelling",
+    "LabelDoubt": "uncover.pipeline.label_doubt",
     "LabelOptions": "uncover.pipeline.labelling",
     "LabelSource": "uncover.pipeline.label_sources",
     "Labels": "uncover.pipeline.labelling",

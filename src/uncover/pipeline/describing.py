@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
+from uncover.measurement.features import Features
 from uncover.pipeline.describing_folders import describe_folder
 from uncover.pipeline.description import Description, Facts, grid_facts
 from uncover.pipeline.label_file import scheme_in
@@ -80,7 +81,8 @@ def _translation(table: Translation) -> Description:
         )
         for rule in table.rules
     }
-    facts = {"title": table.title, "reference": table.reference, "from": table.source.name}
+    facts = {"title": table.title, "reference": table.reference}
+    facts |= ({"note": table.note} if table.note else {}) | {"from": table.source.name}
     return Description(f"translation table {table.name}", facts | {"to": table.target.name, "rules": rules})
 
 
@@ -119,6 +121,7 @@ def _model(path: Path) -> Description:
         "classes": {str(name): int(count) if count == int(count) else float(count) for name, count in counts},
         "bands": [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))],
         "units": model.units_,
+        "features": None if model.features_ is None else str(Features.from_dict(model.features_)),
         "realisations": model.realisations,
         **({} if sets is None else {"sets of classes": _sets(sets)}),
         "provenance": _brief(model.provenance_, set(map(str, model.classes_))),

@@ -13,10 +13,12 @@ import numpy as np
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.mixture import BayesianMDA
+from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
+from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
 from uncover.pipeline.training_sources import Batch, FitOptions, Source, open_sources
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
@@ -34,16 +36,19 @@ class Training:
       class         drawn        used
       forest            2           2
       village           2           2
+    features: reflectance, not stated whether at the top of the atmosphere or at the surface (--level)
     """
 
     model: Any  # an estimator, or ConformalSets of one
     units: str | None
     provenance: dict[str, Any]
+    features: Features
 
     def save(self, path: str | Path) -> None:
         """Write the model file, whole or not at all."""
         with whole_or_nothing(path) as out:
-            self.model.save(out, units=self.units, provenance=self.provenance)
+            features = self.features.as_dict()
+            self.model.save(out, units=self.units, provenance=self.provenance, features=features)
 
     def summary(self) -> str:
         """Samples of each class, drawn and used, for each source, as lines of text."""
@@ -54,6 +59,7 @@ class Training:
             lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+        lines.append(f"features: {self.features}")
         kept = self.provenance.get("kept for sets")
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
@@ -89,6 +95,7 @@ def fit_model(
             "--coverage or --model recommended, or leave it out"
         )
     opened = open_sources(sources, options)
+    features = common_features({source.name: source.features for source in opened})
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
     if len(classes) < 2:
         raise ValueError(
@@ -96,7 +103,9 @@ def fit_model(
             f"classifier needs at least two: check that the labels cover the scene"
         )
     keeper = None if options.coverage is None else Keeper.of(opened, options)
-    used = _accumulate(model, opened, classes, progress, keeper)
+    if options.doubt.noise is not None:
+        model.label_noise = options.doubt.confusion(len(classes))
+    used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, options)
     fitted = model
@@ -104,11 +113,12 @@ def fit_model(
         fitted = keeper.calibrated(model)
         provenance["kept for sets"] = keeper.count
     _name_bands(model, opened[0].bands)
-    return Training(fitted, units.pop() if len(units) == 1 else None, provenance)
+    return Training(fitted, units.pop() if len(units) == 1 else None, provenance, features)
 
 
 def make_model(options: FitOptions) -> Any:
     """The estimator that is asked for, not fitted yet."""
+    options.doubt.check(options.model, options.calibration is not None, options.coverage)
     common = {"class_prior": options.class_prior, "realisations": options.realisations}
     if options.model == "recommended":
         if options.prior is not None or options.calibration is not None:
@@ -139,18 +149,19 @@ def _accumulate(
     classes: list[str],
     progress: Progress | None,
     keeper: Keeper | None,
+    doubt: LabelDoubt,
 ) -> list[dict[str, int]]:
     """Fold all batches into the model; the number of samples that each source gave by class."""
     used = [dict.fromkeys(classes, 0) for _ in sources]
     batches = _counted(sources, used, progress)
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
-    if _needs_all(model) or _uncertain(sources):
+    if _needs_all(model) or _uncertain(sources) or doubt.probability is not None:
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
         groups = {} if everything.groups is None or not _calibrates(model) else {"groups": everything.groups}
-        model.fit(_measured(everything, sources), everything.classes, **groups)
+        model.fit(_measured(everything, sources), **_labels(everything, classes, doubt), **groups)
         return used
     waiting: Batch | None = None
     for batch in _large_batches(batches):
@@ -161,6 +172,14 @@ def _accumulate(
     assert waiting is not None
     _add(model, waiting, classes, last=True)
     return used
+
+
+def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, Any]:
+    """Labels as they are, or how probable each class is."""
+    if samples.sure is None:
+        return {"y": samples.classes}
+    soft = soft_labels(samples.classes, samples.sure, classes)
+    return {"label_proba": soft, "label_meaning": doubt.meaning, "classes": classes}
 
 
 def _uncertain(sources: Sequence[Source]) -> bool:
@@ -183,7 +202,8 @@ def _calibrates(model: Any) -> bool:
 
 def _needs_all(model: Any) -> bool:
     """Whether a model needs all samples at once: its parts, what is left out, or the noise of each."""
-    return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws"
+    noisy = getattr(model, "label_noise", None) is not None
+    return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws" or noisy
 
 
 def _counted(
@@ -264,4 +284,5 @@ def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: 
             "seed": options.seed,
         },
         **({} if options.block is None else {"block": options.block}),
+        **options.doubt.facts(),
     }

@@ -138,4 +138,5 @@ def joined(batches: Sequence[Batch]) -> Batch:
         np.concatenate([b.classes for b in batches]),
         together([b.groups for b in batches], [len(b.classes) for b in batches]),
         Covariances.join(stated) if stated else None,
+        None if any(b.sure is None for b in batches) else np.concatenate([b.sure for b in batches]),
     )

@@ -8,11 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
-from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
@@ -28,15 +25,12 @@ from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 class SourceOptions:
     """How a scene is read, and where its uncertainty comes from; at most one source of it.
 
-    `angles` are sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
-
     >>> SourceOptions().realise is None
     True
     """
 
     scene: SceneOptions = field(default_factory=SceneOptions)
     realise: RealiseOptions | None = None
-    angles: tuple[float, float, float] | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
 
@@ -44,8 +38,8 @@ class SourceOptions:
 def source_record(options: SourceOptions) -> dict[str, Any]:
     """The options as plain values, for the record of a run; `source_options` makes options of them again.
 
-    >>> source_options(source_record(SourceOptions(angles=(40.0, 5.0, 120.0)))).angles
-    (40.0, 5.0, 120.0)
+    >>> source_options(source_record(SourceOptions(uncertainty="noise.csv"))).uncertainty
+    'noise.csv'
     """
 
     def plain(value: Any) -> Any:
@@ -72,11 +66,9 @@ def source_options(record: Mapping[str, Any]) -> SourceOptions:
     scene = values("scene")
     if scene.get("mask_values"):
         scene["mask_values"] = {int(key): Quality(bits) for key, bits in scene["mask_values"].items()}
-    angles = record.get("angles")
     return SourceOptions(
         scene=SceneOptions(**scene),
         realise=RealiseOptions(**values("realise")) if record.get("realise") else None,
-        angles=None if angles is None else (angles[0], angles[1], angles[2]),
         uncertainty=record.get("uncertainty"),
         uncertainty_options=UncertaintyOptions(**values("uncertainty_options")),
     )
@@ -125,7 +117,7 @@ def open_evidence(
         found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, how, scene)
         return Noisy.of(scene, found)
     if options.realise is not None:
-        return _realised(scene, options.realise, options.angles)
+        return _realised(scene, options.realise)
     return Exact(scene)
 
 
@@ -141,7 +133,7 @@ def _scene(source: str | Path, model: Any, options: SceneOptions, opened: Offere
 def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
-    cube = open_cube(source)
+    cube = replace(open_cube(source), level=options.scene.level)
     names = ("bbox", "aoi", "scale", "offset", "mask", "scene_id")
     given = [name for name in names if getattr(options.scene, name) is not None]
     if given:
@@ -154,22 +146,13 @@ def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
     return Stored(cube, choice=tuple(cube.bands.index(band) for band in wanted))
 
 
-def _realised(scene: Scene, options: RealiseOptions, angles: tuple[float, float, float] | None) -> Realised:
+def _realised(scene: Scene, options: RealiseOptions) -> Realised:
     """Worlds of a scene whose optical depth is uncertain."""
-    if angles is not None:
-        sun, view, between = angles
-        scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
     realised = realise_scene(scene, options)
     description = {
         "quantities": [optical_depth_record(scene, options, realised.draws)],
         "seed": options.seed,
         "method": options.method,
-        "angles": None if angles is None else list(angles),
+        "angles": None if options.angles is None else list(options.angles),
     }
     return Realised(realised, description)
-
-
-def _everywhere(zenith: float, azimuth: float) -> AngleField:
-    """One direction for all pixels."""
-    nodes = np.ones((2, 2))
-    return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from uncover.atmosphere import LookupTable
 from uncover.atmosphere.grib import aod_at
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.pipeline.files import check_place
+from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import Cube, write_cube
 from uncover.raster.grid import middle_of
 from uncover.raster.opening import open_scene
@@ -41,6 +45,8 @@ class RealiseOptions:
     altitude, dem, water_vapour, ozone
         Of the scene: km (or a raster of heights in metres), cm and Dobson units; the columns are the
         product's where they are None.
+    angles
+        Sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
 
     >>> RealiseOptions(aod=0.12).draws
     25
@@ -56,6 +62,7 @@ class RealiseOptions:
     dem: str | None = None
     water_vapour: float | None = None
     ozone: float | None = None
+    angles: tuple[float, float, float] | None = None
     product_aod: bool = True
 
 
@@ -70,7 +77,7 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     0.0768
     """
     known = scene.atmosphere
-    own = known.aot if options.aod is None else options.aod
+    own = own_optical_depth(scene) if options.aod is None else options.aod
     if own is None and scene.aerosol_forecast is not None and not options.product_aod:
         raise ValueError(
             "the aerosol optical depth is missing; give --aod, or --product-aod to take the CAMS forecast "
@@ -85,9 +92,27 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     )
 
 
+def own_optical_depth(scene: Scene) -> float | None:
+    """The optical depth that a product states, else the mean of its AOT band; None where it has neither."""
+    stated = scene.atmosphere.aot
+    return scene.mean_aot() if stated is None else stated
+
+
+def _corrected_at(scene: Scene, estimate: float) -> float:
+    """The optical depth at which an L2A product was made, whatever the draws are around."""
+    own = own_optical_depth(scene) if scene.level == "L2A" else estimate
+    if own is None:
+        warnings.warn(
+            f"scene {scene.identity} does not say at which optical depth it was corrected (its metadata are "
+            f"silent, and no AOT band has a value); it is taken to be that of --aod, {estimate:g}",
+            stacklevel=4,
+        )
+    return estimate if own is None else own
+
+
 def optical_depth_record(scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
     """The optical depth as an input quantity: as stated, as its distribution has it, and as drawn."""
-    quantity = optical_depth(scene, options)
+    quantity = draws.quantity or optical_depth(scene, options)
     given = options.uncertainty is not None
     return {
         **quantity.record(),
@@ -140,13 +165,15 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
     uncover.raster.errors.SceneError: scene ... does not say whether it is L1C ... or L2A ...
     """
     aod, known = optical_depth(scene, options), scene.atmosphere
+    if options.angles is not None:
+        sun, view, between = options.angles
+        scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
     draws = aod.draw(options.draws, scene=scene.identity, seed=options.seed, method=options.method)
     return RealisedScene(
         scene=scene,
         table=LookupTable(scene.platform or "S2A", scene.bands),
         draws=draws,
-        # An L2A product is undone at the optical depth that it was made with, whatever the draws are around.
-        aod=known.aot if scene.level == "L2A" and known.aot is not None else aod.estimate,
+        aod=_corrected_at(scene, aod.estimate),
         water_vapour=_first(options.water_vapour, known.water_vapour, WATER_VAPOUR),
         ozone=_first(options.ozone, known.ozone, OZONE),
         altitude=options.altitude,
@@ -168,6 +195,12 @@ def write_realisations(
     realised = realise_scene(open_scene(source, scene_options), options)
     inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
     return write_cube(out, realised.layout, realised.read, inputs=inputs, resume=resume, progress=progress)
+
+
+def _everywhere(zenith: float, azimuth: float) -> AngleField:
+    """One direction for all pixels."""
+    nodes = np.ones((2, 2))
+    return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))
 
 
 def _first(*values: float | None) -> float:

@@ -16,13 +16,15 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
+from uncover.measurement.features import Features, Level
 from uncover.pipeline.areas import Area
 from uncover.pipeline.grouping import Groups, numbered, squares
+from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
-from uncover.raster.cube import Cube, CubeBlock, open_cube
+from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
@@ -72,6 +74,8 @@ class FitOptions:
     uncertainty, uncertainty_options
         File that states the standard uncertainty of the training values, and how it is read. Random effects
         are taken out of the spread of the classes; systematic ones count where the model meets another scene.
+    doubt
+        What is known of wrong labels.
 
     >>> FitOptions(draw=Draw(fraction=0.1)).realisations
     'pooled'
@@ -93,6 +97,7 @@ class FitOptions:
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+    doubt: LabelDoubt = field(default_factory=LabelDoubt)
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ class Batch:
     classes: NDArray[np.str_]
     groups: Groups | None = None  # (sample,), which belong together
     covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
+    sure: NDArray[np.float64] | None = None  # (sample,), probability that the class is right
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
@@ -126,6 +132,7 @@ class Batch:
             self.classes[mask],
             None if self.groups is None else self.groups[mask],
             None if self.covariances is None else self.covariances[mask],
+            None if self.sure is None else self.sure[mask],
         )
 
 
@@ -151,6 +158,10 @@ class Source(Protocol):
     @property
     def units(self) -> str | None:
         """Units of the values."""
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as it is stated."""
 
     @property
     def scheme(self) -> Scheme | None:
@@ -206,6 +217,8 @@ def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         _refuse("scene or cube", **words)
+    if options.doubt.probability is not None and len(pixels) < len(opened):
+        raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
         words = {"scale": scene.scale, "offset": scene.offset, "mask": scene.mask, "scene-id": scene.scene_id}
         _refuse("scene", aod=options.realise, **words)
@@ -229,7 +242,7 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
         if kind == "samples":
             return SampleCubeRows.of(open_samples(name), options)
         if kind == "cube":
-            cube = open_cube(name)
+            cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
             return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
     scene = open_scene(name, options.scene)
@@ -311,6 +324,7 @@ class Pixels:
     units: str | None = "reflectance"
     uncertainty: Uncertainty | None = None
     stated: Stated | None = None
+    certainty: Certainty | None = None
 
     @property
     def identity(self) -> str:
@@ -336,7 +350,8 @@ class Pixels:
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = options.scene.bands or raster.bands
         bands = tuple(canonical_band(band) for band in bands)
-        return cls(raster, name, bands, labels.scheme, codes, options.block)
+        certainty = Certainty.on(grid, options.doubt)
+        return cls(raster, name, bands, labels.scheme, codes, options.block, certainty=certainty)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -344,6 +359,11 @@ class Pixels:
             raise SceneError(
                 f"{self.name} has no band {', '.join(missing)}; it has {', '.join(self.raster.bands)}"
             )
+
+    @property
+    def features(self) -> Features:
+        """What the values of the raster are."""
+        return self.raster.features.chosen(self.bands)
 
     @property
     def drawn(self) -> dict[str, int]:
@@ -368,12 +388,16 @@ class Pixels:
                 continue
             block = self.raster.read(window)
             where, noise = (codes > 0) & block.usable, None
+            sure = None if self.certainty is None else self.certainty.read(window)
+            if sure is not None:  # of a label without a probability nothing is known
+                where = where & np.isfinite(sure)
             if self.uncertainty is not None and isinstance(block, Block):  # a cube has none
                 known = self.uncertainty.read(window, block.reflectance, where)
                 where, noise = known.valid, known.covariances
             groups = None if self.block is None else squares(self.raster.grid, window, self.block)[where]
             values = block.samples(where)[..., at]
-            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise)
+            sure = None if sure is None else sure[where]
+            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure)
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
@@ -394,6 +418,7 @@ class TableRows:
     scheme: Scheme | None = None
     path: Path | None = None
     uncertainty: BandUncertainty | None = None
+    level: Level | None = None
 
     @property
     def identity(self) -> str:
@@ -429,7 +454,7 @@ class TableRows:
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        return cls(drawn, scheme)
+        return cls(drawn, scheme, level=options.scene.level)
 
     @property
     def name(self) -> str:
@@ -445,6 +470,11 @@ class TableRows:
     def units(self) -> str | None:
         """A table does not say."""
         return None
+
+    @property
+    def features(self) -> Features:
+        """A table does not say what its values are; the user may."""
+        return Features.of_level(self.bands, self.level)
 
     @property
     def drawn(self) -> dict[str, int]:
@@ -484,6 +514,7 @@ class SampleCubeRows:
     groups: Groups | None = None  # (sample,)
     units: str | None = "reflectance"
     stated: Stated | None = None
+    level: Level | None = None
 
     @property
     def identity(self) -> str:
@@ -508,7 +539,13 @@ class SampleCubeRows:
         missing = [band for band in bands if band not in samples.bands]
         if missing:
             raise ValueError(f"{samples.path.name} has no band {', '.join(missing)}; it has {samples.bands}")
-        return cls(samples, bands, translation.target, codes, _groups_of(samples))
+        groups, level = _groups_of(samples), options.scene.level
+        return cls(samples, bands, translation.target, codes, groups, level=level)
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as the cube or the user says it."""
+        return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
 
     @property
     def name(self) -> str:

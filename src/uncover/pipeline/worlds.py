@@ -60,7 +60,7 @@ class Worlds:
             realisations=len(self.scenes),
             identity=first.identity,
             coordinates={"aod": draws.values, "weight": draws.weights},
-            attributes=attributes,
+            attributes={**attributes, "features": first.features.as_dict()},
         )
 
     def read(self, window: Window) -> CubeBlock:

@@ -21,6 +21,7 @@ from uncover.raster.product import Thresholds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
 from uncover.raster.realised import RealisedScene
 from uncover.raster.safe import TEN_BANDS, MaskWarning
+from uncover.raster.safe_metadata import BaselineWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
 from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
 from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, UncertaintyWarning, open_uncertainty
@@ -34,6 +35,7 @@ __all__ = [
     "Aligned",
     "Angles",
     "Atmosphere",
+    "BaselineWarning",
     "Block",
     "Burned",
     "Cluster",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -94,6 +95,22 @@ def check_overlap(name: str, grid: Grid, source: Grid, needed: str = "a raster")
             f"{name} does not overlap the scene: its bounds are {source.bounds} ({source.crs}), the scene's "
             f"{grid.bounds} ({grid.crs}); give {needed} of the same place"
         ) from error
+
+
+def check_cover(name: str | Path, grid: Grid) -> None:
+    """Refuse a mask that lies somewhere else than a scene, and warn of one that covers a part of it."""
+    path, _ = split_band(name)
+    source = describe(path).grid
+    check_overlap(path, grid, source, "a mask")
+    down, across = (np.linspace(0.5, length - 0.5, min(length, 33)) for length in grid.shape)
+    row, col = _exact(grid, down[:, None], across[None, :], source)
+    with np.errstate(invalid="ignore"):
+        covered = (row >= 0) & (row < source.height) & (col >= 0) & (col < source.width)
+    if covered.mean() < 0.99:  # a rim of pixels is lost by every warp
+        warnings.warn(
+            f"{path} covers about {covered.mean():.0%} of the scene; the rest of it is not masked",
+            stacklevel=4,
+        )
 
 
 @dataclass(frozen=True)

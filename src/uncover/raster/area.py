@@ -17,12 +17,17 @@ from uncover.raster.vectors import read_features
 def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     """The smallest window of a grid that covers a bounding box given in `crs` (the grid's own by default).
 
+    In degrees a box whose west lies east of its east goes across the antimeridian, as in RFC 7946.
+
     >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=100, height=100)
     >>> window_of(grid, (300015, 4999900, 300040, 4999990))
     Window(row=1, col=1, height=9, width=3)
     """
+    degrees = _is_geographic(crs or grid.crs)
+    if degrees:
+        bounds = _turned(_unwrapped(bounds), _unwrapped(_bounds_in(grid, crs)))
     left, bottom, right, top = _in_grid_crs(grid, bounds, crs)
-    if not np.isfinite((left, bottom, right, top)).all() or _apart(bounds, _bounds_in(grid, crs)):
+    if not np.isfinite((left, bottom, right, top)).all() or _apart(bounds, _bounds_in(grid, crs), degrees):
         raise _outside(grid, bounds, crs)
     inverse = np.linalg.inv(np.array([grid.transform[:3], grid.transform[3:], (0, 0, 1)], dtype=float))
     corners = np.array([(x, y, 1) for x in (left, right) for y in (bottom, top)]).T
@@ -35,14 +40,30 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     return window
 
 
-def _apart(bounds: Bounds, scene: Bounds) -> bool:
+def _is_geographic(crs: str | None) -> bool:
+    from rasterio.crs import CRS
+
+    return crs is not None and bool(CRS.from_user_input(crs).is_geographic)
+
+
+def _unwrapped(bounds: Bounds) -> Bounds:
+    """A box across the antimeridian with its east beyond 180 degrees."""
+    left, bottom, right, top = bounds
+    if left > right + 180.0:  # by less, somebody has mistaken west for east
+        return left, bottom, right + 360.0, top
+    return bounds
+
+
+def _turned(bounds: Bounds, scene: Bounds) -> Bounds:
+    """A box in degrees, by whole turns as near to the scene as it can be."""
+    turn = 360.0 * round((scene[0] + scene[2] - bounds[0] - bounds[2]) / 720.0)
+    return bounds[0] + turn, bounds[1], bounds[2] + turn, bounds[3]
+
+
+def _apart(bounds: Bounds, scene: Bounds, degrees: bool) -> bool:
     """Whether two boxes are apart. Asked in the CRS of the box: far from its zone a projection folds back."""
-    left, bottom, right, top = scene
-    if bounds[3] <= bottom or bounds[1] >= top:
-        return True
-    if left > right:  # the scene lies across the antimeridian
-        return bounds[2] <= left and bounds[0] >= right
-    return bounds[2] <= left or bounds[0] >= right
+    left, bottom, right, top = _unwrapped(scene) if degrees else scene
+    return bounds[3] <= bottom or bounds[1] >= top or bounds[2] <= left or bounds[0] >= right
 
 
 def _outside(grid: Grid, bounds: Bounds, crs: str | None) -> SceneError:

@@ -93,7 +93,7 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
             names.append(name)
     for name, values in _coordinates(product).items():
         put_array(group, name, values, [name], {"axis": name.upper()})
-    put_array(group, "class_name", np.array(product.scheme.names), ["class_name"], {})
+    put_array(group, "class_name", np.array(product.scheme.in_code_order().names), ["class_name"], {})
     put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(product.grid))
     yield open_arrays(path, *names)
     zarr.consolidate_metadata(str(path), zarr_format=2)
@@ -110,7 +110,7 @@ def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) ->
         file.dimensions = {"y": height, "x": width, "class_name": product.classes}
         for name, values in _coordinates(product).items():
             file.create_variable(name, (name,), values.dtype, data=values).attrs["axis"] = name.upper()
-        names = np.array(product.scheme.names, dtype=object)
+        names = np.array(product.scheme.in_code_order().names, dtype=object)
         _text_variable(file, names)
         mapping = file.create_variable("spatial_ref", (), np.int32)
         mapping.attrs.update(crs_attributes(product.grid))

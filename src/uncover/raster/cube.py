@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.measurement.features import EMBEDDED, Features, Level
 from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
@@ -267,6 +268,12 @@ class Cube:
     coordinates: Mapping[str, NDArray[Any]]
     attributes: Mapping[str, Any]
     chunk: tuple[int, int]
+    level: Level | None = None  # the user's word, where the cube does not say it
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as the cube or the user says it."""
+        return stated_features(self.attributes, self.bands, self.level)
 
     @property
     def source_id(self) -> str:
@@ -330,6 +337,15 @@ def open_cube(path: str | Path) -> Cube:
         attributes={k: v for k, v in group.attrs.items() if k not in ("Conventions", "scene_id")},
         chunk=(int(array.chunks[2]), int(array.chunks[3])),
     )
+
+
+def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: Level | None) -> Features:
+    """What values are by the attributes of their store, else by the user's word."""
+    if "features" in attributes:
+        return Features.from_dict(attributes["features"]).chosen(bands)
+    said = Features.of_level(bands, attributes.get("level") or level)
+    ours = said.level != "L2A" and attributes.get("correction") == EMBEDDED
+    return said.corrected(EMBEDDED) if ours else said
 
 
 def open_store(path: str | Path) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
+from uncover.measurement.features import Features
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -275,6 +276,11 @@ class Stored:
         return self.cube.grid
 
     @property
+    def features(self) -> Features:
+        """What the values of the cube are."""
+        return self.cube.features.chosen(self.bands)
+
+    @property
     def realisations(self) -> int:
         """Realisations of the cube."""
         return self.cube.realisations
@@ -314,6 +320,11 @@ class Realised(OfScene):
     def scene(self) -> Scene:
         """The scene itself."""
         return self.source.scene
+
+    @property
+    def features(self) -> Features:
+        """What the realisations are."""
+        return self.source.features
 
     @property
     def realisations(self) -> int:

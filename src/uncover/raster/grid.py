@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -232,6 +232,16 @@ class Grid:
         """
         _, _, c, _, _, f = self.relation(other)
         return int(np.floor(f + 1e-6)), int(np.floor(c + 1e-6))
+
+
+def finest_grid(grids: Sequence[Grid]) -> Grid:
+    """The grid with the smallest pixels; the first of equals.
+
+    >>> coarse = Grid(None, (20, 0, 0, 0, -20, 0), 5, 5)
+    >>> finest_grid([coarse, Grid(None, (10, 0, 0, 0, -10, 0), 10, 10)]).width
+    10
+    """
+    return min(grids, key=lambda grid: grid.resolution[0] * grid.resolution[1])
 
 
 def _cuts(length: int, size: int, origin: int) -> Iterator[tuple[int, int]]:

@@ -108,15 +108,18 @@ def _classify_block(
 
 def _dataset(planes: Any, scheme: Any, place: Any, xarray: Any) -> Any:
     K = len(scheme.classes)
-    names = np.array(scheme.names)
-    probability = planes.isel(layer=slice(1, 1 + K)).rename(layer="class_name")
+    ordered = scheme.in_code_order()
+    places = [1 + scheme.codes.index(code) for code in ordered.codes]
+    probability = planes.isel(layer=places).rename(layer="class_name")
     layers = {
         "class": planes.isel(layer=0)
         .astype(np.uint8)
         .assign_attrs(
             flag_values=list(scheme.codes), flag_meanings=" ".join(n.replace(" ", "_") for n in scheme.names)
         ),
-        "probability": probability.assign_coords(class_name=names).transpose("class_name", *place),
+        "probability": probability.assign_coords(class_name=np.array(ordered.names)).transpose(
+            "class_name", *place
+        ),
         "quality": planes.isel(layer=1 + K + len(UNCERTAINTY))
         .astype(np.uint16)
         .assign_attrs(flag_attributes()),

@@ -91,7 +91,7 @@ class Mapper:
         quality = reading.quality.ravel().astype(np.uint16)
         areas = np.zeros((2 + self.product.worlds, self.product.classes))
         weight = pixel_areas(self.product.grid, window).ravel()
-        codes = np.array(self.product.scheme.codes, np.uint8)
+        codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
         for asked, features in self._chunks(reading):
             pixels = reading.pixels(asked)
             where = asked if pixels.known is None else asked[pixels.known]
@@ -101,10 +101,11 @@ class Mapper:
                 continue
             summary = self._summarise(number, pixels, int(where[0]), features)
             mark(summary, self.thresholds, codes, where, flat["class"][0], quality)
-            put(layers["probability"], summary.probability, where, flat["probability"])
+            probability = summary.probability[order]
+            put(layers["probability"], probability, where, flat["probability"])
             put(layers["uncertainty"], summary.parts, where, flat["uncertainty"])
             if self.sets is not None:
-                flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T))
+                flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T)[:, order])
             add_areas(areas, summary.best, summary.world_classes, weight, where)
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}

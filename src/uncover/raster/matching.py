@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Scheme
+from uncover.measurement.features import Features
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, probe
 from uncover.raster.options import canonical_band
@@ -38,7 +40,60 @@ def check_match(model: Any, evidence: Evidence) -> None:
             f"scene {evidence.identity} has the bands {', '.join(offered)}; the model was trained on "
             f"{', '.join(wanted)}: {what}. Give --bands {','.join(wanted)}"
         )
+    _check_features(model, evidence)
     _check_units(model, evidence)
+
+
+def model_features(model: Any) -> Features | None:
+    """What a model says that its features are; None where it says nothing."""
+    record = getattr(model, "features_", None)
+    return None if record is None else Features.from_dict(record)
+
+
+def _check_features(model: Any, evidence: Evidence) -> None:
+    """Refuse top-of-atmosphere reflectance where the model knows surface reflectance, or the reverse."""
+    if not hasattr(model, "features_"):
+        return  # a model in memory: whoever fitted it has the scene at hand
+    trained, here = model_features(model), evidence.features
+    if trained is None or trained.quantity is None:
+        if here.quantity is not None or evidence.source_id not in _identities(model):
+            warnings.warn(
+                "the model does not say whether it was trained on top-of-atmosphere or surface reflectance, "
+                f"and scene {evidence.identity} is {here}; fit it with --level, so that they are compared",
+                stacklevel=3,
+            )
+        return
+    if here.quantity is None:
+        raise SceneError(
+            f"scene {evidence.identity} does not say whether it is top-of-atmosphere or surface reflectance; "
+            f"the model was trained on {trained}. Give --level L1C (top of atmosphere) or L2A (surface)"
+        )
+    if here.quantity != trained.quantity:
+        raise SceneError(
+            f"scene {evidence.identity} is {here}; the model was trained on {trained}. {_remedy(here)}"
+        )
+    _warn_of_correction(trained, here, evidence.identity)
+
+
+def _remedy(here: Features) -> str:
+    """What makes a scene one that the model knows."""
+    if here.quantity == "top-of-atmosphere reflectance":
+        return "Give --aod AOD (or --product-aod), which corrects the scene to the surface"
+    if here.level == "L1C":
+        return "Leave out --aod and --product-aod, or fit the model with --aod as well"
+    return "Map a Level-1C scene without --aod, or fit the model to Level-2A scenes or with --aod"
+
+
+def _warn_of_correction(trained: Features, here: Features, identity: str) -> None:
+    """Say where corrections or calibrations differ: not wrong, and not the same."""
+    known = (trained.correction or "").split(" and ")
+    if trained.correction and here.correction and here.correction not in known:
+        warnings.warn(
+            f"scene {identity} was corrected to the surface by {here.correction}, the model's training data "
+            f"by {trained.correction}: they do not agree, above all over dark surfaces. A model of the same "
+            "correction is safer",
+            stacklevel=4,
+        )
 
 
 def _check_units(model: Any, evidence: Evidence) -> None:
@@ -90,13 +145,17 @@ def _sources(model: Any) -> tuple[Mapping[str, Any], ...]:
     return tuple(provenance.get("sources", ())) if isinstance(provenance, Mapping) else ()
 
 
+def _identities(model: Any) -> list[Any]:
+    """Datatakes or contents of the scenes that trained a model."""
+    return [source.get("identity", source.get("name")) for source in _sources(model)]
+
+
 def is_paired(model: Any, evidence: Evidence) -> bool:
     """Whether the scene is the only one that trained the model: then a shared error cancels.
 
     By datatake, the user's --scene-id, or the content of files; never by their names.
     """
-    sources = _sources(model)
-    return len(sources) == 1 and sources[0].get("identity", sources[0].get("name")) == evidence.source_id
+    return _identities(model) == [evidence.source_id]
 
 
 def common_effects(model: Any) -> dict[str, NDArray[np.float64]]:

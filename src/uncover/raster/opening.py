@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from uncover.raster.align import WarpedSource, split_band
+from uncover.raster.align import WarpedSource, check_cover, split_band
 from uncover.raster.area import cut_to_bbox, cut_to_polygons
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
@@ -28,13 +28,15 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
     uncover.raster.errors.SceneError: nowhere.SAFE does not exist; check the path
     """
     options = options or SceneOptions()
-    scene = _open(source, options)
+    scene = _with_level(_open(source, options), options)
     if options.mask is not None:
         scene = replace(scene, masks=(*scene.masks, _user_mask(options, scene.grid)))
     if options.bbox is not None:
         scene = cut_to_bbox(scene, options.bbox, options.bbox_crs)
     if options.aoi is not None:
         scene = cut_to_polygons(scene, options.aoi)
+    if options.mask is not None:
+        check_cover(options.mask, scene.grid)
     return scene
 
 
@@ -61,11 +63,23 @@ def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> S
     return open_stack([source], options)
 
 
+def _with_level(scene: Scene, options: SceneOptions) -> Scene:
+    """The scene with the level that the user states; a product knows its own."""
+    if options.level is None or scene.level == options.level:
+        return scene
+    if scene.level is not None:
+        raise SceneError(
+            f"scene {scene.identity} is {scene.level} by its metadata and --level {options.level} came; "
+            "leave it out"
+        )
+    return replace(scene, level=options.level)
+
+
 def _user_mask(options: SceneOptions, grid: Grid) -> Mask:
     path, band = split_band(str(options.mask))
     source: Source = describe(path).bands(band)
     if not grid.aligned_with(source.grid):
         source = WarpedSource(source, grid)
     if options.mask_values is None:
-        return ValueMask(source, ((0, CLEAR),), other=Quality.CLOUD)
+        return ValueMask(source, ((0, CLEAR),), other=Quality.NODATA)
     return ValueMask(source, tuple(options.mask_values.items()))

@@ -10,7 +10,7 @@ from uncover.measurement.bands import canonical_band as canonical_band
 from uncover.raster.grid import Bounds
 from uncover.raster.quality import Quality
 from uncover.raster.resample import Resampling
-from uncover.raster.scene import CACHE_BYTES
+from uncover.raster.scene import CACHE_BYTES, Level
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,12 @@ class SceneOptions:
     aoi
         A vector file: the scene is cut to its extent, and pixels outside its polygons become nodata.
     mask, mask_values
-        A raster of the user's own. Numbers other than 0 mean cloud, unless `mask_values` says what each is.
+        A raster of the user's own. Where it is not 0 there is no data, unless `mask_values` says what each
+        number means.
     scene_id
         Identity of the scene, in place of the one that the product or the file has.
+    level
+        For scenes that do not say it: "L1C", top-of-atmosphere reflectance, or "L2A", surface reflectance.
     granule
         For products with several tiles: the tile, for instance "T32TQM".
 
@@ -51,5 +54,6 @@ class SceneOptions:
     mask_values: Mapping[int, Quality] | None = None
     detector_masks: bool = True
     scene_id: str | None = None
+    level: Level | None = None
     granule: str | None = None
     cache_bytes: int = field(default=CACHE_BYTES)

@@ -102,13 +102,23 @@ class Product:
             number = {"dtype": dtype, "nodata": float("nan"), "scale": 1.0}
         layers: tuple[Layer, ...] = (
             Layer("class", ("class",), "uint8", 0, resampling="nearest", title="most probable class"),
-            Layer("probability", scheme.names, **number, title="probability of each class"),  # type: ignore[arg-type]
+            Layer("probability", scheme.in_code_order().names, **number, title="probability of each class"),  # type: ignore[arg-type]
             Layer("uncertainty", UNCERTAINTY, **number, title="entropies in nats, margin, typicality"),  # type: ignore[arg-type]
             Layer("quality", ("quality",), "uint16", None, resampling="nearest", title="quality bits"),
         )
         if coverage is not None:
-            layers += (_sets_layer(scheme, coverage),)
+            layers += (_sets_layer(scheme.in_code_order(), coverage),)
         return cls(grid, scheme, worlds, layers)
+
+    @property
+    def by_code(self) -> list[int]:
+        """Places of the model's classes in the order of their codes, in which bands are stored.
+
+        >>> scheme = Scheme.of_names(["forest", "water"])
+        >>> Product.of(Grid(None, (10, 0, 0, 0, -10, 0), 1, 1), scheme, worlds=1).by_code
+        [0, 1]
+        """
+        return [self.scheme.codes.index(code) for code in sorted(self.scheme.codes)]
 
     @property
     def classes(self) -> int:

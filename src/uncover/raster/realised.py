@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
+from uncover.measurement.features import EMBEDDED, Features
 from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout
 from uncover.raster.errors import SceneError
@@ -22,6 +23,8 @@ from uncover.raster.scene import Block, OfScene, Scene
 #: Pixels of the product's own grid, along and across, that share one set of angles: 1.28 km at 10 m, in which
 #: sun and view change by less than 0.1 degrees.
 CELL = 128
+#: Metres: the table reaches down to the first, and no land is as high as the second.
+LOWEST_GROUND, HIGHEST_GROUND = -500.0, 9000.0
 _ROWS = 16  # of cells, as many as two rows of blocks have
 _ANGLES = tuple(Geometry.__dataclass_fields__)
 
@@ -55,7 +58,7 @@ class RealisedScene(OfScene):
     scene: Scene
     table: LookupTable
     draws: Draws
-    aod: float  # the estimate that the draws are of
+    aod: float  # of an L2A product: what it was corrected at; else the estimate that the draws are of
     water_vapour: float
     ozone: float
     altitude: float = 0.0  # km, where there is no elevation model
@@ -65,11 +68,11 @@ class RealisedScene(OfScene):
         if self.scene.level is None:
             raise SceneError(
                 f"scene {self.identity} does not say whether it is L1C (top of atmosphere) or L2A (surface); "
-                "realisations need the SAFE product"
+                "give --level L1C or --level L2A"
             )
         if self.scene.angle_grids is None:
             raise SceneError(
-                f"scene {self.identity} has no sun and view angles; realisations need the SAFE product"
+                f"scene {self.identity} has no sun and view angles; give --angles SUN VIEW RELATIVE"
             )
 
     @property
@@ -82,7 +85,7 @@ class RealisedScene(OfScene):
             identity=self.source_id,
             coordinates={"aod": self.draws.values, "weight": self.draws.weights},
             attributes={
-                "correction": "look-up table of 6SV 1.1",
+                "correction": EMBEDDED,
                 "aerosol_model": self.table.aerosol_model,
                 "spectral_response": self.table.response,
                 "aod_estimate": self.aod,
@@ -90,8 +93,15 @@ class RealisedScene(OfScene):
                 "ozone_du": self.ozone,
                 "altitude_km": "elevation model" if self.dem else self.altitude,
                 "level": self.scene.level,
+                "features": self.features.as_dict(),
             },
         )
+
+    @property
+    def features(self) -> Features:
+        """Surface reflectance; an L2A product keeps its own correction, which is redone at other depths."""
+        own = self.scene.features
+        return own.corrected(EMBEDDED) if self.scene.level == "L1C" else own
 
     def blocks(self) -> Iterator[Window]:
         """The windows of the cube's chunks: what is read on the fly is read in the same order as from it."""
@@ -120,8 +130,20 @@ class RealisedScene(OfScene):
             return self.table.correct(reflectance, drawn, geometry, band_axis=0)
         product = self._state(self.aod)
         return recorrect(
-            self.table, reflectance, product, drawn, geometry, aod_map=depths, band_axis=0
+            self.table,
+            reflectance,
+            product,
+            drawn,
+            geometry,
+            aod_map=depths,
+            worlds_at=None if self.draws.quantity is None else self._worlds_at,
+            band_axis=0,
         ).astype(np.float32, copy=False)
+
+    def _worlds_at(self, depth: float) -> NDArray[np.float64]:
+        """Drawn optical depths of a pixel whose own, in the product, is `depth`."""
+        assert self.draws.quantity is not None
+        return self.draws.around(depth + self.draws.quantity.estimate - self.aod)
 
     def _state(self, aod: NDArray[np.float64] | float) -> State:
         return State(aod, self.water_vapour, self.ozone)
@@ -143,8 +165,8 @@ class RealisedScene(OfScene):
         return Geometry(angles.sun_zenith, angles.view_zenith, angles.relative_azimuth, heights)
 
     def _height(self, row: int, col: int) -> float:
-        """Mean height of a cell in km, below the sea 0: of the whole cell of the product, however cut."""
-        product = self.scene.groups[0].source.grid
+        """Mean height of a cell in km: of the whole cell of the product, however the scene is cut."""
+        product = self.scene.product_grid
         whole = Window(row * CELL, col * CELL, CELL, CELL) & product.window
         found = align_raster(str(self.dem), product, whole)
         if not found.valid.any():
@@ -153,7 +175,15 @@ class RealisedScene(OfScene):
                 f"{whole.col}-{whole.col + whole.width} of scene {self.identity}; "
                 "give a raster in metres that covers it"
             )
-        return max(float(found.values[found.valid].mean(dtype=np.float64)) / 1000.0, 0.0)
+        heights = found.values[found.valid]
+        lowest, highest = float(heights.min()), float(heights.max())
+        if lowest < LOWEST_GROUND or highest > HIGHEST_GROUND:
+            raise SceneError(
+                f"{self.dem} has heights from {lowest:g} to {highest:g} on scene {self.identity}; metres "
+                f"from {LOWEST_GROUND:g} to {HIGHEST_GROUND:g} are needed: set the nodata of its voids, "
+                "convert feet to metres"
+            )
+        return float(heights.mean(dtype=np.float64)) / 1000.0
 
     def _depths(self, window: Window) -> NDArray[np.float64] | None:
         """The AOT band of an L2A product, the estimate where it has no value."""
@@ -163,7 +193,7 @@ class RealisedScene(OfScene):
     @property
     def _offset(self) -> tuple[int, int]:
         """Row and column of the scene in its product, so that a crop has the cells of the whole."""
-        return self.grid.offset_in(self.scene.groups[0].source.grid)
+        return self.grid.offset_in(self.scene.product_grid)
 
     @property
     def direct(self) -> bool:

@@ -10,12 +10,12 @@ from zipfile import BadZipFile, ZipFile
 
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.gml import read_gml_mask
+from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.quality import Quality
 from uncover.raster.safe_metadata import ProductMetadata, read_product, read_tile
 from uncover.raster.scene import Scene
-from uncover.raster.stack import finest_grid
 from uncover.raster.tiles import TileCache, describe
 
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
@@ -127,6 +127,7 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
             f"{tree.name} has no MTD_MSIL1C.xml or MTD_MSIL2A.xml; it is not a complete SAFE product"
         )
     product = read_product(tree.text(xml), f"{tree.name}/{xml}")
+    product.check_baseline(options, tree.name)
     granule, tile_xml = _granule(tree, options.granule)
     tile = read_tile(tree.text(tile_xml), f"{tree.name}/{tile_xml}")
     bands = tuple(canonical_band(band) for band in options.bands or TEN_BANDS)
@@ -167,7 +168,16 @@ def _granule(tree: SafeTree, wanted: str | None) -> tuple[str, str]:
             f"{tree.name} has no tile metadata (GRANULE/*/MTD_TL.xml); the product is incomplete"
         )
     tiles = ", ".join(folder.removeprefix("GRANULE/") for folder in found)
-    raise SceneError(f"{tree.name} holds {len(found)} tile(s): {tiles}; choose one with granule=")
+    raise SceneError(
+        f"{tree.name} holds {len(found)} tile(s): {tiles}; choose one of them, for instance --granule "
+        f"{_tile_of(found)}"
+    )
+
+
+def _tile_of(granules: dict[str, str]) -> str:
+    """The short name of the first tile: T32TQM of GRANULE/L1C_T32TQM_A013335_…."""
+    match = re.search(r"_(T\d\d[A-Z]{3})_", f"{next(iter(granules))}_")
+    return next(iter(granules)).removeprefix("GRANULE/") if match is None else match.group(1)
 
 
 def _images(tree: SafeTree, granule: str) -> dict[str, str]:
@@ -200,7 +210,7 @@ def _band_groups(
     groups = []
     for band in bands:
         info = describe(tree.raster(images[band]))
-        calibration = product.calibration(band, options, tree.name)
+        calibration = product.calibration(band, options)
         detector = _detector_mask(tree, granule, band) if options.detector_masks else None
         groups.append(BandGroup(info.bands(1), (band,), (calibration,), detector))
     return tuple(groups)

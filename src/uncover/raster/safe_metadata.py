@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +24,16 @@ BAND_IDS = ("B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09"
 
 #: Processing baselines whose radiometry is known; 99.99 is Sen2Cor run by a user.
 _KNOWN_BASELINE = re.compile(r"0[0-5]\.\d\d|99\.99")
+_BASELINE = re.compile(r"\d\d\.\d\d")
 _FIRST_WITH_OFFSET = "04.00"
+
+
+class BaselineWarning(UserWarning):
+    """The product is of a newer processing baseline than those that are known.
+
+    >>> issubclass(BaselineWarning, UserWarning)
+    True
+    """
 
 
 def datatake_of(identifier: str | None) -> str | None:
@@ -53,20 +63,28 @@ class ProductMetadata:
     wvp_scale: float | None
     atmosphere: Atmosphere
 
-    def calibration(self, band: str, options: SceneOptions, product: str) -> Calibration:
+    def calibration(self, band: str, options: SceneOptions) -> Calibration:
         """reflectance = (number + offset) / quantification; the user's scale and offset come first."""
-        if options.scale is None or options.offset is None:
-            self._check_baseline(options, product)
         scale = 1.0 / self.quantification if options.scale is None else options.scale
         added = self.offsets.get(band, 0.0) / self.quantification
         nodata = self.nodata if options.nodata is None else options.nodata
         return Calibration(scale, added if options.offset is None else options.offset, nodata, self.saturated)
 
-    def _check_baseline(self, options: SceneOptions, product: str) -> None:
-        if _KNOWN_BASELINE.fullmatch(self.baseline) is None:
+    def check_baseline(self, options: SceneOptions, product: str) -> None:
+        """Warn of a newer baseline than those known; refuse one that says nothing of its numbers."""
+        if options.scale is not None and options.offset is not None:
+            return
+        if not _BASELINE.fullmatch(self.baseline):
             raise SceneError(
-                f"{product} has processing baseline {self.baseline!r}, which is not known (00.00 to 05.99 "
-                "and 99.99 are); give scale and offset, for instance --scale 0.0001 and --offset -0.1"
+                f"{product} has processing baseline {self.baseline!r}, which is none (such as 05.11); "
+                "give scale and offset, for instance --scale 0.0001 and --offset -0.1"
+            )
+        if _KNOWN_BASELINE.fullmatch(self.baseline) is None:
+            warnings.warn(
+                f"{product} has processing baseline {self.baseline}, newer than those known (to 05.99): it "
+                "is read as its metadata say; compare its reflectance with an older product's",
+                BaselineWarning,
+                stacklevel=5,
             )
         if self.offsets or options.offset is not None or self.baseline < _FIRST_WITH_OFFSET:
             return

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.measurement.features import SEN2COR, Features
+from uncover.measurement.features import Level as Level
 from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Window, finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
 from uncover.raster.moving import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
 from uncover.raster.tiles import ArrayPlanes, TileCache
-
-Level = Literal["L1C", "L2A"]
 
 #: Enough for one row of Sentinel-2 blocks: each tile is then decoded once per pass.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -45,6 +45,10 @@ class Raster(Protocol):
     @property
     def grid(self) -> Grid:
         """Where the pixels lie."""
+
+    @property
+    def features(self) -> Features:
+        """What the values are, as far as it is stated."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,9 @@ class Scene:
             group.fill(self.grid, window, self.resampling, self.cache, planes, quality)
         for mask in self.masks:
             quality |= mask.flags(self.grid, window, self.cache)
+        left_out = (quality & np.uint16(Quality.NODATA)) != 0
+        if left_out.any():
+            reflectance[:, left_out] = np.nan
         if self.area is not None:
             outside = ~inside_polygons(list(self.area), self.grid, window)
             reflectance[:, outside] = np.nan
@@ -160,10 +167,14 @@ class Scene:
             )
 
     def blocks(self, size: int = 1024) -> Iterator[Window]:
-        """Windows that cover the scene, cut along the tiles of its first file where `size` allows."""
-        source = self.groups[0].source
-        row, col = self.grid.offset_in(source.grid)
+        """Windows that cover the scene, cut along the tiles of its files where `size` allows."""
+        row, col = self.grid.offset_in(self.product_grid)
         return self.grid.blocks(size, origin=(-row, -col))
+
+    @property
+    def product_grid(self) -> Grid:
+        """The grid of the finest band as it is stored, of which a crop is a part."""
+        return finest_grid([group.source.grid for group in self.groups])
 
     def angles(self, window: Window | None = None) -> Angles | None:
         """Sun and view angles per pixel, None where the product does not carry them."""
@@ -174,6 +185,17 @@ class Scene:
     def aot(self, window: Window | None = None) -> NDArray[np.float32] | None:
         """Aerosol optical thickness per pixel: the product's layer, NaN where it has no value; or None."""
         return self._layer(self.aot_layer, window)
+
+    def mean_aot(self) -> float | None:
+        """Mean of the AOT layer of the whole product, however the scene is cut; None where it has none."""
+        if self.aot_layer is None:
+            return None
+        whole, total, count = self.aot_layer.source.grid, 0.0, 0
+        for window in whole.blocks():
+            values, _ = self.aot_layer.read(whole, window, "nearest", self.cache)
+            total += float(np.nansum(values, dtype=np.float64))
+            count += int(np.isfinite(values).sum())
+        return total / count if count else None
 
     def water_vapour(self, window: Window | None = None) -> NDArray[np.float32] | None:
         """Water vapour column per pixel in cm: the product's layer, NaN where it has no value; or None."""
@@ -187,6 +209,20 @@ class Scene:
         values, _ = layer.read(self.grid, window, "nearest", self.cache)
         plane: NDArray[np.float32] = values[0]
         return plane
+
+    @property
+    def features(self) -> Features:
+        """What its values are: quantity, level, correction, and the calibration of each band."""
+        found = {b: c for g in self.groups for b, c in zip(g.bands, g.calibrations, strict=True)}
+        calibrations = [found[band] for band in self.bands]
+        correction = SEN2COR if self.level == "L2A" and self.baseline is not None else None
+        return Features.of_level(
+            self.bands,
+            self.level,
+            [each.scale for each in calibrations],
+            [each.offset for each in calibrations],
+            correction,
+        )
 
     def facts(self) -> dict[str, Any]:
         """What the scene is, in plain numbers and words: for people, and for the fingerprint of a run."""
@@ -241,6 +277,11 @@ class OfScene:
     def grid(self) -> Grid:
         """Grid of the scene."""
         return self.scene.grid
+
+    @property
+    def features(self) -> Features:
+        """What the values of the scene are."""
+        return self.scene.features
 
 
 def scene_from_array(

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from uncover.raster.errors import ReadError, SceneError
+from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.safe import SCL_MEANING, TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
 from uncover.raster.scene import Level, Scene
-from uncover.raster.stack import calibration, finest_grid, warn_of_offset
+from uncover.raster.stack import calibration, warn_of_offset
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
 #: Names that catalogues give to the bands of Sentinel-2.

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from uncover.bayes.speed import in_order
 from uncover.raster.errors import OffsetWarning, SceneError
-from uncover.raster.grid import Grid
+from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration
 from uncover.raster.options import SceneOptions, canonical_band
-from uncover.raster.scene import Scene
+from uncover.raster.scene import Level, Scene
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
 _BAND_IN_NAME = re.compile(r"(?:^|[_.\-])(B\d{1,2}A?)(?=[_.\-]|$)", re.IGNORECASE)
@@ -44,6 +44,7 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
         bands=tuple(choice.name for choice in chosen),
         grid=finest_grid([group.source.grid for group in groups]),
         groups=groups,
+        level=_level(infos),
         resampling=options.resampling,
         cache=TileCache(options.cache_bytes),
         named=options.scene_id is not None,
@@ -53,6 +54,13 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
     if options.scale is not None:
         warn_of_scale(scene)
     return scene
+
+
+def _level(infos: list[RasterInfo]) -> Level | None:
+    """The level that all files state as GDAL does, which hands on the metadata of a product; else None."""
+    stated = {info.tags.get("PROCESSING_LEVEL", "")[:8] for info in infos}
+    levels: dict[str, Level] = {"Level-1C": "L1C", "Level-2A": "L2A"}
+    return levels.get(stated.pop()) if len(stated) == 1 else None
 
 
 def _offered(info: RasterInfo) -> list[BandChoice]:
@@ -105,16 +113,6 @@ def calibration(info: RasterInfo, index: int, options: SceneOptions) -> Calibrat
         offset=offset if options.offset is None else options.offset,
         nodata=nodata,
     )
-
-
-def finest_grid(grids: Sequence[Grid]) -> Grid:
-    """The grid with the smallest pixels; the first of equals.
-
-    >>> coarse = Grid(None, (20, 0, 0, 0, -20, 0), 5, 5)
-    >>> finest_grid([coarse, Grid(None, (10, 0, 0, 0, -10, 0), 10, 10)]).width
-    10
-    """
-    return min(grids, key=lambda grid: grid.resolution[0] * grid.resolution[1])
 
 
 #: A scene whose reflectances differ by less than this in every band is in other units.

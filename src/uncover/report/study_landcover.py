@@ -19,6 +19,7 @@ from uncover.report.study_style import (
     PAPER,
     SCORES,
     StudyFigure,
+    caution,
     draw_model,
     fit_score_axis,
     logarithmic,
@@ -226,7 +227,7 @@ def _scores_figure(scores: pd.DataFrame, models: list[str], name: str, title: st
         name=name,
         title=title,
         reading="Scores on the test pixels with 95 % bootstrap intervals; a normalised score of 1 is no "
-        f"better than the class shares.{gap}{hidden}",
+        f"better than the class shares.{gap}{hidden}{caution(set(rows['model']))}",
         alternative=_in_words(rows),
         draw=lambda: _draw_scores(rows, models, pairs),
         numbers=_score_table(rows, [m for m in models if m in set(rows["model"])]),

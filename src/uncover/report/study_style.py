@@ -27,6 +27,9 @@ LOOKS = {
     "BQDA shared": ("#0072B2", "*", "--"),
     "LR": ("#999933", "<", "--"),
     "GB pooled": ("#E69F00", ">", "--"),
+    "AdaBoost.M2 scores": ("#117733", "h", "--"),
+    "NN deep": ("#D55E00", "d", "--"),
+    "RF bootstrap": ("#009E73", "p", "--"),
 }
 PAPER = ("BQDA", "QDA", "RF", "NN", "LDA")
 
@@ -41,6 +44,17 @@ SCORES = {
 _MORE_IS_BETTER = ("f1", "f2")
 #: Logarithmic axes end at this share of the largest value; lines that go on leave the frame.
 LEAST_SHARE = 1e-5
+
+
+def caution(models: Iterable[str]) -> str:
+    """What a reader of scores must know of the models that are drawn, as a sentence; mostly nothing.
+
+    >>> caution(["RF", "AdaBoost.M2 scores"])
+    ' What AdaBoost.M2 gives are scores divided by their sum, not probabilities.'
+    """
+    if "AdaBoost.M2 scores" not in models:
+        return ""
+    return " What AdaBoost.M2 gives are scores divided by their sum, not probabilities."
 
 
 @dataclass(frozen=True)

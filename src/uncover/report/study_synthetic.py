@@ -14,6 +14,7 @@ from uncover.report.study_style import (
     PAPER,
     SCORES,
     StudyFigure,
+    caution,
     dodged,
     draw_model,
     fit_score_axis,
@@ -135,7 +136,8 @@ def _ours_figure(means: pd.DataFrame) -> StudyFigure:
         name="ours-brier",
         title="Models that the paper does not have (ours)",
         reading=f"Brier score for {rows['kind'].iloc[0]} noise, dashed; BQDA and QDA of the paper are solid. "
-        f"{_pooled_in_words(rows)}An open triangle at the lower edge stands for a value below it.",
+        f"{_pooled_in_words(rows)}An open triangle at the lower edge stands for a value below it."
+        f"{caution(models)}",
         alternative="Brier score of further models against the noise factor, one panel for each p: "
         + _ours_in_words(rows[rows["model"].isin(models)]),
         draw=lambda: _draw_ours(rows, models),

@@ -119,14 +119,14 @@ class _Demo:
         maps = [str(path) for path in scene.previous_maps(YEAR)]
 
         def make(progress: Progress | None) -> None:
-            chosen = pipeline.LabelOptions(scheme=str(scene.scheme))
+            chosen = pipeline.LabelOptions(scheme=scene.scheme)
             found = pipeline.collect_labels(maps, [f"{path}:2" for path in maps], chosen, progress)
             found.write(self.folder / "labels.tif")
             report = json.dumps(found.report.as_dict(found.scheme), indent=2)
             (self.folder / "labels.json").write_text(report + "\n", "utf-8")
 
         outputs = ["labels.tif", "labels.tif.aux.xml", "labels.json"]
-        self._do("labels", [*map(Path, maps), scene.scheme], outputs, make)
+        self._do("labels", [*map(Path, maps)], outputs, make, scheme=scene.scheme)
 
     def _realise(self, year: int) -> pipeline.RealiseOptions:
         """What a user would know: the reported optical depth; its uncertainty follows from its origin."""

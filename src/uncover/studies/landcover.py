@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.studies.cells import Result, extended
 from uncover.studies.landcover_data import LandCoverData, nested_order
-from uncover.studies.models import MODELS, PAPER, cell_groups
+from uncover.studies.models import MODELS, PAPER, cell_groups, study_models
 from uncover.studies.protocol import BootstrapPlan, Split, assess_each, cpu_seconds
 from uncover.studies.tables import (
     Tables,
@@ -230,7 +230,7 @@ def _some(pixels: Array, codes: Array, parts: int) -> Array:
     return pixels[np.sort(nested_order(here, stream(0, "pixels of a probe"))[:n])]
 
 
-def land_cover_models(realisations: int) -> tuple[str, ...]:
+def land_cover_models(realisations: int, further: bool = False) -> tuple[str, ...]:
     """The models that say different things with so many realisations.
 
     Examples
@@ -238,13 +238,15 @@ def land_cover_models(realisations: int) -> tuple[str, ...]:
     >>> "BQDA shared" in land_cover_models(25), "BQDA shared" in land_cover_models(1)
     (True, False)
     """
-    return tuple(name for name in MODELS if realisations > 1 or name not in _NEED_REALISATIONS)
+    return tuple(name for name in study_models(further) if realisations > 1 or name not in _NEED_REALISATIONS)
 
 
-def land_cover_cells(data: LandCoverData, saved: SavedData, seed: int) -> list[LandCoverCell]:
+def land_cover_cells(
+    data: LandCoverData, saved: SavedData, seed: int, further: bool = False
+) -> list[LandCoverCell]:
     """All years of training, training sizes and models."""
     split = LandCoverSplit.of(data.codes, seed)
-    groups = cell_groups(land_cover_models(data.realisations))
+    groups = cell_groups(land_cover_models(data.realisations, further))
     return [
         LandCoverCell(saved, year, data.years, fraction, group, data.realisations, seed)
         for year in data.years

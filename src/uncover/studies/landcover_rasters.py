@@ -56,7 +56,7 @@ def embedded_scene(size: int, draws: int, seed: int) -> LandCoverData:
     with tempfile.TemporaryDirectory() as folder:
         scene = write_scene(folder, LandscapeOptions(size=size, seed=seed))
         maps = [str(path) for path in dict.fromkeys(p for year in YEARS for p in scene.previous_maps(year))]
-        options = pipeline.LabelOptions(scheme=str(scene.scheme))
+        options = pipeline.LabelOptions(scheme=scene.scheme)
         found = pipeline.collect_labels(maps, [f"{path}:2" for path in maps], options)
         labels = Path(folder) / "labels.tif"
         found.write(labels)

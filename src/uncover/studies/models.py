@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -15,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.ensemble import RealisationEnsemble
+from uncover.studies.boosting import AdaBoostM2
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,8 @@ class StudyModel:
         Not among the models of the paper: an extra row.
     slow : bool
         Worth a cell of its own.
+    further : bool
+        Computed on request only (`uncover reproduce --further`): it takes as long as those of the paper.
 
     Examples
     --------
@@ -47,6 +55,7 @@ class StudyModel:
     make: Callable[[int], Any]
     ours: bool = False
     slow: bool = False
+    further: bool = False
 
 
 class FullRankQDA(QuadraticDiscriminantAnalysis):
@@ -123,6 +132,20 @@ def _neural_network(seed):
     )
 
 
+def _deep_ensemble(seed):
+    """Five networks that differ in where they begin (Lakshminarayanan, Pritzel and Blundell 2017)."""
+    network = MLPClassifier(
+        hidden_layer_sizes=(32, 32), batch_size=256, max_iter=100, n_iter_no_change=5, early_stopping=False
+    )
+    members = [(f"network {i}", clone(network).set_params(random_state=seed + i)) for i in range(5)]
+    return Pooled(make_pipeline(StandardScaler(), VotingClassifier(members, voting="soft")))
+
+
+def _bootstrapped_forest(seed):
+    """A forest on a bootstrap sample of the samples: another training set for each realisation."""
+    return BaggingClassifier(RandomForestClassifier(n_estimators=100), n_estimators=1)
+
+
 def _ensemble(make: Callable[[int], Any]) -> Callable[[int], Any]:
     return lambda seed: RealisationEnsemble(make(seed), random_state=seed)
 
@@ -178,11 +201,47 @@ MODELS = {
             ours=True,
             slow=True,
         ),
+        StudyModel(
+            "AdaBoost.M2 scores",
+            "the other reading of the paper's random forest of 100 trees: 100 boosted trees (the default of "
+            "MATLAB for several classes), one for each realisation; its scores are not probabilities",
+            _ensemble(lambda seed: AdaBoostM2()),
+            ours=True,
+            slow=True,
+            further=True,
+        ),
+        StudyModel(
+            "NN deep",
+            "deep ensemble: 5 neural networks of two layers of 32 units, fitted on all realisations pooled",
+            _deep_ensemble,
+            ours=True,
+            slow=True,
+            further=True,
+        ),
+        StudyModel(
+            "RF bootstrap",
+            "bootstrapped forest: 100 trees on a bootstrap sample of the samples, one for each realisation",
+            _ensemble(_bootstrapped_forest),
+            ours=True,
+            slow=True,
+            further=True,
+        ),
     )
 }
 
 #: The models of the paper.
 PAPER = tuple(name for name, model in MODELS.items() if not model.ours)
+
+
+def study_models(further: bool = False) -> tuple[str, ...]:
+    """Names of the models of a study, with those that are computed on request or without.
+
+    Examples
+    --------
+    >>> [name for name in study_models(further=True) if name not in study_models()]
+    ['AdaBoost.M2 scores', 'NN deep', 'RF bootstrap']
+    """
+    return tuple(name for name, model in MODELS.items() if further or not model.further)
 
 
 def cell_groups(names: tuple[str, ...] = tuple(MODELS)) -> tuple[tuple[str, ...], ...]:

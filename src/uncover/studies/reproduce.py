@@ -38,7 +38,7 @@ from uncover.studies.landcover import (
     land_cover_tables,
 )
 from uncover.studies.landcover_data import LandCoverData, read_tables_of_years, year_name
-from uncover.studies.models import MODELS
+from uncover.studies.models import MODELS, study_models
 from uncover.studies.synthetic_study import (
     SCALES,
     SyntheticScale,
@@ -98,11 +98,12 @@ class SyntheticStudy:
     seed: int = 0
     data_sets: int | None = None
     every_model: bool = False
+    further: bool = False  # with the models that are computed on request
 
     @property
     def facts(self) -> dict[str, Any]:
         """Scale, seed, version."""
-        return _facts("synthetic", self.scale, synthetic_facts(self._scale, self.seed))
+        return _facts("synthetic", self.scale, synthetic_facts(self._scale, self.seed), self.further)
 
     @property
     def _scale(self) -> SyntheticScale:
@@ -112,7 +113,7 @@ class SyntheticStudy:
         """All cells; they need no files."""
         scale = self._scale.first(self.data_sets)
         extra = noise_free_cells(scale, self.seed) if self.every_model else []
-        return [*synthetic_cells(scale, self.seed), *extra]
+        return [*synthetic_cells(scale, self.seed, self.further), *extra]
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
         """Scores, their means, training and cost."""
@@ -136,6 +137,7 @@ class LandCoverStudy:
     scale: str = "quick"
     seed: int = 0
     sketched: int | None = None  # the data stand in for those of the same size, in so many realisations
+    further: bool = False  # with the models that are computed on request
 
     @classmethod
     def of(cls, data: LandCoverData, scale: str, seed: int) -> LandCoverStudy:
@@ -176,11 +178,12 @@ class LandCoverStudy:
         }
         if self.sketched is None:
             known |= {"pixels": data.pixels, "notes": list(data.notes), "checksum": _checksum(data)}
-        return _facts("landcover", self.scale, known)
+        return _facts("landcover", self.scale, known, self.further)
 
     def cells(self, out: Path) -> list[LandCoverCell]:
         """All cells, which read the pixels from below the folder."""
-        found = land_cover_cells(self.data, SavedData.save(self.data, out / "data"), self.seed)
+        saved = SavedData.save(self.data, out / "data")
+        found = land_cover_cells(self.data, saved, self.seed, self.further)
         return [replace(cell, realisations=self.sketched or cell.realisations) for cell in found]
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
@@ -200,8 +203,9 @@ class LandCoverStudy:
         shutil.rmtree(out / "data", ignore_errors=True)
 
 
-def _facts(study: str, scale: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    models = {name: {"title": model.title, "ours": model.ours} for name, model in MODELS.items()}
+def _facts(study: str, scale: str, more: Mapping[str, Any], further: bool) -> dict[str, Any]:
+    names = study_models(further)
+    models = {name: {"title": MODELS[name].title, "ours": MODELS[name].ours} for name in names}
     return {"study": study, "scale": scale, "uncover": __version__, "models": models, **more}
 
 

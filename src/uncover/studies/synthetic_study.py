@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from uncover.bayes.streams import stream
 from uncover.studies.cells import Result, extended
-from uncover.studies.models import MODELS, PAPER, cell_groups
+from uncover.studies.models import PAPER, cell_groups, study_models
 from uncover.studies.protocol import BootstrapPlan, Split, assess, cpu_seconds
 from uncover.studies.synthetic import LEAST_F1, SyntheticProblem, draw_problem, measure
 from uncover.studies.tables import Tables, cost_rows, has_models, score_rows, training_row
@@ -178,7 +178,7 @@ def problem_of(p: int, covariance: bool, data_set: int, points: int, seed: int) 
     return draw_problem(p, rng, n_classes=N_CLASSES, n_per_class=points, correlated=covariance)
 
 
-def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
+def synthetic_cells(scale: SyntheticScale, seed: int, further: bool = False) -> list[SyntheticCell]:
     """All cells of the study at a scale.
 
     Examples
@@ -188,7 +188,7 @@ def synthetic_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
     """
     cells = []
     for p, covariance, kind, noise, data_set in scale.variants():
-        names = tuple(MODELS) if covariance else PAPER
+        names = study_models(further) if covariance else PAPER
         names = tuple(name for name in names if name not in COSTLY or p <= scale.costly_up_to)
         cells += [
             SyntheticCell(p, covariance, kind, noise, data_set, group, scale.points, scale.realisations, seed)

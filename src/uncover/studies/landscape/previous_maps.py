@@ -111,39 +111,3 @@ def _sureness() -> NDArray[np.float32]:
     for kind in KINDS:
         table[CODE[kind.name]] = SURENESS[kind.name]
     return table
-
-
-#: The shipped table without wetlands: as in the published study, only four classes have labels.
-FOUR_CLASSES = """\
-# UKCEH classes to the four IPCC categories of the study. Fen and fresh water get no label: the model
-# never sees them, and typicality has to find them.
-name = "four-classes"
-title = "UKCEH Land Cover Map to forest, cropland, grassland and settlements"
-source = "ukceh"
-target = "lulucf"
-
-[[rules]]
-from = [1, 2]
-to = "forest"
-why = "woodland"
-
-[[rules]]
-from = [3]
-to = "cropland"
-why = "arable and horticulture"
-
-[[rules]]
-from = [4, 5, 6, 7, 9, 10]
-to = "grassland"
-why = "grassland and heath"
-
-[[rules]]
-from = [20, 21]
-to = "settlements"
-why = "urban and suburban"
-
-[[rules]]
-from = [8, 11, 12, 13, 14, 15, 16, 17, 18, 19]
-to = 0
-why = "wetlands, water, rock and coast are left out of the training set"
-"""

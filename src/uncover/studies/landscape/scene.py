@@ -20,13 +20,7 @@ from uncover.studies.landscape.acquisition import CRS, ORIGIN, OVERPASSES, Overp
 from uncover.studies.landscape.gaussian import gaussian_reflectance, pure_land
 from uncover.studies.landscape.geography import PIXEL, Geography, draw_geography
 from uncover.studies.landscape.kinds import CLASSES, SCHEME
-from uncover.studies.landscape.previous_maps import (
-    FOUR_CLASSES,
-    draw_map,
-    lasting_sureness,
-    sure_map,
-    write_map,
-)
+from uncover.studies.landscape.previous_maps import draw_map, lasting_sureness, sure_map, write_map
 from uncover.studies.landscape.reflectance import majority, render
 from uncover.studies.landscape.safe_writer import write_product
 from uncover.studies.landscape.stages import draw_looks
@@ -104,9 +98,9 @@ class SceneFiles:
         return [self.folder / "previous-maps" / f"lcm{before}.tif" for before in range(year - 3, year)]
 
     @property
-    def scheme(self) -> Path:
-        """The translation table for the previous maps."""
-        return self.folder / "previous-maps" / "four-classes.toml"
+    def scheme(self) -> str:
+        """The translation table for the previous maps: fen and fresh water get no label."""
+        return "ukceh-study"
 
 
 def write_scene(
@@ -131,7 +125,6 @@ def write_scene(
     done.one_more()
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda year: _write_ground(path, land, history, year, options), YEARS))
-    (path / "previous-maps" / "four-classes.toml").write_text(FOUR_CLASSES, "utf-8")
     done.one_more()
     years = {}
     for year in MAPPED:
