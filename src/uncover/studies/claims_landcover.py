@@ -579,9 +579,9 @@ LAND_COVER_CLAIMS: tuple[Claim, ...] = (
         "QDA and BQDA become equivalent as the training set grows.",
         Alike(
             "BQDA", ("QDA",), {"f1": 0.02, _BRIER: 0.02}, _LARGEST,
-            "At the largest training size, mean over the pairs of years. One QDA for each realisation does "
+            "At the largest training size, for each pair of years. One QDA for each realisation does "
             "not see the spread between realisations, however large the training set is: the gap goes with "
-            "that spread, not with the training size.",
+            "that spread, not with the training size.", ("train_year", "test_year"),
         ),
         ENOUGH,
     ),

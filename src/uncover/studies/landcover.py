@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -335,7 +336,9 @@ def reproducibility_table(data: LandCoverData, seed: int, most: int = 2000) -> p
     rows = []
     for name in PAPER:
         try:
-            fitted = [MODELS[name].make(each).fit(X, data.codes[train]) for each in (seed, seed + 1)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those of training are in its table
+                fitted = [MODELS[name].make(each).fit(X, data.codes[train]) for each in (seed, seed + 1)]
         except (ValueError, np.linalg.LinAlgError):
             continue  # said in the table of training
         first, second = (model.predict_proba(X_test) for model in fitted)
