@@ -58,7 +58,7 @@ def _brier_table(folder):
 
 
 def take_figures(name, folder):
-    """Copy the figures of a study, as PNG of few colours."""
+    """Copy the figures of a study, as PNG of 256 colours."""
     from PIL import Image
 
     study = STUDIES[name].replace(" ", "-")
@@ -66,7 +66,7 @@ def take_figures(name, folder):
         with Image.open(file) as image:
             small = image.convert("RGB")
             small.thumbnail((1400, 1400))
-            few = small.quantize(128, dither=Image.Dither.NONE)
+            few = small.quantize(256, kmeans=2, dither=Image.Dither.NONE)
             few.save(ROOT / f"docs/images/study-{study}-{file.name}", optimize=True)
 
 
