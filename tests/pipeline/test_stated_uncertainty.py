@@ -169,6 +169,20 @@ def fit_table(run, *options):
     return load_model("t.uncover")
 
 
+def test_the_error_of_the_measurement_layer_is_on_record(run, here):
+    fit(run, *RANDOM)
+    _, properties = mapped(run, *RANDOM)
+    error = properties["uncover:measurement_error"]
+    assert error["points"] == 96 and error["pixels"] >= 60
+    with rasterio.open("map/uncertainty.tif") as file:
+        measurement = file.read(2).mean()
+    assert error["mean_nat"] == pytest.approx(measurement, rel=0.3)
+    assert 0 < error["rms_difference_nat"] < 0.05 * error["mean_nat"]
+    plain = fit(run, out="plain.uncover")
+    assert plain.known_noise_ is None
+    assert "uncover:measurement_error" not in mapped(run, model="plain.uncover", out="plain")[1]
+
+
 # Identity
 
 

@@ -87,7 +87,9 @@ def test_the_map_is_the_average_over_worlds(product, kind):
 def test_what_was_assumed_is_on_record(product):
     facts = evidence_of(product, RealiseOptions(aod=0.15, draws=3, seed=2)).facts()
     assert facts["source"] == "aerosol optical depth"
-    assert facts["quantities"][0]["name"] == "aerosol optical depth at 550 nm"
+    (quantity,) = facts["quantities"]
+    assert quantity["estimate"] == 0.15 and quantity["name"] == "aerosol optical depth at 550 nm"
+    assert quantity["draws"]["mean"] == pytest.approx(np.mean(facts["worlds"]))
     assert facts["seed"] == 2
     assert len(facts["worlds"]) == 3
     assert facts["aerosol_model"] == "6S continental"

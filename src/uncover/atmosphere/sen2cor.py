@@ -237,7 +237,7 @@ class PerturbedCams:
         share = {"ACL_Prio_1/AC_Min_Ddv_Area": "100.0"}  # per cent; Sen2Cor's own default is 2.0
         gipp = _changed_parameters(self.gipp, folder / "L2A_GIPP.xml", flags)
         ac_gipp = _changed_parameters(self.ac_gipp, folder / "L2A_CAL_AC_GIPP.xml", share)
-        product, shift = _shifted_product(l1c, folder / "input" / l1c.name, aod - self.estimate)
+        product, shift = _shifted_product(l1c, folder / "input", aod - self.estimate)
         options = ("--GIP_L2A", str(gipp.path), "--GIP_L2A_AC", str(ac_gipp.path))
         return Prepared(product.path, options, self.estimate + shift, (gipp, ac_gipp, product))
 
@@ -469,8 +469,13 @@ def _changed_parameters(source: Path, target: Path, settings: dict[str, str]) ->
     return NewFile(target, f"{source} with {said}", write)
 
 
-def _shifted_product(l1c: Path, target: Path, shift: float) -> tuple[NewFile, float]:
-    """A linked copy of a product with its CAMS optical depth shifted, and the shift that is possible."""
+def _shifted_product(l1c: Path, folder: Path, shift: float) -> tuple[NewFile, float]:
+    """A linked copy of a product with its CAMS optical depth shifted, and the shift that is possible.
+
+    The copy has the product's own name, without which Sen2Cor does not take it, whatever its folder is.
+    """
+    own = re.search(r"<PRODUCT_URI>\s*([\w.]+)\s*<", (l1c / "MTD_MSIL1C.xml").read_text(errors="replace"))
+    target = folder / (l1c.name if own is None else own.group(1))
     cams = sorted(l1c.glob("GRANULE/*/AUX_DATA/AUX_CAMSFO*"))
     if len(cams) != 1:
         raise Sen2CorError(

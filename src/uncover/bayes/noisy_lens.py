@@ -2,14 +2,16 @@
 
 A pixel of value x and noise covariance C has, under class k, the Student t that matches the covariance of
 what is measured (``method="fast"``): scale matrix M = S + (ν−2)/ν·(N + C), with N the noise that all pixels
-have in common. What the true value χ would tell is found with a few draws of it. They are made from one of a
-few sets of standard normal numbers, chosen by the bits of the pixel's own value, so that a result depends on
-the pixel alone, by Matheron's rule,
+have in common. What the true value χ would tell is an integral over χ given x and k, which is Gaussian where
+the class and the noise are,
 
-    χ = χ₀ + Σ(Σ + N + C)⁻¹(x − χ₀ − ε₀),
+    χ | x, k ~ N(m + Σ(Σ + N + C)⁻¹(x − m),  V = Σ − Σ(Σ + N + C)⁻¹Σ),
 
-where χ₀ is drawn from the class and ε₀ from the noise, both taken as Gaussian. The class of draw j is that
-at the level (j + ½)/J of the cumulated probabilities.
+and is summed over a few points μ + A z_d, AAᵀ = V (:func:`true_value_points`). The first column of A is the
+direction in which the log odds of class k change most at μ, and the points are stratified along it; they come
+in pairs of opposite sign and have the covariance 1, so that terms up to third order are exact. Class k has a
+number of points that grows with √P(k), and each the weight P(k) over it. Nothing is drawn at random: a result
+depends on the pixel alone.
 
 Classes of several parts, and a temperature, come in by a folding: densities and draws are then those of the
 parts, probabilities and what is told of the class those of the classes.
@@ -20,11 +22,12 @@ Two implementations give the same answers: machine code (:mod:`uncover.bayes.com
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
 from uncover.bayes.folding import Folding
@@ -43,8 +46,10 @@ _NUMBERS = 1 << 20
 # The information of a true value is at most the entropy: below this much of it, a tenth of the step in which
 # maps store it, none is looked for.
 CERTAIN = 1e-5
-# Mixes the bits of a pixel's numbers (Knuth's multiplicative hashing, 2^64 over the golden ratio).
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+# Classes below this probability get no points of their own.
+SMALL = 1e-3
+# Directions in which the true value is known to this share of the class's variance have no spread.
+KNOWN = 1e-12
 
 
 class Readings(NamedTuple):
@@ -57,13 +62,71 @@ class Readings(NamedTuple):
     information: Array  # (pixel,), what the class models would, to second order
 
 
-class Draws(NamedTuple):
-    """Standard normal numbers in the place of true values and noise; draws are padded to a multiple of 16."""
+class Points(NamedTuple):
+    """Standard normal points in the place of true values, in sets of 1, 2, … n of them."""
 
-    n: int
-    prior: Array  # (set, class, feature, draw), true values drawn from each class, less the lens's centre
-    common: Array  # (set, class, feature, draw), noise that all pixels have in common
-    weights: Array  # (set, factor, draw), of the noise of one pixel
+    n: int  # points of a pixel at most
+    padded: int  # the same as a multiple of 16
+    first: NDArray[np.int64]  # (n + 1,), where the set of so many points begins
+    z: Array  # (feature, place)
+
+
+@lru_cache(maxsize=32)
+def true_value_points(n: int, p: int) -> Points:
+    """Points that stand for a standard normal vector of p numbers, in sets of 1 to n.
+
+    The first number is at the quantiles (i + ½)/m, the others follow an additive recurrence (Roberts' R
+    sequence). Points come in pairs of opposite sign; numbers have variance 1 and, as far as m/2 directions
+    allow it, no correlation.
+
+    >>> points = true_value_points(16, 3)
+    >>> z = points.z[:, points.first[16] : points.first[16] + 16]
+    >>> bool(np.allclose(z @ z.T / 16, np.eye(3)) and np.allclose(z.sum(axis=1), 0))
+    True
+    """
+    ratio = 2.0
+    for _ in range(60):  # x^p = x + 1: the golden ratio for p = 2
+        ratio = (1.0 + ratio) ** (1.0 / p) if p > 1 else ratio
+    step = ratio ** -np.arange(1.0, p)
+    sizes = np.arange(n + 1)
+    first = np.concatenate([[0], np.cumsum(sizes)])[: n + 1]
+    z = np.concatenate([_point_set(m, step) for m in range(1, n + 1)], axis=1)
+    return Points(n, n + -n % 16, first.astype(np.int64), np.ascontiguousarray(z))
+
+
+def _point_set(m: int, step: Array) -> Array:
+    """m points (feature, point)."""
+    half = m // 2
+    level = (np.arange(half) + 0.5) / m
+    others = (0.5 + step[:, None] * np.arange(1, half + 1)) % 1.0
+    z = ndtri(np.vstack([level[None], np.clip(others, 1e-4, 1 - 1e-4)]))
+    for j in range(len(z)):
+        if 0 < j < half:
+            for _ in range(2):
+                z[j] -= ((z[:j] @ z[j]) / (z[:j] ** 2).sum(axis=1)) @ z[:j]
+        size = (z[j] ** 2).sum() * 2.0 / m
+        z[j] *= 1.0 / np.sqrt(size) if size > 1e-9 else 0.0
+    return np.concatenate([z, np.zeros((len(z), m % 2)), -z[:, ::-1]], axis=1)
+
+
+def points_of_parts(probability: Array, n: int) -> NDArray[np.int64]:
+    """How many of at most n points each part gets, (part, pixel): 2 and more where it is not negligible.
+
+    >>> points_of_parts(np.array([[0.64], [0.36], [0.0]]), 32).ravel().tolist()
+    [18, 14, 0]
+    """
+    small = np.full(probability.shape[1], SMALL)
+    for _ in range(60):
+        taken = probability >= small
+        count = taken.sum(axis=0)
+        small = np.where(2 * count > n, 2.0 * small, small)
+    alone = count * 2 > n
+    best = np.arange(len(probability))[:, None] == probability.argmax(axis=0)
+    taken = np.where((count == 0) | alone, best, taken)
+    least = np.minimum(2, n)
+    root = np.sqrt(np.where(taken, probability, 0.0))
+    free = n - least * taken.sum(axis=0)
+    return np.where(taken, least + np.floor(free * root / root.sum(axis=0) + 1e-9), 0).astype(np.int64)
 
 
 class _Numbers(NamedTuple):
@@ -77,7 +140,8 @@ class _Numbers(NamedTuple):
     truth_scale: Array
     truth_shrink: Array
     truth_pivots: Array
-    gain: Array  # (class, feature, feature), scale matrices of the true values; columns padded to fours
+    truth_location: Array  # (class, feature), less the centre
+    plain_scale: Array  # (class, feature, feature), scale matrices of the true values without noise
 
 
 class Seen(NamedTuple):
@@ -116,8 +180,8 @@ class NoisyLens:
     log_prior : array of shape (class,)
     variance : LogDensityVariance
         Of the densities in ``measured``.
-    normal : array of shape (set, draw, number)
-        Standard normal numbers, two for each feature and then one for each column of the noise's factor.
+    n_points : int
+        Points in the place of true values that a pixel gets at most.
     folding : Folding, optional
         What classes the densities are parts of.
     typical : Seen, optional
@@ -128,8 +192,7 @@ class NoisyLens:
     >>> t = StudentT.from_scale([[0.0, 0.0], [3.0, 3.0]], np.eye(2), [50.0, 80.0])
     >>> seen = Seen(t, np.zeros((2, 2, 2)))
     >>> variance = LogDensityVariance(*np.zeros((3, 2)))
-    >>> normal = np.random.default_rng(0).standard_normal((1, 16, 8))
-    >>> lens = NoisyLens(seen, seen, np.log([0.5, 0.5]), variance, normal)
+    >>> lens = NoisyLens(seen, seen, np.log([0.5, 0.5]), variance, 64)
     >>> pixel = np.array([[[1.5], [1.5]]])  # (realisation, feature, pixel), half-way
     >>> precise, noisy = (lens.read(pixel, covariances=c * np.eye(2)[None]) for c in (0.01, 1.0))
     >>> bool(precise.measurement[0] < noisy.measurement[0])
@@ -140,7 +203,7 @@ class NoisyLens:
     truth: Seen
     log_prior: Array
     variance: LogDensityVariance
-    normal: Array
+    n_points: int
     folding: Folding | None = None
     typical: Seen | None = None
 
@@ -167,11 +230,10 @@ class NoisyLens:
         parts = len(self.log_prior)
         K = parts if self.folding is None else self.folding.n_classes
         out = Readings(np.empty((K, n)), np.empty((parts, n)), np.empty(n), np.empty(n), np.empty(n))
-        R = len(planes) if coefficients is None else len(coefficients)
-        draws = self._draws(R if spread else p if covariances is not None else 0)
         if machine_code() is None:
-            self._read(planes, coefficients, covariances, spread, draws, out)
+            self._read(planes, coefficients, covariances, spread, out)
             return self._with_typicality(out, planes, coefficients, covariances, spread)
+        points = true_value_points(self.n_points, p)
         from uncover.bayes.compiled import noise
 
         noise.read(
@@ -179,7 +241,7 @@ class NoisyLens:
             np.zeros((0, 3, p)) if coefficients is None else np.ascontiguousarray(coefficients, np.float64),
             np.zeros((0, p, p)) if covariances is None else np.ascontiguousarray(covariances, np.float64),
             spread, self._numbers, self._plain._numbers(np.float64, p_values=True), self._truth_numbers,
-            self._fold, draws, out,
+            self._fold, points, out,
         )  # fmt: skip
         return self._with_typicality(out, planes, coefficients, covariances, spread)
 
@@ -248,33 +310,8 @@ class NoisyLens:
             truth_scale=self.truth.scale,
             truth_shrink=np.array(self.truth.shrink),
             truth_pivots=self._pivots(self.truth),
-            gain=np.pad(self.truth.plain_scale, [(0, 0), (0, 0), (0, -self._plain.n_features % 4)]),
-        )
-
-    @cached_property
-    def _made(self) -> dict[int, Draws]:
-        return {}
-
-    def _draws(self, factors: int) -> Draws:
-        """Draws for noise whose factor has so many columns."""
-        if factors not in self._made:
-            self._made[factors] = self._make(factors)
-        return self._made[factors]
-
-    def _make(self, factors: int) -> Draws:
-        n, p = self.normal.shape[1], self.measured.density.n_features
-        normal = np.pad(self.normal, [(0, 0), (0, -n % 16), (0, 0)]).swapaxes(1, 2)
-        of_truth, of_common, of_pixel = np.split(normal[:, None, : 2 * p + factors], [p, 2 * p], axis=2)
-        root = np.broadcast_to(self.truth.density.root, self.truth.noise.shape)
-        root = root / np.sqrt(self.truth.shrink)[:, None, None]
-        location = self._true.location[0] - self._plain._centre
-        values, axes = np.linalg.eigh(self.truth.noise)
-        noise_root = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        return Draws(
-            n=n,
-            prior=np.ascontiguousarray(location[:, :, None] + root @ of_truth),
-            common=np.ascontiguousarray(noise_root @ of_common),
-            weights=np.pad(of_pixel[:, 0], [(0, 0), (0, -factors % 4), (0, 0)]),
+            truth_location=self._true.location[0] - self._plain._centre,
+            plain_scale=np.ascontiguousarray(self.truth.plain_scale),
         )
 
     # ---- the same in NumPy -------------------------------------------------------------------------
@@ -285,32 +322,26 @@ class NoisyLens:
         coefficients: Array | None,
         covariances: Array | None,
         spread: bool,
-        draws: Draws,
         out: Readings,
     ) -> None:
         p, n = planes.shape[1:]
-        size = max(16, _NUMBERS // (p * (self.normal.shape[1] * 4 + p * len(self.log_prior))))
+        size = max(16, _NUMBERS // (p * (self.n_points * 4 + p * len(self.log_prior))))
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))
             values = _realised(planes[:, :, rows].astype(np.float64), coefficients)
             mean = values.mean(axis=0)
-            factor, C = np.zeros((p, 0, mean.shape[1])), np.zeros((p, p, 1))
+            C = np.zeros((p, p, 1))
             if spread:
                 factor = (values - mean).transpose(1, 0, 2) / np.sqrt(len(values) - 1.0)
                 C = np.einsum("irn,jrn->ijn", factor, factor)
             elif covariances is not None:
                 given = covariances if len(covariances) == 1 else covariances[rows]
                 C = np.ascontiguousarray(given.transpose(1, 2, 0))
-                root = _root_of_many(C)
-                factor = np.broadcast_to(root, (*root.shape[:2], mean.shape[1]))
             x = mean - self._plain._centre[:, None]
-            sets = _choose_set(planes[0][:, rows], len(self.normal))
-            for place, part in zip(out, self._chunk(x, C, factor, sets, draws), strict=True):
+            for place, part in zip(out, self._chunk(x, C), strict=True):
                 place[..., rows] = part
 
-    def _chunk(
-        self, x: Array, C: Array, factor: Array, sets: NDArray[np.uint64], draws: Draws
-    ) -> tuple[Array, ...]:
+    def _chunk(self, x: Array, C: Array) -> tuple[Array, ...]:
         """All parts of readings of some pixels, from values (feature, pixel) less the centre."""
         lens = self._plain
         inverses = self._inverses(self._numbers.scale, self._numbers.shrink, C)
@@ -333,14 +364,10 @@ class NoisyLens:
         information = 0.5 * (variance * P.T * (1 - P.T)).sum(-1)
         inner = entropy(P.T)
         measurement = np.zeros_like(inner)
-        for g in range(len(self.normal)):
-            mine = np.flatnonzero((inner >= CERTAIN) & (sets == g))
-            if len(mine):
-                own = C if C.shape[-1] == 1 else C[..., mine]
-                chosen = Draws(draws.n, *(part[g] for part in draws[1:]))
-                measurement[mine] = self._measurement(
-                    x[:, mine], own, factor[..., mine], P[:, mine], of_parts[:, mine], chosen
-                )
+        mine = np.flatnonzero(inner >= CERTAIN)
+        if len(mine):
+            own = C if C.shape[-1] == 1 else C[..., mine]
+            measurement[mine] = self._measurement(x[:, mine], own, P[:, mine], of_parts[:, mine])
         return P, self._p_values(depth), inner, measurement, information
 
     @staticmethod
@@ -361,40 +388,68 @@ class NoisyLens:
         powers = w[..., None] ** np.arange(tail.shape[1])
         return np.asarray(np.exp(-half * depth) * (tail[:, None] * powers).sum(-1))
 
-    def _measurement(
-        self, x: Array, C: Array, factor: Array, P: Array, of_parts: Array, draws: Draws
-    ) -> Array:
-        """Information that the true value would give, from draws of it."""
-        n = draws.n
-        levels = (np.arange(n) + 0.5) / n * of_parts.sum(axis=0)[:, None]
-        chosen = (of_parts.cumsum(axis=0)[:-1, :, None] < levels).sum(axis=0)  # (pixel, draw)
-        noise = np.einsum("irn,rd->ind", factor, draws.weights[: factor.shape[1], :n])
+    def _measurement(self, x: Array, C: Array, P: Array, of_parts: Array) -> Array:
+        """Information that the true value would give, from points in its place."""
+        p, n = x.shape
+        points = true_value_points(self.n_points, p)
+        counts = points_of_parts(of_parts, points.n)
+        before = np.cumsum(counts, axis=0) - counts
+        chi, weight = np.zeros((p, n, points.n)), np.zeros((n, points.n))
         inverses = self._inverses(self._numbers.truth_scale, self._numbers.truth_shrink, C)
-        chi = np.empty((len(x), *chosen.shape))
         for k, inverse in enumerate(inverses):
-            mine = (chosen == k).any(axis=1)
+            mine = np.flatnonzero(counts[k])
             own = inverse if inverse.shape[-1] == 1 else inverse[..., mine]
-            prior = draws.prior[k][:, None, :n]
-            u = x[:, mine, None] - prior - noise[:, mine] - draws.common[k][:, None, :n]
-            y = np.einsum("jin,jnd->ind", own, np.einsum("ijn,jnd->ind", own, u))
-            drawn = prior + np.einsum("ij,jnd->ind", self._numbers.gain[k, :, : len(x)], y)
-            chi[:, mine] = np.where(chosen[mine] == k, drawn, chi[:, mine])
-        points = chi.reshape(len(x), -1).T + self._plain._centre
-        depth = self._true._depth(self._true._distance(points, 0), 0)
-        log_joint = self._true._log_joint(depth, 0).reshape(*chosen.shape, -1)
+            middle, A = self._true_value(k, x[:, mine], own, P[:, mine], of_parts[:, mine])
+            for m in np.unique(counts[k, mine]):
+                these = counts[k, mine] == m
+                z = points.z[:, points.first[m] : points.first[m] + m]
+                at = before[k, mine[these]][:, None] + np.arange(m)
+                drawn = middle[:, these, None] + np.einsum("ijn,jd->ind", A[..., these], z)
+                chi[:, mine[these][:, None], at] = drawn
+                weight[mine[these][:, None], at] = of_parts[k, mine[these]][:, None] / m
+        places = chi.reshape(p, -1).T + self._plain._centre
+        depth = self._true._depth(self._true._distance(places, 0), 0)
+        log_joint = self._true._log_joint(depth, 0).reshape(n, points.n, -1)
         if self.folding is not None:
             log_joint = self.folding.log_odds(log_joint)
         log_joint -= log_joint.max(axis=-1, keepdims=True)
         log_joint -= np.log(np.exp(log_joint).sum(axis=-1, keepdims=True))
-        return split_by_draw(joint_table(np.maximum(log_joint, -690.0), P.T))[0]
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(weight)[..., None] + np.maximum(log_joint, -690.0)
+        return split_by_draw(joint_table(log_weight, P.T))[0]
 
+    def _true_value(self, k: int, x: Array, inverse: Array, P: Array, of_parts: Array) -> tuple[Array, Array]:
+        """Mean (feature, pixel) of the true values of part k, and a root of their covariance.
 
-def _choose_set(plane: NDArray[Any], sets: int) -> NDArray[np.uint64]:
-    """The set of draws of each pixel of a plane (feature, pixel): any will do, always the same."""
-    total = np.zeros(plane.shape[1], np.uint64)
-    for bits in np.ascontiguousarray(plane, np.float64).view(np.uint64):
-        total = (total ^ bits) * MULTIPLIER
-    return np.asarray((total >> np.uint64(40)) % np.uint64(sets))
+        The first column of the root is where the log odds of the class change most.
+        """
+        scale, shrink = self._numbers.plain_scale[k], self._numbers.truth_shrink[k]
+        location = self._numbers.truth_location[k][:, None]
+        T = np.einsum("ijn,jm->imn", inverse, scale)
+        T = np.broadcast_to(T, (*T.shape[:2], x.shape[1]))
+        middle = location + np.einsum("imn,in->mn", T, np.einsum("ijn,jn->in", inverse, x - location))
+        V = (scale[:, :, None] - np.einsum("imn,iln->mln", T, T)) / shrink
+        root = _root_of_many(V, KNOWN * np.diagonal(scale) / shrink)
+        a = np.einsum("ijn,in->jn", root, self._steepest(k, middle, P, of_parts))
+        size = np.sqrt((a**2).sum(axis=0))
+        v = np.divide(a, size, out=np.zeros_like(a), where=size > 0)
+        v[0] += np.where(v[0] < 0, -1.0, 1.0)
+        along = np.einsum("ijn,jn->in", root, v) * (2.0 / (v**2).sum(axis=0))
+        return middle, root - along[:, None, :] * v[None]
+
+    def _steepest(self, k: int, middle: Array, P: Array, of_parts: Array) -> Array:
+        """Gradient of the log odds of the class of part k at its mean true value, (feature, pixel)."""
+        lens, folding = self._true, self.folding or Folding(np.arange(len(self.log_prior)))
+        total = np.zeros_like(middle)
+        for c in range(len(of_parts)):
+            same = folding.owner[c] == folding.owner[k]
+            share = of_parts[c] / np.maximum(P[folding.owner[k]], 1e-300) if same else 0.0
+            whitening = lens.whitening[0, c]
+            z = whitening @ (middle + (self._plain._centre - lens.location[0, c])[:, None])
+            dof = lens.dof[0, c]
+            factor = (share - of_parts[c]) * (dof + len(z)) / (dof + (z**2).sum(axis=0))
+            total -= factor * (whitening.T @ z)
+        return total
 
 
 def _realised(planes: Array, coefficients: Array | None) -> Array:
@@ -405,12 +460,15 @@ def _realised(planes: Array, coefficients: Array | None) -> Array:
     return np.asarray(y / (slope + albedo * y))
 
 
-def _root_of_many(C: Array) -> Array:
-    """Lower triangular roots of covariances (row, column, sample), which may be singular."""
+def _root_of_many(C: Array, least: Array) -> Array:
+    """Lower triangular roots of covariances (row, column, sample), which may be singular.
+
+    Variances that are left below `least` (row,) count as none.
+    """
     root = np.zeros_like(C)
     for j in range(len(C)):
         left = C[j, j] - (root[j, :j] ** 2).sum(axis=0)
-        pivot = np.sqrt(np.where(left > 1e-12 * C[j, j], left, 0.0))
+        pivot = np.sqrt(np.where(left > least[j], left, 0.0))
         inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=pivot > 0)
         root[j, j] = pivot
         column = C[j + 1 :, j] - np.einsum("ikn,kn->in", root[j + 1 :, :j], root[j, :j])

@@ -30,7 +30,7 @@ class ReadsPixels(Protocol):
 
 
 def make_summariser(
-    model: Any, *, paired: bool = True, method: str = "exact", n_true_values: int = 16
+    model: Any, *, paired: bool = True, method: str = "exact", n_true_values: int = 96
 ) -> ReadsPixels:
     """What reads pixels with a fitted model of any kind."""
     if is_average(model):

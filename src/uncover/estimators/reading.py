@@ -15,7 +15,6 @@ from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
 from uncover.bayes.noisy_lens import NoisyLens, Seen
 from uncover.bayes.second_order import LogDensityVariance
-from uncover.bayes.streams import stream
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.realisations import Pairing, View
 from uncover.estimators.typical import reference_posterior
@@ -23,8 +22,6 @@ from uncover.estimators.values import Inputs
 
 # Numbers (float64) that one block of samples may need.
 _BLOCK_NUMBERS = 1 << 20
-# Sets of draws of true values on the fast path, among which the pixels are shared out.
-_SETS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,12 +215,11 @@ class Reader:
         return Lens.of(densities, log_prior, folding=self.folding)
 
     def noisy_lens(
-        self, view: View, used: np.ndarray, systematic: np.ndarray | None, draws: int, columns: int
+        self, view: View, used: np.ndarray, systematic: np.ndarray | None, n_points: int
     ) -> NoisyLens | None:
         """The class models of a view whose noise is known, arranged for speed; None if not Student t.
 
-        The points and the noise of the view do not count. True values are drawn in pairs of opposite sign,
-        with so many columns of a pixel's noise.
+        The points and the noise of the view do not count.
         """
         sight = replace(self.sight(view, used, systematic), sample_noise=None)
         predictive, truth = sight.models.predictive, sight.truth.predictive()
@@ -233,9 +229,6 @@ class Reader:
         same = sight.models.truth is None
         typical = None if sight.models.typical is predictive else sight.models.typical
         concentration = self.model.class_posterior_[self.model._known_classes()]
-        half = stream(self.model.random_state, "true values", "fast").standard_normal(
-            (_SETS, -(-draws // 2), 2 * predictive.n_features + columns)
-        )
         folding = self.folding
         if folding is None and self.model.temperature_ != 1.0:  # each class is its only part
             folding = Folding(np.arange(len(sight.log_prior)), self.model.temperature_)
@@ -245,7 +238,7 @@ class Reader:
             truth=measured if same else Seen(truth, self._common(sight.full_noise, truth.n_features)),
             log_prior=sight.log_prior,
             variance=LogDensityVariance.of(sight.models.posterior, concentration),
-            normal=np.stack([half, -half], axis=2).reshape(_SETS, -1, half.shape[2])[:, :draws],
+            n_points=n_points,
             typical=Seen(typical, measured.noise) if isinstance(typical, StudentT) else None,
         )
 

@@ -70,7 +70,7 @@ class Summariser:
         How pixels whose noise is known are read: through it exactly, or by the Student t of matched
         covariance, with true values drawn from Gaussians; other pixels are read the same by both.
     n_true_values : int
-        Draws of the true value of a pixel whose noise is known.
+        Points in the place of the true value of a pixel whose noise is known; with "exact", draws of it.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Summariser:
     True
     """
 
-    def __init__(self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 16) -> None:
+    def __init__(self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 96) -> None:
         self.model = model
         self.reader = Reader(model, paired=paired, method=method)
         self.n_true_values = n_true_values
@@ -115,8 +115,7 @@ class Summariser:
             Known noise of the pixels; only with one realisation.
         systematic : array of shape (feature, feature), optional
         first_pixel : int
-            Number of the first pixel, from which the draws of true values are seeded; with "fast" they are
-            the same for all pixels.
+            Number of the first pixel, from which the draws of true values are seeded; "fast" draws none.
         features : array of bool of shape (feature,), optional
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
@@ -166,9 +165,8 @@ class Summariser:
             nowhere = np.zeros((1, n, len(used)) if n > 1 else (1, len(used)))
             inputs = Inputs(nowhere, None if noise is None else noise[:1], systematic)
             common, views = self.reader.systematic(inputs), self.reader.views(inputs)
-            columns = max(n, int(used.sum()))
             found = [
-                self.reader.noisy_lens(view, used, common, self.n_true_values, columns)
+                self.reader.noisy_lens(view, used, common, self.n_true_values)
                 for view in (views if used.any() else [])
             ]
             spread = n > 1 and len(found) == 1 and views[0].noise is not None
@@ -288,7 +286,7 @@ class Summariser:
         rng = stream(self.model.random_state, "true values of pixels", first_pixel, sight.world)
         n = self.n_true_values
         cumulated = parts.cumsum(axis=1)
-        level = rng.random((len(P), n)) * cumulated[:, -1:]
+        level = (np.arange(n) + rng.random((len(P), n))) / n * cumulated[:, -1:]  # one in each stratum
         chosen = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), parts.shape[1] - 1)
         chi = np.empty((len(P), n, sight.points.shape[1]))
         for k in range(parts.shape[1]):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
+from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError
@@ -148,11 +148,9 @@ def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
 
 def _realised(scene: Scene, options: RealiseOptions) -> Realised:
     """Worlds of a scene whose optical depth is uncertain."""
-    realised = realise_scene(scene, options)
     description = {
-        "quantities": [optical_depth_record(scene, options, realised.draws)],
         "seed": options.seed,
         "method": options.method,
         "angles": None if options.angles is None else list(options.angles),
     }
-    return Realised(realised, description)
+    return Realised(realise_scene(scene, options), description)

@@ -21,7 +21,7 @@ from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, 
 from uncover.raster.ahead import reading_ahead
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
-from uncover.raster.evidence import Evidence
+from uncover.raster.evidence import Evidence, Noisy
 from uncover.raster.executors import Cluster, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.journal import Journal, fingerprint
@@ -134,10 +134,18 @@ class Prepared:
             **({} if self.mapper.sets is None else {"coverage": float(self.mapper.sets.coverage)}),
         }
 
+    def measurement_error(self) -> dict[str, Any]:
+        """Error of the measurement layer by its number of points, for the record; none without points."""
+        if self.evidence.realisations == 1 and not isinstance(self.evidence, Noisy):
+            return {}
+        found = self.mapper.measurement_error()
+        return {} if found is None else {"measurement_error": found}
+
     def when(self) -> dict[str, Any]:
         """Time properties of the product's items: from the scene, or from the options."""
-        scene = getattr(self.evidence, "scene", None)
-        return time_of(None if scene is None else scene.sensing_time, self.options.date)
+        scene, cube = (getattr(self.evidence, name, None) for name in ("scene", "cube"))
+        time = scene.sensing_time if scene is not None else None if cube is None else cube.sensing_time
+        return time_of(time, self.options.date)
 
     def key(self) -> str:
         """Hash of inputs, model and options: whether two runs make the same product."""
@@ -202,7 +210,7 @@ def map_scene(
             finish = Finish(
                 prepared.mapper,
                 prepared.model_file,
-                prepared.record(),
+                prepared.record() | prepared.measurement_error(),
                 prepared.when(),
                 key,
                 chosen.format,

@@ -110,9 +110,8 @@ def _corrected_at(scene: Scene, estimate: float) -> float:
     return estimate if own is None else own
 
 
-def optical_depth_record(scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
+def _record(quantity: Quantity, scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
     """The optical depth as an input quantity: as stated, as its distribution has it, and as drawn."""
-    quantity = draws.quantity or optical_depth(scene, options)
     given = options.uncertainty is not None
     return {
         **quantity.record(),
@@ -178,6 +177,7 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
         ozone=_first(options.ozone, known.ozone, OZONE),
         altitude=options.altitude,
         dem=options.dem,
+        quantities=(_record(aod, scene, options, draws),),
     )
 
 

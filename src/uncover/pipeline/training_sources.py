@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,7 @@ from uncover.pipeline.areas import Area
 from uncover.pipeline.grouping import Groups, numbered, squares
 from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
-from uncover.pipeline.realising import RealiseOptions, optical_depth_record, realise_scene
+from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
@@ -244,20 +244,25 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
         if kind == "cube":
             cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
-            return Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
+            pixels = Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
+            return replace(pixels, stated=_of_worlds(cube.attributes))
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
     pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
     if isinstance(raster, RealisedScene):
         _check_weights(name, raster.draws.weights)
-        assert options.realise is not None
-        drawn = optical_depth_record(scene, options.realise, raster.draws)
-        return replace(pixels, stated=Stated({"source": "aerosol optical depth", "quantities": [drawn]}))
+        return replace(pixels, stated=_of_worlds(raster.layout.attributes))
     if options.uncertainty is None:
         return pixels
     found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options, scene)
     record = {"source": "stated uncertainty", **found.facts()}
     return replace(pixels, uncertainty=found, stated=Stated(record, found.systematic, found.common))
+
+
+def _of_worlds(attributes: Mapping[str, Any]) -> Stated | None:
+    """The quantities whose draws made the worlds of a scene or cube, where they are recorded."""
+    found = attributes.get("quantities")
+    return Stated({"source": "aerosol optical depth", "quantities": list(found)}) if found else None
 
 
 def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:

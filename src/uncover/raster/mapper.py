@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,13 +37,13 @@ class Reader:
     method
         How pixels whose noise is known are read: by the Student t of matched covariance ("fast"), or exactly.
     true_values
-        Draws of the true value of each of them.
+        Points in the place of the true value of each of them; with "exact", draws of it.
     """
 
     paired: bool = False
     missing: Missing = "nodata"
     method: Method = "fast"
-    true_values: int = 16
+    true_values: int = 96
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +126,31 @@ class Mapper:
         for i, pattern in enumerate(patterns):
             if pattern.any():
                 yield from ((part, pattern) for part in reading.parts(partial[which.ravel() == i]))
+
+    def measurement_error(self, pixels: int = 64) -> dict[str, float] | None:
+        """How far the measurement part is off because it is a sum of few points: some pixels of the scene
+        with four times as many. None where it is no such sum.
+        """
+        from uncover.estimators.fitted import is_average
+
+        if is_average(self.model):
+            return None
+        n, found = self.reader.true_values, []
+        finer = replace(self, reader=replace(self.reader, true_values=4 * n))
+        for window in self.evidence.grid.spots(64):
+            reading = self.evidence.read(window)
+            complete = np.flatnonzero(without(reading.quality.ravel(), Quality.NODATA | Quality.PARTIAL))
+            for part in list(reading.parts(complete[:: max(1, len(complete) // pixels)]))[:1]:
+                some = reading.pixels(part)
+                if some.planes.shape[-1]:
+                    found.append([each._summarise(0, some, 0, None).measurement for each in (self, finer)])
+        few, many = np.concatenate(found, axis=1) if found else np.zeros((2, 1))
+        if not np.any(few != many):
+            return None
+        names = ("mean_nat", "mean_difference_nat", "rms_difference_nat")
+        numbers = (many.mean(), (few - many).mean(), np.sqrt(((few - many) ** 2).mean()))
+        rounded = {name: float(f"{x:.3g}") for name, x in zip(names, numbers, strict=True)}
+        return {"points": n, "compared_with": 4 * n, "pixels": len(few), **rounded}
 
     def _summarise(
         self, number: int, pixels: Pixels, first: int, features: NDArray[np.bool_] | None

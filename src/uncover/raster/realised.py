@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -15,7 +15,7 @@ from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
 from uncover.measurement.features import EMBEDDED, Features
 from uncover.raster.align import align_raster
-from uncover.raster.cube import CubeBlock, CubeLayout
+from uncover.raster.cube import CubeBlock, CubeLayout, time_text
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
 from uncover.raster.scene import Block, OfScene, Scene
@@ -63,6 +63,7 @@ class RealisedScene(OfScene):
     ozone: float
     altitude: float = 0.0  # km, where there is no elevation model
     dem: str | None = None  # raster of heights in metres; each cell takes its mean
+    quantities: tuple[Mapping[str, Any], ...] = ()  # record of what the draws are of
 
     def __post_init__(self) -> None:
         if self.scene.level is None:
@@ -93,7 +94,9 @@ class RealisedScene(OfScene):
                 "ozone_du": self.ozone,
                 "altitude_km": "elevation model" if self.dem else self.altitude,
                 "level": self.scene.level,
+                **({"quantities": [dict(each) for each in self.quantities]} if self.quantities else {}),
                 "features": self.features.as_dict(),
+                "sensing_time": time_text(self.scene.sensing_time),
             },
         )
 

@@ -89,6 +89,11 @@ def read_rasters(
     codes, names = _codes_on(first, labels, class_field)
     read = [_labelled(raster, codes >= 0, first.bands) for raster in rasters.values()]
     usable = np.all([good for _, good in read], axis=0)
+    if not usable.any():
+        raise ValueError(
+            f"none of the {usable.size:,} pixels that {labels} labels in {name} is usable in every year; "
+            "labels must be of the place of the cubes, where these have no cloud, shadow or snow"
+        )
     rows, cols = (at[usable] for at in np.nonzero(codes >= 0))
     present = np.unique(codes[rows, cols])
     kept = np.full_like(codes, -1)

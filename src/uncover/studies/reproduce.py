@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -307,10 +308,25 @@ def dry_plan(study: Study, out: Path, workers: Workers) -> Plan:
         return run.plan()
 
 
+def _refuse_product(path: str | Path) -> None:
+    """A product has no realisations yet: say which command makes them."""
+    from uncover.raster.safe import is_safe
+
+    if Path(path).exists() and is_safe(path):
+        taken = re.search(r"_(\d{4})\d{4}T\d{6}_", Path(path).name)
+        cube = f"{taken.group(1) if taken else Path(path).stem}.zarr"
+        raise ValueError(
+            f"{path} is a Sentinel-2 product, and the study takes cubes of realisations; make one first: "
+            f"uncover realise {path} --product-aod --draws 25 --out {cube}"
+        )
+
+
 def read_data(
     paths: Sequence[str | Path], labels: str | None = None, class_field: str | None = None
 ) -> LandCoverData:
     """Labelled pixels of a user's own files: tables, or a cube for each year with a file of labels."""
+    for path in paths:
+        _refuse_product(path)
     kinds = {is_table(path) for path in paths}
     if len(kinds) > 1:
         raise ValueError("--data mixes tables and cubes; give tables only, or cubes only")

@@ -16,13 +16,13 @@ from uncover.bayes.compiled.functions import log_one_plus
 from uncover.bayes.compiled.lanes import OPTIONS
 from uncover.bayes.compiled.summaries import add_typicality, add_typicality_by_table, find_entropy
 from uncover.bayes.compiled.true_values import (
-    draw_true_values,
-    information_of_draws,
-    make_room_for_draws,
+    information_of_points,
+    make_room_for_points,
     make_seen,
+    place_true_values,
 )
 from uncover.bayes.compiled.weighing import Seen, weigh, weigh_parts
-from uncover.bayes.noisy_lens import CERTAIN, MULTIPLIER
+from uncover.bayes.noisy_lens import CERTAIN
 
 LANES = 32
 
@@ -30,10 +30,9 @@ LANES = 32
 class Room(NamedTuple):
     """Room for a block of pixels."""
 
-    sets: NDArray[np.int64]  # (lane,), set of draws
     raw: NDArray[Any]  # (feature, lane), values as they came
     x: NDArray[Any]  # (feature, lane), their mean, less the centre
-    f: NDArray[Any]  # (realisation or column, feature, lane), values, then a root of the noise
+    f: NDArray[Any]  # (realisation, feature, lane), values, then their deviations
     C: NDArray[Any]  # (feature, feature, lane), covariances
     z: NDArray[Any]  # (feature, lane), whitened
     L: NDArray[Any]  # (part, feature, feature, lane), factors
@@ -49,26 +48,19 @@ class Room(NamedTuple):
 
 @njit(**OPTIONS)
 def _make_room(p, parts, K, columns):
-    """Room for pixels of p features; those of the roots of noise are by twos."""
+    """Room for pixels of p features, by twos; realisations by fours."""
     even = p + p % 2
-    sets, doubtful = np.zeros(LANES, np.int64), np.empty(LANES, np.int64)
+    doubtful = np.empty(LANES, np.int64)
     raw, x, z = np.empty((p, LANES)), np.zeros((even, LANES)), np.empty((p, LANES))
-    f, C, L = np.zeros((columns, even, LANES)), np.zeros((p, p, LANES)), np.empty((parts, p, p, LANES))
+    f, C, L = (
+        np.zeros((columns + (-columns) % 4, even, LANES)),
+        np.zeros((p, p, LANES)),
+        np.empty((parts, p, p, LANES)),
+    )
     log_det, far = np.empty((parts, LANES)), np.empty((parts, LANES))
     of_parts, p_value = np.empty((parts, LANES)), np.empty((parts, LANES))
     inner, information, seen = np.empty(LANES), np.empty(LANES), make_seen(parts, K, LANES)
-    return Room(sets, raw, x, f, C, z, L, log_det, far, seen, of_parts, p_value, inner, information, doubtful)
-
-
-@njit(**OPTIONS)
-def _choose_set(planes, start, m, sets, chosen):
-    """The set of draws of each pixel, by the bits of its first numbers: any will do, always the same."""
-    for b in range(m):
-        total = np.uint64(0)
-        for j in range(planes.shape[1]):
-            bits = np.float64(planes[0, j, start + b]).view(np.uint64)
-            total = np.uint64(np.uint64(total ^ bits) * MULTIPLIER)
-        chosen[b] = np.int64((total >> np.uint64(40)) % np.uint64(sets))
+    return Room(raw, x, f, C, z, L, log_det, far, seen, of_parts, p_value, inner, information, doubtful)
 
 
 @njit(**OPTIONS)
@@ -124,29 +116,14 @@ def _spread(R, x, f, C):
 
 
 @njit(**OPTIONS)
-def _root(given, start, m, f, C):
-    """Covariances that are given, and f (column, feature, lane), a root of them that may be singular."""
-    p = C.shape[0]
+def _given(given, start, m, C):
+    """Covariances that are given."""
     one = given.shape[0] == 1
     for b in range(LANES):
         matrix = given[0 if one else start + min(b, m - 1)]
-        for i in range(p):
+        for i in range(C.shape[0]):
             for j in range(i + 1):
                 C[i, j, b] = matrix[i, j]
-        for j in range(p):
-            left = matrix[j, j]
-            for k in range(j):
-                left -= f[k, j, b] * f[k, j, b]
-            pivot = np.sqrt(left) if left > 1e-12 * matrix[j, j] else 0.0
-            inverse = 1.0 / pivot if pivot > 0.0 else 0.0
-            for i in range(p):
-                f[j, i, b] = 0.0
-            f[j, j, b] = pivot
-            for i in range(j + 1, p):
-                rest = matrix[i, j]
-                for k in range(j):
-                    rest -= f[k, i, b] * f[k, j, b]
-                f[j, i, b] = rest * inverse
 
 
 @njit(**OPTIONS)
@@ -230,15 +207,14 @@ def _information(q, seen, fold, variance, largest, information):
 
 
 @njit(**OPTIONS)
-def _take_in(planes, coefficients, given, spread, plain, draws, start, m, room):
-    """Values of a block of pixels, less the centre; their noise; and which draws are theirs."""
-    _choose_set(planes, start, m, draws.prior.shape[0], room.sets)
+def _take_in(planes, coefficients, given, spread, plain, start, m, room):
+    """Values of a block of pixels, less the centre, and their noise."""
     _values(planes, coefficients, start, m, room.raw, room.x, room.f)
     if spread:
         R = coefficients.shape[0] if coefficients.shape[0] > 0 else planes.shape[0]
         _spread(R, room.x, room.f, room.C)
     elif given.shape[0] > 0:
-        _root(given, start, m, room.f, room.C)
+        _given(given, start, m, room.C)
     for j in range(planes.shape[1]):
         for b in range(LANES):
             room.x[j, b] -= plain.centre[0, j]
@@ -281,20 +257,20 @@ def _put_out(room, start, m, out):
 
 
 @njit(**OPTIONS)
-def _ask_true_values(lens, truth, fold, draws, found, room, drawn):
-    """Draw true values of the doubtful pixels, and look at them as if there were no noise."""
+def _ask_true_values(lens, truth, fold, points, found, room, here):
+    """Place true values of the doubtful pixels, and look at them as if there were no noise."""
     if not lens.same:
         for k in range(len(room.L)):
             scale, shrink, pivots = lens.truth_scale[k], lens.truth_shrink[k], lens.truth_pivots[k]
             _factorise(scale, shrink, pivots, room.C, room.L[k], room.log_det[k])
-    draw_true_values(lens.gain, draws, found, room, drawn)
+    place_true_values(lens, truth, fold, points, found, room, here)
     for k in range(len(room.L)):
-        squared_distance(drawn.chi, truth.whitening[0, k], truth.shift[0, k], drawn.seen.q[k])
-    weigh(truth, 0, fold, drawn.seen)
+        squared_distance(here.chi, truth.whitening[0, k], truth.shift[0, k], here.seen.q[k])
+    weigh(truth, 0, fold, here.seen)
 
 
 @njit(**OPTIONS)
-def read(planes, coefficients, given, spread, lens, plain, truth, fold, draws, out):
+def read(planes, coefficients, given, spread, lens, plain, truth, fold, points, out):
     """All that is to be known of pixels: planes (realisation, feature, pixel), or one and coefficients.
 
     ``given`` are covariances (1 or pixel, feature, feature), or none; ``spread`` says that the realisations'
@@ -303,20 +279,19 @@ def read(planes, coefficients, given, spread, lens, plain, truth, fold, draws, o
     """
     n, p, parts, K = planes.shape[2], planes.shape[1], plain.dof.shape[1], out.probability.shape[0]
     R = coefficients.shape[0] if coefficients.shape[0] > 0 else planes.shape[0]
-    padded = draws.prior.shape[3]
-    room = _make_room(p, parts, K, max(draws.weights.shape[1], R))
-    drawn = make_room_for_draws(p, parts, K, padded, LANES)
+    room = _make_room(p, parts, K, R)
+    here = make_room_for_points(p, parts, K, points.padded, LANES)
     for start in range(0, n, LANES):
         m = min(LANES, n - start)
-        _take_in(planes, coefficients, given, spread, plain, draws, start, m, room)
+        _take_in(planes, coefficients, given, spread, plain, start, m, room)
         _look(lens, plain, fold, room)
         found = _put_out(room, start, m, out)
         if found == 0:
             continue
-        _ask_true_values(lens, truth, fold, draws, found, room, drawn)
+        _ask_true_values(lens, truth, fold, points, found, room, here)
         for number in range(found):
             b = room.doubtful[number]
-            out.measurement[start + b] = information_of_draws(
-                drawn.seen.e, number * padded, room.seen.e, b, room.inner[b], draws.n,
-                drawn.w, drawn.rows, drawn.terms,
+            out.measurement[start + b] = information_of_points(
+                here.seen.e, here.weight, number * points.padded, room.seen.e, b, room.inner[b],
+                points.padded, here.w, here.rows, here.terms,
             )  # fmt: skip

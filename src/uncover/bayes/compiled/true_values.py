@@ -1,6 +1,7 @@
-"""Machine code for drawing the true values of pixels whose noise is known, and for what they would tell.
+"""Machine code for points in the place of the true values of pixels whose noise is known.
 
-One pixel after the other, whose draws are the lanes of the innermost loops.
+One pixel after the other, whose points are the lanes of the innermost loops; what it computes is said in
+:mod:`uncover.bayes.noisy_lens`.
 """
 
 from typing import Any, NamedTuple
@@ -12,19 +13,20 @@ from numpy.typing import NDArray
 from uncover.bayes.compiled.functions import log_one_plus
 from uncover.bayes.compiled.lanes import INNER, OPTIONS
 from uncover.bayes.compiled.weighing import Seen
+from uncover.bayes.noisy_lens import KNOWN, SMALL
 
 
-class RoomForDraws(NamedTuple):
+class RoomForPoints(NamedTuple):
     """Room for the true values of a block of pixels."""
 
-    noise: NDArray[Any]  # (feature, draw)
-    A: NDArray[Any]  # (feature, feature), a factor and its mirror image
-    inverse: NDArray[Any]  # (feature,), of its diagonal
-    ends: NDArray[np.int64]  # (part,), where the draws of each end
-    u: NDArray[Any]  # (feature, draw)
-    chi: NDArray[Any]  # (feature, pixel · draw), true values
+    counts: NDArray[np.int64]  # (part,), points of each
+    T: NDArray[Any]  # (feature, feature), L⁻¹ S of a part
+    root: NDArray[Any]  # (feature, feature), of the covariance of its true values
+    vectors: NDArray[Any]  # (5, feature): mean, whitened value, gradient, reflection, its image
+    chi: NDArray[Any]  # (feature, pixel · point), true values
+    weight: NDArray[Any]  # (pixel · point,)
     seen: Seen
-    w: NDArray[Any]  # (draw,), as the next two
+    w: NDArray[Any]  # (point,), as the next two
     rows: NDArray[Any]
     terms: NDArray[Any]
 
@@ -37,94 +39,166 @@ def make_seen(parts, K, n):
 
 
 @njit(**OPTIONS)
-def make_room_for_draws(p, parts, K, padded, n):
-    """Room for draws, padded, of n pixels of p features; rows of the factors are by fours, and four more."""
-    even, fours = p + p % 2, p + (-p) % 4
-    A, inverse, ends = np.zeros((p, fours + 4)), np.empty(p), np.empty(parts, np.int64)
-    noise, u, chi = np.zeros((even, padded)), np.zeros((fours + 4, padded)), np.zeros((even, n * padded))
-    seen = make_seen(parts, K, n * padded)
+def make_room_for_points(p, parts, K, padded, n):
+    """Room for points, padded, of n pixels of p features."""
+    even = p + p % 2
+    counts, T, root, vectors = np.empty(parts, np.int64), np.empty((p, p)), np.empty((p, p)), np.empty((5, p))
+    chi, weight, seen = np.zeros((even, n * padded)), np.zeros(n * padded), make_seen(parts, K, n * padded)
     w, rows, terms = np.empty(padded), np.empty(padded), np.empty(padded)
-    return RoomForDraws(noise, A, inverse, ends, u, chi, seen, w, rows, terms)
+    return RoomForPoints(counts, T, root, vectors, chi, weight, seen, w, rows, terms)
 
 
 @njit(**OPTIONS)
-def _noise_of_draws(f, lane, weights, g, noise):
-    """Drawn noise of a pixel, Σ_r f_r w_r: (feature, draw), features by twos."""
-    even, n = noise.shape
-    for i in range(0, even, 2):
-        for d in range(n):
-            noise[i, d] = 0.0
-            noise[i + 1, d] = 0.0
-        for r in range(0, weights.shape[1], 4):
-            a0, a1, a2, a3 = f[r, i, lane], f[r + 1, i, lane], f[r + 2, i, lane], f[r + 3, i, lane]
-            c0, c1 = f[r, i + 1, lane], f[r + 1, i + 1, lane]
-            c2, c3 = f[r + 2, i + 1, lane], f[r + 3, i + 1, lane]
-            for d in range(n):
-                w0, w1 = weights[g, r, d], weights[g, r + 1, d]
-                w2, w3 = weights[g, r + 2, d], weights[g, r + 3, d]
-                noise[i, d] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
-                noise[i + 1, d] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
+def _share_out(probability, lane, n, counts):
+    """Points of each part: 2 and more where it is not negligible, by the root of its probability."""
+    parts, small, taken = len(counts), SMALL, 0
+    for _ in range(60):
+        taken = 0
+        for k in range(parts):
+            taken += probability[k, lane] >= small
+        if 2 * taken <= n:
+            break
+        small *= 2.0
+    best, total = 0, 0.0
+    for k in range(parts):
+        if probability[k, lane] > probability[best, lane]:
+            best = k
+        total += np.sqrt(probability[k, lane]) if probability[k, lane] >= small else 0.0
+    alone = taken == 0 or 2 * taken > n
+    least = min(2, n)
+    for k in range(parts):
+        mine = k == best if alone else probability[k, lane] >= small
+        share = 1.0 if alone else np.sqrt(probability[k, lane]) / total
+        free = n - least * (1 if alone else taken)
+        counts[k] = least + np.int64(np.floor(free * share + 1e-9)) if mine else 0
 
 
 @njit(**OPTIONS)
-def _solve(A, inverse, low, high, u):
-    """Solve L Lᵀ y = u in place, u (feature, draw), from draw low to high.
+def _mean_and_covariance(x, lane, L, k, location, scale, shrink, T, V, vectors):
+    """Mean of the true values of part k of one pixel, in vectors[0], and the lower half of their covariance.
 
-    A has the lower triangle of L and its mirror image, without the diagonal, which is inverted apart. Rows
-    are padded to fours by zeros: what is not known yet counts nothing.
+    T = L⁻¹S by forward substitution, rows at a time; the covariance is (S − TᵀT)/shrink.
     """
-    p = len(inverse)
+    p = len(T)
     for i in range(p):
-        for k in range(0, i, 4):
-            a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
-            if k + 4 > i:
-                a1, a2, a3 = (
-                    (a1 if k + 1 < i else 0.0),
-                    (a2 if k + 2 < i else 0.0),
-                    (a3 if k + 3 < i else 0.0),
-                )
-            for d in range(low, high):
-                u[i, d] -= a0 * u[k, d] + a1 * u[k + 1, d] + a2 * u[k + 2, d] + a3 * u[k + 3, d]
-        scale = inverse[i]
-        for d in range(low, high):
-            u[i, d] *= scale
-    for i in range(p - 1, -1, -1):
-        for k in range(i + 1, p, 4):
-            a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
-            for d in range(low, high):
-                u[i, d] -= a0 * u[k, d] + a1 * u[k + 1, d] + a2 * u[k + 2, d] + a3 * u[k + 3, d]
-        scale = inverse[i]
-        for d in range(low, high):
-            u[i, d] *= scale
+        inverse = L[k, i, i, lane]
+        z = x[i, lane] - location[i]
+        for j in range(p):
+            T[i, j] = scale[i, j]
+        for m in range(i):
+            factor = L[k, i, m, lane]
+            z -= factor * vectors[1, m]
+            for j in range(p):
+                T[i, j] -= factor * T[m, j]
+        vectors[1, i] = z * inverse
+        for j in range(p):
+            T[i, j] *= inverse
+    for j in range(p):
+        vectors[0, j] = location[j]
+        for i in range(p):
+            V[j, i] = scale[j, i]
+    for m in range(p):
+        z = vectors[1, m]
+        for i in range(p):
+            vectors[0, i] += T[m, i] * z
+            at = T[m, i]
+            for j in range(p):
+                V[i, j] -= at * T[m, j]
+    inverse = 1.0 / shrink
+    for i in range(p):
+        for j in range(p):
+            V[i, j] *= inverse
 
 
 @njit(**OPTIONS)
-def _true_values(x, lane, A, inverse, g, k, prior, common, gain, noise, first, last, u, place, chi):
-    """Draws first … last of the true value by Matheron's rule: drawn before, moved by what was measured."""
-    p = len(inverse)
-    low, high = first - first % 8, last + (-last) % 8
-    for i in range(p):
-        value = x[i, lane]
-        for d in range(low, high):
-            u[i, d] = value - prior[g, k, i, d] - noise[i, d] - common[g, k, i, d]
-    _solve(A, inverse, low, high, u)
-    for i in range(p):
-        for d in range(first, last):
-            chi[i, place + d] = prior[g, k, i, d]
-        for j in range(0, p, 4):
-            a0, a1, a2, a3 = gain[k, i, j], gain[k, i, j + 1], gain[k, i, j + 2], gain[k, i, j + 3]
-            for d in range(first, last):
-                chi[i, place + d] += a0 * u[j, d] + a1 * u[j + 1, d] + a2 * u[j + 2, d] + a3 * u[j + 3, d]
+def _root_in_place(scale, shrink, V):
+    """Lower triangular root of a covariance that may be singular, zeros above it."""
+    p = len(V)
+    for j in range(p):
+        left = V[j, j]
+        for m in range(j):
+            left -= V[j, m] * V[j, m]
+        pivot = np.sqrt(left) if left > KNOWN * scale[j, j] / shrink else 0.0
+        inverse = 1.0 / pivot if pivot > 0.0 else 0.0
+        V[j, j] = pivot
+        for i in range(j + 1, p):
+            rest = V[i, j]
+            for m in range(j):
+                rest -= V[i, m] * V[j, m]
+            V[i, j] = rest * inverse
+        for i in range(j):
+            V[i, j] = 0.0
 
 
 @njit(**OPTIONS)
-def _mirrored(L, k, lane, A, inverse):
-    """The factor of one pixel and its mirror image."""
-    for i in range(len(inverse)):
-        inverse[i] = L[k, i, i, lane]
-        for j in range(i):
-            A[i, j] = L[k, i, j, lane]
-            A[j, i] = L[k, i, j, lane]
+def _steepest(k, lane, truth, fold, of_parts, vectors):
+    """Gradient of the log odds of the class of part k at the mean true value, in vectors[2]."""
+    p, start, end = vectors.shape[1], 0, 0
+    for each in range(len(fold.first) - 1):
+        if fold.first[each] <= k < fold.first[each + 1]:
+            start, end = fold.first[each], fold.first[each + 1]
+    of_class = 0.0
+    for c in range(start, end):
+        of_class += of_parts[c, lane]
+    for i in range(p):
+        vectors[2, i] = 0.0
+    for c in range(of_parts.shape[0]):
+        share = of_parts[c, lane] / max(of_class, 1e-300) if start <= c < end else 0.0
+        if abs(share - of_parts[c, lane]) < 1e-12:
+            continue
+        q = 0.0
+        for i in range(p):
+            z = -truth.shift[0, c, i]
+            for j in range(i + 1):
+                z += truth.whitening[0, c, i, j] * vectors[0, j]
+            vectors[1, i] = z
+            q += z * z
+        dof = truth.dof[0, c]
+        factor = (share - of_parts[c, lane]) * (dof + p) / (dof + q)
+        for i in range(p):
+            z = factor * vectors[1, i]
+            for j in range(i + 1):
+                vectors[2, j] -= truth.whitening[0, c, i, j] * z
+
+
+@njit(**OPTIONS)
+def _turn(root, vectors):
+    """Reflect the root so that its first column is the direction of the gradient in vectors[2]."""
+    p, size = len(root), 0.0
+    for j in range(p):
+        a = 0.0
+        for i in range(j, p):
+            a += root[i, j] * vectors[2, i]
+        vectors[3, j] = a
+        size += a * a
+    inverse = 1.0 / np.sqrt(size) if size > 0.0 else 0.0
+    for j in range(p):
+        vectors[3, j] *= inverse
+    vectors[3, 0] += -1.0 if vectors[3, 0] < 0.0 else 1.0
+    size = 0.0
+    for j in range(p):
+        size += vectors[3, j] * vectors[3, j]
+    for i in range(p):
+        along = 0.0
+        for j in range(i + 1):
+            along += root[i, j] * vectors[3, j]
+        vectors[4, i] = along * (2.0 / size)
+    for i in range(p):
+        for j in range(p):
+            root[i, j] -= vectors[4, i] * vectors[3, j]
+
+
+@njit(**OPTIONS)
+def _place(root, middle, z, first, m, place, chi):
+    """Points μ + A z from a place on."""
+    p = len(root)
+    for i in range(p):
+        for d in range(m):
+            chi[i, place + d] = middle[i]
+        for j in range(p):
+            a = root[i, j]
+            for d in range(m):
+                chi[i, place + d] += a * z[j, first + d]
 
 
 @njit(**OPTIONS)
@@ -140,19 +214,19 @@ def _plogp(w, n, terms):
 
 
 @njit(**OPTIONS)
-def information_of_draws(at_truth, place, probability, lane, entropy, n, w, rows, terms):
-    """I(draw; class) of the table whose columns are normalised to the probabilities."""
+def information_of_points(at_truth, weight, place, probability, lane, entropy, n, w, rows, terms):
+    """I(point; class) of the table whose columns are normalised to the probabilities."""
     for d in range(n):
         rows[d] = 0.0
     rest = 0.0
     for k in range(at_truth.shape[0]):
         total = 0.0
         for d in range(n):
-            total += at_truth[k, place + d]
+            total += weight[place + d] * at_truth[k, place + d]
         share = probability[k, lane] / total if total > 1e-290 else 0.0
-        even = 0.0 if total > 1e-290 else probability[k, lane] / n
+        even = 0.0 if total > 1e-290 else probability[k, lane]
         for d in range(n):
-            w[d] = even + share * at_truth[k, place + d]
+            w[d] = weight[place + d] * (even + share * at_truth[k, place + d])
             rows[d] += w[d]
         rest += _plogp(w, n, terms)
     rest -= _plogp(rows, n, terms)
@@ -160,40 +234,33 @@ def information_of_draws(at_truth, place, probability, lane, entropy, n, w, rows
 
 
 @njit(**OPTIONS)
-def _chosen(probability, lane, n, ends):
-    """Draws of class k are those before ends[k]: by their level in the cumulated probabilities."""
-    total = 0.0
-    for k in range(len(ends)):
-        total += probability[k, lane]
-    reached, end = 0.0, 0
-    for k in range(len(ends)):
-        reached += probability[k, lane]
-        while end < n and (end + 0.5) / n * total <= reached:
-            end += 1
-        ends[k] = end
-    ends[-1] = n
-
-
-@njit(**OPTIONS)
-def draw_true_values(gain, draws, found, room, drawn):
-    """True values of the pixels in doubt, of which so many were found: chi (feature, pixel · draw)."""
-    p, K, J, padded = room.L.shape[1], room.L.shape[0], draws.n, draws.prior.shape[3]
-    chi, ends = drawn.chi, drawn.ends
+def place_true_values(lens, truth, fold, points, found, room, here):
+    """True values of the pixels in doubt, of which so many were found: chi (feature, pixel · point)."""
+    p, K, padded = room.L.shape[1], room.L.shape[0], points.padded
     for number in range(found):
         lane, place = room.doubtful[number], number * padded
-        g = room.sets[lane]
-        if draws.weights.shape[1] > 0:
-            _noise_of_draws(room.f, lane, draws.weights, g, drawn.noise)
-        _chosen(room.of_parts, lane, J, ends)
-        first = 0
+        _share_out(room.of_parts, lane, points.n, here.counts)
+        used = 0.0
         for k in range(K):
-            if ends[k] > first:
-                _mirrored(room.L, k, lane, drawn.A, drawn.inverse)
-                _true_values(
-                    room.x, lane, drawn.A, drawn.inverse, g, k, draws.prior, draws.common, gain,
-                    drawn.noise, first, ends[k], drawn.u, place, chi,
-                )  # fmt: skip
-                first = ends[k]
-        for i in range(p):
-            for d in range(J, padded):
-                chi[i, place + d] = chi[i, place + J - 1]
+            used += room.of_parts[k, lane] if here.counts[k] > 0 else 0.0
+        at = place
+        for k in range(K):
+            m = here.counts[k]
+            if m == 0:
+                continue
+            scale, shrink = lens.plain_scale[k], lens.truth_shrink[k]
+            location = lens.truth_location[k]
+            _mean_and_covariance(
+                room.x, lane, room.L, k, location, scale, shrink, here.T, here.root, here.vectors
+            )
+            _root_in_place(scale, shrink, here.root)
+            _steepest(k, lane, truth, fold, room.of_parts, here.vectors)
+            _turn(here.root, here.vectors)
+            _place(here.root, here.vectors[0], points.z, points.first[m], m, at, here.chi)
+            for d in range(at, at + m):
+                here.weight[d] = room.of_parts[k, lane] / (m * used)
+            at += m
+        for d in range(at, place + padded):
+            here.weight[d] = 0.0
+            for i in range(p):
+                here.chi[i, d] = here.chi[i, place]
