@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fit_cases import safe_with_labels
+from fit_cases import contents_of, safe_with_labels
 from uncover import load_model
 from uncover.atmosphere import Geometry, LookupTable, State
-from uncover.estimators.model_files import read_model_file
 from uncover.pipeline import RealiseOptions, realise_scene
 from uncover.raster import Window, open_cube, open_scene
 
@@ -21,14 +20,6 @@ OPTIONS = RealiseOptions(aod=0.12, draws=5, method="quantile", seed=3)
 @pytest.fixture(scope="module")
 def l1c(tmp_path_factory):
     return safe_with_labels(tmp_path_factory.mktemp("l1c"), "L1C_03.01")
-
-
-def contents_of(path):
-    """What a model file holds, but for the record of where the optical depth was taken from."""
-    document, arrays = read_model_file(path)
-    for source in document["provenance"]["sources"]:
-        source.pop("uncertainty", None)
-    return document, {name: array.tobytes() for name, array in arrays.items()}
 
 
 def test_stored_and_on_the_fly_give_identical_models(run, tmp_path, l1c):

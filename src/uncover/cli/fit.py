@@ -39,7 +39,8 @@ from uncover.cli.progress import bar
         --uncertainty noise.csv --between-pixels random --out model.uncover
     \b
     Example: labels of a map that says how sure it is of each pixel
-      uncover fit scene.tif --labels lcm2020.tif --label-probability lcm2020.tif:2 --out model.uncover
+      uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels lcm2020.tif \\
+        --scheme ukceh-lulucf --label-probability lcm2020.tif:2 --out model.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
       uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 \\

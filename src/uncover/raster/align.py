@@ -102,7 +102,7 @@ def check_cover(name: str | Path, grid: Grid) -> None:
     path, _ = split_band(name)
     source = describe(path).grid
     check_overlap(path, grid, source, "a mask")
-    down, across = (np.linspace(0.5, length - 0.5, min(length, 33)) for length in grid.shape)
+    down, across = (np.linspace(0.5, length - 0.5, min(length, 32)) for length in grid.shape)
     row, col = _exact(grid, down[:, None], across[None, :], source)
     with np.errstate(invalid="ignore"):
         covered = (row >= 0) & (row < source.height) & (col >= 0) & (col < source.width)
