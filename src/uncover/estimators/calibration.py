@@ -8,10 +8,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp
 
+from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.leave_out import leave_one_out, leave_units_out
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
-from uncover.estimators.groups import divide, read_groups
+from uncover.estimators.groups import divide, read_groups, read_scored
 from uncover.estimators.reading import Reader
 from uncover.estimators.values import Inputs, check_choice
 
@@ -206,7 +207,7 @@ def held_out_log_joint(model, inputs, membership, groups=None):
     noise is known, which has none, models are refitted with the same prior without a fifth of the units.
     """
     kind = model._kind()
-    if kind.measured(inputs) is not None:
+    if kind.knows_noise(inputs) or isinstance(model.posterior_, DeconvolvedNIW):
         return _by_folds(model, inputs, membership, groups)
     views = [
         _of_world(model, rows, posterior, membership, groups) for rows, posterior in _worlds(model, inputs)
@@ -287,7 +288,7 @@ def _by_folds(model, inputs, membership, groups):
         held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
         refitted, train = copy.copy(model), _rows_of(inputs, kept)
         refitted.statistics_ = kind.collect(train.X, membership[kept])
-        refitted._conclude(kind.measured(train), membership[kept], keep_prior=True)
+        refitted._conclude(kind.measured(train, membership[kept].weight), membership[kept], keep_prior=True)
         for rows, sights in Reader(refitted, paired=True, method="exact").blocks(_rows_of(inputs, held)):
             joint = np.stack([refitted._spread_classes(s.log_joint(), -np.inf) for s in sights], axis=1)
             out[held[rows]] = joint
@@ -297,6 +298,14 @@ def _by_folds(model, inputs, membership, groups):
 def _rows_of(inputs, rows):
     noise = None if inputs.noise is None else inputs.noise[rows]
     return Inputs(inputs.X[rows], noise, inputs.systematic)
+
+
+def scored_weight(scored, weight, n_samples):
+    """Weights of samples that are left out: 0 for those that do not count."""
+    scored = read_scored(scored, n_samples)
+    if scored is None:
+        return weight
+    return scored.astype(float) if weight is None else weight * scored
 
 
 def check_calibration(model, groups, n_samples, uncertain=False):

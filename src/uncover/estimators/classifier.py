@@ -1,16 +1,17 @@
 """The recommended classifier: class models pooled by how well they predict what they have not seen."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
-from uncover.estimators.groups import read_groups
+from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import (
     BY_RELEVANCE,
@@ -21,6 +22,7 @@ from uncover.estimators.members import (
     Training,
 )
 from uncover.estimators.membership import Membership, read_membership
+from uncover.estimators.noise_share import NoiseShare
 from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
 from uncover.estimators.predicting import DRAWS, TRUE_VALUES
 from uncover.estimators.realisations import KINDS
@@ -60,14 +62,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     Members that extrapolate count as far as x resembles the training samples, g: Gaussians and logistic
     regression by the share of a class's samples to which the Gaussians give less than to x, mean over the
     classes by their probability, if that is below 0.1; trees by the density at x, if no training sample lies
-    in so empty a place. Where nothing like x was seen, what is said about it comes from the kernels, which are
-    then not sure. With ``groups``, groups left out show whether Gaussians and logistic regression can be
+    in so empty a place. Where nothing like x was seen, what is said about it comes from the kernels, which
+    are then not sure. With ``groups``, groups left out show whether Gaussians and logistic regression can be
     trusted as far as trees; then they are, if that predicts these groups better. Samples of a group are right
     or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
     class models only: with them these are pooled alone, and not on logarithms where an error is common to all
-    samples (the systematic covariance of a ``Measured``). Weights of samples and soft labels are not taken:
+    samples (the systematic covariance of a ``Measured``). Noise of less than a hundredth of the variance
+    within classes counts in proportion, beside the answers of all members to X as it is, so that noise that
+    goes to nothing changes nothing. Weights of samples and soft labels are not taken:
     what a sample left out says would have to be weighed too; :class:`BayesianQDA` takes both.
 
     Parameters
@@ -93,6 +97,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         w, their weights where x is typical.
     temperature_ : float
         T, of the mean.
+    without_noise_ : BayesianClassifier or None
+        Where known noise is as small as that: the classifier that takes X as exact.
     trusts_ : bool
         Whether all members that extrapolate are trusted as far as trees.
     n_features_in_ : int
@@ -124,7 +130,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X, y, *, X_cov=None, groups=None):
+    def fit(self, X, y, *, X_cov=None, groups=None, scored=None):
         """Fit all members, and find temperature and weights by what they say of samples left out.
 
         Parameters
@@ -136,6 +142,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         groups : array of shape (sample,), optional
             Samples that belong together (a polygon, a field) are left out together: weights and temperature
             are then those for predicting other polygons.
+        scored : array of bool of shape (sample,), optional
+            Samples that count when they are left out, such as those far from samples of other groups.
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
         inputs = read_inputs(self, X, X_cov, reset=True)
@@ -143,7 +151,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         groups = read_groups(groups, len(inputs.X))
         _check_enough(len(inputs.X), groups)
         seed = 0 if self.random_state is None else self.random_state
-        training = Training(inputs, membership.codes, self.classes_, groups, seed)
+        scored = read_scored(scored, len(inputs.X))
+        training = Training(inputs, membership.codes, self.classes_, groups, seed, scored)
         self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
         self.realisations_ = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
         self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
@@ -153,7 +162,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             warn_of_lonely_classes(3)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
-            seen = Training(self._transformed(inputs, transform), training.codes, self.classes_, groups, seed)
+            seen = replace(training, inputs=self._transformed(inputs, transform))
             for make in self._makers(inputs, transform):
                 member, joint = make(seen)
                 temperature = fit_temperature(joint, targets, weight)
@@ -162,6 +171,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 held_out.append(joint)
         self._ranks = self._rank(held_out, training.codes[training.chosen()])
         self._average(held_out, targets, weight, groups is not None)
+        self._fit_without_noise(inputs, y, groups)
         return self
 
     def _rank(self, held_out, codes):
@@ -175,6 +185,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         for kernels in self._by_relevance():
             return joints[gaussians[0]] + joints[kernels]
         return None
+
+    def _fit_without_noise(self, inputs, y, groups):
+        """Fit a classifier that takes X as exact, if noise that is known is small beside the classes."""
+        self.noise_share_ = self.without_noise_ = None
+        if (inputs.noise is None and inputs.systematic is None) or inputs.X.ndim == 3:
+            return
+        share = NoiseShare.of(inputs, self.covariances_, self.class_count_)
+        if share.can_be_small:
+            self.noise_share_ = share
+            self.without_noise_ = clone(self).fit(inputs.X, y, groups=groups)
 
     def _makers(self, inputs, transform):
         """Functions that fit a member to training samples and return it with its held-out log joint."""
@@ -217,8 +237,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.predict`.
         """
-        P, gate = self._probabilities(self._joints(self._read(X, X_cov), paired))
+        inputs = self._read(X, X_cov)
+        P, gate = self._probabilities(self._joints(inputs, paired))
         out = pool(P, gate, self.weights_, self.temperature_)
+        if self.without_noise_ is not None:
+            exact = self.without_noise_.predict_proba(inputs.X)
+            out = exact + self.noise_share_(inputs)[:, None] * (out - exact)
         return out.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else out
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True):
@@ -241,6 +265,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         never more. With known noise, ``"repeats"`` and ``"shared"`` all is that of :class:`BayesianQDA`.
         """
         inputs = self._read(X, X_cov)
+        if self.without_noise_ is not None:
+            return self._answers(inputs, paired=paired).typicality
         joints = None if self._ranks is None else self._joints(inputs, paired)
         return self._typicality_at(joints, inputs, paired)
 
@@ -278,6 +304,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _answers(self, inputs, *, paired=True, draws=None):
         """All that is said of inputs that have been read, in one pass: what a map is made of."""
+        found = self._answers_of_members(inputs, paired, draws or MAP_DRAWS)
+        if self.without_noise_ is None:
+            return found
+        exact = self.without_noise_._answers(Inputs(inputs.X), draws=draws)
+        return _between(exact, found, self.noise_share_(inputs))
+
+    def _answers_of_members(self, inputs, paired, draws):
         joints = self._joints(inputs, paired)
         P, gate = self._probabilities(joints)
         views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
@@ -285,7 +318,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         of_views = [
             pool(v, gate, self.weights_, self.temperature_) for v in np.moveaxis(np.stack(views), 2, 0)
         ]
-        parts = self._own_parts(inputs, joints, views, paired, draws or MAP_DRAWS)
+        parts = self._own_parts(inputs, joints, views, paired, draws)
         return Answers(
             probability=probability,
             budget=self._budget(entropy(probability), P, gate, *parts),
@@ -438,6 +471,25 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 def _share(part, whole):
     """part/whole in [0, 1]; 0 of nothing."""
     return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 0.0, 1.0)
+
+
+def _between(exact, noisy, share):
+    """Answers between those that take inputs as exact and those that allow for noise, by their share."""
+    probability = exact.probability + share[:, None] * (noisy.probability - exact.probability)
+    total = entropy(probability)
+
+    def fraction(name):
+        parts = (np.divide(getattr(b, name), np.where(b.total > 0, b.total, 1.0)) for b in budgets)
+        return (1 - share) * next(parts) + share * next(parts)
+
+    budgets = exact.budget, noisy.budget
+    model, measurement = total * fraction("model"), total * fraction("measurement")
+    return Answers(
+        probability,
+        UncertaintyBudget(total, model, measurement, total - model - measurement),
+        probability.argmax(-1)[None],
+        (1 - share) * exact.typicality + share * noisy.typicality,
+    )
 
 
 def _check_enough(n, groups):

@@ -14,6 +14,7 @@ from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
 from uncover.bayes.noisy_lens import NoisyLens, Seen
+from uncover.bayes.noisy_worlds import NoisyWorlds
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.realisations import Pairing, View
@@ -164,7 +165,8 @@ class Reader:
         # Where classes have parts, the class models are those of the parts.
         self.model, self.folding = model._class_models()
         self.kind = self.model._kind()
-        self.pairing = Pairing(self.model.statistics_.realisations, paired, self.model.random_state)
+        known = self.model.statistics_
+        self.pairing = Pairing(known.realisations, paired, self.model.random_state, known.drawn_noise)
         self.method = method
         self._models: dict = {}
         self._lenses: dict = {}
@@ -247,16 +249,31 @@ class Reader:
         found = [noise(k) for k in range(len(self.model._known_classes()))]
         return np.stack([np.zeros((p, p)) if each is None else each.matrices()[0] for each in found])
 
-    def world_lens(self, n_realisations: int, used: np.ndarray) -> tuple[Lens, Pairs]:
-        """The class models of all worlds, and which is read with which realisation; Student t only."""
+    def noisy_worlds(
+        self, n_realisations: int, used: np.ndarray, systematic: np.ndarray | None
+    ) -> NoisyWorlds | None:
+        """Class models of all worlds, seen as the average world is seen from another scene.
+
+        None where there is one world only, or where densities are not Student t.
+        """
         pairs = self.kind.pairs(n_realisations, self.pairing)
         worlds = sorted({world for _, world in pairs})
         nowhere = np.zeros((1, len(used)))
-        sights = [self.sight(View(nowhere, world), used) for world in worlds]
-        densities = [s.models.predictive for s in sights if isinstance(s.models.predictive, StudentT)]
-        lens = Lens.of(densities, sights[0].log_prior, folding=self.folding)
+        sights = [self.sight(View(nowhere, world, other_scene=True), used, systematic) for world in worlds]
+        seen = [
+            Seen(density, self._common(sight.noise, density.n_features))
+            for sight in sights
+            if isinstance(density := sight.models.predictive, StudentT)
+        ]
+        if len(pairs) < 2 or len(seen) < len(sights):
+            return None
         numbers = [worlds.index(world) for _, world in pairs]
-        return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
+        return NoisyWorlds(
+            seen,
+            sights[0].log_prior,
+            Pairs(np.array([r for r, _ in pairs]), np.array(numbers)),
+            self.folding,
+        )
 
     def blocks(self, inputs: Inputs, extra: int = 1) -> Iterator[tuple[np.ndarray, list[Sight]]]:
         """Index of the samples and their sights, block by block; ``extra`` numbers more for each sample."""
@@ -332,13 +349,16 @@ class Reader:
         if view.other_scene:
             return ClassModels(posterior, class_noise=self._spread_over_worlds(kept))
         repeat_noise = self.model.statistics_.noise if view.repeats is not None else None
-        if repeat_noise is None or isinstance(posterior, DeconvolvedNIW):
+        if repeat_noise is None:
             return ClassModels(posterior)
         return self._models_of_repeats(posterior, repeat_noise[used][:, used], view)
 
     def _models_of_repeats(self, posterior: NIW, noise: np.ndarray, view: View) -> ClassModels:
         """Class models for means of another number of repeats than in the training data."""
         before, now = 1.0 / self.model.statistics_.realisations, 1.0 / (view.repeats or 1)
+        if isinstance(posterior, DeconvolvedNIW):  # it describes true values
+            seen = None if view.noise is not None else now * noise
+            return ClassModels(posterior, seen, None, seen)
         truth = posterior.exchange_noise(noise, present=before, wanted=0.0)
         if view.noise is not None:
             return ClassModels(truth)
