@@ -12,7 +12,7 @@ import xarray
 
 from map_cases import BANDS, CLASSES, contents, fitted, grid, reflectance, save_model, write_scene
 from uncover import ConformalSets, load_model
-from uncover.raster import Grid, Quality, open_scene
+from uncover.raster import CubeBlock, CubeLayout, Grid, Quality, open_scene, write_cube
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -185,6 +185,24 @@ def test_items_pass_the_core_schema(run, model, scene):
     assert item["properties"]["start_datetime"] == "2019-05-01T00:00:00Z"
     assert item["properties"]["end_datetime"] == "2020-04-30T23:59:59Z"
     assert item["geometry"]["type"] == "MultiPolygon"
+
+
+def test_a_cube_knows_the_date_of_its_scene(run, scene, tmp_path):
+    model = save_model(tmp_path / "shared.uncover", fitted("shared", worlds=2), scene="s")
+    opened = open_scene(scene)
+
+    def produce(window):
+        block = opened.read(window)
+        return CubeBlock(window, np.stack([block.reflectance] * 2), block.quality)
+
+    facts = {"sensing_time": "2020-06-01T11:06:31+00:00"}
+    layout = CubeLayout(opened.grid, BANDS, 2, "s", attributes=facts)
+    write_cube(tmp_path / "cube.zarr", layout, produce)
+    result = run("map", model, "cube.zarr", "--level", "L2A", "--out", "map")
+    assert result.exit_code == 0, result.output
+    said = json.loads(Path("map/item.json").read_text())["properties"]
+    assert said["datetime"] == "2020-06-01T11:06:31.000000Z"
+    assert "--date" not in result.stderr
 
 
 def test_an_unknown_date_stays_unknown(run, model, scene):

@@ -68,6 +68,7 @@ def test_a_cube_says_where_its_worlds_come_from(run, tmp_path, l1c):
     np.testing.assert_allclose(cube.coordinates["aod"], expected.values)
     assert cube.identity == scene.identity
     assert cube.attributes["aerosol_model"] == "6S continental"
+    assert cube.sensing_time == scene.sensing_time is not None
 
 
 def test_the_numbers_are_those_of_the_table(l1c):

@@ -143,8 +143,9 @@ class Prepared:
 
     def when(self) -> dict[str, Any]:
         """Time properties of the product's items: from the scene, or from the options."""
-        scene = getattr(self.evidence, "scene", None)
-        return time_of(None if scene is None else scene.sensing_time, self.options.date)
+        scene, cube = (getattr(self.evidence, name, None) for name in ("scene", "cube"))
+        time = scene.sensing_time if scene is not None else None if cube is None else cube.sensing_time
+        return time_of(time, self.options.date)
 
     def key(self) -> str:
         """Hash of inputs, model and options: whether two runs make the same product."""

@@ -14,7 +14,7 @@ from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor
 from uncover.measurement import Draws
 from uncover.pipeline.files import check_place
 from uncover.pipeline.realising import Progress, RealiseOptions, forecast_aod, optical_depth
-from uncover.raster.cube import Cube, CubeBlock, CubeLayout, write_cube
+from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
 from uncover.raster.opening import open_scene
@@ -60,7 +60,11 @@ class Worlds:
             realisations=len(self.scenes),
             identity=first.identity,
             coordinates={"aod": draws.values, "weight": draws.weights},
-            attributes={**attributes, "features": first.features.as_dict()},
+            attributes={
+                **attributes,
+                "features": first.features.as_dict(),
+                "sensing_time": time_text(first.sensing_time),
+            },
         )
 
     def read(self, window: Window) -> CubeBlock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,15 @@ def _spatial(grid: Grid) -> dict[str, Any]:
     return {"grid_mapping": "spatial_ref", "_CRS": {"wkt": CRS.from_user_input(grid.crs).to_wkt()}}
 
 
+def time_text(time: datetime | None) -> str | None:
+    """A time as the attribute `sensing_time` of a cube has it.
+
+    >>> time_text(None) is None
+    True
+    """
+    return None if time is None else time.isoformat()
+
+
 def crs_attributes(grid: Grid) -> dict[str, Any]:
     """Attributes of the grid mapping of a grid: its transform, and its reference system if it has one."""
     a, b, c, d, e, f = grid.transform
@@ -279,6 +289,12 @@ class Cube:
     def source_id(self) -> str:
         """Identity of the scene that it was made of, or a hash of the cube."""
         return self.identity or content_identity(self)
+
+    @property
+    def sensing_time(self) -> datetime | None:
+        """When its scene was measured, where it says so."""
+        stated = self.attributes.get("sensing_time")
+        return None if stated is None else datetime.fromisoformat(str(stated))
 
     def blocks(self) -> Iterator[Window]:
         """Windows of the chunks, in order: the natural unit of work."""

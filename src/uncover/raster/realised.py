@@ -15,7 +15,7 @@ from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
 from uncover.measurement.features import EMBEDDED, Features
 from uncover.raster.align import align_raster
-from uncover.raster.cube import CubeBlock, CubeLayout
+from uncover.raster.cube import CubeBlock, CubeLayout, time_text
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
 from uncover.raster.scene import Block, OfScene, Scene
@@ -96,6 +96,7 @@ class RealisedScene(OfScene):
                 "level": self.scene.level,
                 **({"quantities": [dict(each) for each in self.quantities]} if self.quantities else {}),
                 "features": self.features.as_dict(),
+                "sensing_time": time_text(self.scene.sensing_time),
             },
         )
 
