@@ -50,7 +50,7 @@ def read_pixels(files, year, masks, seed):
     scene = open_scene(files.product(year))
 
     def corrected(**how):
-        block = realise_scene(scene, RealiseOptions(**how, **sky)).read()
+        block = realise_scene(scene, RealiseOptions(**how, **sky, method="mc")).read()
         return [block.samples(mask).astype(float) for mask in masks]
 
     worlds = corrected(aod=known["reported_aod"], draws=DRAWS)

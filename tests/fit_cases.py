@@ -5,6 +5,7 @@ import pandas
 
 from label_maps import patchy, write_map
 from safe_trees import TEN, build_safe
+from uncover.estimators.model_files import read_model_file
 from uncover.labels import load_scheme
 from uncover.raster import Grid
 
@@ -31,6 +32,14 @@ def safe_with_labels(folder, product="L2A_04.00", seed=0):
         percent = rng.integers(90, 101, codes.shape).astype(np.uint8)
         files.append(write_map(folder / f"lcm{year}.tif", drifting, percent, grid=grid))
     return tree, files, np.kron(clouds == 4, np.ones((2, 2), bool))
+
+
+def contents_of(path):
+    """What a model file holds, but for the record of where the optical depth was taken from."""
+    document, arrays = read_model_file(path)
+    for source in document["provenance"]["sources"]:
+        source.pop("uncertainty", None)
+    return document, {name: array.tobytes() for name, array in arrays.items()}
 
 
 def names_of(codes):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from safe_trees import shared
+from safe_trees import build_safe, shared
 from uncover.atmosphere.grib import aod_at, aod_grids, constant_aod, encode_ibm
 from uncover.measurement.aod import cams_uncertainty
 from uncover.pipeline.realising import RealiseOptions, optical_depth
@@ -107,6 +107,20 @@ def test_real_files_are_as_rasterio_decodes_them(folder):
         a, _, c, _, e, f = list(dataset.transform)[:6]
     np.testing.assert_allclose(found.longitudes, c + a * (np.arange(9) + 0.5), atol=1e-6)
     np.testing.assert_allclose(found.latitudes, f + e * (np.arange(9) + 0.5), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
+def test_a_real_product_takes_its_own_forecast(tmp_path):
+    """In the north-western corner of the tile, which is the first node of the field, by the file itself."""
+    scene = open_scene(build_safe(tmp_path, "L1C_05.11", size=60).path)
+    found = optical_depth(scene, RealiseOptions())
+    assert found.estimate == pytest.approx(0.23533, abs=2e-3)
+    assert found.standard_uncertainty == pytest.approx(float(cams_uncertainty(found.estimate)))
+
+
+def test_the_edges_of_a_tile_lie_a_little_outside_of_its_field():
+    assert aod_at(grib(FIELD), 0.3, 53.2, NOON) == pytest.approx(0.12, abs=1.3e-5)
+    assert aod_at(grib(FIELD), 0.3, 52.5, NOON) == pytest.approx((0.12 + 0.08) / 2, abs=1.3e-5)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 
 from map_cases import BANDS, fitted, grid, reflectance
 from uncover import BayesianQDA
-from uncover.bayes import kernels, noisy_lens
+from uncover.bayes import kernels, noisy_lens, noisy_worlds
 from uncover.bayes.covariances import Covariances
 from uncover.estimators.reading import Reader
 from uncover.estimators.summary import Summariser, corrected
@@ -64,7 +64,7 @@ def test_machine_code_and_numpy_agree(name, p, monkeypatch):
     kind, given = cases(p)[name]
     model = trained(kind, p)
     compiled = Summariser(model, paired=False, method="fast").summarise(**given)
-    for module in (noisy_lens, kernels):
+    for module in (noisy_lens, noisy_worlds, kernels):
         monkeypatch.setattr(module, "machine_code", lambda: None)
     plain = Summariser(model, paired=False, method="fast").summarise(**given)
     for part in PARTS:

@@ -9,7 +9,9 @@ import pytest
 import rasterio
 
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, fitted, reflectance, write_scene
+from uncover import load_model
 from uncover.estimators import model_files
+from uncover.labels import LandClass, Scheme
 from uncover.measurement.features import EMBEDDED, SEN2COR, Features
 from uncover.raster import Grid, classify, open_scene, scene_from_array
 
@@ -146,3 +148,47 @@ def test_bands_of_a_scene_have_their_own_scale_and_offset(tmp_path):
     found = open_scene(scene).features
     assert (found.scales, found.offsets) == ((1e-4,) * 4, (-0.1,) * 4)
     assert (found.bands, found.level, found.quantity) == (BANDS, "L2A", "surface reflectance")
+
+
+@pytest.mark.parametrize("offset", [-0.1, 0.0])
+def test_the_same_scale_with_another_offset_is_said(run, tmp_path, offset):
+    numbers = np.rint(reflectance(60, 70) * 1e4 + 1000).astype(np.uint16)
+    scene = write_scene(tmp_path / "scene.tif", numbers)
+    labels = np.kron([[1, 2]], np.ones((60, 35), np.uint8))[None].astype(np.uint8)
+    write_scene(tmp_path / "labels.tif", labels, names=None)
+    stored = ("--scale", 1e-4, "--offset")
+    made = run("fit", scene, *stored, -0.1, "--labels", "labels.tif", "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    made = run("map", "m.uncover", scene, *stored, offset, "--out", "map")
+    assert made.exit_code == 0, made.output
+    assert ("read with --offset 0, the model's training data with -0.1" in made.stderr) == (offset == 0)
+
+
+def test_bands_of_probabilities_are_in_the_order_of_codes(run, tmp_path):
+    import xarray
+
+    codes = {"forest": 7, "grassland": 2, "water": 5}
+    scheme = Scheme("codes", tuple(LandClass(code, name, "#aabbcc") for name, code in codes.items()))
+    model, provenance = fitted(), {"sources": [], "scheme": scheme.as_dict()}
+    model.save(tmp_path / "m.uncover", provenance=provenance, features=kinds(None).as_dict())
+    scene = write_scene(tmp_path / "scene.tif", reflectance(60, 70))
+    del model.feature_names_in_
+    expected = model.predict_proba(np.moveaxis(reflectance(60, 70), 0, 2).reshape(-1, 4).astype(float))
+    order = [list(model.classes_).index(name) for name in ("grassland", "water", "forest")]
+    expected = expected[:, order].T.reshape(3, 60, 70)
+    for form in ("cog", "zarr", "netcdf"):
+        assert run("map", "m.uncover", scene, "--format", form, "--out", form).exit_code == 0
+    with rasterio.open(tmp_path / "cog" / "probability.tif") as file:
+        assert file.descriptions == ("grassland", "water", "forest")  # codes 2, 5, 7
+        np.testing.assert_allclose(file.read() * 1e-4, expected, atol=6e-5)
+        codes = np.array([2, 5, 7])[file.read().argmax(0)]
+    with rasterio.open(tmp_path / "cog" / "class.tif") as file:
+        assert (file.read(1) == codes).mean() > 0.999  # but for ties in steps of 1e-4
+    for name in ("zarr/map.zarr", "netcdf/map.nc"):
+        with xarray.open_dataset(tmp_path / name) as data:
+            assert list(data["class_name"].values) == ["grassland", "water", "forest"]
+            np.testing.assert_allclose(data["probability"].values, expected, atol=6e-5)
+    array = xarray.DataArray(reflectance(60, 70), dims=("band", "y", "x"), coords={"band": list(BANDS)})
+    lazy = classify(array, load_model(tmp_path / "m.uncover"))
+    assert list(lazy["class_name"].values) == ["grassland", "water", "forest"]
+    np.testing.assert_allclose(lazy["probability"].values, expected, atol=1e-5)

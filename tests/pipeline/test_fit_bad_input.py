@@ -146,11 +146,11 @@ def test_a_product_without_one_of_its_bands_is_refused(refused, tmp_path):
 
 def test_a_product_of_an_unknown_baseline_is_refused(refused, tmp_path):
     tree, maps, _ = safe_with_labels(tmp_path)
-    tree.edit(r"<PROCESSING_BASELINE>[\d.]+<", "<PROCESSING_BASELINE>07.31<")
+    tree.edit(r"<PROCESSING_BASELINE>[\d.]+<", "<PROCESSING_BASELINE>unknown<")
     line = refused(
         "fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--out", "model.uncover"
     )
-    assert "07.31" in line
+    assert "'unknown'" in line and "--offset -0.1" in line
 
 
 def test_an_area_outside_the_scene_is_refused(refused, tmp_path):

@@ -5,11 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.ndimage import distance_transform_edt
 
 from fit_cases import SCHEME, names_of, table_of
 from label_maps import GRID, write_map
 from uncover import BayesianClassifier, BayesianQDA, load_model
+from uncover.labels import autocorrelation_length
 from uncover.pipeline import FitOptions, fit_model
+from uncover.pipeline.fitting import make_model
 from uncover.pipeline.grouping import squares, together
 from uncover.pipeline.keeping import Keeper
 from uncover.pipeline.training_sources import Batch
@@ -40,7 +43,7 @@ def assert_same_calibration(one, other):
 def test_pixels_of_a_square_are_left_out_together(problem, tmp_path, pixels):
     codes, values, options = problem
     metres = pixels[0] * GRID.resolution[0]
-    options = replace(options, calibration="loo", block=metres)
+    options = replace(options, calibration="loo", block=metres, buffer=0)
     found = fit_model([tmp_path / "scene.tif"], options)
     wanted = calibrated(values, codes, blocks(codes, *pixels))
     assert_same_calibration(found.model, wanted)
@@ -49,10 +52,45 @@ def test_pixels_of_a_square_are_left_out_together(problem, tmp_path, pixels):
     assert abs(wanted.temperature_ - alone.temperature_) > 1e-4  # else the above would show nothing
 
 
+@pytest.mark.parametrize("model", ["qda", "mda", "recommended"])
+def test_pixels_next_to_another_square_train_and_do_not_count(problem, tmp_path, model):
+    codes, values, options = problem
+    few = np.where(np.random.default_rng(0).random(codes.shape) < 0.2, codes, 0)
+    write_map(tmp_path / "labels.tif", few, nodata=0)
+    calibration = None if model == "recommended" else "loo"
+    options = replace(options, model=model, calibration=calibration, block=160, buffer=35)
+    found = fit_model([tmp_path / "scene.tif"], options)
+    where, groups = few > 0, blocks(codes, 16, 16)
+    far = np.zeros(codes.shape)
+    for group in np.unique(groups):
+        far += np.where(groups == group, distance_transform_edt(groups == group, sampling=10), 0)
+    chosen = {"groups": groups[where], "scored": far[where] >= 35 * 0.998}
+    wanted = make_model(options).fit(values[where][:, 0], names_of(few[where]), **chosen)
+    assert_allclose(found.model.temperature_, wanted.temperature_, rtol=1e-6)
+    assert found.provenance["buffer"] == [35]
+    assert "pixels nearer than 35 m to another block do not count" in found.summary()
+    everything = make_model(options).fit(values[where][:, 0], names_of(few[where]), groups=groups[where])
+    assert abs(everything.temperature_ - wanted.temperature_) > 1e-4
+
+
+def test_the_default_buffer_is_how_far_labels_are_alike(problem, tmp_path):
+    codes, _, options = problem
+    found = fit_model([tmp_path / "scene.tif"], replace(options, calibration="loo", block=400))
+    assert found.provenance["buffer"][0] == pytest.approx(autocorrelation_length(codes, (10, 10)), rel=0.01)
+
+
+def test_a_buffer_that_cannot_be_kept(problem, tmp_path):
+    _, _, options = problem
+    with pytest.raises(ValueError, match="below half a block"):
+        fit_model([tmp_path / "scene.tif"], replace(options, calibration="loo", block=100, buffer=50))
+    with pytest.raises(ValueError, match="give --block METRES too"):
+        fit_model([tmp_path / "scene.tif"], replace(options, buffer=50))
+
+
 def test_scenes_of_one_grid_have_their_squares_in_common(problem, tmp_path):
     codes, values, options = problem
     write_map(tmp_path / "later.tif", *np.moveaxis(values[..., 1, :], -1, 0))
-    options = replace(options, calibration="loo", block=8 * GRID.resolution[0])
+    options = replace(options, calibration="loo", block=8 * GRID.resolution[0], buffer=0)
     found = fit_model([tmp_path / "scene.tif", tmp_path / "later.tif"], options)
     where, group = codes > 0, blocks(codes, 8, 8)
     X = np.concatenate([values[where][:, r] for r in (0, 1)])
@@ -77,7 +115,7 @@ def test_the_recommended_model_is_told_of_them(problem, tmp_path):
     codes, values, options = problem
     few = np.where(np.random.default_rng(0).random(codes.shape) < 0.06, codes, 0)
     write_map(tmp_path / "labels.tif", few, nodata=0)
-    options = replace(options, model="recommended", block=16 * GRID.resolution[0])
+    options = replace(options, model="recommended", block=16 * GRID.resolution[0], buffer=0)
     found = fit_model([tmp_path / "scene.tif"], options).model
     where = few > 0
     wanted = BayesianClassifier().fit(

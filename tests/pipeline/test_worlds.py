@@ -72,6 +72,7 @@ def test_sen2cor_ends_in_the_cube_of_the_same_draws_as_the_table(run, tmp_path, 
         found.read().values, by_hand(scene.product(2020), table.draws.values), atol=2e-4
     )
     assert (found.read().quality == 0).all()
+    assert (found.features.quantity, found.features.correction) == ("surface reflectance", "Sen2Cor")
     assert not list(tmp_path.glob("cube.zarr.*"))
 
 

@@ -18,7 +18,7 @@ from uncover.raster import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 
-OFFSET = {"L1C_03.01": 0, "L2A_02.12": 0, "L2A_04.00": -1000, "L2A_05.09": -1000}
+OFFSET = {"L1C_03.01": 0, "L1C_05.11": -1000, "L2A_02.12": 0, "L2A_04.00": -1000, "L2A_05.09": -1000}
 
 
 def with_radio_offset(tree):

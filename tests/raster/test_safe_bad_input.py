@@ -5,8 +5,10 @@ import zipfile
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from safe_trees import expected
+from uncover.cli import main
 from uncover.raster import BaselineWarning, ReadError, SceneError, SceneOptions, open_scene
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
@@ -159,6 +161,8 @@ def test_several_tiles(own_product):
     granules = tree.path / "GRANULE"
     shutil.copytree(granules / tree.granule, granules / tree.granule.replace("T46RER", "T46RFR"))
     check(tree.path, "T46RER", "T46RFR", "--granule T46RER")
+    shown = CliRunner().invoke(main, ["info", str(tree.path), "--granule", "T46RER"])
+    assert shown.exit_code == 0 and "B8A" in shown.stdout, shown.output
     scene = open_scene(tree.path, SceneOptions(granule="T46RER"))
     np.testing.assert_allclose(scene.read().reflectance, expected(tree, 0), atol=1e-7)
 

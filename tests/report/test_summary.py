@@ -13,7 +13,7 @@ from map_cases import BANDS, CLASSES, fitted
 from report_cases import HEIGHT, WIDTH, WORLDS
 from uncover import load_model, pipeline
 from uncover.pipeline.map_sources import SourceOptions, source_options, source_record
-from uncover.raster import Quality, SceneOptions, UncertaintyOptions
+from uncover.raster import Quality, SceneOptions, UncertaintyOptions, pixel_areas
 from uncover.report.contents import Contents
 from uncover.report.detection import LEVELS, Detection
 from uncover.report.figures import bhattacharyya
@@ -106,8 +106,9 @@ def test_model_parameters_are_the_models(case, summary):
 
 
 def test_true_areas_count_the_truth(case, summary):
+    hectares = pixel_areas(summary.grid) / 1e4
     for k, name in enumerate(CLASSES, start=1):
-        assert summary.true_areas[name] == pytest.approx((case.truth == k).sum() * 0.01)  # pixels of 100 m²
+        assert summary.true_areas[name] == pytest.approx(hectares[case.truth == k].sum())
 
 
 def test_detection_counts_flags_by_true_class(case, summary):

@@ -110,13 +110,18 @@ class AodGrid:
 
 
 def _between(nodes: Array, value: float, name: str) -> tuple[int, float]:
-    """The node before a value, and how far it lies on the way to the next."""
-    place = float(np.interp(value, *_ascending(nodes), left=np.nan, right=np.nan))
-    if np.isnan(place):
+    """The node before a value, and how far it lies on the way to the next.
+
+    The field of a tile reaches from its north-western to its south-eastern corner by latitude and longitude.
+    Edges of the tile lie a little outside: they take the value at the edge of the field.
+    """
+    outside = max(nodes.min() - value, value - nodes.max())
+    if outside > abs(nodes[1] - nodes[0]):
         raise ValueError(
             f"the field of aerosol optical depth covers {name}s from {nodes.min():g} to {nodes.max():g}; the "
             f"scene is at {value:.3f}: it is the file of another place"
         )
+    place = float(np.interp(value, *_ascending(nodes)))
     first = min(int(place), len(nodes) - 2)
     return first, place - first
 

@@ -46,6 +46,13 @@ from uncover.cli.progress import bar
     metavar="METRES",
     help="Side of the blocks of a reference raster that are resampled together.",
 )
+@click.option("--training", metavar="FILE[:BAND]", help="Labels that trained the model: stay away from them.")
+@click.option(
+    "--buffer",
+    type=float,
+    metavar="METRES",
+    help="Leave out samples nearer than this to --training labels [as far as classes are alike].",
+)
 def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
     """Compare a map with reference data: accuracy, areas, scores and calibration, with intervals.
 

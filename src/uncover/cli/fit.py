@@ -10,6 +10,7 @@ from uncover.cli.options import (
     class_options,
     optional_world_options,
     optional_worlds_from,
+    pixel_purity_option,
     refuse,
     scene_from,
     scene_options,
@@ -38,7 +39,8 @@ from uncover.cli.progress import bar
         --uncertainty noise.csv --between-pixels random --out model.uncover
     \b
     Example: labels of a map that says how sure it is of each pixel
-      uncover fit scene.tif --labels lcm2020.tif --label-probability lcm2020.tif:2 --out model.uncover
+      uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels lcm2020.tif \\
+        --scheme ukceh-lulucf --label-probability lcm2020.tif:2 --out model.uncover
     \b
     Example: the best probabilities, and sets of classes that hold the true one with 90 %
       uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 \\
@@ -53,6 +55,7 @@ from uncover.cli.progress import bar
     "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
 )
 @class_options
+@pixel_purity_option
 @click.option(
     "--label-probability",
     metavar="FILE[:BAND]",
@@ -111,6 +114,12 @@ from uncover.cli.progress import bar
     help="Side of squares whose pixels are left out and kept together; tables have a column polygon for it.",
 )
 @click.option(
+    "--buffer",
+    type=float,
+    metavar="METRES",
+    help="Pixels nearer to another block do not count if left out or kept [as far as labels are alike].",
+)
+@click.option(
     "--realisations",
     type=click.Choice(["pooled", "repeats", "draws", "shared"]),
     default="pooled",
@@ -140,6 +149,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         labels=label_file,
         class_field=given["class_field"],
         scheme=given["scheme"],
+        pixel_purity=given["pixel_purity"],
         scene=scene_from(given),
         draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
         model=given["model"],
@@ -147,6 +157,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         calibration="loo" if given["calibrate"] else None,
         coverage=given["coverage"],
         block=given["block"],
+        buffer=given["buffer"],
         class_prior=given["class_prior"],
         realisations=given["realisations"],
         seed=given["seed"],

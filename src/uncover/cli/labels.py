@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import area_options, class_options, seed_option
+from uncover.cli.options import area_options, class_options, pixel_purity_option, seed_option
 from uncover.cli.progress import bar
 
 
@@ -40,6 +40,7 @@ from uncover.cli.progress import bar
 )
 @click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
 @click.option("--purity", type=float, metavar="SHARE", help="Least share of the window with the same label.")
+@pixel_purity_option
 @click.option("--window", default=3, show_default=True, metavar="PIXELS", help="Side of the purity window.")
 @click.option(
     "--erosion", default=0, show_default=True, metavar="PIXELS", help="Taken off at edges of parcels."
@@ -62,6 +63,12 @@ from uncover.cli.progress import bar
 )
 @click.option(
     "--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block."
+)
+@click.option(
+    "--buffer",
+    type=float,
+    metavar="METRES",
+    help="Between training and test labels [for --split block: as far as labels are alike].",
 )
 @seed_option
 @click.option("--report", type=click.Path(), help="Write the counts as JSON, too.")
@@ -89,6 +96,7 @@ def labels(
         scheme=given["scheme"],
         class_field=given["class_field"],
         criteria=pipeline.Criteria(given["threshold"], given["purity"], given["window"], given["erosion"]),
+        pixel_purity=given["pixel_purity"],
         probability_scale=given["probability_scale"],
         spacing=given["spacing"],
         like=None if like is None else pipeline.grid_of(like),
@@ -98,7 +106,8 @@ def labels(
     with bar("labels") as progress:
         found = pipeline.collect_labels(maps, probabilities, options, progress)
     if test_out is not None:
-        how = pipeline.HoldOut(given["test_share"], given["split"], given["block"])
+        how = pipeline.HoldOut(given["test_share"], given["split"], given["block"], given["buffer"])
+        before, buffer = int((found.codes > 0).sum()), pipeline.buffer_between(found, how)
         found, test = pipeline.hold_out(found, how, given["seed"])
         test.write(test_out)
     found.write(out)
@@ -108,6 +117,9 @@ def labels(
     click.echo(found.report.table(found.scheme))
     if test_out is not None:
         kept, held = (int((part.codes > 0).sum()) for part in (found, test))
-        click.echo(f"{kept:,} for training in {out}, {held:,} for testing in {test_out}")
+        click.echo(
+            f"{kept:,} for training in {out}, {held:,} for testing in {test_out}; {before - kept - held:,} "
+            f"nearer than {buffer:.0f} m to a test label left out"
+        )
     if given["scheme"] is not None and (note := load_translation(given["scheme"]).note):
         click.echo(f"table {given['scheme']}: {note}")

@@ -34,6 +34,13 @@ class_options = _stacked(
     click.option("--scheme", metavar="NAME|FILE", help="Translate the classes (see `uncover info schemes`)."),
 )
 
+pixel_purity_option = click.option(
+    "--pixel-purity",
+    default=0.0,
+    metavar="SHARE",
+    help="Least share of a pixel with its label, where labels are finer [that of most of it].",
+)
+
 area_options = _stacked(
     click.option(
         "--bbox",
@@ -64,17 +71,10 @@ scene_options = _stacked(
     click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's content]."),
 )
 
-world_options = _stacked(
+_world_options = _stacked(
     click.option("--aod", type=float, help="Aerosol optical depth at 550 nm: draw worlds around it."),
     click.option("--aod-uncertainty", type=float, help="Standard uncertainty of it [by its retrieval]."),
     click.option("--draws", default=25, show_default=True, help="Realisations: optical depths drawn."),
-    click.option(
-        "--draw-method",
-        type=click.Choice(["mc", "quantile", "quadrature"]),
-        default="mc",
-        show_default=True,
-        help="Random, quantile midpoints, or nodes with weights.",
-    ),
     click.option(
         "--impossible",
         type=click.Choice(["truncate", "clip", "gamma", "refuse"]),
@@ -104,8 +104,29 @@ product_aod_option = click.option(
     help="Draw worlds around the product's own optical depth: of an L1C product, the CAMS forecast in it.",
 )
 
-#: For commands that draw worlds only if they are asked to.
-optional_world_options = _stacked(world_options, product_aod_option)
+
+def _draw_method(help_text: str, *methods: str) -> Callable[[Command], Command]:
+    kinds = click.Choice(methods)
+    return click.option("--draw-method", type=kinds, default="quantile", show_default=True, help=help_text)
+
+
+#: For the command that stores worlds, and their weights with them.
+world_options = _stacked(
+    _world_options,
+    _draw_method(
+        "Quantile midpoints, random, or nodes with weights for computations of your own.",
+        "quantile",
+        "mc",
+        "quadrature",
+    ),
+)
+
+#: For commands that draw worlds only if they are asked to; these count them equally.
+optional_world_options = _stacked(
+    _world_options,
+    _draw_method("Of the optical depths: quantile midpoints, or random.", "quantile", "mc"),
+    product_aod_option,
+)
 
 
 uncertainty_options = _stacked(

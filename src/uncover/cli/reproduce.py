@@ -66,7 +66,7 @@ _DATA = ("data", "labels", "class_field")
     "--further",
     is_flag=True,
     help="With three further models, which take hours at larger scales: boosted trees (the other reading of "
-    "the paper's forest), a deep ensemble, a bootstrapped forest.",
+    "the paper's forest; scores, not probabilities), a deep ensemble, a bootstrapped forest.",
 )
 @click.option("--workers", type=int, help="Processes of this machine [all processors].")
 @click.option(

@@ -28,6 +28,9 @@ class ReadsPixels(Protocol):
     ) -> PixelSummary:
         """Summarise pixels, as :meth:`Summariser.summarise`."""
 
+    def world_pairs(self, n_realisations: int) -> np.ndarray:
+        """Draws that make each world, as :meth:`Summariser.world_pairs`."""
+
 
 def make_summariser(
     model: Any, *, paired: bool = True, method: str = "exact", n_true_values: int = 96
@@ -89,6 +92,10 @@ class AveragedSummariser:
             for name in PixelSummary.__dataclass_fields__
         }
         return PixelSummary(**joined)
+
+    def world_pairs(self, n_realisations: int) -> np.ndarray:
+        """Draws that make each world: the realisations."""
+        return np.arange(n_realisations)[:, None]
 
     def _block(self, values: np.ndarray, noise: Covariances | None, systematic: Any) -> PixelSummary:
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)

@@ -11,7 +11,12 @@ from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
 from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.atomic import all_or_nothing
-from uncover.estimators.calibration import calibrate, check_calibration, held_out_log_joint
+from uncover.estimators.calibration import (
+    calibrate,
+    check_calibration,
+    held_out_log_joint,
+    scored_weight,
+)
 from uncover.estimators.deconvolution import variances_without_noise, without_noise
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior, too_small_for_jeffreys
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
@@ -114,6 +119,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         label_meaning="certainty",
         classes=None,
         groups=None,
+        scored=None,
     ):
         """Fit the class models.
 
@@ -138,6 +144,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         groups : array of shape (sample,), optional
             Samples that belong together (a polygon, a field): with ``calibration="loo"`` they are left out
             together, because one tells much about the others.
+        scored : array of bool of shape (sample,), optional
+            Samples that count when they are left out, such as those far from samples of other groups.
 
         Returns
         -------
@@ -166,7 +174,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             learn_from_certainties(self, inputs, membership)
         if self.calibration is not None:
             held_out = held_out_log_joint(self, inputs, membership, groups)
-            found = calibrate(held_out, membership.targets(), membership.weight)
+            weight = scored_weight(scored, membership.weight, len(inputs.X))
+            found = calibrate(held_out, membership.targets(), weight)
             self.temperature_, self.class_scale_ = found
         return self
 

@@ -11,7 +11,7 @@ from scipy.special import log_softmax, logsumexp
 from uncover.bayes.leave_out import leave_one_out, leave_units_out
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
-from uncover.estimators.groups import divide, read_groups
+from uncover.estimators.groups import divide, read_groups, read_scored
 from uncover.estimators.reading import Reader
 from uncover.estimators.values import Inputs, check_choice
 
@@ -297,6 +297,14 @@ def _by_folds(model, inputs, membership, groups):
 def _rows_of(inputs, rows):
     noise = None if inputs.noise is None else inputs.noise[rows]
     return Inputs(inputs.X[rows], noise, inputs.systematic)
+
+
+def scored_weight(scored, weight, n_samples):
+    """Weights of samples that are left out: 0 for those that do not count."""
+    scored = read_scored(scored, n_samples)
+    if scored is None:
+        return weight
+    return scored.astype(float) if weight is None else weight * scored
 
 
 def check_calibration(model, groups, n_samples, uncertain=False):

@@ -1,5 +1,6 @@
 """The recommended classifier: class models pooled by how well they predict what they have not seen."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
-from uncover.estimators.groups import read_groups
+from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
 from uncover.estimators.membership import Membership, read_membership
@@ -113,7 +114,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X, y, *, X_cov=None, groups=None):
+    def fit(self, X, y, *, X_cov=None, groups=None, scored=None):
         """Fit all members, and find temperature and weights by what they say of samples left out.
 
         Parameters
@@ -125,6 +126,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         groups : array of shape (sample,), optional
             Samples that belong together (a polygon, a field) are left out together: weights and temperature
             are then those for predicting other polygons.
+        scored : array of bool of shape (sample,), optional
+            Samples that count when they are left out, such as those far from samples of other groups.
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
         inputs = read_inputs(self, X, X_cov, reset=True)
@@ -132,7 +135,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         groups = read_groups(groups, len(inputs.X))
         _check_enough(len(inputs.X), groups)
         seed = 0 if self.random_state is None else self.random_state
-        training = Training(inputs, membership.codes, self.classes_, groups, seed)
+        scored = read_scored(scored, len(inputs.X))
+        training = Training(inputs, membership.codes, self.classes_, groups, seed, scored)
         self.class_count_ = np.bincount(training.codes, minlength=len(self.classes_)).astype(float)
         self.realisations_ = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
         self.means_, self.covariances_ = _moments(inputs.X, training.codes, len(self.classes_))
@@ -142,7 +146,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             warn_of_lonely_classes(3)
         self.members_, self._fitted, held_out = [], [], []
         for transform in ("", "log ")[: 1 if self.logarithm_ is None else 2]:
-            seen = Training(self._transformed(inputs, transform), training.codes, self.classes_, groups, seed)
+            seen = replace(training, inputs=self._transformed(inputs, transform))
             for make in self._makers(inputs, transform):
                 member, joint = make(seen)
                 temperature = fit_temperature(joint, targets, weight)

@@ -27,6 +27,16 @@ def read_groups(groups, n_samples):
     return number.ravel()
 
 
+def read_scored(scored, n_samples):
+    """Check which samples count when they are left out; None for all."""
+    if scored is None:
+        return None
+    found = np.asarray(scored)
+    if found.shape != (n_samples,) or found.dtype != bool:
+        raise ValueError(f"scored needs True or False for each of the {n_samples} samples.")
+    return found
+
+
 def main_class(codes, groups):
     """The most frequent class of each group: (group,)."""
     count = np.zeros((groups.max() + 1, codes.max() + 1), dtype=int)

@@ -47,6 +47,8 @@ class Training:
     classes : array of shape (class,)
     groups : array of int of shape (sample,) or None
     seed : int
+    scored : array of bool of shape (sample,) or None
+        Which samples count when they are left out; all where None.
     """
 
     inputs: Inputs
@@ -54,6 +56,7 @@ class Training:
     classes: np.ndarray
     groups: np.ndarray | None
     seed: int
+    scored: np.ndarray | None = None
 
     @property
     def targets(self):
@@ -75,6 +78,8 @@ class Training:
         if self.groups is not None:
             pairs = np.unique(np.stack([self.codes, self.groups]), axis=1)
             stands_for = stands_for * (np.bincount(pairs[0]) > 1)[code]
+        if self.scored is not None:
+            stands_for = stands_for * self.scored[chosen]
         sizes = np.bincount(group, stands_for)
         return stands_for * sizes.sum() / max((sizes**2).sum(), 1.0)
 

@@ -11,7 +11,7 @@ from uncover.bayes.components import find_components
 from uncover.bayes.folding import Folding
 from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.base import concentration
-from uncover.estimators.calibration import calibrate, held_out_log_joint
+from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
@@ -90,7 +90,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
         self.missing = missing
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, *, X_cov=None, groups=None):
+    def fit(self, X, y, sample_weight=None, *, X_cov=None, groups=None, scored=None):
         """Find the parts of the classes, and fit their models.
 
         Parameters are those of :meth:`BayesianQDA.fit`.
@@ -119,7 +119,8 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
             of_parts = Membership(len(self.class_of_part_), parts, None, membership.weight)
             left_out = held_out_log_joint(self.model_, inputs, of_parts, groups)
             joint = Folding(self.class_of_part_).log_joint(left_out)
-            found = calibrate(joint, membership.targets(), membership.weight)
+            weight = scored_weight(scored, membership.weight, len(inputs.X))
+            found = calibrate(joint, membership.targets(), weight)
             self.model_.temperature_, scale = found
             self.model_.class_scale_ = scale[self.class_of_part_]
         return self

@@ -14,6 +14,7 @@ from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
 from uncover.bayes.noisy_lens import NoisyLens, Seen
+from uncover.bayes.noisy_worlds import NoisyWorlds
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.realisations import Pairing, View
@@ -247,16 +248,31 @@ class Reader:
         found = [noise(k) for k in range(len(self.model._known_classes()))]
         return np.stack([np.zeros((p, p)) if each is None else each.matrices()[0] for each in found])
 
-    def world_lens(self, n_realisations: int, used: np.ndarray) -> tuple[Lens, Pairs]:
-        """The class models of all worlds, and which is read with which realisation; Student t only."""
+    def noisy_worlds(
+        self, n_realisations: int, used: np.ndarray, systematic: np.ndarray | None
+    ) -> NoisyWorlds | None:
+        """Class models of all worlds, seen as the average world is seen from another scene.
+
+        None where there is one world only, or where densities are not Student t.
+        """
         pairs = self.kind.pairs(n_realisations, self.pairing)
         worlds = sorted({world for _, world in pairs})
         nowhere = np.zeros((1, len(used)))
-        sights = [self.sight(View(nowhere, world), used) for world in worlds]
-        densities = [s.models.predictive for s in sights if isinstance(s.models.predictive, StudentT)]
-        lens = Lens.of(densities, sights[0].log_prior, folding=self.folding)
+        sights = [self.sight(View(nowhere, world, other_scene=True), used, systematic) for world in worlds]
+        seen = [
+            Seen(density, self._common(sight.noise, density.n_features))
+            for sight in sights
+            if isinstance(density := sight.models.predictive, StudentT)
+        ]
+        if len(pairs) < 2 or len(seen) < len(sights):
+            return None
         numbers = [worlds.index(world) for _, world in pairs]
-        return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
+        return NoisyWorlds(
+            seen,
+            sights[0].log_prior,
+            Pairs(np.array([r for r, _ in pairs]), np.array(numbers)),
+            self.folding,
+        )
 
     def blocks(self, inputs: Inputs, extra: int = 1) -> Iterator[tuple[np.ndarray, list[Sight]]]:
         """Index of the samples and their sights, block by block; ``extra`` numbers more for each sample."""

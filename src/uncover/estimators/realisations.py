@@ -12,6 +12,9 @@ from uncover.estimators.arrays import on_device
 from uncover.estimators.device_moments import means_and_scatter_within
 
 MEAN_WORLD = -1
+# Worlds of the model that each realisation of another scene is read with. One alone would leave what the two
+# errors do together to chance.
+_CROSSINGS = 8
 # Numbers of one block of samples while means over realisations are taken.
 _BLOCK_NUMBERS = 1 << 18
 
@@ -219,15 +222,19 @@ class Shared:
         return [View(X[:, r], world) for r, world in self.pairs(X.shape[1], pairing)]
 
     def pairs(self, n_realisations, pairing):
-        """Realisations with the world that each belongs to."""
+        """Realisations with the world that each belongs to; of another scene, with several in turn."""
         R, new = pairing.worlds, n_realisations
         if pairing.paired and R not in (1, new):
             raise ValueError(
                 f"X has {new} realisations and the model {R} worlds. Within the scene that trained the model "
                 f"they belong together one by one, so {R} are needed; for another scene pass paired=False."
             )
-        worlds = np.arange(R) if pairing.paired else stream(pairing.seed, "pairing").permutation(R)
-        return [(r % new, int(worlds[r % R])) for r in range(max(R, new))]
+        if pairing.paired:
+            return [(r % new, r % R) for r in range(max(R, new))]
+        worlds = stream(pairing.seed, "pairing").permutation(R)
+        turns = min(_CROSSINGS, R, new)
+        shifts = [turn * R // turns for turn in range(turns)]
+        return [(r % new, int(worlds[(r + shift) % R])) for shift in shifts for r in range(max(R, new))]
 
 
 KINDS = {kind.name: kind for kind in (Pooled(), Repeats(), Draws(), Shared())}

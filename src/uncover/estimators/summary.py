@@ -18,7 +18,6 @@ from uncover.bayes.second_order import (
 from uncover.bayes.speed import machine_code
 from uncover.bayes.streams import stream
 from uncover.estimators.reading import Reader, Sight
-from uncover.estimators.realisations import View
 from uncover.estimators.values import Inputs
 
 
@@ -138,12 +137,22 @@ class Summariser:
         if self.reader.method == "fast":
             lenses = self._lenses_for_noise(n, noise, systematic, used)
             if lenses is not None:
-                return self._by_noisy_lenses(*lenses, planes, coefficients, noise, used)
+                return self._by_noisy_lenses(*lenses, planes, coefficients, noise, systematic, used)
         values = planes if coefficients is None else corrected(planes[0], coefficients)
         summary = self._by_sights(values, noise, systematic, first_pixel, used)
-        if self._between_scenes and n > 1:
-            return self._with_worlds(values, summary, used)
-        return summary
+        return (
+            self._with_worlds(values, summary, noise, systematic, used) if self._between_scenes else summary
+        )
+
+    def world_pairs(self, n_realisations: int) -> np.ndarray:
+        """Draws that make each world: (world, quantity), the realisation and perhaps the model's world."""
+        kind = self.reader.kind
+        if not kind.by_realisation:
+            return np.zeros((1, 1), int)
+        pairs = np.array(
+            [[r, -1 if w is None else w] for r, w in kind.pairs(n_realisations, self.reader.pairing)]
+        )
+        return pairs if self._between_scenes else pairs[:, :1]
 
     def _by_lens(self, lens, pairs, planes, coefficients, used) -> PixelSummary:
         if not used.all():
@@ -174,7 +183,7 @@ class Summariser:
             self._noisy_lenses[key] = (known, spread) if found and len(known) == len(found) else None
         return self._noisy_lenses[key]
 
-    def _by_noisy_lenses(self, lenses, spread, planes, coefficients, noise, used) -> PixelSummary:
+    def _by_noisy_lenses(self, lenses, spread, planes, coefficients, noise, systematic, used) -> PixelSummary:
         """With known noise, by the matched Student t."""
         if not used.all():
             planes = planes[:, used]
@@ -203,15 +212,17 @@ class Summariser:
             spread_rows(probability), spread_rows(typicality), measurement, model, inner, known[best]
         )
         n = len(planes) if coefficients is None else len(coefficients)
-        if not self._between_scenes or n == 1:
+        worlds = self._noisy_worlds(n, systematic, used) if self._between_scenes else None
+        if worlds is None:
             return summary
-        lens, pairs = self._lens_of_worlds(n, used)
-        return _replace_worlds(summary, known[lens.summarise(planes, pairs, coefficients=coefficients).best])
+        moved = worlds.best(planes, coefficients=coefficients, covariances=covariances, spread=spread)
+        return _replace_worlds(summary, known[moved])
 
-    def _lens_of_worlds(self, n, used):
-        key = n, used.tobytes()
+    def _noisy_worlds(self, n, systematic, used):
+        key = n, None if systematic is None else systematic.tobytes(), used.tobytes()
         if key not in self._world_lenses:
-            self._world_lenses[key] = self.reader.world_lens(n, used)
+            common = self.reader.systematic(Inputs(np.zeros((1, len(used))), None, systematic))
+            self._world_lenses[key] = self.reader.noisy_worlds(n, used, common)
         return self._world_lenses[key]
 
     def _spread_rows(self, values: np.ndarray) -> np.ndarray:
@@ -243,14 +254,20 @@ class Summariser:
         """Whether the pixels' worlds are independent of the model's: all are then read in one view."""
         return self.reader.kind.name == "shared" and not self.reader.pairing.paired
 
-    def _with_worlds(self, values, summary, used) -> PixelSummary:
-        """With the most probable class in pairs of worlds of the two scenes, and how often it is another."""
-        known = self.model._known_classes()
-        worlds = []
+    def _with_worlds(self, values, summary, noise, systematic, used) -> PixelSummary:
+        """With the most probable class in pairs of worlds of the two scenes, and how often it is another.
+
+        Each is read through the noise of both, by matched covariance.
+        """
+        points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
+        inputs = Inputs(points[:, 0] if len(values) == 1 else points, noise, systematic)
+        (view,), common = self.reader.views(inputs), self.reader.systematic(inputs)
+        known, worlds = self.model._known_classes(), []
         for realisation, world in self.reader.kind.pairs(len(values), self.reader.pairing):
-            sight = self.reader.sight(View(values[realisation].T, world), used)
+            moved = replace(view, points=points[:, realisation], world=world)
+            sight = replace(self.reader.sight(moved, used, common), method="fast")
             worlds.append(known[sight.log_odds().argmax(axis=1)])
-        return _replace_worlds(summary, np.stack(worlds).astype(np.uint8))
+        return summary if len(worlds) < 2 else _replace_worlds(summary, np.stack(worlds).astype(np.uint8))
 
     def _read(self, sight: Sight, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for the known classes.

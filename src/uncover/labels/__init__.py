@@ -3,6 +3,7 @@
 from uncover.labels.criteria import confident, interior, purity, spaced, stable
 from uncover.labels.scheme import LandClass, Scheme, load_scheme, scheme_names
 from uncover.labels.screen import Criteria, Report, Screened, screen
+from uncover.labels.spatial import autocorrelation_length, within
 from uncover.labels.training import Draw, block_groups, draw, split
 from uncover.labels.translate import Rule, Translation, load_translation, translation_names
 
@@ -15,6 +16,7 @@ __all__ = [
     "Scheme",
     "Screened",
     "Translation",
+    "autocorrelation_length",
     "block_groups",
     "confident",
     "draw",
@@ -28,4 +30,5 @@ __all__ = [
     "split",
     "stable",
     "translation_names",
+    "within",
 ]

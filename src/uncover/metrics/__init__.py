@@ -13,6 +13,7 @@ from uncover.metrics.estimation import (
     wilson_interval,
 )
 from uncover.metrics.scores import SCORE_NAMES, Scores, ScoreSums, score
+from uncover.metrics.worlds import spread_over_worlds
 
 __all__ = [
     "SCORE_NAMES",
@@ -36,6 +37,7 @@ __all__ = [
     "radii",
     "score",
     "simple_random_sample",
+    "spread_over_worlds",
     "stratified_by_map",
     "wilson_interval",
 ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.labelling import HoldOut as HoldOut
     from uncover.pipeline.labelling import LabelOptions as LabelOptions
     from uncover.pipeline.labelling import Labels as Labels
+    from uncover.pipeline.labelling import buffer_between as buffer_between
     from uncover.pipeline.labelling import collect_labels as collect_labels
     from uncover.pipeline.labelling import hold_out as hold_out
     from uncover.pipeline.map_sources import SourceOptions as SourceOptions
@@ -80,6 +81,7 @@ _HOME = {
     "evaluate_map": "uncover.pipeline.evaluating",
     "fit_model": "uncover.pipeline.fitting",
     "grid_of": "uncover.pipeline.areas",
+    "buffer_between": "uncover.pipeline.labelling",
     "hold_out": "uncover.pipeline.labelling",
     "open_labels": "uncover.pipeline.label_sources",
     "read_table": "uncover.pipeline.tables",

@@ -241,7 +241,11 @@ def _facts(
             "samples": tally.samples,
             "outside the map": reference.outside,
             "on nodata": tally.nodata,
+            "on flagged pixels": tally.flagged,
+            "near training labels": tally.near,
+            "buffer": round(tally.buffer, 1),
         },
+        "flagged area left out": tally.flagged_area,
         "design": {
             "name": design.name,
             "probability sample": design.name is not None,
@@ -277,6 +281,17 @@ def _warnings(reference: Reference, design: Design, tally: Tally, groups: int) -
         )
     if groups < _FEW:
         said.append(f"errors rest on {groups} independent parts of the reference; they are rough at best")
+    if tally.flagged_area:
+        part = 100 * tally.flagged_area / (tally.flagged_area + tally.areas.sum())
+        said.append(
+            f"{part:.3g} % of the area that has a class is flagged as cloud, shadow, snow or saturated, and "
+            f"left out with {tally.flagged} samples; estimates are for the clear land"
+        )
+    if tally.near:
+        said.append(
+            f"{tally.near} samples nearer than {tally.buffer:.0f} m to a training label are left out; "
+            f"{tally.samples} are compared"
+        )
     lost = reference.outside + tally.nodata
     if lost and (reference.kind == "points" or design.name is not None):
         said.append(

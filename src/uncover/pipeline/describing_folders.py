@@ -11,6 +11,7 @@ from typing import Any
 from uncover.pipeline.description import Description, Facts, grid_facts
 from uncover.pipeline.evaluation_files import FILES as EVALUATION_FILES
 from uncover.pipeline.map_product import CLASS_FILE, DATASETS, MapProduct
+from uncover.pipeline.map_table import left_out
 from uncover.raster.errors import damaged
 from uncover.raster.unfinished import in_use
 
@@ -75,12 +76,18 @@ def _areas(path: Path) -> Facts:
         return {"lacks": [path.name]}
     with damaged(str(path)), open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-        unit = "area_ha" if "area_ha" in rows[0] else "area_pixels"
-        spread = unit.replace("area", "standard_deviation")
-        columns = [("pixels", int), (unit, float), ("share", float)]
+        unit = "ha" if "area_ha" in rows[0] else "pixels"
+        columns = ["pixels", f"area_{unit}", "share", f"expected_{unit}"]
         if int(rows[0]["worlds"]) > 1:
-            columns.append((spread, float))
-        return {key: {f"{r['code']} {r['class']}": kind(r[key]) for r in rows} for key, kind in columns}
+            columns += [f"sd_over_worlds_{unit}", f"sd_over_worlds_mc_error_{unit}"]
+        found: Facts = {key: {f"{r['code']} {r['class']}": _number(r[key]) for r in rows} for key in columns}
+        found["areas"] = rows[0]["note"]
+        lost = left_out(rows)
+        return found if lost is None else {**found, "left out": lost}
+
+
+def _number(text: str) -> float | int | None:
+    return None if not text else int(text) if text.isdigit() else float(text)
 
 
 def _evaluation(path: Path) -> Description:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from uncover.labels import autocorrelation_length
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.pixel_area import pixel_sides
@@ -36,7 +38,7 @@ def steady_pixel_metres(grid: Grid) -> tuple[float, float]:
     >>> steady_pixel_metres(Grid("EPSG:4326", (1, 0, 0, 0, -1, 80), width=10, height=80))
     Traceback (most recent call last):
     ...
-    uncover.raster.errors.SceneError: a pixel of the grid (EPSG:4326) is 20 to 111 km wide, depending on ...
+    uncover.raster.errors.SceneError: a pixel of the grid (EPSG:4326) is 19.4 to 111 km wide, depending on ...
     """
     smallest, largest = _extremes(grid)
     for name, low, high in zip(("high", "wide"), smallest, largest, strict=True):
@@ -63,6 +65,15 @@ def block_pixels(metres: float, grid: Grid) -> tuple[int, int]:
             f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it larger"
         )
     return counts[0], counts[1]
+
+
+def default_buffer(codes: NDArray[np.uint8], grid: Grid, block: float, part: float) -> float:
+    """Autocorrelation length of labels in metres, but at most a part of a block's side.
+
+    >>> default_buffer(np.ones((4, 4), np.uint8), Grid(None, (10, 0, 0, 0, -10, 0), 4, 4), 100.0, 0.25)
+    0.0
+    """
+    return min(autocorrelation_length(codes, pixel_metres(grid)), part * block)
 
 
 def _extremes(grid: Grid) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -11,22 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
+from uncover.labels import within
 from uncover.metrics.bootstrap import MOST_GROUPS
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.estimation import SampleCells
 from uncover.metrics.scores import ScoreSums
 from uncover.pipeline.concluding import conclude
+from uncover.pipeline.distances import default_buffer, pixel_metres
 from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats, Tally
+from uncover.pipeline.label_sources import LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Index, Matches, Reference, open_reference
 from uncover.pipeline.sampling_design import Design
-from uncover.raster.grid import Window
+from uncover.raster.grid import Grid, Window
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.tiles import TileCache
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
 _BLOCK = 512
+_LOOKED_AT = 1024  # rows and columns whose likeness says how large a buffer is
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
@@ -60,12 +64,47 @@ def evaluate_map(
     tally = _all_blocks(_Comparison.of(product, ground, design, options), progress)
     if tally.samples == 0:
         raise ValueError(
-            f"no sample of {ground.name} lies where the map has a class; nothing can be compared"
+            f"no sample of {ground.name} lies where the map has a class and no flag (cloud, shadow, snow, "
+            "saturated) and far enough from training labels; nothing can be compared"
         )
     found = conclude(product, ground, design, tally, options)
     for message in found.warnings:
         warnings.warn(message, UserWarning, stacklevel=2)
     return found
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Labels that trained the model, and the distance from them at which a reference is independent."""
+
+    labels: LabelsOnGrid
+    grid: Grid
+    buffer: float  # metres
+
+    @classmethod
+    def of(cls, product: MapProduct, options: EvaluateOptions) -> _Training:
+        assert options.training is not None
+        labels = open_labels(options.training, options.scheme, options.class_field).on(product.grid)
+        buffer = _alike(product, options.block) if options.buffer is None else options.buffer
+        return cls(labels, product.grid, buffer)
+
+    def near(self, window: Window, cache: TileCache) -> NDArray[np.bool_]:
+        """Pixels of a window nearer than the buffer to a training label, (row, col)."""
+        height, width = pixel_metres(self.grid)
+        rows, cols = int(self.buffer / height) + 1, int(self.buffer / width) + 1
+        wide = Window(window.row - rows, window.col - cols, window.height + 2 * rows, window.width + 2 * cols)
+        wide &= self.grid.window
+        trained = self.labels.labels(wide, cache) > 0
+        return within(trained, self.buffer, (height, width))[window.shifted(-wide.row, -wide.col).slices]
+
+
+def _alike(product: MapProduct, block: float) -> float:
+    """Autocorrelation length of the map's classes in its middle, in metres; at most half a block."""
+    grid, cache = product.grid, TileCache(_CACHE_BYTES)
+    height, width = (min(length, _LOOKED_AT) for length in grid.shape)
+    middle = Window((grid.height - height) // 2, (grid.width - width) // 2, height, width)
+    codes = (product.class_numbers(middle, cache) + 1).astype(np.uint8)
+    return default_buffer(codes, grid, block, part=0.5)
 
 
 @dataclass(frozen=True)
@@ -80,6 +119,7 @@ class _Comparison:
     slots: int  # groups of each stratum
     places: Index | None  # slot of each natural group, where samples belong together
     first_area: float  # m²
+    training: _Training | None = None
 
     @classmethod
     def of(
@@ -93,7 +133,8 @@ class _Comparison:
             order = stream(options.seed, "joined groups").permutation(reference.group_count)
             places = np.asarray(order % slots, np.intp)
         first = float(pixel_areas(product.grid, Window(0, 0, 1, 1))[0, 0])
-        return cls(product, reference, design, options.bins, strata, slots, places, first)
+        training = None if options.training is None else _Training.of(product, options)
+        return cls(product, reference, design, options.bins, strata, slots, places, first, training)
 
     def empty(self) -> Tally:
         k, groups = len(self.reference.legend.names), self.strata * self.slots
@@ -106,6 +147,7 @@ class _Comparison:
             scores=ScoreSums.of(none, p, groups=none, n_groups=groups, floor=self.product.floor),
             reliability=Reliability.of(none, p, bins=self.bins, groups=none, n_groups=groups),
             cells=SampleCells.of(none, none, none, classes=k, n_strata=self.strata),
+            buffer=0.0 if self.training is None else self.training.buffer,
         )
 
     def block(self, window: Window, so_far: Tally, cache: TileCache) -> Tally:
@@ -113,13 +155,19 @@ class _Comparison:
         k = len(self.reference.legend.names)
         numbers = self.product.class_numbers(window, cache)
         area = pixel_areas(self.product.grid, window)
-        there = numbers >= 0
+        clear = self.product.clear(window, cache)
+        there = (numbers >= 0) & clear
         known = numbers[there]
         pixels, areas = (np.bincount(known, w, minlength=k) for w in (None, area[there]))
         so_far = so_far.with_map(pixels.astype(np.float64), areas.astype(np.float64))
         found = self.reference.samples(window, cache)
-        on_map = there[found.rows, found.cols]
-        so_far = so_far.with_nodata(int((~on_map).sum()))
+        on_map, known_class = there[found.rows, found.cols], (numbers >= 0)[found.rows, found.cols]
+        so_far = so_far.with_nodata(int((~known_class).sum())).with_flagged(
+            int((known_class & ~on_map).sum()), float(area[(numbers >= 0) & ~clear].sum())
+        )
+        if self.training is not None:
+            near = on_map & self.training.near(window, cache)[found.rows, found.cols]
+            so_far, on_map = so_far.with_near(int(near.sum())), on_map & ~near
         if not on_map.any():
             return so_far
         found = _chosen(found, on_map)

@@ -34,6 +34,10 @@ class EvaluateOptions:
         Confidence level; bins of the reliability curves; bootstrap draws and their seed.
     block
         Side in metres of the blocks of a reference raster that are resampled as a whole.
+    training, buffer
+        Labels that the model was trained on, a raster or a vector file with the same class field: reference
+        samples nearer than `buffer` metres to one are left out; by default as far as the map's classes are
+        alike, at most half a block.
 
     >>> EvaluateOptions(design="random").level
     0.95
@@ -49,8 +53,14 @@ class EvaluateOptions:
     draws: int = 1000
     seed: int = 0
     block: float = 1000.0
+    training: str | Path | None = None
+    buffer: float | None = None
 
     def __post_init__(self) -> None:
+        if self.buffer is not None and self.training is None:
+            raise ValueError("--buffer is a distance from training labels: give them with --training")
+        if self.buffer is not None and not self.buffer >= 0:
+            raise ValueError(f"--buffer is {self.buffer:g} m; give 0 or more")
         if not 0 < self.level < 1:
             raise ValueError(f"the confidence level is {self.level}; it lies between 0 and 1")
         if self.bins < 2 or self.draws < 20:
@@ -63,14 +73,18 @@ class EvaluateOptions:
 class Tally:
     """Sums over the map and over the samples that were met so far."""
 
-    pixels: Floats  # (class,) of the map
-    areas: Floats  # (class,) of the map, m²
+    pixels: Floats  # (class,) of the map's clear land
+    areas: Floats  # (class,) of it, m²
     nodata: int  # samples where the map has no class
     scores: ScoreSums  # (group, ...)
     reliability: Reliability  # (group, ...)
     cells: SampleCells  # (stratum, ...)
     #: (group, class, 2), weight of samples in whose set their class is, and of all
     covered: Floats | None = None
+    near: int = 0  # samples next to training labels
+    buffer: float = 0.0  # metres that are next to them
+    flagged: int = 0  # samples where the map is flagged as cloud, shadow, snow or saturated
+    flagged_area: float = 0.0  # m² that have a class and such a flag
 
     @property
     def taken(self) -> Floats:
@@ -89,6 +103,14 @@ class Tally:
     def with_nodata(self, samples: int) -> Tally:
         """More samples without a class."""
         return replace(self, nodata=self.nodata + samples)
+
+    def with_near(self, samples: int) -> Tally:
+        """More samples next to training labels."""
+        return replace(self, near=self.near + samples)
+
+    def with_flagged(self, samples: int, area: float) -> Tally:
+        """More samples and land under a flag."""
+        return replace(self, flagged=self.flagged + samples, flagged_area=self.flagged_area + area)
 
     def with_covered(self, covered: Floats) -> Tally:
         """More samples of a map with sets of classes."""

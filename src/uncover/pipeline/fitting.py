@@ -19,7 +19,7 @@ from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
 from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
-from uncover.pipeline.training_sources import Batch, FitOptions, Source, open_sources
+from uncover.pipeline.training_sources import Batch, FitOptions, Pixels, Source, open_sources
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
@@ -64,6 +64,9 @@ class Training:
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
             lines.append(f"kept from the model, to calibrate sets of classes: {listed}")
+        if any(self.provenance.get("buffer", ())):
+            metres = ", ".join(f"{buffer:.0f} m" for buffer in self.provenance["buffer"])
+            lines.append(f"pixels nearer than {metres} to another block do not count in the calibration")
         return "\n".join(lines)
 
 
@@ -94,6 +97,8 @@ def fit_model(
             "--block says which pixels are left out or kept together, and nothing is: give --calibrate, "
             "--coverage or --model recommended, or leave it out"
         )
+    if options.buffer is not None and options.block is None:
+        raise ValueError("--buffer is between blocks, and there are none: give --block METRES too")
     opened = open_sources(sources, options)
     features = common_features({source.name: source.features for source in opened})
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
@@ -160,7 +165,9 @@ def _accumulate(
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
-        groups = {} if everything.groups is None or not _calibrates(model) else {"groups": everything.groups}
+        groups: dict[str, Any] = {}
+        if everything.groups is not None and _calibrates(model):
+            groups = {"groups": everything.groups, "scored": everything.inner}
         model.fit(_measured(everything, sources), **_labels(everything, classes, doubt), **groups)
         return used
     waiting: Batch | None = None
@@ -261,6 +268,11 @@ def _check_used(
         keeper.check(total)
 
 
+def _buffers(sources: Sequence[Source]) -> list[float]:
+    """Metres between the squares of each scene, nearer to which pixels do not count if they are left out."""
+    return [round(source.buffer, 1) for source in sources if isinstance(source, Pixels)]
+
+
 def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: FitOptions) -> dict[str, Any]:
     """What the model was fitted to: names and counts; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
@@ -283,6 +295,6 @@ def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: 
             "allocation": options.draw.allocation,
             "seed": options.seed,
         },
-        **({} if options.block is None else {"block": options.block}),
+        **({} if options.block is None else {"block": options.block, "buffer": _buffers(sources)}),
         **options.doubt.facts(),
     }

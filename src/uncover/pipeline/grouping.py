@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.pipeline.distances import block_pixels
+from uncover.pipeline.distances import TOLERANCE, block_pixels, pixel_metres
 from uncover.raster.grid import Grid, Window
 
 Groups = NDArray[np.int64]
@@ -29,6 +29,25 @@ def squares(grid: Grid, window: Window, metres: float) -> Groups:
     col = np.arange(window.col, window.col + window.width, dtype=np.int64) // width
     across = -(-grid.width // width)
     return _of_source(f"{grid}") + row[:, None] * across + col
+
+
+def inside_squares(grid: Grid, window: Window, metres: float, buffer: float) -> NDArray[np.bool_]:
+    """Pixels of a window at least `buffer` metres from all pixels of other squares: (row, col).
+
+    >>> grid = Grid("EPSG:3035", (10, 0, 4000000, 0, -10, 3000000), width=8, height=1)
+    >>> inside_squares(grid, grid.window, 40, 19.9).tolist()  # the edge of the grid is nobody's neighbour
+    [[True, True, True, False, False, True, True, True]]
+    """
+    blocks, sides = block_pixels(metres, grid), pixel_metres(grid)
+    near = []
+    for first, count, length, block, side in zip(
+        (window.row, window.col), window.shape, grid.shape, blocks, sides, strict=True
+    ):
+        at = np.arange(first, first + count)
+        before = np.where(at < block, np.inf, at % block + 1)  # pixels to the nearest one of another square
+        after = np.where(at // block == (length - 1) // block, np.inf, block - at % block)
+        near.append(np.minimum(before, after) * side >= buffer * (1 - TOLERANCE))
+    return np.asarray(near[0][:, None] & near[1])
 
 
 def numbered(names: NDArray[np.str_], source: str) -> Groups:

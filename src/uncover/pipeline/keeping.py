@@ -49,6 +49,8 @@ class Keeper:
         if batch.groups is not None:  # of a group that is kept, no sample is for the model
             whole = self._kept_groups(batch.groups)
             mine, rest = whole & (self.rng.random(len(share)) < share / _SHARE), ~whole
+            if batch.inner is not None:  # next to another group, a sample is too easily predicted
+                mine &= batch.inner
         if mine.any():
             self.kept.append(batch.take(mine))
         return batch.take(rest)
@@ -139,4 +141,9 @@ def joined(batches: Sequence[Batch]) -> Batch:
         together([b.groups for b in batches], [len(b.classes) for b in batches]),
         Covariances.join(stated) if stated else None,
         None if any(b.sure is None for b in batches) else np.concatenate([b.sure for b in batches]),
+        _all_inner(batches) if any(b.inner is not None for b in batches) else None,
     )
+
+
+def _all_inner(batches: Sequence[Batch]) -> NDArray[np.bool_]:
+    return np.concatenate([np.ones(len(b.classes), bool) if b.inner is None else b.inner for b in batches])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,16 @@ from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.layers import Layer
+from uncover.raster.align import pixels_within
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import burn_vector, read_features
+from uncover.raster.vectors import Burned, burn_vector, read_features
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
+
+# Labels finer than a scene that are looked at together.
+_MOST_FINE = 1 << 22
 
 NUMBERED = "codes"  # name of the scheme of nameless codes
 
@@ -56,6 +61,7 @@ class RasterLabels:
 
     layer: Layer
     translation: Translation
+    purity: float = 0.0  # share of a pixel that its label covers at least, where labels are finer
 
     @property
     def scheme(self) -> Scheme:
@@ -68,9 +74,9 @@ class RasterLabels:
         return self.layer.name
 
     def on(self, grid: Grid) -> RasterOnGrid:
-        """The raster by nearest neighbour on a grid that it overlaps."""
+        """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
         self.layer.check_overlap(grid)
-        return RasterOnGrid(self, grid)
+        return RasterOnGrid(self, grid, pixels_within(grid, self.layer.info.grid))
 
 
 @dataclass(frozen=True)
@@ -79,19 +85,57 @@ class RasterOnGrid:
 
     source: RasterLabels
     grid: Grid
+    finer: tuple[int, int] = (1, 1)  # rows and columns of the raster's pixels in one of the grid's
 
     def labels(self, window: Window, cache: TileCache) -> NDArray[np.uint8]:
-        """Translated codes by nearest neighbour."""
-        values, known = self.source.layer.read(self.grid, window, cache)
-        labels = self.source.translation(
-            np.where(known, values, np.zeros((), values.dtype)), self.source.name
+        """Translated codes: that of most of a pixel, if it covers enough of it."""
+        down, across = self.finer
+        if self.finer == (1, 1):
+            return self._nearest(self.grid, window, cache)
+        a, b, c, d, e, f = self.grid.transform
+        fine = Grid(
+            self.grid.crs,
+            (a / across, b / down, c, d / across, e / down, f),
+            self.grid.width * across,
+            self.grid.height * down,
         )
-        labels[~known] = 0
+        found = np.zeros(window.shape, np.uint8)
+        rows = max(1, _MOST_FINE // (window.width * down * across))
+        for top in range(0, window.height, rows):
+            height = min(rows, window.height - top)
+            at = Window((window.row + top) * down, window.col * across, height * down, window.width * across)
+            parts = self._nearest(fine, at, cache).reshape(height, down, window.width, across)
+            found[top : top + height] = majority(parts.transpose(0, 2, 1, 3), self.source.purity)
+        return found
+
+    def _nearest(self, grid: Grid, window: Window, cache: TileCache) -> NDArray[np.uint8]:
+        """Translated codes by nearest neighbour."""
+        values, known = self.source.layer.read(grid, window, cache)
+        labels = np.zeros(window.shape, np.uint8)
+        labels[known] = self.source.translation(values[known], self.source.name)
         return labels
 
     def regions(self, window: Window) -> NDArray[np.int32] | None:
         """None: a raster does not know its parcels."""
         return None
+
+
+def majority(labels: NDArray[np.uint8], purity: float = 0.0) -> NDArray[np.uint8]:
+    """The label that most parts of each pixel (row, col, part, part) have, 0 where it covers too little.
+
+    Parts without a label count as such; of labels that cover the same, the one of the lowest code is taken.
+
+    >>> parts = np.array([[[[3, 3], [2, 0]]]], np.uint8)
+    >>> majority(parts), majority(parts, purity=0.6)
+    (array([[3]], dtype=uint8), array([[0]], dtype=uint8))
+    """
+    best, most = np.zeros(labels.shape[:2], np.uint8), np.zeros(labels.shape[:2], np.int64)
+    for code in np.unique(labels):
+        count = (labels == code).sum(axis=(2, 3))
+        more = count > most
+        best[more], most[more] = code, count[more]
+    best[most < purity * labels[0, 0].size - 1e-9] = 0
+    return best
 
 
 @dataclass(frozen=True)
@@ -120,6 +164,7 @@ class VectorLabels:
     def on(self, grid: Grid) -> VectorOnGrid:
         """Features by pixel centre; an error where none covers a pixel."""
         burnt = burn_vector(self.path, grid, self.field)
+        _warn_of_lost(self.path, burnt)
         codes = np.zeros(max(burnt.names) + 1, np.uint8)
         for code, name in burnt.names.items():
             codes[code] = self.codes[name]
@@ -142,10 +187,27 @@ class VectorOnGrid:
         return self.features[window.slices]
 
 
-def open_labels(name: str | Path, scheme: str | None = None, class_field: str | None = None) -> LabelSource:
+def _warn_of_lost(path: str, burnt: Burned) -> None:
+    """Say what gives no label, by reason and class."""
+    if not burnt.lost:
+        return
+    reasons = []
+    for reason, by_class in burnt.lost.items():
+        listed = ", ".join(f"{name} {n}" for name, n in sorted(by_class.items()))
+        reasons.append(f"{sum(by_class.values())} {reason} ({listed})")
+    gone = ", ".join(repr(name) for name in burnt.vanished)
+    end = f"; no label is left of the class {gone}" if gone else ""
+    warnings.warn(f"{path}: no label from {', '.join(reasons)}{end}", UserWarning, stacklevel=3)
+
+
+def open_labels(
+    name: str | Path, scheme: str | None = None, class_field: str | None = None, purity: float = 0.0
+) -> LabelSource:
     """Labels of a file: a vector file by its field, a raster by `scheme` or by the scheme it carries.
 
-    Without either, the codes 1 to 254 of a raster are classes of their own, called by their numbers.
+    Without either, the codes 1 to 254 of a raster are classes of their own, called by their numbers. Where a
+    raster is finer than the grid of a scene, the label of most of a pixel counts, if it covers the share
+    `purity` of it.
 
     >>> open_labels("fields.gpkg")
     Traceback (most recent call last):
@@ -163,7 +225,9 @@ def open_labels(name: str | Path, scheme: str | None = None, class_field: str | 
     own = scheme_in(layer.info)
     if translation is None and own is not None:
         translation = Translation.identity(own)
-    return RasterLabels(layer, translation or Translation.identity(numbered_scheme()))
+    if not 0 <= purity <= 1:
+        raise ValueError(f"the share of a pixel that its label covers is {purity:g}; it lies between 0 and 1")
+    return RasterLabels(layer, translation or Translation.identity(numbered_scheme()), purity)
 
 
 def numbered_scheme(codes: tuple[int, ...] = tuple(range(1, HIGHEST_LABEL + 1))) -> Scheme:

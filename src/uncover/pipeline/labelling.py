@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
-from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split
+from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split, within
 from uncover.pipeline.areas import Area, Part
-from uncover.pipeline.distances import TOLERANCE, block_pixels, steady_pixel_metres
+from uncover.pipeline.distances import (
+    TOLERANCE,
+    block_pixels,
+    default_buffer,
+    pixel_metres,
+    steady_pixel_metres,
+)
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
 from uncover.pipeline.layers import Layer
@@ -34,6 +40,9 @@ _CACHE_BYTES = 64 * 1024 * 1024
 class HoldOut:
     """The share of labels kept for testing, and what stays together: pixels, polygons or square blocks.
 
+    Training labels nearer than `buffer` metres to a test label are left out. By default that is, for blocks,
+    the autocorrelation length of the labels, but at most half a block.
+
     >>> HoldOut(share=0.3, by="block", block=500).by
     'block'
     """
@@ -41,8 +50,11 @@ class HoldOut:
     share: float = 0.2
     by: SplitBy = "block"
     block: float = 1000.0  # side of a block in metres
+    buffer: float | None = None
 
     def __post_init__(self) -> None:
+        if self.buffer is not None and not self.buffer >= 0:
+            raise ValueError(f"the buffer is {self.buffer:g} m; it is 0 or more")
         if not 0 < self.share < 1:
             raise ValueError(f"the share held out for testing is {self.share}; it lies between 0 and 1")
         if self.by not in ("pixel", "polygon", "block"):
@@ -59,6 +71,9 @@ class LabelOptions:
         For vector files: the field that holds the class.
     criteria
         Quality threshold, purity, erosion.
+    pixel_purity
+        Share of a pixel that its label covers at least, where a map is finer than the grid; the label of most
+        of a pixel counts.
     probability_scale
         The value that means certainty in the probability layers. None: 100 for whole numbers, 1 for others.
     spacing
@@ -77,6 +92,7 @@ class LabelOptions:
     scheme: str | None = None
     class_field: str | None = None
     criteria: Criteria = field(default_factory=Criteria)
+    pixel_purity: float = 0.0
     probability_scale: float | None = None
     spacing: float = 0.0
     like: Grid | None = None
@@ -131,7 +147,7 @@ def collect_labels(
     array([[1, 2, 0]], dtype=uint8)
     """
     options = options or LabelOptions()
-    sources = [open_labels(name, options.scheme, options.class_field) for name in maps]
+    sources = [open_labels(name, options.scheme, options.class_field, options.pixel_purity) for name in maps]
     sure = [Layer.open(name) for name in probabilities]
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))
@@ -165,11 +181,30 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
     elif how.by == "block":
         groups = block_groups(labels.grid.shape, block_pixels(how.block, labels.grid))
     test = split(labels.codes, how.share, rng, groups)
+    buffer = buffer_between(labels, how)
+    near = within(test, buffer, pixel_metres(labels.grid))
     zero = np.uint8(0)
+    if not (labels.codes[~near] > 0).any():
+        raise ValueError(
+            f"no training label is farther than {buffer:.0f} m from a test label; use a smaller --buffer"
+        )
     return (
-        labels.with_codes(np.where(test, zero, labels.codes)),
+        labels.with_codes(np.where(near, zero, labels.codes)),
         labels.with_codes(np.where(test, labels.codes, zero)),
     )
+
+
+def buffer_between(labels: Labels, how: HoldOut) -> float:
+    """Metres between training and test labels: what is asked for, or the default.
+
+    >>> codes = np.ones((4, 4), np.uint8)
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=4, height=4)
+    >>> buffer_between(Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes)), HoldOut())
+    0.0
+    """
+    if how.buffer is not None or how.by != "block":
+        return how.buffer or 0.0
+    return default_buffer(labels.codes, labels.grid, how.block, part=0.5)
 
 
 def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:

@@ -60,10 +60,11 @@ class Finish:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes())
             scratch.journal.add("dataset")
         self._rasters(store, scratch, areas[1] / max(areas[1].sum(), 1e-300))
-        if not areas[0].any():
+        if not (areas[0] + areas[3]).any():
             warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
         known = self.product.grid.crs is not None
-        _write(store / "areas.csv", area_table(areas, self.product.scheme, known))
+        pairs = self.mapper.world_pairs
+        _write(store / "areas.csv", area_table(areas, pairs, self.product.scheme, known))
         shutil.copyfile(self.model_file, store / "model.uncover")
         self._items(store)
 

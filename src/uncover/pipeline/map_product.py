@@ -15,11 +15,13 @@ from uncover.raster.chunks import check_chunks
 from uncover.raster.cube import open_store
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.quality import FLAGGED, without
 from uncover.raster.tiles import Source, TileCache, describe
 
 CLASS_FILE = "class.tif"
 PROBABILITY_FILE = "probability.tif"
 SETS_FILE = "sets.tif"
+QUALITY_FILE = "quality.tif"
 DATASETS = ("map.zarr", "map.nc")
 _TILE = (512, 512)
 
@@ -44,6 +46,7 @@ class MapProduct:
     """The class layer and the probability layer of a map; classes in the order of the probability planes.
 
     `sets` has a plane for each class too, 1 where it cannot be excluded; None where the map has no sets.
+    `quality` has the bits of each pixel; None where the folder has no such layer.
 
     >>> MapProduct.open("nowhere")
     Traceback (most recent call last):
@@ -57,6 +60,7 @@ class MapProduct:
     names: tuple[str, ...]
     codes: tuple[int, ...]
     sets: StoredLayer | None = None
+    quality: StoredLayer | None = None
 
     @classmethod
     def open(cls, folder: str | Path) -> MapProduct:
@@ -99,6 +103,12 @@ class MapProduct:
             )
         return numbers
 
+    def clear(self, window: Window, cache: TileCache) -> NDArray[np.bool_]:
+        """Pixels that are not flagged as cloud, shadow, snow or saturated, (row, col)."""
+        if self.quality is None:
+            return np.ones(window.shape, np.bool_)
+        return without(self.quality.source.read(window, cache)[0], FLAGGED)
+
     def probabilities(
         self, window: Window, rows: NDArray[np.intp], cols: NDArray[np.intp], cache: TileCache
     ) -> NDArray[np.float64]:
@@ -140,7 +150,17 @@ def _open_rasters(place: Path) -> MapProduct:
         names,
         tuple(codes),
         _sets_of(place / SETS_FILE, classes.grid, len(names)),
+        _quality_of(place / QUALITY_FILE, classes.grid),
     )
+
+
+def _quality_of(path: Path, grid: Grid) -> StoredLayer | None:
+    if not path.is_file():
+        return None
+    info = describe(path)
+    if info.grid != grid:
+        raise SceneError(f"{path} does not belong to this map: it has another grid")
+    return StoredLayer(info.bands(1), info.dtype, None)
 
 
 def _sets_of(path: Path, grid: Grid, classes: int) -> StoredLayer | None:
@@ -172,14 +192,20 @@ def _open_dataset(path: Path) -> MapProduct:
         members = [str(name) for name in dataset.data_vars if str(name).startswith("in_set_")]
         planes = [Plane(name, name, ()) for name in members]
         sets = _variable(path, dataset[members[0]], planes, grid) if members else None
-    return MapProduct(path.resolve().parent.name, *layers, names, codes, sets)
+        flags = [Plane("quality", "quality", ())]
+        quality = _variable(path, dataset["quality"], flags, grid) if "quality" in dataset else None
+    return MapProduct(path.resolve().parent.name, *layers, names, codes, sets, quality)
 
 
 def _variable(path: Path, array: Any, planes: list[Plane], grid: Grid) -> StoredLayer:
     source = ArraySource(str(path), tuple(planes), ("y", "x"), grid, _TILE, decoded=False)
     about = array.attrs
+    nodata = about.get("_FillValue")
     return StoredLayer(
-        source, str(array.dtype), float(about["_FillValue"]), float(about.get("scale_factor", 1))
+        source,
+        str(array.dtype),
+        None if nodata is None else float(nodata),
+        float(about.get("scale_factor", 1)),
     )
 
 

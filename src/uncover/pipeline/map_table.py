@@ -1,39 +1,92 @@
-"""The table of areas: each class on the map, and in each world of the measurement."""
+"""The table of areas of a map: each class on clear land, under flags, and in each world."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from uncover.labels import Scheme
+from uncover.metrics import spread_over_worlds
+from uncover.raster.product import AREA_ROWS
 
 
-def area_table(areas: NDArray[np.float64], scheme: Scheme, georeferenced: bool) -> str:
+def area_table(areas: NDArray[np.float64], pairs: ArrayLike, scheme: Scheme, georeferenced: bool) -> str:
     """CSV text; areas in hectares, or in pixels where the map has no reference system.
 
-    The mean and the standard deviation over the worlds say what the error that pixels share does to an area:
-    it does not average out.
+    `areas` has the rows `AREA_ROWS` and then one for each world, (row, class); `pairs` says which draws make
+    a world. The spread over the worlds is empty where there are fewer than two.
 
-    >>> areas = np.array([[3.0, 1.0], [300.0, 100.0], [200.0, 200.0], [400.0, 0.0]])
-    >>> print(area_table(areas, Scheme.of_names(["forest", "water"]), True).splitlines()[1])
-    1,forest,3,0.03,0.75,2,0.03,0.0141421,0.02,0.04
+    >>> rows = [[3, 1], [300, 100], [260, 140], [1, 0], [100, 0], [200, 200], [400, 0]]
+    >>> text = area_table(np.array(rows, float), [[0], [1]], Scheme.of_names(["forest", "water"]), True)
+    >>> print(text.splitlines()[1][:59])
+    1,forest,3,0.03,0.75,0.026,1,0.01,2,0.0141421,,"area_ha cou
     """
-    unit = "ha" if georeferenced else "pixels"
-    pixels, whole, worlds = areas[0], areas[1], areas[2:]
-    scale = 1e-4 if georeferenced else 1.0
-    total = whole.sum()
-    n = len(worlds)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = [f"mean_{unit}", f"standard_deviation_{unit}", *(f"world_{i}_{unit}" for i in range(1, n + 1))]
-    writer.writerow(["code", "class", "pixels", f"area_{unit}", "share", "worlds", *names])
+    unit, scale = ("ha", 1e-4) if georeferenced else ("pixels", 1.0)
+    of = dict(zip(AREA_ROWS, areas, strict=False))
+    worlds = areas[len(AREA_ROWS) :] * scale if len(areas) > len(AREA_ROWS) + 1 else areas[:0]
+    n, total = len(worlds), of["area"].sum()
+    sd, error = spread_over_worlds(worlds, np.asarray(pairs)[:n])
+    rows = []
     for k, entry in enumerate(scheme.classes):
-        each = worlds[:, k] * scale
-        spread = float(each.std(ddof=1)) if n > 1 else 0.0
-        numbers = [whole[k] * scale, whole[k] / total if total else 0.0]
-        row = [entry.code, entry.name, int(pixels[k]), *(f"{v:.9g}" for v in numbers), n]
-        writer.writerow([*row, f"{each.mean():.9g}", f"{spread:.6g}", *(f"{v:.9g}" for v in each)])
+        here = {name: float(row[k]) for name, row in of.items()}
+        rows.append(
+            {
+                "code": entry.code,
+                "class": entry.name,
+                "pixels": int(here["pixels"]),
+                f"area_{unit}": f"{here['area'] * scale:.9g}",
+                "share": f"{here['area'] / total if total else 0.0:.9g}",
+                f"expected_{unit}": f"{here['expected'] * scale:.9g}",
+                "flagged_pixels": int(here["flagged_pixels"]),
+                f"flagged_{unit}": f"{here['flagged_area'] * scale:.9g}",
+                "worlds": n,
+                f"sd_over_worlds_{unit}": "" if np.isnan(sd[k]) else f"{sd[k]:.6g}",
+                f"sd_over_worlds_mc_error_{unit}": "" if np.isnan(error[k]) else f"{error[k]:.6g}",
+                "note": "" if k else areas_note(unit, n),
+                **{f"world_{i}_{unit}": f"{v:.9g}" for i, v in enumerate(worlds[:, k], start=1)},
+            }
+        )
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return text.getvalue()
+
+
+def areas_note(unit: str, worlds: int) -> str:
+    """One sentence on what is in the numbers, and what is not.
+
+    >>> areas_note("ha", 1)[-61:]
+    'no spread is given, because no world was drawn and evaluated.'
+    """
+    meant = (
+        f"area_{unit} counts pixels of clear land by their most probable class and expected_{unit} adds up "
+        "their probabilities; "
+    )
+    if worlds < 2:
+        return meant + "no spread is given, because no world was drawn and evaluated."
+    return (
+        f"{meant}sd_over_worlds_{unit} is the standard deviation of area_{unit} over {worlds} worlds of the "
+        "measurement's shared error and holds nothing else: not misclassification, not the uncertainty of "
+        "the model or of the shares of classes, no classes that were never trained."
+    )
+
+
+def left_out(rows: Sequence[Mapping[str, str]]) -> str | None:
+    """How much of the classified area is flagged, from the rows of a table; None where nothing is.
+
+    >>> left_out([{"area_ha": "3", "flagged_ha": "1", "flagged_pixels": "100"}])
+    '1 ha (25 % of what has a class) are flagged as cloud, shadow, snow or saturated, and not counted'
+    """
+    unit = "ha" if "flagged_ha" in rows[0] else "pixels"
+    flagged, clear = (sum(float(row[f"{name}_{unit}"]) for row in rows) for name in ("flagged", "area"))
+    if not flagged:
+        return None
+    return (
+        f"{flagged:,.6g} {unit} ({100 * flagged / (flagged + clear):.3g} % of what has a class) are flagged "
+        "as cloud, shadow, snow or saturated, and not counted"
+    )

@@ -55,7 +55,7 @@ class RealiseOptions:
     aod: float | None = None
     uncertainty: float | None = None
     draws: int = 25
-    method: Method = "mc"
+    method: Method = "quantile"
     impossible: Impossible = "truncate"
     seed: int = 0
     altitude: float = 0.0

@@ -17,7 +17,7 @@ from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Feature, read_features
+from uncover.raster.vectors import Feature, pixels_of, read_features
 
 Kind = Literal["raster", "points", "polygons"]
 Index = NDArray[np.intp]
@@ -184,7 +184,7 @@ class PointReference:
 
         shapes = np.array([feature.shape for feature in features], dtype=object)
         xy, owner = shapely.get_coordinates(shapes, return_index=True)
-        rows, cols, inside = _pixels(product.grid, xy)
+        rows, cols, inside = pixels_of(product.grid, xy)
         if not inside.any():
             raise SceneError(
                 f"no point of {path} lies on the map, whose bounds are {product.grid.bounds} "
@@ -321,17 +321,6 @@ def _translated(values: list[str], scheme: str | None) -> list[str]:
     if lost:
         raise SceneError(f"{scheme} gives the class {lost[0]!r} no label; remove its features")
     return [translation.target[codes[value]].name for value in values]
-
-
-def _pixels(grid: Grid, xy: NDArray[np.float64]) -> tuple[Index, Index, NDArray[np.bool_]]:
-    """Row and column that points lie in, and whether they lie on the grid."""
-    a, b, c, d, e, f = grid.transform
-    inverse = np.linalg.inv(np.array([[a, b], [d, e]], dtype=np.float64))
-    with np.errstate(invalid="ignore"):
-        place = (xy - (c, f)) @ inverse.T
-        inside = (place >= 0).all(axis=1) & (place[:, 0] < grid.width) & (place[:, 1] < grid.height)
-    cols, rows = np.where(inside[:, None], place, 0).astype(np.intp).T
-    return rows, cols, inside
 
 
 def _missing(value: Any) -> bool:

@@ -18,7 +18,8 @@ from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.features import Features, Level
 from uncover.pipeline.areas import Area
-from uncover.pipeline.grouping import Groups, numbered, squares
+from uncover.pipeline.distances import default_buffer
+from uncover.pipeline.grouping import Groups, inside_squares, numbered, squares
 from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, realise_scene
@@ -50,6 +51,9 @@ class FitOptions:
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
         given. For sample tables `class_field` is the column of the class.
+    pixel_purity
+        Share of a pixel that its label covers at least, where a label raster is finer than the scene; the
+        label of most of a pixel counts.
     scene
         How scenes are read: bands, area, scale and offset where metadata are silent.
     draw
@@ -67,6 +71,9 @@ class FitOptions:
     block
         Side in metres of squares whose pixels belong together: calibration leaves them out together, and
         sets keep them together. Tables and sample cubes have a column `group`, `polygon` or `block` for it.
+    buffer
+        Metres: pixels nearer to another square train the model, but do not count where they are left out or
+        kept. By default the autocorrelation length of the labels, at most a quarter of a block.
     seed
         Decides the draw, and which samples are kept.
     realise
@@ -84,6 +91,7 @@ class FitOptions:
     labels: str | Path | None = None
     class_field: str | None = None
     scheme: str | None = None
+    pixel_purity: float = 0.0
     scene: SceneOptions = field(default_factory=SceneOptions)
     draw: Draw = field(default_factory=Draw)
     model: str = "qda"
@@ -93,6 +101,7 @@ class FitOptions:
     calibration: str | None = None
     coverage: float | None = None
     block: float | None = None
+    buffer: float | None = None
     seed: int = 0
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
@@ -124,6 +133,7 @@ class Batch:
     groups: Groups | None = None  # (sample,), which belong together
     covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
     sure: NDArray[np.float64] | None = None  # (sample,), probability that the class is right
+    inner: NDArray[np.bool_] | None = None  # (sample,), which are far from other groups; all where None
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
@@ -133,6 +143,7 @@ class Batch:
             None if self.groups is None else self.groups[mask],
             None if self.covariances is None else self.covariances[mask],
             None if self.sure is None else self.sure[mask],
+            None if self.inner is None else self.inner[mask],
         )
 
 
@@ -277,7 +288,7 @@ def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     if options.labels is None:
         raise ValueError(f"{name} is a scene: say with --labels which file holds the labels of its pixels")
-    return open_labels(options.labels, options.scheme, options.class_field)
+    return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity)
 
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
@@ -326,6 +337,7 @@ class Pixels:
     scheme: Scheme
     codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
     block: float | None = None  # side of squares that belong together, in metres
+    buffer: float = 0.0  # metres from other squares, nearer to which pixels do not count if they are left out
     units: str | None = "reflectance"
     uncertainty: Uncertainty | None = None
     stated: Stated | None = None
@@ -352,11 +364,12 @@ class Pixels:
                 f"{labels.name} has no label on {name}, whose bounds are {grid.bounds} ({grid.crs}); check "
                 f"that they show the same place"
             )
+        buffer = _buffer(codes, grid, options)
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = options.scene.bands or raster.bands
         bands = tuple(canonical_band(band) for band in bands)
         certainty = Certainty.on(grid, options.doubt)
-        return cls(raster, name, bands, labels.scheme, codes, options.block, certainty=certainty)
+        return cls(raster, name, bands, labels.scheme, codes, options.block, buffer, certainty=certainty)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -399,10 +412,26 @@ class Pixels:
             if self.uncertainty is not None and isinstance(block, Block):  # a cube has none
                 known = self.uncertainty.read(window, block.reflectance, where)
                 where, noise = known.valid, known.covariances
-            groups = None if self.block is None else squares(self.raster.grid, window, self.block)[where]
-            values = block.samples(where)[..., at]
+            values, groups, inner = block.samples(where)[..., at], None, None
+            if self.block is not None:
+                groups = squares(self.raster.grid, window, self.block)[where]
+                inner = inside_squares(self.raster.grid, window, self.block, self.buffer)[where]
             sure = None if sure is None else sure[where]
-            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure)
+            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure, inner)
+
+
+def _buffer(codes: NDArray[np.uint8], grid: Grid, options: FitOptions) -> float:
+    """Metres between squares: what is asked for, or the default."""
+    if options.block is None:
+        return 0.0
+    if options.buffer is None:
+        return default_buffer(codes, grid, options.block, part=0.25)
+    if not 0 <= options.buffer < options.block / 2:
+        raise ValueError(
+            f"--buffer is {options.buffer:g} m and --block {options.block:g} m: no pixel of a block is so "
+            "far from other blocks; give a buffer below half a block"
+        )
+    return options.buffer
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:

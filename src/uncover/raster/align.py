@@ -102,7 +102,7 @@ def check_cover(name: str | Path, grid: Grid) -> None:
     path, _ = split_band(name)
     source = describe(path).grid
     check_overlap(path, grid, source, "a mask")
-    down, across = (np.linspace(0.5, length - 0.5, min(length, 33)) for length in grid.shape)
+    down, across = (np.linspace(0.5, length - 0.5, min(length, 32)) for length in grid.shape)
     row, col = _exact(grid, down[:, None], across[None, :], source)
     with np.errstate(invalid="ignore"):
         covered = (row >= 0) & (row < source.height) & (col >= 0) & (col < source.width)
@@ -172,6 +172,20 @@ class WarpedSource:
     def read(self, window: Window, cache: TileCache) -> NDArray[Any]:
         """Planes of a window of this grid."""
         return Pick.of(self.grid, window, self.source.grid).take(self.source, cache)
+
+
+def pixels_within(grid: Grid, source: Grid) -> tuple[int, int]:
+    """How many rows and columns of another grid's pixels lie in a pixel of this one, about; 1 at least.
+
+    >>> scene = Grid(None, (60, 0, 0, 0, -60, 0), 10, 10)
+    >>> pixels_within(scene, Grid(None, (20, 0, 0, 0, -10, 0), 30, 60))
+    (6, 3)
+    """
+    middle = np.array([0.0, 1.0, 0.0]) + grid.height / 2, np.array([0.0, 0.0, 1.0]) + grid.width / 2
+    row, col = _exact(grid, *middle, source)
+    sides = [max(abs(row[i] - row[0]), abs(col[i] - col[0])) for i in (1, 2)]
+    down, across = (max(1, round(side)) if np.isfinite(side) else 1 for side in sides)
+    return down, across
 
 
 Positions = tuple[NDArray[np.float64], NDArray[np.float64]]

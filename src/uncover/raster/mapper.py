@@ -15,8 +15,8 @@ from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
 from uncover.raster.moving import add_areas, mark, put
 from uncover.raster.pixel_area import pixel_areas
-from uncover.raster.product import UNIT, Product, Thresholds, Unit
-from uncover.raster.quality import Quality, without
+from uncover.raster.product import AREA_ROWS, UNIT, Product, Thresholds, Unit
+from uncover.raster.quality import FLAGGED, Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
     from uncover.estimators.averaged import ReadsPixels
@@ -80,6 +80,11 @@ class Mapper:
             n_true_values=self.reader.true_values,
         )
 
+    @property
+    def world_pairs(self) -> NDArray[np.int64]:
+        """Draws that make each world: (world, quantity)."""
+        return self.summariser.world_pairs(self.evidence.realisations)[: self.product.worlds]
+
     def read(self, number: int) -> Reading:
         """Read the pixels of a unit."""
         return self.evidence.read(self.units[number])
@@ -89,7 +94,7 @@ class Mapper:
         window, layers = self.units[number], {x.name: x for x in self.product.layers}
         flat = {name: layer.empty(window.pixels) for name, layer in layers.items()}
         quality = reading.quality.ravel().astype(np.uint16)
-        areas = np.zeros((2 + self.product.worlds, self.product.classes))
+        areas = np.zeros((len(AREA_ROWS) + self.product.worlds, self.product.classes))
         weight = pixel_areas(self.product.grid, window).ravel()
         codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
         for asked, features in self._chunks(reading):
@@ -106,7 +111,7 @@ class Mapper:
             put(layers["uncertainty"], summary.parts, where, flat["uncertainty"])
             if self.sets is not None:
                 flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T)[:, order])
-            add_areas(areas, summary.best, summary.world_classes, weight, where)
+            _add_areas(areas, summary, weight, where, without(quality[where], FLAGGED))
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
@@ -163,6 +168,27 @@ class Mapper:
             first_pixel=number * UNIT * UNIT + first,
             features=features,
         )
+
+
+def _add_areas(
+    areas: NDArray[np.float64],
+    summary: PixelSummary,
+    weight: NDArray[np.float64],
+    where: NDArray[np.intp],
+    clear: NDArray[np.bool_],
+) -> None:
+    """Add the areas of some pixels to (row of `AREA_ROWS` + world, class); flagged ones to their own rows."""
+    best, worlds, probability = summary.best, summary.world_classes, summary.probability
+    if not clear.all():
+        beyond = np.zeros((2, areas.shape[1]))
+        add_areas(beyond, best[~clear], worlds[:0, ~clear], weight, where[~clear])
+        areas[3:5] += beyond
+        best, worlds, probability, where = best[clear], worlds[:, clear], probability[:, clear], where[clear]
+    counted = np.zeros((2 + len(worlds), areas.shape[1]))
+    add_areas(counted, best, worlds, weight, where)
+    areas[:2] += counted[:2]
+    areas[2] += (probability * weight[where]).sum(axis=1)
+    areas[len(AREA_ROWS) :] += counted[2:]
 
 
 def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:

@@ -73,6 +73,7 @@ def _check_features(model: Any, evidence: Evidence) -> None:
             f"scene {evidence.identity} is {here}; the model was trained on {trained}. {_remedy(here)}"
         )
     _warn_of_correction(trained, here, evidence.identity)
+    _warn_of_offset(trained, evidence)
 
 
 def _remedy(here: Features) -> str:
@@ -85,13 +86,26 @@ def _remedy(here: Features) -> str:
 
 
 def _warn_of_correction(trained: Features, here: Features, identity: str) -> None:
-    """Say where corrections or calibrations differ: not wrong, and not the same."""
+    """Say where corrections differ: not wrong, and not the same."""
     known = (trained.correction or "").split(" and ")
     if trained.correction and here.correction and here.correction not in known:
         warnings.warn(
             f"scene {identity} was corrected to the surface by {here.correction}, the model's training data "
             f"by {trained.correction}: they do not agree, above all over dark surfaces. A model of the same "
             "correction is safer",
+            stacklevel=4,
+        )
+
+
+def _warn_of_offset(trained: Features, evidence: Evidence) -> None:
+    """Say where a raster whose numbers nobody explains is read otherwise than the training data."""
+    here, scene = evidence.features, getattr(evidence, "scene", None)
+    if scene is None or scene.baseline is not None:
+        return  # products state their offset, and it differs between baselines
+    if trained.scales == here.scales and trained.offsets and trained.offsets != here.offsets:
+        warnings.warn(
+            f"scene {evidence.identity} is read with --offset {here.offsets[0]:g}, the model's training data "
+            f"with {trained.offsets[0]:g}, and with the same scale; check that its numbers need it",
             stacklevel=4,
         )
 

@@ -23,6 +23,9 @@ CHUNK = 16384
 QUANTUM = 1e-4
 NOTHING = 65535
 
+#: Rows of a table of areas before those of the worlds. All but the last two are of clear land.
+AREA_ROWS = ("pixels", "area", "expected", "flagged_pixels", "flagged_area")
+
 UNCERTAINTY = ("total", "measurement", "model", "overlap", "margin", "typicality")
 
 
@@ -164,8 +167,7 @@ def _sets_layer(scheme: Scheme, coverage: float) -> Layer:
 class Unit:
     """One computed unit: its layers as they are stored, and the areas of its classes.
 
-    `areas` has the pixels of each class, the area of each class, and the area of each class in each world:
-    (2 + world, class).
+    `areas` has the `AREA_ROWS` of each class, and its area in each world: (row + world, class).
     """
 
     number: int

@@ -35,8 +35,11 @@ CLEAR = Quality(0)
 #: Pixels with any of these bits have no complete measurement: they never get a class of their own.
 INCOMPLETE = Quality.NODATA | Quality.PARTIAL
 
+#: Pixels with any of these bits may have a class, but it is not that of the land: areas leave them out.
+FLAGGED = Quality.CLOUD | Quality.SHADOW | Quality.SNOW | Quality.SATURATED
+
 #: Pixels with any of these bits are left out of training; maps classify and flag those that are complete.
-UNUSABLE = INCOMPLETE | Quality.CLOUD | Quality.SHADOW | Quality.SNOW | Quality.SATURATED
+UNUSABLE = INCOMPLETE | FLAGGED
 
 
 def without(quality: NDArray[np.uint16], bits: Quality) -> NDArray[np.bool_]:

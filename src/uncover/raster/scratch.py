@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from uncover.raster.grid import Window
 from uncover.raster.journal import Journal
 from uncover.raster.plain_tiff import PlainTiff
-from uncover.raster.product import UNIT, Layer, Product, Unit
+from uncover.raster.product import AREA_ROWS, UNIT, Layer, Product, Unit
 from uncover.raster.tiles import assemble
 
 #: Waiting for the disk takes as long for one unit as for many.
@@ -61,7 +61,7 @@ class Scratch:
 
     @property
     def _areas_bytes(self) -> int:
-        return 8 * (2 + self.product.worlds) * self.product.classes
+        return 8 * (len(AREA_ROWS) + self.product.worlds) * self.product.classes
 
     def missing(self, order: Iterator[int]) -> list[int]:
         """Units that are not there yet, in that order."""
@@ -115,8 +115,8 @@ class Scratch:
         return (Window(top, 0, min(rows, height - top), width) for top in range(0, height, rows))
 
     def areas(self) -> NDArray[np.float64]:
-        """Areas of the whole map, (2 + world, class), added up unit by unit."""
-        shape = (2 + self.product.worlds, self.product.classes)
+        """Areas of the whole map, (row of `AREA_ROWS` + world, class), added up unit by unit."""
+        shape = (len(AREA_ROWS) + self.product.worlds, self.product.classes)
         total = np.zeros(shape)
         for number in range(len(self.units)):
             content = os.pread(self._areas, self._areas_bytes, number * self._areas_bytes)

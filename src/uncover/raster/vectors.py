@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,13 @@ from numpy.typing import NDArray
 
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Window, same_crs
+
+#: Why a feature of a vector file gives no label.
+POLYGON_SMALL = "polygon(s) without a pixel centre"
+POLYGON_OFF = "polygon(s) off the grid"
+POLYGON_COVERED = "polygon(s) covered by later ones"
+POINT_OFF = "point(s) off the grid"
+POINT_COVERED = "point(s) in a pixel of a later one"
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Burned:
     """Vector labels on a grid. `code` 0 is "no label"; `names` says what the others stand for.
 
     `feature` numbers the geometries from 1 on, 0 where there is none: what belongs to one polygon can be kept
-    together when samples are split.
+    together when samples are split. `lost` counts what gives no label, by reason and class.
 
     >>> burned = Burned(np.array([[0, 2]]), np.array([[0, 7]]), {1: "forest", 2: "water"})
     >>> burned.labels().tolist()
@@ -38,6 +45,17 @@ class Burned:
     code: NDArray[np.int32]  # (row, col)
     feature: NDArray[np.int32]  # (row, col)
     names: dict[int, str]
+    lost: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def vanished(self) -> tuple[str, ...]:
+        """Classes that the file has and no pixel.
+
+        >>> Burned(np.array([[0, 2]]), np.array([[0, 7]]), {1: "forest", 2: "water"}).vanished
+        ('forest',)
+        """
+        present = set(np.unique(self.code).tolist())
+        return tuple(name for code, name in self.names.items() if code not in present)
 
     def labels(self) -> NDArray[np.str_]:
         """Class names per pixel, empty where there is no label."""
@@ -142,7 +160,13 @@ def burn_vector(
         )
     table = np.zeros(max(feature.number for feature in features) + 1, np.int32)
     table[[feature.number for feature in features]] = codes
-    return Burned(table[burnt], burnt, names)
+    lost: dict[str, dict[str, int]] = {}
+    if window == grid.window and not all_touched:
+        for feature, code in zip(features, codes, strict=True):
+            for reason, n in _lost_of(feature, burnt, grid).items():
+                by_class = lost.setdefault(reason, {})
+                by_class[names[code]] = by_class.get(names[code], 0) + n
+    return Burned(table[burnt], burnt, names, lost)
 
 
 def _codes(values: Iterable[Any], path: str | Path, field: str) -> tuple[list[int], dict[int, str]]:
@@ -175,3 +199,54 @@ def _burn(features: list[Feature], grid: Grid, all_touched: bool) -> NDArray[np.
         dtype="int32",
     )
     return burnt
+
+
+def _lost_of(feature: Feature, burnt: NDArray[np.int32], grid: Grid) -> dict[str, int]:
+    """How many points of a feature, or polygons, gave no pixel, by the reason."""
+    import shapely
+
+    if "Point" in feature.shape.geom_type:
+        rows, cols, inside = pixels_of(grid, shapely.get_coordinates(feature.shape))
+        later = int((burnt[rows[inside], cols[inside]] != feature.number).sum())
+        found = {POINT_OFF: int((~inside).sum()), POINT_COVERED: later}
+        return {reason: n for reason, n in found.items() if n}
+    left, top, right, bottom = _rectangle(feature.shape, grid)
+    here = Window(top, left, bottom - top, right - left) & grid.window
+    if here.pixels == 0:
+        return {POLYGON_OFF: 1}
+    if (burnt[here.slices] == feature.number).any():
+        return {}
+    return {POLYGON_COVERED if _burn([feature], grid.crop(here), False).any() else POLYGON_SMALL: 1}
+
+
+def _rectangle(shape: Any, grid: Grid) -> tuple[int, int, int, int]:
+    """First column and row, and those after the last, of the pixels that the bounds of a shape touch."""
+    left, bottom, right, top = shape.bounds
+    corners = np.array([(left, bottom), (left, top), (right, bottom), (right, top)])
+    place = np.clip(_places(grid, corners), -1, max(grid.shape) + 1)
+    (x, y), (far_x, far_y) = np.floor(place.min(axis=0)), np.floor(place.max(axis=0)) + 1
+    return int(x), int(y), int(far_x), int(far_y)
+
+
+def _places(grid: Grid, xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Fractional column and row of points."""
+    a, b, c, d, e, f = grid.transform
+    inverse = np.linalg.inv(np.array([[a, b], [d, e]], dtype=np.float64))
+    with np.errstate(invalid="ignore"):
+        return np.asarray((xy - (c, f)) @ inverse.T)
+
+
+def pixels_of(
+    grid: Grid, xy: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+    """Row and column that points lie in, and whether they lie on the grid.
+
+    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=2, height=1)
+    >>> [part.tolist() for part in pixels_of(grid, np.array([[15.0, -5.0], [25.0, -5.0]]))]
+    [[0, 0], [1, 0], [True, False]]
+    """
+    place = _places(grid, xy)
+    with np.errstate(invalid="ignore"):
+        inside = (place >= 0).all(axis=1) & (place[:, 0] < grid.width) & (place[:, 1] < grid.height)
+    cols, rows = np.where(inside[:, None], place, 0).astype(np.intp).T
+    return rows, cols, inside

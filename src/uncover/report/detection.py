@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.pipeline.label_sources import open_labels
+from uncover.pipeline.map_product import MapProduct
 from uncover.raster.grid import Window
+from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.quality import Quality
 from uncover.raster.tiles import TileCache
 from uncover.report.product import Lines, ReportProduct, crossing, strips
@@ -107,21 +109,19 @@ def map_classes(scheme: Scheme, product: ReportProduct) -> dict[int, str | None]
     }
 
 
-def true_areas(
-    product: ReportProduct, truth: Path, area: NDArray[Any], pixels: NDArray[Any]
-) -> dict[str, float]:
-    """Area of each of the map's classes in truth, in the unit of `area`: only where all pixels are alike."""
-    each = area[pixels > 0] / pixels[pixels > 0]
-    if not len(each) or np.ptp(each) > 1e-6 * each.max():
-        return {}
-    source, cache = open_labels(truth), TileCache(64 << 20)
-    on_grid, counts = source.on(product.grid), np.zeros(256, np.int64)
+def true_areas(product: ReportProduct, folder: Path, truth: Path) -> dict[str, float]:
+    """True area of each of the map's classes, in hectares or pixels, on the clear land that it is of."""
+    source, cache, mapped = open_labels(truth), TileCache(64 << 20), MapProduct.open(folder)
+    on_grid, areas = source.on(product.grid), np.zeros(256)
     for window in product.grid.blocks(1024):
-        counts += np.bincount(on_grid.labels(window, cache).ravel(), minlength=256)
+        counted = mapped.clear(window, cache) & (mapped.class_numbers(window, cache) >= 0)
+        weights = np.where(counted, pixel_areas(product.grid, window), 0.0)
+        areas += np.bincount(on_grid.labels(window, cache).ravel(), weights.ravel(), minlength=256)
+    scale = 1.0 if product.grid.crs is None else 1e-4
     found = dict.fromkeys(product.names, 0.0)
     for code, name in map_classes(source.scheme, product).items():
         if name is not None:
-            found[name] += float(counts[code] * each[0])
+            found[name] += float(areas[code] * scale)
     return found
 
 

@@ -125,14 +125,16 @@ def areas_figure(summary: Summary) -> Figure:
         )
         svg = inline_svg(figure, f"Areas of {_list(summary.names)}")
     n = areas.worlds.shape[1]
-    header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share")
-    header += ("spread over the worlds (1 s)", "lowest world", "highest world") if n > 1 else ()
+    header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share", f"expected, {areas.unit}")
+    header += (
+        ("sd over the worlds", "its Monte Carlo error", "lowest world", "highest world") if n > 1 else ()
+    )
     header += (f"estimated, {areas.unit}", "interval") if estimated else ()
     header += (f"true, {areas.unit}",) if true else ()
     rows = tuple(_area_row(summary, k, estimated) for k in range(len(summary.names)))
     words = "; ".join(
         f"{name} {_amount(areas.area[k])} {areas.unit} on the map"
-        + (f" ± {_amount(areas.spread[k])} over the worlds" if n > 1 else "")
+        + (f" (sd over the worlds {_amount(areas.spread[k])})" if n > 1 else "")
         + (f", {_amount(true[name])} in truth" if true else "")
         for k, name in enumerate(summary.names)
     )
@@ -145,8 +147,8 @@ def _areas_reading(worlds: int, level: float | None, true: bool) -> str:
     if worlds > 1:
         reading += (
             f" Ticks are the areas in {worlds} worlds, each a way in which the measurement may be wrong for "
-            "all pixels together: their spread is the systematic part, which no number of pixels averages "
-            "out."
+            "all pixels together: their spread is what that error does to the area, which no number of "
+            "pixels averages out. It is a part of the area's uncertainty only."
         )
     if level is not None:
         reading += (
@@ -177,8 +179,8 @@ def worlds_figure(summary: Summary) -> Figure | None:
     words = "; ".join(f"{name} {percent(float(r))}" for name, r in zip(summary.names, relative, strict=True))
     reading = (
         f"Each tick is one of {n} worlds. The error of the measurement is the same for all pixels of a "
-        "scene, so that the area of a class moves as a whole: s, its standard deviation, is the systematic "
-        "part of the area's uncertainty."
+        "scene, so that the area of a class moves as a whole: s, its standard deviation, is what that error "
+        "does to the area. Misclassification is not in it."
     )
     rows = tuple(
         (name, _amount(areas.worlds[k].mean()), _amount(areas.spread[k]), percent(float(relative[k])))
@@ -228,8 +230,10 @@ def bhattacharyya(mean: Any, covariance: Any) -> Any:
 def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str, ...]:
     areas, name = summary.areas, summary.names[k]
     row: tuple[str, ...] = (name, _amount(areas.area[k]), percent(float(areas.share[k])))
+    row += (_amount(areas.expected[k]),)
     if areas.worlds.shape[1] > 1:
-        row += tuple(_amount(v) for v in (areas.spread[k], areas.worlds[k].min(), areas.worlds[k].max()))
+        worlds = areas.worlds[k]
+        row += tuple(_amount(v) for v in (areas.spread[k], areas.spread_error[k], worlds.min(), worlds.max()))
     if estimated:
         found = estimated.get(name)
         row += ("–", "–") if found is None else (

@@ -235,7 +235,11 @@ def _areas_section(summary: Summary) -> Section:
                 "corrected, and get intervals.",
             )
         )
-    return Section("areas", "Areas", "", tuple(parts))
+    areas = summary.areas
+    lead = areas.note[0].upper() + areas.note[1:]
+    if areas.left_out is not None:
+        lead += f" {areas.left_out}."
+    return Section("areas", "Areas", lead, tuple(parts))
 
 
 def _unknown_section(summary: Summary) -> Section:

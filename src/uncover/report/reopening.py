@@ -10,6 +10,7 @@ from typing import Any
 from uncover.pipeline.map_sources import open_evidence, source_options
 from uncover.raster.evidence import Evidence
 from uncover.raster.grid import Grid
+from uncover.raster.matching import check_match
 from uncover.report.contents import Contents
 
 
@@ -35,6 +36,7 @@ def reopen(contents: Contents, model: Any, grid: Grid) -> Reopened:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
             evidence = open_evidence(path, model, source_options(run["source"]))
+            check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
         return Reopened(None, f"the scene cannot be opened again: {error}")
     identity = contents.item().get("properties", {}).get("uncover:scene")

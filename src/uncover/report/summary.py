@@ -16,6 +16,7 @@ from uncover.estimators.fitted import without_sets
 from uncover.estimators.persistence import load_model
 from uncover.labels.scheme import LandClass
 from uncover.pipeline.label_sources import LabelSource, open_labels
+from uncover.pipeline.map_table import left_out
 from uncover.raster.grid import Grid
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
@@ -59,19 +60,18 @@ class ClassModel:
 
 @dataclass(frozen=True)
 class Areas:
-    """Area of each class on the map, and in each world; unit ha or pixels."""
+    """Area of each class on clear land, and in each world; unit ha or pixels."""
 
     unit: str
-    pixels: NDArray[np.int64]  # (class,)
-    area: Floats  # (class,)
+    pixels: NDArray[np.int64]  # (class,), of clear land
+    area: Floats  # (class,), pixels counted
     share: Floats  # (class,)
+    expected: Floats  # (class,), probabilities added up
     worlds: Floats  # (class, world)
-
-    @property
-    def spread(self) -> Floats:
-        """Standard deviation over the worlds, (class,): 0 where there is one."""
-        n = self.worlds.shape[1]
-        return self.worlds.std(axis=1, ddof=1) if n > 1 else np.zeros(len(self.worlds))
+    spread: Floats  # (class,), standard deviation over the worlds; NaN without
+    spread_error: Floats  # (class,), its Monte Carlo error
+    note: str  # what is in these numbers
+    left_out: str | None  # land under flags
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,10 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     product = ReportProduct.open(contents)
     areas = _areas(contents.map / "areas.csv", product)
     if not areas.pixels.sum():
-        raise ValueError(f"no pixel of {contents.map} has a class; there is nothing to report")
+        raise ValueError(
+            f"no pixel of {contents.map} has a class and no flag (cloud, shadow, snow, saturated); there is "
+            "nothing to report"
+        )
     model = None if contents.model is None else without_sets(load_model(contents.model))[0]
     scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
     labels = (
@@ -161,7 +164,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         sample=sample,
         judged=judged,
         detection=None if truth is None else detect(product, truth, threshold),
-        true_areas={} if truth is None else true_areas(product, truth, areas.area, areas.pixels),
+        true_areas={} if truth is None else true_areas(product, contents.map, truth),
         item=item,
         run=contents.run(),
         provenance=getattr(model, "provenance_", None) or {},
@@ -256,14 +259,23 @@ def _areas(path: Path, product: ReportProduct) -> Areas:
         mine = [rows[name] for name in product.names]
         unit = "ha" if "area_ha" in mine[0] else "pixels"
         worlds = [key for key in mine[0] if key.startswith("world_")]
+        named = ("area_{}", "share", "expected_{}", "sd_over_worlds_{}", "sd_over_worlds_mc_error_{}")
+        area, share, expected, spread, error = (
+            np.array([float(row[name.format(unit)] or "nan") for row in mine]) for name in named
+        )
         return Areas(
             unit,
             np.array([int(row["pixels"]) for row in mine]),
-            np.array([float(row[f"area_{unit}"]) for row in mine]),
-            np.array([float(row["share"]) for row in mine]),
+            area,
+            share,
+            expected,
             np.array([[float(row[key]) for key in worlds] for row in mine]).reshape(len(mine), -1),
+            spread,
+            error,
+            next(row["note"] for row in rows.values() if row["note"]),
+            left_out(list(rows.values())),
         )
-    except (OSError, KeyError, ValueError, IndexError) as error:
+    except (OSError, KeyError, ValueError, IndexError, StopIteration) as error:
         raise ValueError(
             f"{path} is not the table of areas of this map ({error}); make the map again"
         ) from None

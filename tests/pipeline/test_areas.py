@@ -1,0 +1,90 @@
+"""Tables of areas: clear and flagged land, counted and expected, and what is said of them."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+
+from map_cases import fitted, grid, reflectance, save_model, write_scene
+from uncover.pipeline import EvaluateOptions, MapOptions, SceneOptions, SourceOptions, evaluate_map, map_scene
+from uncover.pipeline.describing_folders import describe_folder
+from uncover.raster import Quality, pixel_areas
+
+SHAPE = (60, 80)
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    """A map whose left quarter lies under a cloud, and the folder that it is in."""
+    monkeypatch.chdir(tmp_path)
+    scene = write_scene("scene.tif", reflectance(*SHAPE))
+    cloud = np.zeros((1, *SHAPE), np.uint8)
+    cloud[:, :, :20] = 7
+    write_scene("cloud.tif", cloud, names=None)
+    save_model("model.uncover", fitted())
+    options = SourceOptions(SceneOptions(mask="cloud.tif", mask_values={7: Quality.CLOUD}))
+    map_scene("model.uncover", scene, "map", MapOptions(source=options, threads=1))
+    return Path("map")
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def layer(path):
+    with rasterio.open(path) as file:
+        return file.read()
+
+
+def test_clear_and_flagged_land_have_their_own_columns(case):
+    codes, clear = layer(case / "class.tif")[0], np.arange(SHAPE[1]) >= 20
+    area = pixel_areas(grid(*SHAPE)) / 1e4
+    probability = layer(case / "probability.tif") / 1e4
+    for k, row in enumerate(rows_of(case / "areas.csv")):
+        mine = codes == int(row["code"])
+        assert int(row["pixels"]) == (mine & clear).sum()
+        assert int(row["flagged_pixels"]) == (mine & ~clear).sum() > 0
+        assert float(row["area_ha"]) == pytest.approx(area[mine & clear].sum())
+        assert float(row["flagged_ha"]) == pytest.approx(area[mine & ~clear].sum())
+        expected = (probability[k] * area)[:, clear].sum()
+        assert float(row["expected_ha"]) == pytest.approx(expected, rel=1e-3)  # layers have steps of 1e-4
+
+
+def test_nothing_is_said_of_worlds_that_were_not_evaluated(case):
+    rows = rows_of(case / "areas.csv")
+    assert {row["sd_over_worlds_ha"] for row in rows} == {""}
+    assert {row["sd_over_worlds_mc_error_ha"] for row in rows} == {""}
+    assert not [name for name in rows[0] if name.startswith("world_")]
+    assert "no world was drawn" in rows[0]["note"]
+
+
+def test_info_says_what_is_in_the_numbers_and_what_is_left_out(case):
+    facts = describe_folder(case).facts
+    assert "expected_ha adds up their probabilities" in facts["areas"]
+    assert "(25 % of what has a class)" in facts["left out"]
+    assert "sd_over_worlds_ha" not in facts
+
+
+@pytest.mark.parametrize("kind", ["cog", "zarr", "netcdf"])
+def test_evaluate_weighs_strata_by_clear_land(case, kind, tmp_path):
+    """A stratified sample of the whole map: strata have the area of clear land, clouds no samples."""
+    if kind != "cog":
+        pytest.importorskip("h5netcdf" if kind == "netcdf" else "zarr")
+        options = SourceOptions(SceneOptions(mask="cloud.tif", mask_values={7: Quality.CLOUD}))
+        map_scene("model.uncover", "scene.tif", "other", MapOptions(source=options, threads=1, format=kind))
+    truth = layer(case / "class.tif")
+    write_scene("truth.tif", truth, names=None, nodata=0)
+    chosen = EvaluateOptions(draws=20, design="stratified")
+    with pytest.warns(UserWarning, match=r"25 % of the area that has a class is flagged .* 1200 samples"):
+        found = evaluate_map("map" if kind == "cog" else "other", "truth.tif", chosen)
+    own = [float(row["area_ha"]) for row in rows_of(case / "areas.csv")]
+    np.testing.assert_allclose(found.mapped / 1e4, own, rtol=1e-6)
+    np.testing.assert_allclose([found.areas[n].value / 1e4 for n in found.classes], own, rtol=1e-6)
+    assert found.facts["reference"]["on flagged pixels"] == 1200
+    found.write("evaluation")
+    said = json.loads(Path("evaluation/evaluation.json").read_text())
+    assert said["flagged area left out"] == pytest.approx(1200 * 100, rel=1e-3)
