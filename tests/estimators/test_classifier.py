@@ -257,8 +257,8 @@ def test_members_of_a_rare_class_are_typical():
         flagged.append((clf.typicality(new) < 0.05).mean())
         _, gate = clf._probabilities(clf._joints(clf._read(new, None), True))
         heard.append(gate[clf.members_.index("BayesianQDA")].mean())
-    assert np.mean(flagged) < 0.08  # 0.63 where all classes were ranked together
-    assert np.mean(heard) > 0.7  # 0.39
+    assert np.mean(flagged) < 0.08  # 0.65 where all classes were ranked together
+    assert np.mean(heard) > 0.7  # 0.32
 
 
 def test_what_is_of_a_new_class_falls_below_the_last_rank():

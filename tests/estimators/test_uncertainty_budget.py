@@ -261,7 +261,7 @@ def test_other_draws_change_the_parts_by_less_than_a_twentieth(rng):
         budget = clf.uncertainty([[0.5, 0.5]], [1.0, 1.0])
         found.append([budget.measurement[0], budget.model[0]])
     found = np.array(found)
-    assert (found.std(0, ddof=1) < 0.05 * found.mean(0)).all()  # 0.11 of independent draws
+    assert (found.std(0, ddof=1) < 0.05 * found.mean(0)).all()  # 0.17 of independent draws
 
 
 @pytest.mark.parametrize(("prior", "p"), [("weak", 1), ("weak", 4), ("evidence", 4)])
