@@ -1,9 +1,10 @@
 """Put what was measured into the documentation: `python -m benchmarks.into_docs`.
 
-A line `% table: BENCHMARK/TABLE` stands before each table, `% findings: STUDY` and `% end of findings` stand
-around what a study found; what follows, or lies between, is replaced. `--study NAME DIR` first takes the
-findings of a folder of `uncover reproduce` into the results, and for a land cover study of one date its table
-`study-NAME/Brier`.
+A line `% table: BENCHMARK/TABLE` stands before each table, `% findings: STUDY[/FIGURE …]` and
+`% end of findings` stand around what a study found (all, or what can be seen on these figures),
+`% paper: KIND` and `% end of paper` around the items of the paper; what follows, or lies between, is
+replaced. `--study NAME DIR` first takes the findings of a folder of `uncover reproduce` into the results,
+and of a land cover study its table `study-NAME/Brier`; with `--figures`, its figures into docs/images.
 """
 
 import argparse
@@ -13,13 +14,15 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.paper_page import STUDIES, findings_of, paper_table
 from benchmarks.registry import Table
 from benchmarks.speed_figures import draw
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 _TABLE = re.compile(r"^% table: (?P<file>[\w-]+)/(?P<table>[^\n]+)\n+(?:\|[^\n]*\n)*\n*", re.MULTILINE)
-_FINDINGS = re.compile(r"^% findings: (?P<study>[\w-]+)\n.*?^% end of findings\n", re.MULTILINE | re.DOTALL)
+_FINDINGS = re.compile(r"^% findings: (?P<what>[^\n]+)\n.*?^% end of findings\n", re.MULTILINE | re.DOTALL)
+_PAPER = re.compile(r"^% paper: (?P<kind>\w+)\n.*?^% end of paper\n", re.MULTILINE | re.DOTALL)
 
 
 def results(name):
@@ -54,14 +57,29 @@ def _brier_table(folder):
     return Table("Brier", "Normalised Brier score; – could not be trained", columns, rows)
 
 
-def findings_as_markdown(study):
-    """Claim, verdict and numbers of each finding, as a list."""
-    document = json.loads((RESULTS / f"study-{study}.json").read_text(encoding="utf-8"))
-    return "\n".join(map(_item, document["findings"]))
+def take_figures(name, folder):
+    """Copy the figures of a study, as PNG of 256 colours."""
+    from PIL import Image
+
+    study = STUDIES[name].replace(" ", "-")
+    for file in sorted((folder / "figures").glob("*.png")):
+        with Image.open(file) as image:
+            small = image.convert("RGB")
+            small.thumbnail((1400, 1400))
+            few = small.quantize(256, kmeans=2, dither=Image.Dither.NONE)
+            few.save(ROOT / f"docs/images/study-{study}-{file.name}", optimize=True)
+
+
+def findings_as_markdown(what):
+    """Claim, section, verdict and numbers of each finding, as a list; `STUDY/FIGURE …`: those of figures."""
+    study, _, figures = what.partition("/")
+    chosen = [f for f in findings_of(study) if not figures or (f.get("figure") or "none") in figures.split()]
+    return "\n".join(map(_item, chosen))
 
 
 def _item(finding):
-    claim = f"**{'Ours: ' if finding['ours'] else ''}{finding['claim']}**"
+    place = f" (§ {finding['section']})" if finding.get("section") else ""
+    claim = f"**{'Ours: ' if finding['ours'] else ''}{finding['claim']}**{place}"
     return f"- {claim} *{finding['verdict'].capitalize()}.* {finding['found']} {finding['why']}".rstrip()
 
 
@@ -73,19 +91,30 @@ def _table(match):
 
 
 def _findings(match):
-    study = match["study"]
-    return f"% findings: {study}\n\n{findings_as_markdown(study)}\n\n% end of findings\n"
+    what = match["what"]
+    return f"% findings: {what}\n\n{findings_as_markdown(what)}\n\n% end of findings\n"
+
+
+def _paper(match):
+    kind = match["kind"]
+    return f"% paper: {kind}\n\n{paper_table(kind)}\n\n% end of paper\n"
 
 
 def main(arguments=None):
     """Renew tables, findings and figure."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--study", nargs=2, metavar=("NAME", "DIR"), action="append", default=[])
-    for name, folder in parser.parse_args(arguments).study:
+    parser.add_argument("--figures", action="store_true", help="take the figures of these studies, too")
+    options = parser.parse_args(arguments)
+    for name, folder in options.study:
         take_study(name, Path(folder))
+        if options.figures:
+            take_figures(name, Path(folder))
     for page in (ROOT / "docs").glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        page.write_text(_FINDINGS.sub(_findings, _TABLE.sub(_table, text)), encoding="utf-8")
+        page.write_text(
+            _PAPER.sub(_paper, _FINDINGS.sub(_findings, _TABLE.sub(_table, text))), encoding="utf-8"
+        )
     draw(results("speed")["growth"], ROOT / "docs/images/speed-growth.png")
 
 

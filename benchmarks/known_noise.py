@@ -246,7 +246,7 @@ def error_of_fast(n=4000, *, p=4, seed=0):
     return table
 
 
-def fast_pixels(n=3000, n_draws=16, *, p=10, n_classes=4, worlds=25, own_noise=False, seed=0):
+def fast_pixels(n=3000, n_draws=96, *, p=10, n_classes=4, worlds=25, own_noise=False, seed=0):
     """Pixels of another scene read by method="fast" and by "exact": how far apart, and how long each takes.
 
     Each world has errors in common, as an atmosphere makes them; with ``own_noise`` every pixel has a

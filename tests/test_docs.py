@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 from benchmarks.__main__ import main as run_benchmarks
 from benchmarks.into_docs import findings_as_markdown
+from benchmarks.paper_page import EQUATIONS, paper_table
 from benchmarks.registry import BENCHMARKS, Table
 
 import uncover
@@ -87,8 +88,45 @@ def test_tables_of_the_embedded_scene_are_the_measured_ones():
 
 @pytest.mark.parametrize("study", ["synthetic-standard", "landcover-standard"])
 def test_findings_of_studies_are_those_of_the_results(study):
+    """Every finding stands on the page once, as it is in the results."""
     page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
-    assert f"% findings: {study}\n\n{findings_as_markdown(study)}\n\n% end" in page
+    parts = re.findall(rf"^% findings: ({study}[^\n]*)\n\n(.*?)\n\n% end of findings$", page, re.M | re.S)
+    for what, text in parts:
+        assert text == findings_as_markdown(what), what
+    shown = [line for _, text in parts for line in text.splitlines()]
+    assert sorted(shown) == sorted(findings_as_markdown(study).splitlines())
+
+
+@pytest.mark.parametrize("kind", ["equations", "figures", "claims"])
+def test_the_page_of_the_paper_is_made_from_the_results(kind):
+    page = (ROOT / "docs/paper.md").read_text(encoding="utf-8")
+    assert f"% paper: {kind}\n\n{paper_table(kind)}\n\n% end of paper" in page
+
+
+def test_every_equation_of_the_paper_has_its_row():
+    """All numbers from the first of a section to the last, as the paper has them."""
+    last = {"1": 1, "2": 12, "3": 1, "4": 6, "A": 13, "B": 9}
+    rows = [row[0] for row in EQUATIONS]
+    found = []
+    for part in ", ".join(rows).split(", "):
+        first, _, end = part.partition(" – ")
+        section, number = first.split(".")
+        until = int((end or first).split(".")[1])
+        found += [(section, n) for n in range(int(number), until + 1)]
+    assert sorted(found) == sorted((s, n) for s, count in last.items() for n in range(1, count + 1))
+
+
+def test_what_the_page_calls_the_same_differs_by_rounding_only():
+    formulas, slips = (
+        json.loads((ROOT / "benchmarks/results/paper.json").read_text(encoding="utf-8"))["tables"][i]["rows"]
+        for i in (0, 1)
+    )
+    apart = {number: value for number, _, value in formulas if value > 1e-12}
+    assert set(apart) == {"2.12"}  # a limit
+    assert slips[0][1] == pytest.approx(0.19, abs=0.01)
+    series = json.loads((ROOT / "benchmarks/results/convergence.json").read_text(encoding="utf-8"))
+    gaps = [row[-1] for row in series["tables"][0]["rows"]]
+    assert gaps == sorted(gaps, reverse=True) and gaps[-1] < 0.1 * gaps[0]
 
 
 def test_pages_do_not_name_machines():

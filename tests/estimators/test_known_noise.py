@@ -110,8 +110,11 @@ def test_draws_are_the_path_of_known_noise(problem, rng):
     X, y, variance = problem
     draws = X[:, None, :] + np.sqrt(variance)[:, None, :] * rng.standard_normal((len(X), 30, 4))
     centre = draws.mean(1)
-    noise = np.stack([np.cov(sample.T) for sample in draws])
+    own = np.stack([np.cov(sample.T) for sample in draws])
     one = BayesianQDA(realisations="draws").fit(draws, y)
+    weight = one.statistics_.noise_weight
+    assert 0 < weight < 100  # variances differ between samples
+    noise = (1 + 1 / 30) * (weight * own.mean(0) + 29 * own) / (weight + 29)
     two = BayesianQDA().fit(centre, y, X_cov=noise)
     np.testing.assert_allclose(one.means_, two.means_, atol=1e-9)
     np.testing.assert_allclose(one.covariances_, two.covariances_, atol=1e-9)

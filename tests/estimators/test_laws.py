@@ -181,6 +181,7 @@ def test_predictions_do_not_depend_on_the_company(cls, kind, rng):
     np.testing.assert_allclose(clf.predict_proba(many)[:6], clf.predict_proba(new), atol=1e-13)
 
 
+@pytest.mark.filterwarnings("ignore:X has 1 realisation of each sample")
 @every_estimator
 @every_kind
 def test_one_realisation_is_none(cls, kind, rng):

@@ -150,3 +150,12 @@ def test_bad_input_is_one_clear_line(make, message):
     with pytest.raises(ValueError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+def test_the_record_has_the_distribution_that_is_drawn_from():
+    """Against scipy's truncated Gaussian: bounds move the mean and take from the spread."""
+    record = Quantity("aod", 0.12, 0.0768, highest=2.0).record()
+    cut = stats.truncnorm(-0.12 / 0.0768, 1.88 / 0.0768, 0.12, 0.0768)
+    assert record["estimate"] == 0.12 and record["standard_uncertainty"] == 0.0768
+    assert record["distribution_mean"] == pytest.approx(cut.mean(), abs=1e-5)
+    assert record["distribution_standard_deviation"] == pytest.approx(cut.std(), abs=1e-5)

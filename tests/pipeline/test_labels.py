@@ -221,7 +221,7 @@ def test_spacing_is_kept_and_counted(years):
 @pytest.mark.parametrize("by", ["pixel", "block"])
 def test_what_is_held_out_is_not_trained_on(years, by):
     labels = collect_labels(years.files, options=LULUCF)
-    train, test = hold_out(labels, HoldOut(0.3, by, block=100), seed=1)
+    train, test = hold_out(labels, HoldOut(0.3, by, block=100, buffer=0), seed=1)
     assert not ((train.codes > 0) & (test.codes > 0)).any()
     assert_array_equal(train.codes + test.codes, labels.codes)
     # Each class is within half a pixel, or half a block of 100 pixels, of its share.

@@ -60,9 +60,9 @@ def test_scores_are_those_of_the_predicted_probabilities(name, split):
 
 
 def _seed_used(name):
-    from uncover.studies.protocol import _seed_of
+    from uncover.studies.protocol import model_seed
 
-    return _seed_of(3, name)
+    return model_seed(3, name)
 
 
 @pytest.mark.parametrize("name", ["BQDA shared", "NN", "QDA"])

@@ -89,8 +89,8 @@ class ScatterEvidence:
         """Sum of the log evidence over the batch, for one weight a > 0."""
         return float(self.at_each(np.array([weight]))[0])
 
-    def at_each(self, weights: Array) -> Array:
-        """The same for several weights: (weight,)."""
+    def at_each(self, weights: Array, counts: Array | None = None) -> Array:
+        """The same for several weights: (weight,). ``counts`` says how often each scatter counts."""
         d = self.eigenvalues.shape[-1]
         e, n = self.eigenvalues.reshape(-1, d), self.dof.reshape(-1)
         a = weights[:, None]
@@ -98,7 +98,8 @@ class ScatterEvidence:
         halves = 0.5 * (nu[..., None] - np.arange(d))
         gammas = log_gamma_ratio(halves, 0.5 * n[:, None]).sum(-1)  # (weight, scatter)
         shrunk = 0.5 * (nu + n) * np.log1p(e / a[..., None]).sum(-1)
-        return np.asarray((gammas - shrunk - 0.5 * n * d * np.log(a)).sum(-1) + self.constant)
+        each = gammas - shrunk - 0.5 * n * d * np.log(a)
+        return np.asarray((each.sum(-1) if counts is None else each @ counts) + self.constant)
 
     def best_weight(self, largest: float) -> float:
         """The weight a in (0, largest] of the highest evidence: a grid, then Brent's method."""

@@ -5,6 +5,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# Share of the variance of a feature; less, and it follows from others.
+_LEAST_VARIANCE_LEFT = 1e-10
+
 
 def cholesky(matrix: Array, what: str) -> Array:
     """Lower Cholesky factor of each matrix of a batch.
@@ -67,3 +70,25 @@ def log_det_of_root(root: Array) -> Array:
     1.0
     """
     return np.asarray(np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(-1))
+
+
+def independent_features(covariance: Array) -> NDArray[np.bool_]:
+    """Which features do not follow from those before them, as a sum or a scaled copy does: (feature,).
+
+    A feature follows from others where these leave less than 10⁻¹⁰ of its variance.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> independent_features(np.cov(np.c_[x, x.sum(1), 3 * x[:, 0]].T))
+    array([ True,  True, False, False])
+    """
+    unit = np.sqrt(np.diagonal(covariance))
+    unit = np.where(unit > 0, unit, 1.0)
+    left = covariance / (unit[:, None] * unit)
+    keep = np.zeros(len(left), dtype=bool)
+    for j in range(len(left)):  # Gaussian elimination, one feature after the other
+        if left[j, j] > _LEAST_VARIANCE_LEFT:
+            keep[j] = True
+            left = left - np.outer(left[:, j], left[j]) / left[j, j]
+    return keep

@@ -95,12 +95,17 @@ from uncover.cli.progress import bar
     type=click.Choice(["weak", "evidence", "jeffreys"]),
     help="Of the class models [the model's own].",
 )
-@click.option("--calibrate", is_flag=True, help="Temper probabilities by samples left out [mda: always].")
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Temper probabilities by samples left out, for other scenes [mda: always].",
+)
 @click.option(
     "--coverage",
     type=float,
     metavar="SHARE",
-    help="Make sets of classes that hold the true one this often; keeps part of the samples for it.",
+    help="Make sets of classes that hold the true one for this share of the samples of each class, those "
+    "of another date excepted; keeps part of the samples for it.",
 )
 @click.option(
     "--block",

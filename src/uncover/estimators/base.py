@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.linalg import independent_features
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
 from uncover.estimators.arrays import on_device, to_host
@@ -17,7 +18,7 @@ from uncover.estimators.calibration import (
     held_out_log_joint,
     scored_weight,
 )
-from uncover.estimators.deconvolution import variances_without_noise, without_noise
+from uncover.estimators.deconvolution import points_of_repeats, variances_without_noise, without_noise
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior, too_small_for_jeffreys
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
 from uncover.estimators.label_noise import MEANINGS, learn_from_certainties, learn_from_noisy_labels
@@ -157,6 +158,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         y = to_host(y)
         membership, self.classes_ = read_membership(self, y, label_proba, classes, sample_weight, inputs.X)
         kind = self._kind()
+        kind.warn_of_single(inputs.X)
         check_choice("missing", self.missing, ("error", "marginalise"))
         uncertain = judged and membership.uncertain
         groups = check_calibration(self, groups, len(inputs.X), uncertain)
@@ -166,7 +168,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             self._check_noise(inputs.noise)
             warn_of_units(inputs.noise, inputs.X.std(0), self._feature_names())
         self.statistics_ = kind.collect(inputs.X, membership)
-        self._conclude(kind.measured(inputs), membership)
+        self._conclude(kind.measured(inputs, membership.weight), membership)
         self._warn_of_empty_classes()
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
@@ -204,7 +206,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         kind = self._kind()
         if self.calibration is not None:
             raise ValueError('partial_fit cannot calibrate: calibration="loo" needs all samples. Use fit.')
-        if kind.measured(inputs) is not None or self.label_noise is not None or inputs.systematic is not None:
+        kind.warn_of_single(inputs.X)
+        if kind.knows_noise(inputs) or self.label_noise is not None or inputs.systematic is not None:
             raise ValueError(
                 "partial_fit cannot take known noise (X_cov, Measured, draws) or label_noise: they need "
                 "all samples at once. Use fit."
@@ -245,7 +248,10 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
 
     def _check_same_realisations(self, kind, new):
         before = self.statistics_.realisations
-        if isinstance(getattr(self, "posterior_", None), DeconvolvedNIW):
+        if (
+            isinstance(getattr(self, "posterior_", None), DeconvolvedNIW)
+            and not self._repeats_of_true_values()
+        ):
             raise ValueError("this model was fitted with known noise; partial_fit cannot add to it. Use fit.")
         if kind.same_number and new.realisations != before:
             raise ValueError(
@@ -267,6 +273,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         if measured is not None:
             points, noise = measured
             measured = (points[:, used], noise.select_features(used), membership)
+        elif self._repeats_of_true_values():
+            measured = points_of_repeats(self.statistics_)
         if not keep_prior:
             self.prior_ = self._make_prior(moments, measured)
         if measured is None:
@@ -275,6 +283,11 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             self.posterior_ = self._update_through_noise(self.prior_, *measured)
             self._warn_of_convergence()
         return self
+
+    def _repeats_of_true_values(self):
+        """Whether a prior that a user gave for true values meets means of repeats, which have noise."""
+        explicit = not isinstance(self.prior, str)
+        return explicit and self.realisations == "repeats" and self.statistics_.noise is not None
 
     def _make_prior(self, moments, measured):
         if not isinstance(self.prior, str):
@@ -310,10 +323,31 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
                 "every feature of X is constant, or varies by rounding only: there is nothing to tell "
                 "classes apart by."
             )
-        self.ignored_features_ = ignored
+        self.ignored_features_ = ignored | self._following_features(moments, ignored)
         seen = moments.count > 0
         borrows = self.prior == "weak"
         self._warn_of_borrowing(ignored, spread.borrowed & seen[..., None] & ~ignored & borrows)
+
+    def _following_features(self, moments, constant):
+        """Find features that follow from others: a covariance that all classes share would be singular.
+
+        The weak prior, which has none, uses them. With fewer samples than features nothing is known of it.
+        """
+        following = np.zeros_like(constant)
+        samples = self.class_count_.sum() / self.statistics_.rows_per_sample(self._kind())
+        used = np.flatnonzero(~constant)
+        if self.prior == "weak" or samples - len(self.classes_) <= len(used):
+            return following
+        total = moments.select_features(used).sum(-1).scatter.reshape(-1, len(used), len(used))
+        following[used] = ~np.any([independent_features(scatter) for scatter in total], axis=0)
+        if following.any():
+            warnings.warn(
+                f"feature(s) {self._feature_list(following)} follow from the others, as a sum or a scaled "
+                "copy does, and are ignored.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return following
 
     def _warn_of_empty_classes(self):
         """Weight 0 is the same as no sample: allowed, but a class that never wins should not surprise."""

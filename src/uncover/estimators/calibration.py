@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp
 
+from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.leave_out import leave_one_out, leave_units_out
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
@@ -206,7 +207,7 @@ def held_out_log_joint(model, inputs, membership, groups=None):
     noise is known, which has none, models are refitted with the same prior without a fifth of the units.
     """
     kind = model._kind()
-    if kind.measured(inputs) is not None:
+    if kind.knows_noise(inputs) or isinstance(model.posterior_, DeconvolvedNIW):
         return _by_folds(model, inputs, membership, groups)
     views = [
         _of_world(model, rows, posterior, membership, groups) for rows, posterior in _worlds(model, inputs)
@@ -287,7 +288,7 @@ def _by_folds(model, inputs, membership, groups):
         held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
         refitted, train = copy.copy(model), _rows_of(inputs, kept)
         refitted.statistics_ = kind.collect(train.X, membership[kept])
-        refitted._conclude(kind.measured(train), membership[kept], keep_prior=True)
+        refitted._conclude(kind.measured(train, membership[kept].weight), membership[kept], keep_prior=True)
         for rows, sights in Reader(refitted, paired=True, method="exact").blocks(_rows_of(inputs, held)):
             joint = np.stack([refitted._spread_classes(s.log_joint(), -np.inf) for s in sights], axis=1)
             out[held[rows]] = joint

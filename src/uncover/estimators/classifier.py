@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
@@ -15,6 +15,7 @@ from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
 from uncover.estimators.membership import Membership, read_membership
+from uncover.estimators.noise_share import NoiseShare
 from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.trees import TreeMember
@@ -57,7 +58,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
     class models only: with them these are pooled alone, and not on logarithms where an error is common to all
-    samples (the systematic covariance of a ``Measured``). Weights of samples and soft labels are not taken:
+    samples (the systematic covariance of a ``Measured``). Noise of less than a hundredth of the variance
+    within classes counts in proportion, beside the answers of all members to X as it is, so that noise that
+    goes to nothing changes nothing. Weights of samples and soft labels are not taken:
     what a sample left out says would have to be weighed too; :class:`BayesianQDA` takes both.
 
     Parameters
@@ -83,6 +86,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         w, their weights where x is typical.
     temperature_ : float
         T, of the mean.
+    without_noise_ : BayesianClassifier or None
+        Where known noise is as small as that: the classifier that takes X as exact.
     trusts_ : bool
         Whether all members that extrapolate are trusted as far as trees.
     n_features_in_ : int
@@ -154,7 +159,18 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 self._fitted.append((transform, member, temperature))
                 held_out.append(joint)
         self._average(held_out, targets, weight, groups is not None)
+        self._fit_without_noise(inputs, y, groups)
         return self
+
+    def _fit_without_noise(self, inputs, y, groups):
+        """Fit a classifier that takes X as exact, if noise that is known is small beside the classes."""
+        self.noise_share_ = self.without_noise_ = None
+        if (inputs.noise is None and inputs.systematic is None) or inputs.X.ndim == 3:
+            return
+        share = NoiseShare.of(inputs, self.covariances_, self.class_count_)
+        if share.can_be_small:
+            self.noise_share_ = share
+            self.without_noise_ = clone(self).fit(inputs.X, y, groups=groups)
 
     def _makers(self, inputs, transform):
         """Functions that fit a member to training samples and return it with its held-out log joint."""
@@ -197,8 +213,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.predict`.
         """
-        P, gate = self._probabilities(self._joints(self._read(X, X_cov), paired))
+        inputs = self._read(X, X_cov)
+        P, gate = self._probabilities(self._joints(inputs, paired))
         out = pool(P, gate, self.weights_, self.temperature_)
+        if self.without_noise_ is not None:
+            exact = self.without_noise_.predict_proba(inputs.X)
+            out = exact + self.noise_share_(inputs)[:, None] * (out - exact)
         return out.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else out
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True):
@@ -218,6 +238,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         known noise, ``"repeats"`` and ``"shared"`` that of :class:`BayesianQDA`.
         """
         inputs = self._read(X, X_cov)
+        if self.without_noise_ is not None:
+            return self._answers(inputs, paired=paired).typicality
         kernels = self._by_relevance()
         if kernels:
             _, member, _ = self._fitted[kernels[0]]
@@ -249,6 +271,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _answers(self, inputs, *, paired=True):
         """All that is said of inputs that have been read, in one pass: what a map is made of."""
+        found = self._answers_of_members(inputs, paired)
+        if self.without_noise_ is None:
+            return found
+        exact = self.without_noise_._answers(Inputs(inputs.X))
+        return _between(exact, found, self.noise_share_(inputs))
+
+    def _answers_of_members(self, inputs, paired):
         joints = self._joints(inputs, paired)
         P, gate = self._probabilities(joints)
         views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
@@ -381,6 +410,25 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         rows = X.reshape(-1, X.shape[-1]).astype(np.float64)
         noise = None if inputs.noise is None else carry_covariances(inputs.noise, log._jacobian(rows))
         return Inputs(log._values(rows).reshape(X.shape), noise)
+
+
+def _between(exact, noisy, share):
+    """Answers between those that take inputs as exact and those that allow for noise, by their share."""
+    probability = exact.probability + share[:, None] * (noisy.probability - exact.probability)
+    total = entropy(probability)
+
+    def fraction(name):
+        parts = (np.divide(getattr(b, name), np.where(b.total > 0, b.total, 1.0)) for b in budgets)
+        return (1 - share) * next(parts) + share * next(parts)
+
+    budgets = exact.budget, noisy.budget
+    model, measurement = total * fraction("model"), total * fraction("measurement")
+    return Answers(
+        probability,
+        UncertaintyBudget(total, model, measurement, total - model - measurement),
+        probability.argmax(-1)[None],
+        (1 - share) * exact.typicality + share * noisy.typicality,
+    )
 
 
 def _check_enough(n, groups):

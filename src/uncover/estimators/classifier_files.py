@@ -9,10 +9,12 @@ from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.conformal import ConformalSets
 from uncover.estimators.members import GaussianMember, KernelMember, LogisticMember, Scale
 from uncover.estimators.mixture import BayesianMDA
+from uncover.estimators.noise_share import NoiseShare
 from uncover.estimators.trees import TreeMember
 from uncover.measurement.transforms import MeasuredLog
 
 _MOMENTS = ("class_count", "means", "covariances")
+_EXACT = "without noise/"  # arrays of the classifier that takes X as exact
 _NODES = ("left", "right", "feature", "roots")  # whole numbers
 
 
@@ -30,10 +32,18 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
     arrays["weights"] = model.weights_
     if model.logarithm_ is not None:
         arrays["floor"] = model.logarithm_.floor_
+    without_noise = None
+    if model.without_noise_ is not None:
+        arrays["noise_share/within"] = model.noise_share_.within
+        own = {}
+        without_noise = pack_classifier(model.without_noise_, own, pack_model, pack_classes)
+        arrays.update({f"{_EXACT}{name}": array for name, array in own.items()})
     parameters = model.get_params(deep=False)
     parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
     return {
         "estimator": "BayesianClassifier",
+        "without_noise": without_noise,
+        "noise_ratio": None if without_noise is None else model.noise_share_.trained,
         "parameters": parameters,
         "classes": pack_classes(model.classes_),
         "n_features": model.n_features_in_,
@@ -82,14 +92,22 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
         model.logarithm_.floor_ = arrays["floor"]
     model._fitted, model.members_ = [], []
     for i, entry in enumerate(document["members"]):
-        start = f"member{i}/"
-        own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-        member = _unpack_member(entry, own, unpack_model)
+        member = _unpack_member(entry, _below(f"member{i}/", arrays), unpack_model)
         model._fitted.append((entry["transform"], member, float(entry["temperature"])))
         model.members_.append(entry["transform"] + member.name)
     if len(model.weights_) != len(model._fitted):
         raise ValueError("it has another number of weights than of members")
+    model.noise_share_ = model.without_noise_ = None
+    if document.get("without_noise") is not None:
+        model.noise_share_ = NoiseShare(arrays["noise_share/within"], float(document["noise_ratio"]))
+        own = _below(_EXACT, arrays)
+        model.without_noise_ = unpack_classifier(document["without_noise"], own, unpack_model, unpack_classes)
     return model
+
+
+def _below(start, arrays):
+    """Arrays whose names begin so, without that beginning."""
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
 def _unpack_member(entry, arrays, unpack_model):

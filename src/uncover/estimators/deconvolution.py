@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolution import NoisySamples, deconvolve, noise_free_variances
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
+from uncover.estimators.membership import Membership
 
 
 def variances_without_noise(points, noise, membership):
@@ -70,6 +72,24 @@ def deconvolve_features(prior, points, noise, membership):
         np.concatenate([one.variance_dof for one in posteriors], axis=1),
         np.min([one.converged for one in posteriors], axis=0),
     )
+
+
+def points_of_repeats(statistics):
+    """Points, the noise of a mean of R repeats, and the membership, of samples that have these statistics.
+
+    Where all have the same noise, learning through it needs no more than their moments: 2p points of each
+    class, its mean ± √p times the columns of a root of its covariance, have them.
+    """
+    moments = statistics.classes
+    K, p = moments.mean.shape
+    value, axes = np.linalg.eigh(moments.scatter)
+    count = np.where(moments.count > 0, moments.count, 1.0)
+    root = axes * np.sqrt(np.maximum(value, 0.0) * p / count[:, None])[:, None, :]
+    columns = np.swapaxes(np.concatenate([root, -root], axis=-1), -1, -2)
+    noise = Covariances(statistics.noise / statistics.realisations, None, None)
+    weight = np.repeat(moments.count / (2 * p), 2 * p)
+    membership = Membership(K, np.repeat(np.arange(K), 2 * p), None, weight)
+    return (moments.mean[:, None] + columns).reshape(-1, p), noise, membership
 
 
 def _samples_of_classes(points, noise, membership):

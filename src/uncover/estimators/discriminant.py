@@ -73,7 +73,7 @@ class BayesianQDA(GenerativeClassifier):
     label_confusion_ : array of shape (class, class)
         P(label j | class k), with ``label_noise``.
     ignored_features_ : array of bool of shape (feature,)
-        Constant features, which are not used.
+        Features that are not used: constant ones, and but for ``prior="weak"`` such as follow from others.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where X has names.

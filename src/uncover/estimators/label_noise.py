@@ -49,7 +49,8 @@ def _alternate(model, inputs, membership, likelihood):
     The prior stays that of the labels as given, but for "evidence", which would keep the classes as wide as
     wrong labels make them.
     """
-    kind, measured = model._kind(), model._kind().measured(inputs)
+    kind = model._kind()
+    measured = kind.measured(inputs, membership.weight)
     keep_prior = not (isinstance(model.prior, str) and model.prior == "evidence")
     soft = None
     for _ in range(MAX_ITERATIONS):

@@ -75,7 +75,11 @@ def fill(model, document, arrays):
     model.ignored_features_ = np.array(document["ignored_features"], dtype=bool)
     moments = Moments(*(arrays[f"moments/{name}"] for name in ("count", "mean", "scatter", "residual")))
     model.statistics_ = Statistics(
-        moments, arrays["within_scatter"], float(document["within_dof"]), int(document["realisations"])
+        moments,
+        arrays["within_scatter"],
+        float(document["within_dof"]),
+        int(document["realisations"]),
+        float(document.get("noise_weight", 0.0)),
     )
     model.class_prior_ = arrays["class_prior"]
     model.temperature_ = float(document.get("temperature", 1.0))

@@ -253,7 +253,9 @@ class PredictionMixin(FittedMixin):
         if inputs.noise is not None:
             self._check_noise(inputs.noise)
             warn_of_units(inputs.noise, self._training_spread(), self._feature_names())
-        if isinstance(self.posterior_, DeconvolvedNIW) and self._kind().measured(inputs) is None:
+        repeated = self.realisations == "repeats" and self.statistics_.noise is not None
+        known = repeated or self._kind().knows_noise(inputs)
+        if isinstance(self.posterior_, DeconvolvedNIW) and not known:
             _warn_of_exactness()
         return inputs, reader
 

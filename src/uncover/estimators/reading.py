@@ -165,7 +165,8 @@ class Reader:
         # Where classes have parts, the class models are those of the parts.
         self.model, self.folding = model._class_models()
         self.kind = self.model._kind()
-        self.pairing = Pairing(self.model.statistics_.realisations, paired, self.model.random_state)
+        known = self.model.statistics_
+        self.pairing = Pairing(known.realisations, paired, self.model.random_state, known.drawn_noise)
         self.method = method
         self._models: dict = {}
         self._lenses: dict = {}
@@ -348,13 +349,16 @@ class Reader:
         if view.other_scene:
             return ClassModels(posterior, class_noise=self._spread_over_worlds(kept))
         repeat_noise = self.model.statistics_.noise if view.repeats is not None else None
-        if repeat_noise is None or isinstance(posterior, DeconvolvedNIW):
+        if repeat_noise is None:
             return ClassModels(posterior)
         return self._models_of_repeats(posterior, repeat_noise[used][:, used], view)
 
     def _models_of_repeats(self, posterior: NIW, noise: np.ndarray, view: View) -> ClassModels:
         """Class models for means of another number of repeats than in the training data."""
         before, now = 1.0 / self.model.statistics_.realisations, 1.0 / (view.repeats or 1)
+        if isinstance(posterior, DeconvolvedNIW):  # it describes true values
+            seen = None if view.noise is not None else now * noise
+            return ClassModels(posterior, seen, None, seen)
         truth = posterior.exchange_noise(noise, present=before, wanted=0.0)
         if view.noise is not None:
             return ClassModels(truth)

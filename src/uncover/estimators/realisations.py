@@ -1,10 +1,12 @@
 """What several realisations of one sample mean: how they are counted in fitting and read in prediction."""
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.evidence import ScatterEvidence
 from uncover.bayes.moments import Moments
 from uncover.bayes.speed import in_order
 from uncover.bayes.streams import stream
@@ -17,6 +19,10 @@ MEAN_WORLD = -1
 _CROSSINGS = 8
 # Numbers of one block of samples while means over realisations are taken.
 _BLOCK_NUMBERS = 1 << 18
+# Noise that counts for this many times the draws of a sample is the same for all samples.
+_ALIKE = 1e4
+# Weights that are tried: a finer choice changes nothing, and would depend on rounding.
+_WEIGHTS = np.geomspace(1e-2, 1e6, 33)
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,16 @@ class Statistics:
         Its degrees of freedom, Σ wᵢ (R − 1).
     realisations : int
         R of the samples; 0 where different numbers were merged.
+    noise_weight : float
+        How many draws of a sample its noise is worth before they are seen, because that of all is alike; 0
+        where each has its own, or there are no draws.
     """
 
     classes: Moments
     within_scatter: np.ndarray
     within_dof: float
     realisations: int
+    noise_weight: float = 0.0
 
     def __add__(self, other):
         return Statistics(
@@ -46,6 +56,7 @@ class Statistics:
             self.within_scatter + other.within_scatter,
             self.within_dof + other.within_dof,
             self.realisations if self.realisations == other.realisations else 0,
+            min(self.noise_weight, other.noise_weight),
         )
 
     def rows_per_sample(self, kind):
@@ -59,6 +70,60 @@ class Statistics:
     def noise(self):
         """Covariance of one realisation about its sample's mean, Σ̂_x; None where R was 1 throughout."""
         return self.within_scatter / self.within_dof if self.within_dof > 0 else None
+
+    @property
+    def drawn_noise(self):
+        """What is known of the noise of draws before they are seen; None where there were none."""
+        return None if self.noise is None else DrawnNoise(self.noise, self.noise_weight)
+
+
+@dataclass(frozen=True)
+class DrawnNoise:
+    """Noise of samples of which R draws each are given: Σ_i ~ IW(aC, a+p+1), C being that of all together.
+
+    The mean of the draws lies (1 + 1/R) Σ_i from the truth: once for the measurement that they are drawn
+    around, and 1/R for the draws. Σ_i is the expected one after R draws of scatter S_i:
+
+        (1 + 1/R) (aC + S_i) / (a + R − 1)
+    """
+
+    covariance: np.ndarray  # C, (feature, feature)
+    weight: float  # a
+
+    @classmethod
+    def of(cls, X, weight=None):
+        """Of draws (sample, draw, feature) with weights of the samples; a has the highest evidence."""
+        R = X.shape[1]
+        scatter = _scatter_of_draws(X)
+        share = np.full(len(X), 1.0 / len(X)) if weight is None else weight / weight.sum()
+        C = np.tensordot(share, scatter, axes=1) / (R - 1)
+        axes = _unit_axes(C)
+        if axes.shape[1] == 0:
+            return cls(C, 0.0)
+        seen = Moments(
+            np.full(len(X), float(R)), np.zeros((len(X), axes.shape[1])), axes.T @ scatter @ axes, 0.0
+        )
+        evidence = ScatterEvidence.of(seen, np.eye(axes.shape[1]))
+        return cls(C, float(max(_WEIGHTS, key=lambda a: evidence.at_each(np.array([a]), weight)[0])))
+
+    def of_each(self, X):
+        """Covariances of the distances of the draws' means from the truth."""
+        R = X.shape[1]
+        stretch = 1.0 + 1.0 / R
+        if self.weight > _ALIKE * (R - 1):
+            return Covariances(stretch * self.covariance, None, None)
+        scatter = _scatter_of_draws(X)
+        own = (self.weight * self.covariance + scatter) / (self.weight + R - 1)
+        return Covariances(None, None, stretch * own)
+
+
+def _unit_axes(covariance):
+    """Directions in which a covariance is not 0, scaled so that it is 1 along each: (feature, direction)."""
+    unit = np.sqrt(np.diagonal(covariance))
+    unit = np.where(unit > 0, unit, 1.0)
+    value, axes = np.linalg.eigh(covariance / (unit[:, None] * unit))
+    keep = value > 1e-10 * max(float(value[-1]), np.finfo(float).tiny)
+    return axes[:, keep] / np.sqrt(value[keep]) / unit[:, None]
 
 
 @dataclass(frozen=True)
@@ -93,15 +158,36 @@ class Pairing:
     worlds: int
     paired: bool
     seed: int | None
+    noise: DrawnNoise | None = None
 
 
-class Independent:
+class Kind:
+    """What the meanings of realisations have in common."""
+
+    noise_by_spread = False
+
+    def warn_of_single(self, X):
+        """Say that one realisation has no spread, where that is what the noise would be known by."""
+        if self.noise_by_spread and X.ndim == 3 and X.shape[1] == 1:
+            warnings.warn(
+                f'X has 1 realisation of each sample; realisations="{self.name}" takes the noise from their '
+                "spread, which is not known. X is taken as it is: give more realisations, or X_cov.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+class Independent(Kind):
     """Samples whose errors have nothing in common; their noise may be known."""
 
     counts_rows = False
 
-    def measured(self, inputs):
-        """Points with known noise to learn through, or None."""
+    def knows_noise(self, inputs):
+        """Whether the noise of the inputs is known."""
+        return inputs.noise is not None
+
+    def measured(self, inputs, weight=None):
+        """Points with known noise to learn through, or None; ``weight`` (sample,) is that of the samples."""
         return None if inputs.noise is None else (inputs.X, inputs.noise)
 
 
@@ -141,6 +227,7 @@ class Repeats(Independent):
     name = "repeats"
     same_number = True
     by_realisation = False
+    noise_by_spread = True
 
     def collect(self, X, membership):
         """Statistics of labelled samples."""
@@ -160,28 +247,38 @@ class Draws(Independent):
     name = "draws"
     same_number = False
     by_realisation = False
+    noise_by_spread = True
 
     def collect(self, X, membership):
         """Statistics of labelled samples."""
-        return _nested(X, membership).statistics
+        statistics = _nested(X, membership).statistics
+        if X.ndim == 2 or X.shape[1] == 1:
+            return statistics
+        return replace(statistics, noise_weight=DrawnNoise.of(X, membership.weight).weight)
 
-    def measured(self, inputs):
-        """Points with known noise to learn through, or None."""
-        if inputs.X.ndim == 2 or inputs.X.shape[1] == 1:
+    def knows_noise(self, inputs):
+        """Whether the noise of the inputs is known."""
+        return inputs.noise is not None or (inputs.X.ndim == 3 and inputs.X.shape[1] > 1)
+
+    def measured(self, inputs, weight=None):
+        """Points with known noise to learn through, or None; ``weight`` (sample,) is that of the samples."""
+        X = inputs.X
+        if X.ndim == 2 or X.shape[1] == 1:
             return super().measured(inputs)
-        return inputs.X.mean(axis=1, dtype=np.float64), _covariances_of_draws(inputs.X)
+        return X.mean(axis=1, dtype=np.float64), DrawnNoise.of(X, weight).of_each(X)
 
     def views(self, inputs, pairing):
-        """One view, of the means, with the covariance of each sample's draws."""
+        """One view, of the means, with the noise that the training samples and their own draws tell of."""
         X = inputs.X
         if X.ndim == 2:
             return [View(X, noise=inputs.noise)]
         if X.shape[1] == 1:
             return [View(X[:, 0])]
-        return [View(X.mean(axis=1, dtype=np.float64), noise=_covariances_of_draws(X))]
+        noise = pairing.noise or DrawnNoise(np.zeros((X.shape[2],) * 2), 0.0)
+        return [View(X.mean(axis=1, dtype=np.float64), noise=noise.of_each(X))]
 
 
-class Shared:
+class Shared(Kind):
     """One error common to all samples of a scene: realisation r of every sample is world r.
 
     Within the scene that trained the model, world r predicts realisation r, and the probabilities are
@@ -203,7 +300,11 @@ class Shared:
             moments = membership.moments(worlds)
         return Statistics(moments, np.zeros((p, p)), 0.0, len(worlds))
 
-    def measured(self, inputs):
+    def knows_noise(self, inputs):
+        """Whether the noise of single inputs is known: no, it is shared."""
+        return False
+
+    def measured(self, inputs, weight=None):
         """Points with known noise to learn through: none, an error that is shared is in no spread."""
         if inputs.noise is not None:
             raise ValueError(
@@ -218,7 +319,8 @@ class Shared:
             return [View(points, MEAN_WORLD, other, noise=inputs.noise)]
         if other:
             means = X.mean(axis=1, dtype=np.float64)
-            return [View(means, MEAN_WORLD, other, noise=_covariances_of_draws(X))]
+            spread = _scatter_of_draws(X) / (X.shape[1] - 1)
+            return [View(means, MEAN_WORLD, other, noise=Covariances(None, None, spread))]
         return [View(X[:, r], world) for r, world in self.pairs(X.shape[1], pairing)]
 
     def pairs(self, n_realisations, pairing):
@@ -284,15 +386,15 @@ def _of_block(X, membership):
     return membership.moments(means), within
 
 
-def _covariances_of_draws(X):
-    """Covariance of the draws of each sample: (sample, feature, feature)."""
+def _scatter_of_draws(X):
+    """Scatter of the draws of each sample about their mean: (sample, feature, feature)."""
     n, R, p = X.shape
     out = np.empty((n, p, p))
     for block in _blocks(n, R * p):
         x = X[block].astype(np.float64)
         x -= x.mean(1, keepdims=True)
-        out[block] = np.swapaxes(x, 1, 2) @ x / (R - 1)
-    return Covariances(None, None, out)
+        out[block] = np.swapaxes(x, 1, 2) @ x
+    return out
 
 
 def _blocks(n_rows, numbers_per_row):

@@ -180,7 +180,9 @@ class Summariser:
             ]
             spread = n > 1 and len(found) == 1 and views[0].noise is not None
             known = [lens for lens in found if lens is not None]
-            self._noisy_lenses[key] = (known, spread) if found and len(known) == len(found) else None
+            # The noise of draws is not their spread alone (DrawnNoise), which is all that a lens can read.
+            whole = found and len(known) == len(found) and not (spread and self.reader.kind.name == "draws")
+            self._noisy_lenses[key] = (known, spread) if whole else None
         return self._noisy_lenses[key]
 
     def _by_noisy_lenses(self, lenses, spread, planes, coefficients, noise, systematic, used) -> PixelSummary:

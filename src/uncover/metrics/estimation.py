@@ -1,13 +1,16 @@
 """Accuracy and area from a probability sample: simple random or stratified, by the map's classes or others.
 
 One linearised variance serves all: Stehman (2014), Int. J. Remote Sensing 35, 4923-4939, of which Olofsson et
-al. (2014), Remote Sensing of Environment 148, 42-57, is the case where the strata are the map's classes.
+al. (2014), Remote Sensing of Environment 148, 42-57, is the case where the strata are the map's classes. Its
+root is the usual standard error. It is 0 where no error was seen: intervals are those of
+:mod:`uncover.metrics.intervals`.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from uncover.metrics.confusion import Floats, codes_of, ratio
+from uncover.metrics.intervals import ratio_limits
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Values with standard errors, and the number of samples that each rests on.
+    """Values with their usual standard errors, and the number of samples that each rests on.
 
     >>> low, high = Estimate(np.array(0.9), np.array(0.02), np.array(225)).interval()
     >>> float(low.round(3)), float(high.round(3))
@@ -27,11 +31,23 @@ class Estimate:
     """
 
     value: Floats
-    error: Floats  # standard error, NaN where it cannot be estimated
+    error: Floats  # the usual standard error, NaN where it cannot be estimated
     count: Floats  # samples
+    #: Limits at a level, of estimates from a stratified sample
+    limits: Callable[[float], tuple[Floats, Floats]] | None = None
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Value ± z·error, as the published examples have it."""
+        """Limits that hold with few samples and without errors seen; else value ± z·error.
+
+        >>> low, high = stratified_by_map([[10, 0], [0, 90]], [0.9, 0.1]).areas().interval()
+        >>> float(low[0].round(2)), float(high[0].round(2))
+        (0.63, 0.9)
+        """
+        _z(level)
+        return self.normal_interval(level) if self.limits is None else self.limits(level)
+
+    def normal_interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Value ± z·error, as the published examples have it; too narrow where few errors were seen."""
         half = _z(level) * self.error
         return self.value - half, self.value + half
 
@@ -51,7 +67,22 @@ class Estimate:
 
     def scaled(self, factor: float) -> Estimate:
         """The same in another unit: shares times the total area are areas."""
-        return replace(self, value=self.value * factor, error=self.error * factor)
+        return self._changed(lambda value: factor * value, self.error * factor)
+
+    def complement(self) -> Estimate:
+        """The share that is left."""
+        return self._changed(lambda value: 1 - value, self.error)
+
+    def _changed(self, change: Callable[[Floats], Floats], error: Floats) -> Estimate:
+        """The same after a change that is linear."""
+        limits = self.limits
+
+        def changed(level: float) -> tuple[Floats, Floats]:
+            assert limits is not None
+            ends = [change(end) for end in limits(level)]
+            return np.minimum(*ends), np.maximum(*ends)
+
+        return Estimate(change(self.value), error, self.count, None if limits is None else changed)
 
 
 def _z(level: float) -> float:
@@ -128,7 +159,8 @@ class StratifiedSample:
     """A stratified random sample of a map; with a single stratum, a simple random one.
 
     `sizes` are the areas of the strata, in any unit. `units` are their numbers of pixels; where they are
-    given, the finite population correction 1 − n_h/N_h is applied, as in Stehman (2014).
+    given, the finite population correction 1 − n_h/N_h is applied, as in Stehman (2014). `by_map` says that
+    the strata are classes of the map: a sample of a stratum cannot be mapped as anything else.
 
     For a quantity c of each cell (map class, reference class), with c̄_h its weighted mean in stratum h,
 
@@ -147,6 +179,7 @@ class StratifiedSample:
     cells: SampleCells
     sizes: ArrayLike  # (stratum,)
     units: ArrayLike | None = None  # (stratum,)
+    by_map: bool = False
 
     def __post_init__(self) -> None:
         sizes = np.asarray(self.sizes, np.float64)
@@ -202,7 +235,7 @@ class StratifiedSample:
         c = np.asarray(quantity, np.float64)
         value = (c * self._shares.sum(axis=0)).sum(axis=(-2, -1))
         count = np.broadcast_to(self.cells.count.sum(), value.shape)
-        return Estimate(value, np.sqrt(self._variance(c)), count)
+        return Estimate(value, np.sqrt(self._variance(c)), count, self._limits(c, np.ones_like(c)))
 
     def ratio(self, part: ArrayLike, whole: ArrayLike) -> Estimate:
         """Ratio of two means; NaN where the whole was not met."""
@@ -214,7 +247,36 @@ class StratifiedSample:
             ..., None, None
         ]
         error = np.where(below > 0, np.sqrt(self._variance(residual)), np.nan)
-        return Estimate(value, error, (x * self.cells.count.sum(axis=0)).sum(axis=(-2, -1)))
+        count = (x * self.cells.count.sum(axis=0)).sum(axis=(-2, -1))
+        return Estimate(value, error, count, self._limits(y, x))
+
+    def _limits(self, part: Floats, whole: Floats) -> Callable[[float], tuple[Floats, Floats]] | None:
+        """Limits of the ratio of part and whole, as a function of the level; of cells as a whole only."""
+        sides = np.stack(np.broadcast_arrays(part, whole - part, 1 - whole), axis=-3)
+        if not np.isin(sides, (0, 1)).all():
+            return None
+        cells = self.cells.weight / self.cells.weight.sum(axis=(1, 2), keepdims=True)
+        samples = self._effective_samples()[:, None, None] * cells
+        can_be = np.ones_like(cells) * (cells.sum(axis=2, keepdims=True) > 0 if self.by_map else 1)
+        sizes = np.asarray(self.sizes, np.float64) / self.total
+
+        def limits(level: float) -> tuple[Floats, Floats]:
+            ends = np.full((2, *sides.shape[:-3]), np.nan)
+            for at in np.ndindex(sides.shape[:-3]):
+                counts, possible = (np.einsum("smr,hmr->sh", sides[at], v) for v in (samples, can_be))
+                if counts[:2].sum() > 0:  # else the whole was not met
+                    ends[(slice(None), *at)] = ratio_limits(counts, possible > 0, sizes, level)
+            return ends[0], ends[1]
+
+        return limits
+
+    def _effective_samples(self) -> Floats:
+        """Samples of each stratum that would tell as much, if all had the same weight: Kish's number."""
+        n, w, w2 = (v.sum(axis=(1, 2)) for v in (self.cells.count, self.cells.weight, self.cells.squares))
+        if self.units is None:
+            return np.asarray(w**2 / w2)
+        left = np.clip(1 - n / np.asarray(self.units, np.float64), np.finfo(np.float64).eps, None)
+        return np.asarray(w**2 / w2 / left)
 
     def overall_accuracy(self) -> Estimate:
         """Share of the area that is mapped as what it is."""
@@ -280,4 +342,4 @@ def stratified_by_map(counts: ArrayLike, sizes: ArrayLike) -> StratifiedSample:
     """
     n = np.asarray(counts, np.float64)
     strata: NDArray[np.float64] = np.eye(n.shape[0])[:, :, np.newaxis] * n
-    return StratifiedSample(SampleCells.of_counts(strata), sizes)
+    return StratifiedSample(SampleCells.of_counts(strata), sizes, by_map=True)

@@ -32,7 +32,7 @@ def spread_over_worlds(values: ArrayLike, pairs: ArrayLike) -> tuple[Floats, Flo
     --------
     >>> sd, error = spread_over_worlds([1.0, 2.0, 3.0, 4.0], [[0], [1], [2], [3]])
     >>> float(sd.round(3)), float(error.round(3))
-    (1.291, 0.378)
+    (1.291, 0.457)
     """
     x, drawn = np.asarray(values, np.float64), np.asarray(pairs)
     nothing = np.full(x.shape[1:], np.nan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Reference
 from uncover.pipeline.sampling_design import Design, check_strata
 
-_FEW = 10  # groups, below which resampling says little
+_FEW = 10  # groups or samples, below which they say little
+_MUCH = 0.05  # of the area, that the samples of one stratum may have missed
 
 
 def conclude(
@@ -76,15 +77,30 @@ def _weighting(
     cells = tally.cells
     kept = SampleCells(cells.count[keep], cells.weight[keep], cells.squares[keep])
     said = [] if message is None else [message]
-    few = [name for name, n in zip(names, tally.taken, strict=True) if n == 1]
-    if few:
-        said.append(f"the stratum {few[0]!r} has one sample: standard errors cannot be estimated")
+    said += _too_small(names, sizes, tally.taken)
     weights = cells.weight.sum(axis=(1, 2))
     factors = np.divide(sizes, weights, out=np.zeros_like(weights), where=weights > 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it would not know the stratum's name
-        sample = StratifiedSample(kept, sizes[keep])
+        sample = StratifiedSample(kept, sizes[keep], by_map=design.strata == "map")
     return sample, factors / sizes.sum(), said
+
+
+def _too_small(names: Sequence[str], sizes: Floats, taken: Floats) -> list[str]:
+    """A sentence on each stratum whose samples are too few to say much."""
+    said = []
+    for name, size, n in zip(names, sizes / sizes.sum(), taken, strict=True):
+        if n == 0:
+            continue
+        missed = 1 - 0.025 ** (1 / n)  # a share that is seen in no sample with probability 0.025
+        if n < _FEW or size * missed > _MUCH:
+            samples = "one sample" if n == 1 else f"{n:.0f} samples"
+            said.append(
+                f"the stratum {name!r} has {samples} for {100 * size:.3g} % of the area, too few to say "
+                f"much: a class on {100 * missed:.0f} % of it could have been missed"
+                + ("; standard errors cannot be estimated" if n == 1 else "")
+            )
+    return said
 
 
 def _found(estimate: Estimate, ends: tuple[Any, Any], at: Any = ()) -> Result:
@@ -96,24 +112,20 @@ def _design_accuracy(
     names: tuple[str, ...], sample: StratifiedSample, level: float
 ) -> dict[tuple[str, str], tuple[Result, int]]:
     overall = sample.overall_accuracy()
-    rows = {("overall accuracy", ""): (_found(overall, overall.share_interval(level)), int(overall.count))}
+    rows = {("overall accuracy", ""): (_found(overall, overall.interval(level)), int(overall.count))}
     producers, false = sample.producers_accuracy(), sample.false_positive_rate()
     for measure, estimate in (
         ("user's accuracy", sample.users_accuracy()),
         ("producer's accuracy", producers),
         ("true positive rate", producers),
-        ("false negative rate", _complement(producers)),
+        ("false negative rate", producers.complement()),
         ("false positive rate", false),
-        ("true negative rate", _complement(false)),
+        ("true negative rate", false.complement()),
     ):
-        ends = estimate.share_interval(level)
+        ends = estimate.interval(level)
         for k, name in enumerate(names):
             rows[measure, name] = _found(estimate, ends, k), int(estimate.count[k])
     return rows
-
-
-def _complement(estimate: Estimate) -> Estimate:
-    return replace(estimate, value=1 - estimate.value)
 
 
 def _grouped_accuracy(
@@ -217,8 +229,7 @@ def _effective(curves: Reliability, drawn: Floats) -> Floats:
 
 def _areas(names: tuple[str, ...], sample: StratifiedSample, level: float) -> dict[str, Result]:
     areas = sample.areas()
-    low, high = areas.interval(level)
-    ends = np.maximum(low, 0), high
+    ends = areas.interval(level)
     return {name: _found(areas, ends, k) for k, name in enumerate(names)}
 
 

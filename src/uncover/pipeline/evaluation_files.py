@@ -211,7 +211,9 @@ def _class_lines(found: Evaluation) -> list[str]:
             line += f"  {found.measures['set coverage', name][0].value:>12.3f}"
         if found.areas:
             area = found.areas[name]
-            line += f"  {area.value / size:,.1f} ± {(area.upper - area.value) / size:,.1f}"
+            line += "  {:,.1f} ({:,.1f}-{:,.1f})".format(
+                *(v / size for v in (area.value, area.lower, area.upper))
+            )
         lines.append(line)
     return lines
 

@@ -272,13 +272,54 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
     }
     rows = tuple((key, str(value)) for key, value in made.items() if value not in (None, ""))
     parts: list[Part] = [Table("How it was made", ("what", "value"), rows, words=True)]
+    parts += quantity_tables(item, summary.provenance)
     for title, facts in (
         ("Measurement uncertainty", item.get("uncover:measurement_uncertainty", {})),
         ("Training", summary.provenance),
     ):
+        facts = {key: value for key, value in (facts or {}).items() if key != "quantities"}
         if facts:
             parts.append(Table(title, ("what", "value"), tuple(_flat(facts)), words=True))
     return Section("provenance", "Provenance", "", tuple(parts))
+
+
+def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | None) -> list[Part]:
+    """Tables of the input quantities of the map and of the training scenes, with all that is recorded."""
+    scenes = [("this scene", item.get("uncover:measurement_uncertainty") or {})]
+    scenes += [
+        (f"training scene {source.get('name')}", source.get("uncertainty") or {})
+        for source in (provenance or {}).get("sources", ())
+    ]
+    rows = [
+        (str(quantity.get("name")), where, *_quantity(quantity))
+        for where, facts in scenes
+        for quantity in facts.get("quantities", ())
+    ]
+    header = ("quantity", "of", "estimate", "standard uncertainty", "distribution", "correlation", "source")
+    return [Table("Input quantities", header, tuple(rows), words=True)] if rows else []
+
+
+def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
+    """Estimate, standard uncertainty, distribution, correlation and source of a quantity, in few words."""
+    units = {"1": "", "%": " %"}.get(str(quantity.get("units")), f" {quantity.get('units')}")
+    said = _short(quantity.get("standard_uncertainty")) + units
+    if quantity.get("standard_uncertainty_is"):
+        said += f" ({quantity['standard_uncertainty_is']})"
+    shape = str(quantity.get("distribution", ""))
+    if "distribution_mean" in quantity:
+        spread = quantity["distribution_standard_deviation"]
+        shape += f": mean {quantity['distribution_mean']:.4g}, standard deviation {spread:.4g}"
+    draws = quantity.get("draws")
+    if draws:
+        shape += f"; {draws['number']} draws: {draws['mean']:.4g}, {draws['standard_deviation']:.4g}"
+    shared = f"{quantity.get('between_pixels')} between pixels"
+    if quantity.get("between_scenes"):
+        shared += f", {quantity['between_scenes']} between scenes"
+    matrix = quantity.get("between_bands")
+    if matrix is not None:
+        off = [abs(r) for i, row in enumerate(matrix) for j, r in enumerate(row) if i != j]
+        shared += f", between bands up to {max(off):.2g}" if any(off) else ", none between bands"
+    return _short(quantity.get("estimate")), said, shape, shared, str(quantity.get("source") or "")
 
 
 def _flat(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

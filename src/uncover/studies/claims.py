@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -245,16 +246,18 @@ class Alike:
     margins: Mapping[str, float]
     where: Where = field(default_factory=dict)
     note: str = ""
+    each: tuple[str, ...] = ()
 
     def __call__(self, results: Results) -> Outcome:
-        """Compare with each other model, in each metric that has a margin."""
+        """Compare with each other model, in each metric that has a margin, in each of the cases apart."""
         verdicts, parts = [], []
         for metric, margin in self.margins.items():
-            for other in self.others:
-                lead = results.scores.lead(metric, self.model, other, self.where)
+            for other, case in product(self.others, self._cases(results.scores)):
+                lead = results.scores.lead(metric, self.model, other, {**self.where, **case})
                 if lead is not None:
                     verdicts.append(all_alike([lead], margin))
-                    parts.append(f"{METRIC_NAMES[metric]} over {other} {lead}")
+                    at = " to ".join(str(value) for value in case.values())
+                    parts.append(f"{METRIC_NAMES[metric]} over {other}{at and f', {at},'} {lead}")
         limits = ", ".join(f"{METRIC_NAMES[metric]} ±{margin:g}" for metric, margin in self.margins.items())
         return (
             Outcome(
@@ -265,6 +268,12 @@ class Alike:
             if verdicts
             else NOTHING
         )
+
+    def _cases(self, scores: Scores) -> list[dict[str, Any]]:
+        if not self.each:
+            return [{}]
+        rows = scores.table[list(self.each)].drop_duplicates()
+        return [dict(zip(self.each, row, strict=True)) for row in rows.itertuples(index=False, name=None)]
 
 
 @dataclass(frozen=True)

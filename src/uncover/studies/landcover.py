@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -171,8 +172,7 @@ class LandCoverCell:
 
     def probe(self) -> float:
         """From the times of few pixels in few realisations at the largest training size, extended."""
-        codes, _ = self.data.labels()
-        split = LandCoverSplit.of(codes, self.seed)
+        _, _, split = _divided(self.data, self.seed)
         first = replace(self, fraction=max(split.training), train_year=self.data.years[0])
         fit, ask = _times(first)
         n, m = len(split.training[self.fraction]), len(split.test)
@@ -193,10 +193,16 @@ def _times(cell: LandCoverCell) -> tuple[Callable[[float, float], float], ...]:
 
 
 @lru_cache(maxsize=1)
+def _divided(data: SavedData, seed: int) -> tuple[Array, Array, LandCoverSplit]:
+    """Codes and groups of the pixels, and which are for training and for testing."""
+    codes, groups = data.labels()
+    return codes, groups, LandCoverSplit.of(codes, seed)
+
+
+@lru_cache(maxsize=1)
 def _splits(cell: LandCoverCell) -> tuple[Split, ...]:
     """The data of a cell, one split for each year of tests; a worker's next cell often needs the same."""
-    codes, groups = cell.data.labels()
-    split = LandCoverSplit.of(codes, cell.seed)
+    codes, groups, split = _divided(cell.data, cell.seed)
     train, test = (
         _some(pixels, codes, cell.parts) for pixels in (np.sort(split.training[cell.fraction]), split.test)
     )
@@ -330,7 +336,9 @@ def reproducibility_table(data: LandCoverData, seed: int, most: int = 2000) -> p
     rows = []
     for name in PAPER:
         try:
-            fitted = [MODELS[name].make(each).fit(X, data.codes[train]) for each in (seed, seed + 1)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those of training are in its table
+                fitted = [MODELS[name].make(each).fit(X, data.codes[train]) for each in (seed, seed + 1)]
         except (ValueError, np.linalg.LinAlgError):
             continue  # said in the table of training
         first, second = (model.predict_proba(X_test) for model in fitted)

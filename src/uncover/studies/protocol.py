@@ -88,7 +88,7 @@ def assess_each(
     name: str, splits: Sequence[Split], seed: int, plan: BootstrapPlan | None = None
 ) -> list[dict[str, Any]]:
     """Assess a model on splits with the same training samples, to which it is fitted once."""
-    model = MODELS[name].make(_seed_of(seed, name))
+    model = MODELS[name].make(model_seed(seed, name))
     first = splits[0]
     try:
         _, seconds, complaints = _timed(partial(model.fit, first.X, first.y))
@@ -134,7 +134,7 @@ def cpu_seconds(names: Sequence[str], splits: Sequence[Split], seed: int) -> tup
     """CPU seconds of training some models, and of asking them for all splits, each done once."""
     fit = ask = 0.0
     for name in names:
-        model = MODELS[name].make(_seed_of(seed, name))
+        model = MODELS[name].make(model_seed(seed, name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -202,7 +202,8 @@ def _logarithms(model: Any, split: Split, found: Array) -> Array:
     return every
 
 
-def _seed_of(seed: int, name: str) -> int:
+def model_seed(seed: int, name: str) -> int:
+    """The seed of a model in a study with that seed."""
     return int(stream(seed, "model", name).integers(2**31))
 
 

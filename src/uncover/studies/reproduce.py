@@ -137,7 +137,7 @@ class LandCoverStudy:
     data: LandCoverData
     scale: str = "quick"
     seed: int = 0
-    sketched: bool = False  # the data stand in for those of the same size
+    sketched: int | None = None  # the data stand in for those of the same size, in so many realisations
     further: bool = False  # with the models that are computed on request
 
     @classmethod
@@ -160,10 +160,10 @@ class LandCoverStudy:
         from uncover.studies.landcover_rasters import embedded_scene
 
         how = LAND_COVER_SCALES[scale]
-        small = embedded_scene(min(how.scene_size, _SKETCH), how.scene_draws, seed)
+        small = embedded_scene(min(how.scene_size, _SKETCH), 2, seed)
         times = max(round((how.scene_size / _SKETCH) ** 2), 1)
         full = small.select(np.tile(np.arange(small.pixels), times))
-        return replace(cls.of(full, scale, seed), sketched=True)
+        return cls(full, scale, seed, sketched=how.scene_draws)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -173,17 +173,19 @@ class LandCoverStudy:
             "seed": self.seed,
             "data": data.name,
             "years": list(data.years),
-            "realisations": data.realisations,
+            "realisations": self.sketched or data.realisations,
             "bands": list(data.bands),
             "classes": list(data.classes),
         }
-        if not self.sketched:
+        if self.sketched is None:
             known |= {"pixels": data.pixels, "notes": list(data.notes), "checksum": _checksum(data)}
         return _facts("landcover", self.scale, known, self.further)
 
     def cells(self, out: Path) -> list[LandCoverCell]:
         """All cells, which read the pixels from below the folder."""
-        return land_cover_cells(self.data, SavedData.save(self.data, out / "data"), self.seed, self.further)
+        saved = SavedData.save(self.data, out / "data")
+        found = land_cover_cells(self.data, saved, self.seed, self.further)
+        return [replace(cell, realisations=self.sketched or cell.realisations) for cell in found]
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
         """Scores, confusion, cost, and what the data look like."""
