@@ -187,7 +187,7 @@ def estimator_table(n):
         "predict_proba": (n, lambda: model.predict_proba(X)),
         f"predict_proba, {WORLDS} realisations": (n // 16, lambda: model.predict_proba(worlds)),
         "typicality": (n, lambda: model.typicality(X)),
-        "uncertainty, 100 drawn models": (n // 16, lambda: model.uncertainty(X[: n // 16])),
+        "uncertainty, 100 drawn models": (n // 16, lambda: model.uncertainty(X[: n // 16], n_draws=100)),
     }
     rows = [
         [name, size, took := seconds_on_device(work, repeats=3), 1e9 * took / size]

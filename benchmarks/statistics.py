@@ -18,6 +18,7 @@ RARE = np.array([[0.8, 0.1, 0.1], [0.002, 0.968, 0.03], [0.002, 0.03, 0.968]])
 MAPS = [
     *((f"99 % right, {n} a stratum", [0.1, 0.3, 0.6], NEARLY_RIGHT, n) for n in (10, 25, 100)),
     *((f"class of 1 % with omissions, {n} a stratum", [0.01, 0.39, 0.6], RARE, n) for n in (50, 200)),
+    ("strata of 90 % and 10 %, 10 and 90 samples", [0.9, 0.1], [[0.95, 0.05], [0.05, 0.95]], (10, 90)),
     ("8 classes, 99 % right, 10 a stratum", [0.125] * 8, 0.99 * np.eye(8) + 0.01 / 7 * (1 - np.eye(8)), 10),
 ]
 
@@ -31,9 +32,9 @@ def interval_coverage(quick):
         "map": "",
         "areas": ".2f",
         "usual": ".2f",
-        "producer's": ".2f",
+        "producer's accuracy": ".2f",
         "usual ": ".2f",
-        "overall": ".2f",
+        "overall accuracy": ".2f",
     }
     caption = (
         f"Share of nominal 95 % intervals that hold the truth, the lowest over the classes, of {repeats} "
@@ -49,8 +50,9 @@ def _covered(shares, reference, n, repeats):
     truths = area, right / area, right.sum()
     hits = []
     for i in range(repeats):
-        rng = stream(i, "coverage of intervals", n, len(W))
-        sample = stratified_by_map([rng.multinomial(n, p) for p in P], W)
+        rng = stream(i, "coverage of intervals", str(n), len(W))
+        counts = [rng.multinomial(m, p) for m, p in zip(np.broadcast_to(n, len(W)), P, strict=True)]
+        sample = stratified_by_map(counts, W)
         estimates = sample.shares(), sample.producers_accuracy(), sample.overall_accuracy()
         usual = estimates[0].normal_interval(), *(e.share_interval() for e in estimates[1:])
         ends = [pair for e, u in zip(estimates, usual, strict=True) for pair in (e.interval(), u)]
@@ -89,13 +91,16 @@ def variances_from_draws(quick):
 def overstatement_of_draws(quick):
     """Log loss less entropy of ``"draws"`` at R = 3, and of ``"repeats"`` with a prior of one's own."""
     prior, rows = NIW([0.0], 0.25, [[4.0]], 6.0), []
-    for name, n, R in (("draws", 600, 3), ("repeats", 12, 2)):
+    for name, n, R in (("draws", 600, 3), ("draws, noise known", 600, 3), ("repeats", 12, 2)):
         found = []
-        for i in range((10 if quick else 100) if name == "draws" else (30 if quick else 400)):
-            rng = stream(i, "over-statement", name)
-            X, y = _measured(rng, n + 200, R, name == "draws")
-            model = BayesianQDA(realisations=name, prior="weak" if name == "draws" else prior)
-            found.append(_overstatement(model.fit(X[:n], y[:n]).predict_proba(X[n:]), y[n:]))
+        for i in range((10 if quick else 100) if name != "repeats" else (30 if quick else 400)):
+            rng = stream(i, "over-statement", name.split(",")[0])
+            X, y = _measured(rng, n + 200, R, name != "repeats")
+            model, noise = BayesianQDA(realisations=name, prior="weak" if name == "draws" else prior), None
+            if "known" in name:  # of the mean of the draws
+                model, X, noise = BayesianQDA(), X.mean(1), [1.0 + 1.0 / R]
+            P = model.fit(X[:n], y[:n], X_cov=noise).predict_proba(X[n:], X_cov=noise)
+            found.append(_overstatement(P, y[n:]))
         rows.append([name, n, R, float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(len(found)))])
     caption = "Log loss less entropy of the probabilities, nats; repeats with the prior of the classes drawn."
     columns = {"kind": "", "n": "d", "R": "d", "over-statement": ".4f", "±": ".4f"}

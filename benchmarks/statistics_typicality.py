@@ -1,8 +1,139 @@
 """Statistical checks by simulation: typicality and the uncertainty budget, for benchmarks.statistics."""
 
+import warnings
 from collections.abc import Callable
 
+import numpy as np
+
 from benchmarks.registry import Table
+from uncover import BayesianClassifier, BayesianQDA
+from uncover.bayes.streams import stream
+from uncover.estimators.summary import Summariser
+
+
+def typicality_of_single_models(quick):
+    """Share of new members of a class that is flagged, over training sets."""
+    rows, p = [], 10
+    sets, each = (40, 50) if quick else (400, 50)
+    for n in (5, 10, 12, 30, 200):
+        for prior in ("weak", "evidence"):
+            rng = stream(19, "typicality", n, prior)
+            below = [_p_values(prior, p, n, each, rng) for _ in range(sets)]
+            shares = np.array([[np.mean(own < level) for level in (0.05, 0.01, 0.001)] for own in below])
+            error = shares.std(0, ddof=1) / np.sqrt(sets)
+            rows.append([f"{n}, {prior}", *np.stack([shares.mean(0), error], axis=1).ravel().tolist()])
+    columns = {
+        "samples a class, prior": "",
+        **dict.fromkeys(("0.05", "±", "0.01", "± ", "0.001", "±  "), ".4f"),
+    }
+    caption = (
+        f"Share of new members of a class below a p-value; {p} features, 3 classes of unlike covariances."
+    )
+    return Table("typicality", caption, columns, rows)
+
+
+def _p_values(prior, p, n, each, rng):
+    """p-values of new members of all classes for their own, by a model of one training set."""
+    mixing = rng.normal(size=(3, p, p))
+    root = np.linalg.cholesky(mixing @ mixing.swapaxes(1, 2) / p)
+    centre = 3.0 * rng.normal(size=(3, p))
+
+    def draw(size):
+        return np.concatenate([centre[k] + rng.normal(size=(size, p)) @ root[k].T for k in range(3)])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = BayesianQDA(prior=prior).fit(draw(n), np.repeat(np.arange(3), n))
+    found = clf.typicality(draw(each), per_class=True)
+    return found[np.arange(3 * each), np.repeat(np.arange(3), each)]
+
+
+def rare_classes(quick):
+    """The recommended classifier and members of a rare class: flagged, and how probable they are."""
+    rows = []
+    for rare, common, apart in ((10, 300, 6.0), (20, 1000, 6.0), (20, 1000, 2.5)):
+        rng = stream(19, "rare", rare, apart)
+        found = np.array([_rare(rare, common, apart, rng) for _ in range(4 if quick else 40)])
+        error = found.std(0, ddof=1) / np.sqrt(len(found))
+        rows.append(
+            [
+                f"{rare} beside {common}, {apart:g} apart",
+                *np.stack([found.mean(0), error], 1).ravel().tolist(),
+            ]
+        )
+    names = ("below 0.05", "±", "probability", "± ", "QDA, evidence", "±  ")
+    caption = "Members of a rare class by the recommended classifier: share below 0.05, probability."
+    return Table("rare", caption, {"samples, distance": "", **dict.fromkeys(names, ".3f")}, rows)
+
+
+def _rare(rare, common, apart, rng):
+    y = np.repeat([0, 1], [rare, common])
+    X = rng.normal(size=(len(y), 2)) + apart * (y == 0)[:, None]
+    new = rng.normal(size=(200, 2)) + apart
+    clf, model = BayesianClassifier().fit(X, y), BayesianQDA(prior="evidence").fit(X, y)
+    return (clf.typicality(new) < 0.05).mean(), *(m.predict_proba(new)[:, 0].mean() for m in (clf, model))
+
+
+def budget_of_the_pool(quick):
+    """Model part of the recommended classifier, against the loss that true parameters would save."""
+    rows = []
+    for p in (1, 2):
+        for noise in (0.7, 0.0):
+            for n in (20, 100, 1000):
+                rng = stream(19, "budget", p, n, str(noise))
+                sets = {20: 60, 100: 30, 1000: 6}[n] // (6 if quick else 1)
+                found = np.array([_saved(p, n, noise, rng) for _ in range(max(sets, 2))])
+                error = found.std(0, ddof=1) / np.sqrt(len(found))
+                name = f"{p} feature(s), {n} samples, noise {noise:g}"
+                rows.append([name, *np.stack([found.mean(0), error], 1).ravel().tolist()])
+    names = ("model", "±", "loss saved", "± ", "QDA's model", "±  ")
+    caption = "Model part of the recommended classifier, and its mean loss above that of true parameters."
+    return Table("budget", caption, {"problem": "", **dict.fromkeys(names, ".4f")}, rows)
+
+
+def _saved(p, n, noise, rng):
+    def draw(size):
+        y = np.arange(size) % 2
+        X = rng.normal(size=(size, p)) + noise * rng.normal(size=(size, p))
+        X[:, 0] += 1.5 * y
+        return X, y
+
+    known = {"X_cov": np.full(p, noise**2)} if noise else {}
+    (X, y), (x, _) = draw(n), draw(60)
+    clf, model = BayesianClassifier().fit(X, y, **known), BayesianQDA(prior="evidence").fit(X, y, **known)
+    odds = (x[:, 0] - 0.75) * 1.5 / (1.0 + noise**2)
+    truth = np.stack([1.0 / (1.0 + np.exp(odds)), 1.0 / (1.0 + np.exp(-odds))], axis=1)
+    saved = (truth * np.log(truth / clf.predict_proba(x, **known))).sum(1).mean()
+    draws = {"n_draws": 400, "n_true_values": 32}
+    parts = [m.uncertainty(x, **known, **draws).model.mean() for m in (clf, model)]
+    return parts[0], saved, parts[1]
+
+
+def model_part_of_maps(quick):
+    """The closed model part of maps over that of drawn models."""
+    rows = []
+    for p, n in ((1, 8), (1, 15), (4, 15), (4, 30), (10, 30)):
+        rng = stream(19, "maps", p, n)
+        found = np.array([_closed_and_drawn(p, n, rng) for _ in range(3 if quick else 20)])
+        ratio = found[:, 0].sum() / found[:, 1].sum()
+        error = np.std(found[:, 0] - ratio * found[:, 1], ddof=1) / np.sqrt(len(found)) / found[:, 1].mean()
+        rows.append([f"{p} feature(s), {n} samples a class", ratio, error])
+    caption = "Model part of maps, in closed form, over that of 1,600 drawn models; 3 classes, weak prior."
+    return Table("maps", caption, {"problem": "", "ratio": ".3f", "±": ".3f"}, rows)
+
+
+def _closed_and_drawn(p, n, rng):
+    y = np.repeat(np.arange(3), n)
+    centre = 1.8 / np.sqrt(p) * rng.normal(size=(3, p))
+    clf = BayesianQDA().fit(centre[y] + rng.normal(size=(3 * n, p)), y)
+    x = centre[rng.integers(3, size=60)] + rng.normal(size=(60, p))
+    return Summariser(clf).summarise(x.T[None]).model.mean(), clf.uncertainty(x).model.mean()
+
 
 # Each takes ``quick`` and returns one table.
-CHECKS: list[Callable[[bool], Table]] = []
+CHECKS: list[Callable[[bool], Table]] = [
+    typicality_of_single_models,
+    rare_classes,
+    budget_of_the_pool,
+    model_part_of_maps,
+]

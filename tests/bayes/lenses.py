@@ -45,7 +45,7 @@ class Classes:
             mean = centre + 0.6 * np.einsum("kij,kj->ki", np.linalg.cholesky(scale), rng.normal(size=(K, p)))
             worlds.append(StudentT.from_scale(mean, scale, np.exp(rng.uniform(*np.log(dof), K))))
             parts = rng.uniform(0, [[0.02], [0.01], [0.001]], (3, K))
-            variances.append(LogDensityVariance(*parts))
+            variances.append(LogDensityVariance(*parts, dof=worlds[-1].dof))
         return cls(worlds, np.log(rng.dirichlet(np.ones(K) * 3)), variances)
 
     @property

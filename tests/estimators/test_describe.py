@@ -86,3 +86,23 @@ def test_names_of_features_are_on_the_page(problem):
     with pytest.warns(UserWarning, match="B8A are constant"):
         clf.fit(pd.DataFrame({"B02": X[:, 0, 0], "B8A": 1.0}), y)
     assert "Ignored, because constant: B8A" in clf.describe()
+
+
+def test_the_weak_prior_is_named_where_it_is_too_sure(rng):
+    y = np.arange(16) % 2
+    X = rng.normal(size=(16, 3)) + y[:, None]
+    assert 'prior="evidence"' in BayesianQDA().fit(X, y).describe()
+    assert "Note" not in BayesianQDA(prior="evidence").fit(X, y).describe()
+    many = np.tile(X, (10, 1)) + rng.normal(size=(160, 3))
+    assert "Note" not in BayesianQDA().fit(many, np.tile(y, 10)).describe()
+
+
+def test_far_too_few_samples_for_the_weak_prior_are_a_warning(rng):
+    y = np.repeat([0, 1], 5)
+    X = rng.normal(size=(10, 100))
+    with pytest.warns(UserWarning, match=r"5 for 100 features; prior=\"evidence\" or BayesianClassifier"):
+        BayesianQDA().fit(X, y)
+
+
+def test_pooled_realisations_say_what_the_measurement_part_is(problem):
+    assert "not all that a perfect measurement" in " ".join(BayesianQDA().fit(*problem).describe().split())

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.summary import Summariser
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 KINDS = ["pooled", "repeats", "draws", "shared"]
@@ -239,6 +240,43 @@ def test_budgets_are_reproducible(rng):
         a, b = clf.uncertainty(X[:5]), clf.uncertainty(X[:5])
         np.testing.assert_array_equal(a.model, b.model)
         np.testing.assert_array_equal(a.measurement, b.measurement)
+
+
+def test_the_budget_of_an_input_does_not_depend_on_its_batch(rng):
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 2)) + y[:, None]
+    clf = BayesianQDA().fit(X, y, X_cov=[0.5, 0.5])
+    alone = clf.uncertainty(X[7:8], [0.5, 0.5])
+    often = clf.uncertainty(np.concatenate([X[:5], np.repeat(X[7:8], 50, axis=0)]), [0.5, 0.5])
+    for name in PARTS:
+        np.testing.assert_allclose(getattr(often, name)[5:], getattr(alone, name)[0], rtol=1e-9)
+
+
+def test_other_draws_change_a_part_by_less_than_a_twentieth(rng):
+    """The measurement part of known noise, and the model part without."""
+    y = np.arange(200) % 2
+    X = rng.normal(size=(200, 2)) + y[:, None]
+    noisy, plain = BayesianQDA().fit(X, y, X_cov=[1.0, 1.0]), BayesianQDA().fit(X, y)
+    found = []
+    for seed in range(12):
+        noisy.random_state = plain.random_state = seed
+        parts = noisy.uncertainty([[0.5, 0.5]], [1.0, 1.0]).measurement, plain.uncertainty([[0.5, 0.5]]).model
+        found.append(np.concatenate(parts))
+    found = np.array(found)
+    assert (found.std(0, ddof=1) < 0.05 * found.mean(0)).all()  # 0.17 of independent draws
+
+
+@pytest.mark.parametrize(("prior", "p"), [("weak", 1), ("weak", 4), ("evidence", 4)])
+def test_the_model_part_of_maps_is_that_of_draws_from_15_samples_a_class_on(prior, p, rng):
+    closed, drawn = [], []
+    for _ in range(6):
+        y = np.repeat([0, 1, 2], 15)
+        centre = 1.8 / np.sqrt(p) * rng.normal(size=(3, p))
+        clf = BayesianQDA(prior=prior).fit(centre[y] + rng.normal(size=(45, p)), y)
+        x = centre[y] + rng.normal(size=(45, p))
+        closed.append(Summariser(clf).summarise(x.T[None]).model.mean())
+        drawn.append(clf.uncertainty(x, n_draws=800).model.mean())
+    assert np.mean(closed) == pytest.approx(np.mean(drawn), rel=0.1)  # 1.36 times before
 
 
 # ---- draws from the posterior ----------------------------------------------------------------------------

@@ -40,6 +40,7 @@ def test_bytes_do_not_depend_on_blocks_threads_or_memory(case, undisturbed, tmp_
     assert contents(tmp_path / "map") == undisturbed
 
 
+@pytest.mark.filterwarnings("ignore:the model was fitted without --uncertainty")
 @pytest.mark.parametrize("kind", ["noise", "zarr", "netcdf"])
 def test_bytes_of_other_sources_and_formats_do_not_depend_on_them_either(tmp_path, small_units, kind):
     model = save_model(tmp_path / "m.uncover", fitted())

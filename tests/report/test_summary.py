@@ -221,6 +221,7 @@ def test_options_of_a_source_survive_their_record():
     assert source_options(source_record(replace(options, realise=None))).realise is None
 
 
+@pytest.mark.filterwarnings("ignore:the model was fitted without --uncertainty")
 def test_known_noise_of_a_pixel_is_in_its_story(tmp_path):
     from map_cases import reflectance, save_model, write_scene
 

@@ -3,14 +3,18 @@
 import json
 from html.parser import HTMLParser
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from study_cases import TINY, pixel_table
+from study_cases import CLASSES, TINY, pixel_table
 from uncover.cli import main
 from uncover.report import study_synthetic
 from uncover.studies import reproduce, synthetic_study
+from uncover.studies.cells import CellStore
+from uncover.studies.landcover_data import LandCoverData
+from uncover.studies.reproduce import LandCoverStudy
 from uncover.studies.synthetic_study import SyntheticScale
 from uncover.studies.tables import read_tables
 
@@ -173,11 +177,44 @@ def test_a_dry_run_estimates_and_writes_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_dry_run_of_the_embedded_scene_makes_a_small_one(tmp_path, monkeypatch):
+    """It has the cells and the facts of the whole, and finds those that are done."""
+    asked = []
+
+    def scene(size, draws, seed):
+        asked.append((size, draws))
+        rng = np.random.default_rng(0)
+        values = tuple(rng.random((400, draws, 2)) for _ in range(2))
+        codes = np.arange(400) % 4
+        return LandCoverData("scene", ("2020", "2021"), values, codes, CLASSES, ("B02", "B03"))
+
+    monkeypatch.setattr("uncover.studies.landcover_rasters.embedded_scene", scene)
+    whole, sketch = LandCoverStudy.embedded("paper", 0), LandCoverStudy.sketch("paper", 0)
+    assert asked[0] == (2000, 25) and asked[1][0] <= 300
+    assert sketch.data.pixels == pytest.approx(400 * (2000 / asked[1][0]) ** 2, rel=0.02)
+    known = sketch.facts
+    assert known == {name: whole.facts[name] for name in known} and "checksum" not in known
+    mine, theirs = (study.cells(tmp_path / name) for study, name in ((whole, "a"), (sketch, "b")))
+    assert {c.key for c in mine} <= {c.key for c in theirs}  # 0.1 % of 400 pixels are no training set
+    assert {c.realisations for c in mine} == {c.realisations for c in theirs} == {25}
+    out = tmp_path / "out"
+    store = CellStore(out, whole.facts)
+    for cell in theirs:
+        if cell.models != ("RF",):
+            store.save(cell.key, {"models": [{"model": name} for name in cell.models]})
+    monkeypatch.setattr("uncover.studies.landcover.cpu_seconds", lambda *_: (1.0, 1.0))
+    arguments = ["reproduce", "landcover", "--scale", "paper", "--out", str(out), "--dry-run"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("10 of 50 cells to compute") and asked[2][0] <= 300
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         (["--workers", "0"], "0 workers cannot compute"),
         (["--data", "pixels.csv"], "--data came for the synthetic study"),
+        (["--data-sets", "0"], "0 data sets say nothing"),
     ],
 )
 def test_bad_options_are_one_clear_line(tmp_path, more, message):

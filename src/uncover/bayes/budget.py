@@ -21,9 +21,11 @@ class UncertaintyBudget:
     total : array
         Entropy of the class probabilities.
     model : array
-        What knowing the classes' distributions exactly (endless training data) would take away.
+        What knowing all parameters exactly (endless training data) would take away, and where several
+        models are pooled, which of them is right.
     measurement : array
-        What knowing the true value of the input (a perfect measurement) would take away.
+        What knowing the true value of the input (a perfect measurement) would take away; with ``"pooled"``
+        and ``"shared"`` realisations only what averaging over them adds.
     overlap : array
         What nothing takes away: the classes overlap.
 

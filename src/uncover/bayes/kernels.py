@@ -1,9 +1,10 @@
 """The fast path: probabilities, entropies and typicality of very many points, in one pass, nothing kept.
 
 Everything follows from the squared distances q to the classes. With v = log(1 + q/ν) the log density is
-linear in v, and the p-value of a class a function of v alone; the model part of the budget is a polynomial of
-q. Two implementations give the same answers: machine code (:mod:`uncover.bayes.compiled`, where numba is
-installed), in blocks that stay in the cache, and NumPy, by one matrix product for all classes.
+linear in v, and so is, but for e^(−v), what the model part of the budget is made of; the p-value of a class
+is a function of v alone. Two implementations give the same answers: machine code, where numba is installed
+(:mod:`uncover.bayes.compiled`), in blocks that stay in the cache, and NumPy, by one matrix product for all
+classes.
 
 In single precision probabilities are within 1e-5 of those in double precision: each point carries a bound of
 its error, and points beyond it are computed again in double precision, from what was measured.
@@ -116,7 +117,7 @@ class Lens:
     log_weight: Array  # (world, class), log prior and constant of the density
     slope: Array  # (world, class), (ν + p)/2: what v takes from the log joint
     dof: Array  # (world, class)
-    variance: Array  # (world, class, 3), coefficients of the variance of the log density
+    variance: Array  # (world, class, 3), of the variance of the log density: constant, growth, pull
     folding: Folding | None = None
     typical: Lens | None = None  # what p-values are read from, where it is not these densities
 
@@ -135,7 +136,7 @@ class Lens:
         """
         K, p = worlds[0].batch_shape[0], worlds[0].n_features
         none = np.zeros((len(worlds), K, 3))
-        polynomials = [np.stack([v.constant, v.linear, v.quadratic], axis=-1) for v in variances]
+        polynomials = [np.stack([v.constant, v.growth, v.pull], axis=-1) for v in variances]
         return cls(
             location=np.stack([np.broadcast_to(t.location, (K, p)) for t in worlds]),
             whitening=np.stack([np.broadcast_to(t.whitening, (K, p, p)) for t in worlds]),
@@ -293,8 +294,8 @@ class Lens:
                 q = self._distance(x.T, w)
                 v = self._depth(q, w)
                 joint = self._log_joint(v, w)
-                constant, linear, square = self.variance[w].T
-                variance = constant + q * (linear + q * square)
+                constant, growth, pull = self.variance[w].T
+                variance = constant + growth * v - pull * (q / (self.dof[w] + q))
                 if self.folding is not None:
                     variance = self.folding.variance(joint, variance)
                     joint = self.folding.log_odds(joint)

@@ -75,6 +75,16 @@ class Logistic:
         """Log probabilities up to a constant of each point: (point, class)."""
         return np.asarray(points @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
 
+    def covariance_of_log_odds(self, points: Array) -> Array:
+        """V = [x,1]ᵀH⁻¹[x,1], posterior covariance of the log odds of each point: (point, class, class)."""
+        x, K = _with_one(points), len(self.coefficients)
+        inverse = np.linalg.inv(self.hessian).reshape(K, x.shape[1], K, x.shape[1])
+        V = np.empty((len(x), K, K))
+        for a in range(K):
+            for b in range(a, K):
+                V[:, a, b] = V[:, b, a] = np.einsum("ni,ni->n", x @ inverse[a, :, b, :], x)
+        return V
+
     def leave_one_out(self, points: Array, target: Array, weight: Array | None = None) -> Array:
         """Log odds of each training point by the model without it: (sample, class).
 
@@ -82,15 +92,9 @@ class Logistic:
         Royal Statistical Society B 82, 965–996): with V = [x,1]ᵀH⁻¹[x,1] and W, g the second and first
         derivative of the sample's own loss, z + V(I − WV)⁻¹g.
         """
-        x, z = _with_one(points), self.log_odds(points)
+        z, V = self.log_odds(points), self.covariance_of_log_odds(points)
         n, K = z.shape
-        d = x.shape[1]
         w = np.ones(n) if weight is None else weight
-        inverse = np.linalg.inv(self.hessian).reshape(K, d, K, d)
-        V = np.empty((n, K, K))
-        for a in range(K):
-            for b in range(a, K):
-                V[:, a, b] = V[:, b, a] = np.einsum("ni,ni->n", x @ inverse[a, :, b, :], x)
         P = softmax(z, axis=1)
         W = w[:, None, None] * (P[:, :, None] * np.eye(K) - P[:, :, None] * P[:, None, :])
         g = w[:, None] * (P - target)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, chdtrc, gammaln, logsumexp
+from scipy.special import betaincc, chdtrc, gammaln, logsumexp, ndtri
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.linalg import log_det_of_root
@@ -96,6 +96,9 @@ def sample_true_value(
 ) -> Array:
     """Draw n true values χ given each measured point x = χ + ε: shape (point, n, feature).
 
+    All points have the same random numbers, spread evenly: equal points have equal draws, and differences
+    between points are theirs.
+
     Examples
     --------
     >>> t = StudentT.from_scale([0.0], [[1.0]], 50.0)
@@ -107,6 +110,26 @@ def sample_true_value(
     x = np.asarray(points, np.float64)
     parts = [part.sample_true_value(n, rng) for part in through_noise(density, x, covariances)]
     return np.concatenate(parts, axis=-1)
+
+
+def spread_evenly(n: int, dimensions: int, rng: np.random.Generator) -> Array:
+    """Points (n, dimension) of the unit cube that lie more evenly than by chance, from a random start.
+
+    Multiples of powers of 1/g, modulo 1, with g^(d+1) = g + 1: for one dimension the golden ratio. Successive
+    points lie evenly too.
+
+    Examples
+    --------
+    >>> gaps = np.diff(np.sort(spread_evenly(8, 1, np.random.default_rng(0))[:, 0]))
+    >>> bool(gaps.max() < 0.25)
+    True
+    """
+    g = 2.0
+    for _ in range(60):
+        g = (1.0 + g) ** (1.0 / (dimensions + 1))
+    steps = g ** -np.arange(1.0, dimensions + 1)
+    places = (rng.random(dimensions) + np.arange(n)[:, None] * steps) % 1.0
+    return np.asarray(np.clip(places, 1e-12, 1.0 - 1e-12))
 
 
 def through_noise(
@@ -209,12 +232,15 @@ class SeenThroughNoise:
 
         First a node of log h by its weight, then χ | x, h, which is Gaussian.
         """
-        u = np.empty((len(self.value), n, self.density.n_features))
+        p = self.density.n_features
+        u = np.empty((len(self.value), n, p))
+        places = spread_evenly(n, p + 1, rng)
+        levels, normal = places[:, 0], ndtri(places[:, 1:])
         for rows, integrand in self._blocks():
-            h = integrand.sample(n, rng)[:, :, None]
+            h = integrand.sample(levels)[:, :, None]
             m, z = integrand.noise[:, None, :], self.value[rows][:, None, :]
             spread = np.sqrt(m / (1.0 + m * h))
-            u[rows] = z / (1.0 + m * h) + spread * rng.standard_normal((len(z), n, z.shape[-1]))
+            u[rows] = z / (1.0 + m * h) + spread * normal
         rotated = u @ np.swapaxes(self.axes, -1, -2)
         return self.density.location + rotated @ self.density.root.T
 
@@ -288,13 +314,13 @@ class _Integrand:
                 width = (b[index] - a[index]) / (n - 1)
                 yield index, a[index, None] + width[:, None] * np.arange(n), width
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n values of h for each point, among the nodes: (point, n)."""
-        h = np.empty((len(self.square), n))
+    def sample(self, levels: Array) -> Array:
+        """Values of h for each point, among the nodes, at levels of its distribution: (point, level)."""
+        h = np.empty((len(self.square), len(levels)))
         for index, nodes, _ in self.nodes():
             height = self.rows(index).value(nodes)
             weight = np.cumsum(np.exp(height - height.max(1)[:, None]), axis=1)
-            level = rng.random((len(nodes), n)) * weight[:, -1:]
+            level = levels * weight[:, -1:]
             chosen = np.minimum((weight[:, None, :] < level[:, :, None]).sum(-1), nodes.shape[1] - 1)
             h[index] = np.exp(np.take_along_axis(nodes, chosen, axis=1))
         return h

@@ -191,7 +191,7 @@ class NoisyLens:
     --------
     >>> t = StudentT.from_scale([[0.0, 0.0], [3.0, 3.0]], np.eye(2), [50.0, 80.0])
     >>> seen = Seen(t, np.zeros((2, 2, 2)))
-    >>> variance = LogDensityVariance(*np.zeros((3, 2)))
+    >>> variance = LogDensityVariance(*np.zeros((3, 2)), dof=np.ones(2))
     >>> lens = NoisyLens(seen, seen, np.log([0.5, 0.5]), variance, 64)
     >>> pixel = np.array([[[1.5], [1.5]]])  # (realisation, feature, pixel), half-way
     >>> precise, noisy = (lens.read(pixel, covariances=c * np.eye(2)[None]) for c in (0.01, 1.0))

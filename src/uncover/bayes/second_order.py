@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import polygamma
+from scipy.special import digamma
 
 from uncover.bayes.deconvolved import DeconvolvedDiagonal
 from uncover.bayes.niw import NIW, DiagonalNIW
+from uncover.bayes.special import log_gamma_ratio
 from uncover.bayes.student_t import IndependentT, StudentT
 
 Array = NDArray[np.float64]
@@ -15,24 +16,29 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LogDensityVariance:
-    """Posterior variance of a class's log density at x, a polynomial of the squared distance q.
+    """How uncertain a class's log density at x is, from the squared distance q.
 
-    For Σ⁻¹ ~ Wishart and μ | Σ ~ N(μ_N, Σ/λ), with s = (x−μ_N)ᵀΨ⁻¹(x−μ_N):
+    If x is of class k, it changes what is known of the class's parameters θ by the information
 
-        Var[log N(x|μ,Σ)] = ¼ [Σ_i ψ′((ν+1−i)/2) + 2νs² + 4νs/λ + 2p/λ² − 4s]
+        c = KL[p(θ | D, x) ‖ p(θ | D)] = E[log N(x|θ) | D, x] − log T(x)
 
-    from the moments of the Wishart distribution: Var[log|A|] = Σψ′, zᵀAz ~ |z|²χ²_ν, and
-    Cov[log|A|, zᵀAz] = 2 ∂E[zᵀAz]/∂ν = 2|z|². To it comes ψ′(N_k+α_k), the variance of log φ_k.
+    which is half the variance of log N(x|θ) where that is small, and grows less where it is not. For a NIW
+    with b = λ/(λ+1), the predictive's ν' = ν−p+1 and v = log(1 + q/ν'):
+
+        2c = Σ_i ψ((ν+2−i)/2) − 2 log Γ((ν+1)/2)/Γ(ν'/2) − p log b − p/(λ+1) + νv − (ν+1) b (1 − e^(−v))
+
+    To it come 2ψ(N_k+α_k+1) − 2 log(N_k+α_k), of the class's proportion.
     """
 
     constant: Array  # (class,)
-    linear: Array  # (class,)
-    quadratic: Array  # (class,)
-    independent: bool = False  # whether the polynomial is in the squared distance of each feature
+    growth: Array  # (class,), of v
+    pull: Array  # (class,), of e^(−v) − 1
+    dof: Array  # (class,), ν'
+    independent: bool = False  # whether each feature has a v of its own
 
     @classmethod
     def of(cls, posterior: NIW, concentration: Array) -> "LogDensityVariance":
-        """Polynomial for each class along the last batch axis; s is expressed by the predictive's q.
+        """Numbers for each class along the last batch axis.
 
         Parameters
         ----------
@@ -47,21 +53,19 @@ class LogDensityVariance:
         >>> v.at(np.array([[0.0], [4.0]])).shape
         (2, 1)
         """
-        p = posterior.n_features
-        batch = posterior.batch_shape
+        p, batch = posterior.n_features, posterior.batch_shape
         dof = np.broadcast_to(posterior.dof, batch)
         strength = np.broadcast_to(posterior.strength, batch)
-        # q is the distance under the predictive's scale matrix (1+1/λ)/(ν−p+1) · Ψ.
-        to_s = (1.0 + 1.0 / strength) / (dof - p + 1)
+        share = strength / (strength + 1.0)
         independent = isinstance(posterior, DiagonalNIW | DeconvolvedDiagonal)
-        if independent:
-            dof = dof - p + 1  # each feature has a chi-squared of its own
-            log_det = p * polygamma(1, 0.5 * dof)
-        else:
-            log_det = polygamma(1, 0.5 * (dof[..., None] - np.arange(p))).sum(-1)
-        constant = 0.25 * (log_det + 2.0 * p / strength**2) + polygamma(1, concentration)
-        linear = (dof / strength - 1.0) * to_s
-        return cls(constant, linear, 0.5 * dof * to_s**2, independent)
+        times, each = (p, 1) if independent else (1, p)  # p features of one dimension, or one of p
+        dof = dof - p + each
+        own = dof - each + 1.0
+        digammas = digamma(0.5 * (dof[..., None] + 1.0 - np.arange(each))).sum(-1)
+        density = digammas - 2.0 * log_gamma_ratio(0.5 * own, 0.5 * each)
+        density = times * (density - each * np.log(share) - each / (strength + 1.0))
+        proportion = 2.0 * (digamma(concentration + 1.0) - np.log(concentration))
+        return cls(density + proportion, dof, (dof + 1.0) * share, own, independent)
 
     def at(self, squared_distance: Array) -> Array:
         """Variance at points of squared distance q under the predictive densities: (..., class).
@@ -69,10 +73,10 @@ class LogDensityVariance:
         Takes (..., class), or where features are independent (..., class, feature): their variances add.
         """
         q = squared_distance
-        if self.independent:
-            each = q * (self.linear[..., None] + q * self.quadratic[..., None])
-            return self.constant + each.sum(-1)
-        return self.constant + q * (self.linear + q * self.quadratic)
+        numbers = (self.growth, self.pull, self.dof)
+        growth, pull, dof = (part[..., None] for part in numbers) if self.independent else numbers
+        each = growth * np.log1p(q / dof) - pull * (q / (dof + q))
+        return self.constant + (each.sum(-1) if self.independent else each)
 
 
 def model_information(probability: Array, variance: Array, total: Array) -> Array:

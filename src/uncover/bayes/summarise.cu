@@ -7,7 +7,7 @@
 
 #define TRIANGLE (P * (P + 1) / 2 + P)
 #define TERMS (P % 2 ? 1 : P / 2)
-enum { LOG_WEIGHT, SLOPE, INVERSE_DOF, HALF_DOF, CONSTANT, LINEAR, SQUARE, FIXED, GROWING, CONSTANTS };
+enum { LOG_WEIGHT, SLOPE, INVERSE_DOF, HALF_DOF, CONSTANT, GROWTH, PULL, FIXED, GROWING, CONSTANTS };
 #define RECORD ((TRIANGLE + CONSTANTS + TERMS + 3) / 4 * 4)
 #define LARGEST REAL(1e15)
 
@@ -97,7 +97,8 @@ __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total,
         e[k] *= share;
         REAL both = e[k] * (1 - e[k]);
         error += both * (c[FIXED] + c[GROWING] * q[k]);
-        information += both * (c[CONSTANT] + q[k] * (c[LINEAR] + q[k] * c[SQUARE]));
+        REAL u = q[k] * c[INVERSE_DOF];
+        information += both * (c[CONSTANT] + c[GROWTH] * v[k] - c[PULL] * (u * inverse(1 + u)));
         inner -= e[k] * t[k];
         total.probability[k] += e[k];
         total.votes[k] += k == best;

@@ -52,7 +52,7 @@ _DATA = ("data", "labels", "class_field")
 @click.option("--class-field", metavar="NAME", help="Column or field with the class.")
 @click.option(
     "--data-sets",
-    type=click.IntRange(min=1),
+    type=int,
     metavar="N",
     help="Synthetic: the first N data sets only; without it the same folder is finished [all of the scale].",
 )

@@ -10,6 +10,9 @@ from uncover.bayes.budget import UncertaintyBudget, entropy, joint_table, split_
 from uncover.bayes.niw import Gaussians
 from uncover.bayes.noise import sample_true_value
 
+# Drawn models that are asked together, at least.
+_FEWEST = 16
+
 
 class Parts(NamedTuple):
     """Class probabilities of one view, and the parts of their entropy."""
@@ -33,10 +36,23 @@ class ModelDraws:
         log_phi = np.log(np.maximum(rng.dirichlet(concentration, n), np.finfo(float).tiny))
         return cls(log_phi[:, known], posterior.draw(n, rng))
 
+    def share(self, number, of):
+        """One of several equal shares of the draws; where these are too many, draws are in several shares."""
+        n = len(self.log_phi)
+        size = max(n // of, min(n, _FEWEST))
+        rows = np.arange(number * size, (number + 1) * size) % n
+        return ModelDraws(self.log_phi[rows], Gaussians(*(part[rows] for part in self.gaussians)))
+
     def split(self, points, probability, sight):
-        """Model and overlap part at points whose class probabilities are given."""
+        """Model and overlap part at points whose class probabilities are given.
+
+        The information that n draws have of the class is (n − 1)/n of what all models have, to second order.
+        """
         log_odds = sight.odds_of(self.log_phi + self.gaussians.log_prob(points))
-        return split_by_draw(joint_table(log_odds, probability))
+        information, rest = split_by_draw(joint_table(log_odds, probability))
+        n = len(self.log_phi)
+        model = np.minimum(information * n / max(n - 1, 1), information + rest)
+        return model, information + rest - model
 
 
 def split_sight(sight, models, n_true_values, rng):
@@ -58,7 +74,7 @@ def _draw_true_values(sight, P, n, rng):
         [sample_true_value(truth[k], sight.points, sight.full_noise(k), n, rng) for k in range(P.shape[1])]
     )
     cumulated = P.cumsum(axis=1)
-    level = rng.random((len(P), n)) * cumulated[:, -1:]
+    level = (np.arange(n) + 0.5) / n * cumulated[:, -1:]
     k = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), P.shape[1] - 1)
     return drawn[k, np.arange(len(P))[:, None], np.arange(n)]
 
@@ -73,8 +89,9 @@ def _split_at_true_values(sight, P, chi, models):
     measurement, rest = split_by_draw(table)
     weight = table.sum(-1)
     rows = table / np.where(weight > 0, weight, 1.0)[..., None]
-    model, _ = models.split(flat, rows.reshape(n_samples * n, -1), sight)
-    model = np.minimum((weight * model.reshape(n_samples, n)).sum(1), rest)
+    # Each true value has models of its own: errors of the draws average out.
+    each = [models.share(s, n).split(chi[:, s], rows[:, s], sight)[0] for s in range(n)]
+    model = np.minimum((weight * np.stack(each, axis=1)).sum(1), rest)
     return Parts(P, measurement, model, rest - model)
 
 

@@ -19,6 +19,7 @@ from uncover.estimators.calibration import (
     scored_weight,
 )
 from uncover.estimators.deconvolution import points_of_repeats, variances_without_noise, without_noise
+from uncover.estimators.describe import advice_on_prior
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior, too_small_for_jeffreys
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
 from uncover.estimators.label_noise import MEANINGS, learn_from_certainties, learn_from_noisy_labels
@@ -28,6 +29,8 @@ from uncover.estimators.sources import SourcesMixin
 from uncover.estimators.values import Inputs, check_choice
 
 PRIORS = ("weak", "evidence", "jeffreys")
+# Samples a feature below which the weak prior calls for a warning.
+_FAR_TOO_FEW = 0.25
 _PRIOR_NAMES = ", ".join(f'"{name}"' for name in PRIORS)
 
 
@@ -131,7 +134,8 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         y : array of shape (sample,)
             Class labels.
         sample_weight : array of shape (sample,), optional
-            Weight 2 is the same as having the sample twice.
+            Weight 2 is the same as having the sample twice; not with ``calibration="loo"``, where it is left
+            out as one, while of two equal samples one tells of the other.
         X_cov : array, optional
             Known noise of X: (feature,) or (sample, feature) variances, (feature, feature) or
             (sample, feature, feature) covariances. The class models then describe true values.
@@ -170,6 +174,7 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
         self.statistics_ = kind.collect(inputs.X, membership)
         self._conclude(kind.measured(inputs, membership.weight), membership)
         self._warn_of_empty_classes()
+        self._warn_of_the_weak_prior()
         if self.label_noise is not None:
             learn_from_noisy_labels(self, inputs, membership)
         elif uncertain:
@@ -359,6 +364,12 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _warn_of_the_weak_prior(self):
+        """Say what to use where the weak prior knows too little of the covariances."""
+        advice = advice_on_prior(self, samples=_FAR_TOO_FEW)
+        if advice:
+            warnings.warn(advice, UserWarning, stacklevel=3)
 
     def _warn_of_convergence(self):
         if not np.all(self.posterior_.converged):

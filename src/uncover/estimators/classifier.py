@@ -13,10 +13,18 @@ from uncover.estimators.calibration import fit_temperature, warn_of_lonely_class
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs
-from uncover.estimators.members import BY_RELEVANCE, GaussianMember, KernelMember, LogisticMember, Training
+from uncover.estimators.members import (
+    BY_RELEVANCE,
+    ClassRanks,
+    GaussianMember,
+    KernelMember,
+    LogisticMember,
+    Training,
+)
 from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.noise_share import NoiseShare
 from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
+from uncover.estimators.predicting import DRAWS, TRUE_VALUES
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.trees import TreeMember
 from uncover.estimators.values import Inputs, check_choice
@@ -25,8 +33,10 @@ from uncover.measurement.transforms import MeasuredLog, carry_covariances
 
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
-# An input that is less typical than this p-value is strange: members that extrapolate are heard the less.
+# An input less typical of every class than this is strange: members that extrapolate are heard the less.
 STRANGE = 0.1
+# Draws behind the budget of a pixel.
+MAP_DRAWS = {"n_draws": 100, "n_true_values": 32}
 
 
 class Answers(NamedTuple):
@@ -50,11 +60,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         P(k | x) ∝ [Π_m P_m(k | x)^(w_m g_m(x))]^(1 / (T Σ_m w_m g_m(x)))
 
     Members that extrapolate count as far as x resembles the training samples, g: Gaussians and logistic
-    regression by the p-value of x under the Gaussians, if that is below 0.1; trees by the density at x, if no
-    training sample lies in so empty a place. Where nothing like x was seen, what is said about it comes from
-    the kernels, which are then not sure. With ``groups``, groups left out show whether Gaussians and logistic
-    regression can be trusted as far as trees; then they are, if that predicts these groups better. Samples of
-    a group are right or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
+    regression by the share of a class's samples to which the Gaussians give less than to x, mean over the
+    classes by their probability, if that is below 0.1; trees by the density at x, if no training sample lies
+    in so empty a place. Where nothing like x was seen, what is said about it comes from the kernels, which
+    are then not sure. With ``groups``, groups left out show whether Gaussians and logistic regression can be
+    trusted as far as trees; then they are, if that predicts these groups better. Samples of a group are right
+    or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
 
     Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
     class models only: with them these are pooled alone, and not on logarithms where an error is common to all
@@ -158,9 +169,22 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 self.members_.append(transform + member.name)
                 self._fitted.append((transform, member, temperature))
                 held_out.append(joint)
+        self._ranks = self._rank(held_out, training.codes[training.chosen()])
         self._average(held_out, targets, weight, groups is not None)
         self._fit_without_noise(inputs, y, groups)
         return self
+
+    def _rank(self, held_out, codes):
+        """Scores of the training samples behind the typicality; None where all members are Gaussian."""
+        scores = self._typical_scores(held_out)
+        return None if scores is None else ClassRanks.of(scores, codes)
+
+    def _typical_scores(self, joints):
+        """Log densities of the classes, of Gaussians and kernels together: (sample, view, class)."""
+        gaussians = [i for i, (t, m, _) in enumerate(self._fitted) if isinstance(m, GaussianMember) and not t]
+        for kernels in self._by_relevance():
+            return joints[gaussians[0]] + joints[kernels]
+        return None
 
     def _fit_without_noise(self, inputs, y, groups):
         """Fit a classifier that takes X as exact, if noise that is known is small beside the classes."""
@@ -232,89 +256,121 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[probability.argmax(axis=1)]
 
     def typicality(self, X, X_cov=None, *, paired=True):
-        """Return how typical each sample is of the training data: a p-value in [0, 1].
+        """Return how typical each sample is of the classes: a p-value in [0, 1].
 
-        The share of training samples that lie, seen by the others (by other groups), in places as empty; with
-        known noise, ``"repeats"`` and ``"shared"`` that of :class:`BayesianQDA`.
+        The largest over the classes of (1 + samples of the class that its densities give no more)/(1 + n):
+        Gaussians and kernels together, each training sample seen by models without it (or its group). Of new
+        members of each class, rare ones too, at most a share a is below a, whatever the class looks like.
+        Below 1/(1 + n), where no sample of the class lies, it is the p-value of :class:`BayesianQDA`, and
+        never more. With known noise, ``"repeats"`` and ``"shared"`` all is that of :class:`BayesianQDA`.
         """
         inputs = self._read(X, X_cov)
         if self.without_noise_ is not None:
             return self._answers(inputs, paired=paired).typicality
-        kernels = self._by_relevance()
-        if kernels:
-            _, member, _ = self._fitted[kernels[0]]
-            return member.typicality(member.log_joint(inputs))
-        return self._typicality_of_models(inputs, paired)
+        joints = None if self._ranks is None else self._joints(inputs, paired)
+        return self._typicality_at(joints, inputs, paired)
 
-    def _typicality_of_models(self, inputs, paired):
-        """Typicality where all members are Gaussian: that of the first."""
-        return self._by_model(0, inputs, "typicality", paired)
-
-    def _by_model(self, i, inputs, question, paired):
+    def _by_model(self, i, inputs, question, paired, **options):
         """What the class models of a Gaussian member say of inputs by themselves."""
         transform, member, _ = self._fitted[i]
         seen = self._transformed(inputs, transform)
         X, noise = seen.X, seen.noise
         if seen.systematic is not None:
             X, noise = Measured(X, noise, seen.systematic), None
-        return getattr(member.model, question)(X, noise, paired=paired)
+        return getattr(member.model, question)(X, noise, paired=paired, **options)
 
-    def uncertainty(self, X, X_cov=None, *, paired=True):
+    def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from, in nats.
 
-        The entropy of the probabilities, divided as that of the members' average is: model is what averaging
-        over members adds (how far they disagree), measurement what averaging over realisations adds, or,
-        where only Gaussian class models are pooled (known noise, ``"repeats"``, ``"draws"``, ``"shared"``),
-        the share that each of them gives it in its own budget; overlap is the rest. They add up to the total.
-        """
-        return self._answers(self._read(X, X_cov), paired=paired).budget
+        The entropy of the probabilities, divided as that of the members' average is. Model is what knowing
+        all parameters, and which member is right, would take away: what the members say beside each other
+        and, within each, the information of its parameters. Measurement is what each member's own budget
+        gives it, or what averaging over realisations adds; overlap is the rest. They add up to the total.
 
-    def _answers(self, inputs, *, paired=True):
+        Parameters
+        ----------
+        X, X_cov, paired
+            As in ``predict``.
+        n_draws, n_true_values : int
+            Draws behind the budgets of Gaussian members, as in :meth:`BayesianQDA.uncertainty`; what is known
+            of the parameters of the others is in closed form, to second order.
+        """
+        if min(n_draws, n_true_values) < 1:
+            raise ValueError(
+                f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
+            )
+        draws = {"n_draws": n_draws, "n_true_values": n_true_values}
+        return self._answers(self._read(X, X_cov), paired=paired, draws=draws).budget
+
+    def _answers(self, inputs, *, paired=True, draws=None):
         """All that is said of inputs that have been read, in one pass: what a map is made of."""
-        found = self._answers_of_members(inputs, paired)
+        found = self._answers_of_members(inputs, paired, draws or MAP_DRAWS)
         if self.without_noise_ is None:
             return found
-        exact = self.without_noise_._answers(Inputs(inputs.X))
+        exact = self.without_noise_._answers(Inputs(inputs.X), draws=draws)
         return _between(exact, found, self.noise_share_(inputs))
 
-    def _answers_of_members(self, inputs, paired):
+    def _answers_of_members(self, inputs, paired, draws):
         joints = self._joints(inputs, paired)
         P, gate = self._probabilities(joints)
         views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
-        share, whole = local_weights(self.weights_, gate), entropy(mix(P, gate, self.weights_))
-        safe = np.where(whole > 0, whole, 1.0)
-        inner = entropy(P)
-        measured = self._measured_share(inputs, inner, views, paired)
-        model = np.clip((whole - (share * inner).sum(0)) / safe, 0.0, 1.0)
-        measurement = np.clip((share * inner * measured).sum(0) / safe, 0.0, 1.0 - model)
         probability = pool(P, gate, self.weights_, self.temperature_)
-        total = entropy(probability)
         of_views = [
             pool(v, gate, self.weights_, self.temperature_) for v in np.moveaxis(np.stack(views), 2, 0)
         ]
+        parts = self._own_parts(inputs, joints, views, paired, draws)
         return Answers(
             probability=probability,
-            budget=UncertaintyBudget(
-                total, total * model, total * measurement, total * (1 - model - measurement)
-            ),
+            budget=self._budget(entropy(probability), P, gate, *parts),
             best_of_views=np.stack(of_views).argmax(-1),
             typicality=self._typicality_at(joints, inputs, paired),
         )
 
-    def _measured_share(self, inputs, inner, views, paired):
-        """Share of each member's entropy that comes from the measurement: (member, sample)."""
-        if self.takes_noise_:
-            budgets = [self._by_model(i, inputs, "uncertainty", paired) for i in range(len(inner))]
-            part, whole = (np.stack([getattr(b, name) for b in budgets]) for name in ("measurement", "total"))
-        else:
-            part, whole = inner - np.stack([entropy(v).mean(1) for v in views]), inner
-        return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 0.0, 1.0)
+    def _own_parts(self, inputs, joints, views, paired, draws):
+        """Shares of each member's entropy due to measurement and parameters: (member, sample) each."""
+        measurement, model = np.zeros((2, len(joints), len(inputs.X)))
+        for i, (_, member, _) in enumerate(self._fitted):
+            whole = entropy(views[i].mean(1))
+            measurement[i] = _share(whole - entropy(views[i]).mean(1), whole)
+            if isinstance(member, GaussianMember):
+                budget = self._by_model(i, inputs, "uncertainty", paired, **draws)
+                model[i] = _share(budget.model, budget.total)
+                if self.takes_noise_:
+                    measurement[i] = _share(budget.measurement, budget.total)
+            else:
+                model[i] = _share(self._information(i, joints, inputs), whole)
+        return measurement, model
+
+    def _information(self, i, joints, inputs):
+        """What knowing the parameters of a member that is not Gaussian would tell of the class: (sample,)."""
+        transform, member, temperature = self._fitted[i]
+        if isinstance(member, TreeMember):  # as many samples as the kernels hear
+            (kernels,) = self._by_relevance()
+            samples = self._fitted[kernels][1].samples_near(joints[kernels], inputs)
+            return member.information(joints[i], samples, temperature)
+        return member.information(joints[i], self._transformed(inputs, transform), temperature)
+
+    def _budget(self, total, P, gate, measurement, model):
+        """The entropy ``total`` in the proportions in which the members' average has that of its own."""
+        share, whole, inner = (
+            local_weights(self.weights_, gate),
+            entropy(mix(P, gate, self.weights_)),
+            entropy(P),
+        )
+        between = whole - (share * inner).sum(0)
+        known = _share(between + (share * inner * model).sum(0), whole)
+        measured = np.minimum(_share((share * inner * measurement).sum(0), whole), 1.0 - known)
+        return UncertaintyBudget(total, total * known, total * measured, total * (1.0 - known - measured))
 
     def _typicality_at(self, joints, inputs, paired):
         """Typicality of inputs, of which the members have said ``joints``."""
-        for kernels in self._by_relevance():
-            return self._fitted[kernels][1].typicality(joints[kernels])
-        return self._typicality_of_models(inputs, paired)
+        if self._ranks is None:
+            return self._by_model(0, inputs, "typicality", paired)
+        p_value = self._ranks.p_value(scores := self._typical_scores(joints))
+        first = next(i for i, (t, m, _) in enumerate(self._fitted) if isinstance(m, GaussianMember) and not t)
+        tail = self._by_model(first, inputs, "typicality", paired, per_class=True)[:, None, :]
+        beyond = self._ranks.below(scores, "right") == 0
+        return np.where(beyond, np.minimum(p_value, tail), p_value).mean(axis=1).max(axis=1)
 
     def describe(self):
         """Return a page of text on the fitted model: its members and their weights."""
@@ -387,7 +443,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         for kernels in self._by_relevance():
             near = self._fitted[kernels][1].nearness(joints[kernels])
             typical = {
-                transform: np.minimum(member.typicality(joint) / STRANGE, 1.0)
+                transform: np.minimum(member.ranks.resemblance(joint) / STRANGE, 1.0)
                 for joint, (transform, member, _) in zip(joints, self._fitted, strict=True)
                 if isinstance(member, GaussianMember)
             }
@@ -410,6 +466,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         rows = X.reshape(-1, X.shape[-1]).astype(np.float64)
         noise = None if inputs.noise is None else carry_covariances(inputs.noise, log._jacobian(rows))
         return Inputs(log._values(rows).reshape(X.shape), noise)
+
+
+def _share(part, whole):
+    """part/whole in [0, 1]; 0 of nothing."""
+    return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 0.0, 1.0)
 
 
 def _between(exact, noisy, share):

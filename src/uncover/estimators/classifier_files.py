@@ -7,7 +7,7 @@ from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.conformal import ConformalSets
-from uncover.estimators.members import GaussianMember, KernelMember, LogisticMember, Scale
+from uncover.estimators.members import ClassRanks, GaussianMember, KernelMember, LogisticMember, Scale
 from uncover.estimators.mixture import BayesianMDA
 from uncover.estimators.noise_share import NoiseShare
 from uncover.estimators.trees import TreeMember
@@ -30,6 +30,8 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
     for name in _MOMENTS:
         arrays[name] = getattr(model, f"{name}_")
     arrays["weights"] = model.weights_
+    if model._ranks is not None:
+        _pack_ranks(model._ranks, arrays)
     if model.logarithm_ is not None:
         arrays["floor"] = model.logarithm_.floor_
     without_noise = None
@@ -58,7 +60,7 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
 def _pack_member(member, arrays, pack_model):
     if isinstance(member, GaussianMember):
         entry = {"kind": "gaussian", "model": pack_model(member.model, arrays)}
-        arrays["typical"] = member.typical
+        _pack_ranks(member.ranks, arrays)
         return entry
     arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
     if isinstance(member, TreeMember):
@@ -69,7 +71,6 @@ def _pack_member(member, arrays, pack_model):
         arrays["coefficients"], arrays["hessian"] = member.model.coefficients, member.model.hessian
         return {"kind": "logistic", "precision": member.model.precision}
     arrays["centres"], arrays["share"] = member.mixture.centres, member.mixture.share
-    arrays["typical"] = member.typical
     arrays["lowest"] = np.array([member.lowest])
     return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
 
@@ -95,6 +96,7 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
         member = _unpack_member(entry, _below(f"member{i}/", arrays), unpack_model)
         model._fitted.append((entry["transform"], member, float(entry["temperature"])))
         model.members_.append(entry["transform"] + member.name)
+    model._ranks = None if model.takes_noise_ else _unpack_ranks(arrays)
     if len(model.weights_) != len(model._fitted):
         raise ValueError("it has another number of weights than of members")
     model.noise_share_ = model.without_noise_ = None
@@ -112,8 +114,8 @@ def _below(start, arrays):
 
 def _unpack_member(entry, arrays, unpack_model):
     if entry["kind"] == "gaussian":
-        typical = arrays.pop("typical")
-        return GaussianMember(unpack_model(entry["model"], arrays), typical)
+        ranks = _unpack_ranks(arrays)
+        return GaussianMember(unpack_model(entry["model"], arrays), ranks)
     scale = Scale(arrays["scale/mean"], arrays["scale/deviation"])
     if entry["kind"] == "trees":
         nodes = {name: arrays[name].astype(np.intp) for name in _NODES}
@@ -123,7 +125,19 @@ def _unpack_member(entry, arrays, unpack_model):
         model = Logistic(arrays["coefficients"], float(entry["precision"]), arrays["hessian"])
         return LogisticMember(scale, model)
     mixture = KernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
-    return KernelMember(entry["name"], scale, mixture, arrays["typical"], float(arrays["lowest"][0]))
+    return KernelMember(entry["name"], scale, mixture, float(arrays["lowest"][0]))
+
+
+def _pack_ranks(ranks, arrays):
+    arrays["ranks/scores"], arrays["ranks/first"] = ranks.scores, ranks.first
+    arrays["ranks/views"] = np.array([ranks.views])
+
+
+def _unpack_ranks(arrays):
+    if "ranks/scores" not in arrays:
+        raise ValueError("it is of a version that ranked samples of all classes together; fit it again")
+    scores, first, views = (arrays.pop(f"ranks/{name}") for name in ("scores", "first", "views"))
+    return ClassRanks(scores, first.astype(np.intp), int(views[0]))
 
 
 def pack_mixture(model, arrays, pack_model, pack_classes):

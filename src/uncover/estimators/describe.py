@@ -11,6 +11,9 @@ _REALISATIONS = {
     "shared": "an error common to all samples; realisation r of every sample is one world",
 }
 
+# Samples a feature below which the page names a better prior.
+_FEW = 10.0
+
 
 def describe(model):
     """Return the page: the data, the five sources of uncertainty, and what was assumed."""
@@ -66,7 +69,28 @@ def _model_prior(model):
     kind = f'"{model.prior}"' if named else "given by the user"
     strength, dof = _range(prior.strength), _range(prior.dof)
     text = f"Normal-inverse-Wishart, {kind}: strength λ = {strength}, degrees of freedom ν = {dof}."
-    return text + ("\n   " + _PRIORS[model.prior] if named else "")
+    text += "\n   " + _PRIORS[model.prior] if named else ""
+    advice = advice_on_prior(model, samples=_FEW)
+    return text + (f"\n   Note: {advice}" if advice else "")
+
+
+def advice_on_prior(model, samples):
+    """Return what to use in place of the weak prior, if classes have fewer samples a feature; or None.
+
+    With few samples the weak prior is too sure: of 3 features it overstates probabilities by 0.12 with 8
+    samples a class, and by 0.05 with 20.
+    """
+    if not isinstance(model.prior, str) or model.prior != "weak" or type(model).__name__ == "BayesianNB":
+        return None
+    p = int((~model.ignored_features_).sum())
+    count = model.class_count_ / model.statistics_.rows_per_sample(model._kind())
+    count = count.sum() if type(model).__name__ == "BayesianLDA" else count[count > 0].min(initial=np.inf)
+    if p < 2 or count < 2 or count >= samples * p:
+        return None
+    return (
+        f'prior="weak" is too sure with few samples, and the smallest class has {count:g} for {p} features; '
+        'prior="evidence" or BayesianClassifier is more honest.'
+    )
 
 
 def _measurement(model):
@@ -92,7 +116,13 @@ def _kind_of_measurement(measurement):
     if measurement.number == 1:
         return "One value for each sample: its noise is part of the spread of the classes."
     number = measurement.number or "A varying number of"
-    return f"{number} realisations of each sample: {_REALISATIONS[measurement.realisations]}."
+    text = f"{number} realisations of each sample: {_REALISATIONS[measurement.realisations]}."
+    if measurement.realisations == "pooled":
+        text += (
+            "\n   The classes hold the noise too: the measurement part of the budget is what averaging over"
+            "\n   realisations adds, not all that a perfect measurement would take away."
+        )
+    return text
 
 
 def _deviations(covariance):

@@ -119,7 +119,9 @@ class DeviceReader:
         entropy = self._entropy(P)
         rest = xp.sum(self._entropy(table), axis=1) - self._entropy(xp.sum(table, axis=2))
         rest = xp.minimum(xp.clip(rest, min=0.0), entropy)
-        return P, entropy, entropy - rest, rest
+        n = len(models.log_phi)  # to second order, n draws have (n − 1)/n of the information
+        model = xp.minimum((entropy - rest) * (n / max(n - 1, 1)), entropy)
+        return P, entropy, model, entropy - model
 
     def _log_joint_of_draws(self, points, models):
         """log P(class) + log p(x | class) of drawn models, in double precision: (sample, draw, class)."""

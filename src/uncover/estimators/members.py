@@ -7,13 +7,16 @@ samples by models that have not seen them.
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 
+from uncover.bayes.budget import entropy
 from uncover.bayes.kernel_mixture import KernelMixture, held_out_squares, median_square
 from uncover.bayes.logistic import Logistic
+from uncover.bayes.second_order import below_entropy, model_information
 from uncover.bayes.streams import stream
 from uncover.estimators.calibration import fit_temperature
 from uncover.estimators.groups import divide
@@ -34,6 +37,8 @@ LEAST_SPREAD = 0.05
 # Precisions of the prior of logistic coefficients that are tried, the strictest first.
 PRECISIONS = (100.0, 10.0, 1.0, 0.1, 0.01)
 FEWEST_FOR_FIVE_FOLDS = 1000
+# Samples that a class is taken to have beyond those seen, when a new one is compared with them.
+UNSEEN = 20.0
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,6 @@ class Training:
         """
         least = min(64, MOST_CENTRES / len(self.classes))
         return np.flatnonzero(self._rank_in_class < np.maximum(self._quota, least)[self.codes])
-
-    def representative(self):
-        """Which of the chosen samples make up a share of each class: booleans of shape (chosen sample,)."""
-        chosen = self.chosen()
-        return self._rank_in_class[chosen] < self._quota[self.codes[chosen]]
 
     @cached_property
     def _quota(self):
@@ -162,12 +162,67 @@ def _constant(rows):
     return rows.std(0) <= 16 * np.finfo(float).eps * np.abs(rows.mean(0))
 
 
+@dataclass(frozen=True)
+class ClassRanks:
+    """Scores of the training samples of each class for their class, by models that have not seen them.
+
+    A class is ranked by itself: the members of a rare class are not strange because they are few.
+
+    Attributes
+    ----------
+    scores : array of shape (score,)
+        Those of each class together, and sorted.
+    first : array of int of shape (class + 1,)
+        Scores of class k are first[k] … first[k + 1] − 1.
+    views : int
+        Scores of one sample.
+    """
+
+    scores: np.ndarray
+    first: np.ndarray
+    views: int
+
+    @classmethod
+    def of(cls, scores, codes):
+        """Of held-out scores (sample, view, class) and the classes of the samples.
+
+        >>> ranks = ClassRanks.of(np.array([[[0.1, 9.0]], [[0.3, 9.0]], [[9.0, 0.2]]]), np.array([0, 0, 1]))
+        >>> ranks.p_value(np.array([[[0.2, 0.1]]])).round(3)
+        array([[[0.667, 0.5  ]]])
+        """
+        each = [np.sort(scores[codes == k, :, k].ravel()) for k in range(scores.shape[-1])]
+        first = np.cumsum([0, *(len(part) for part in each)])
+        return cls(np.concatenate(each), first, scores.shape[1])
+
+    def below(self, scores, side):
+        """Number of samples of each class with lower scores than these, for scores (sample, view, class)."""
+        found = np.empty(scores.shape)
+        for k, (start, stop) in enumerate(pairwise(self.first)):
+            found[..., k] = np.searchsorted(self.scores[start:stop], scores[..., k], side=side)
+        return found / self.views
+
+    def p_value(self, scores):
+        """Conformal p-value for each class, (1 + samples whose score is no higher)/(1 + n): as ``scores``."""
+        return (self.below(scores, "right") + 1.0) / (self._sizes + 1.0)
+
+    def resemblance(self, scores):
+        """Share of a class's samples with lower scores, mean over classes by probability: (sample,).
+
+        Few samples show little: a class counts as if it had some more, with higher scores.
+        """
+        share = self.below(scores, "left") / (self._sizes + UNSEEN)
+        return (softmax(scores, axis=-1) * share).sum(axis=-1).mean(axis=1)
+
+    @property
+    def _sizes(self):
+        return np.diff(self.first) / self.views
+
+
 class KernelMember:
     """One kernel a sample, its width chosen by the held-out score."""
 
-    def __init__(self, name, scale, mixture, typical, lowest):
-        self.name, self.scale, self.mixture = name, scale, mixture
-        self.typical, self.lowest = typical, lowest
+    def __init__(self, name, scale, mixture, lowest):
+        self.name, self.scale, self.mixture, self.lowest = name, scale, mixture, lowest
 
     @classmethod
     def fit(cls, training, *, by_relevance=False):
@@ -186,24 +241,31 @@ class KernelMember:
         mixture = tried[int(np.argmax(score))]
         joint = mixture.leave_one_out(np.arange(len(chosen)), groups)
         density = np.logaddexp.reduce(joint, axis=1)
-        typical = np.sort(density[training.representative()])
         lowest = float(np.min(density, where=np.isfinite(density), initial=np.inf))
         name = BY_RELEVANCE if by_relevance else "kernels"
-        return cls(name, scale, mixture, typical, lowest), joint[:, None]
+        return cls(name, scale, mixture, lowest), joint[:, None]
 
     def log_joint(self, inputs):
         """Log joint of new inputs: (sample, view, class)."""
         return np.stack([self.mixture.log_joint(self.scale(x)) for x in views_of(inputs.X)], axis=1)
 
-    def typicality(self, log_joint):
-        """Share of training samples, each seen by the others, in places as empty as these: (sample,).
+    def information(self, log_joint, inputs, temperature):
+        """What knowing the density of each class would tell of the class, to second order: (sample,)."""
+        total = 0.0
+        for r, x in enumerate(views := views_of(inputs.X)):
+            P = softmax(log_joint[:, r] / temperature, axis=-1)
+            variance = self.mixture.relative_variance(log_joint[:, r], self.scale(x)) / temperature**2
+            total = total + model_information(P, variance, entropy(P))
+        return total / len(views)
 
-        A p-value without assumptions: of new samples like the training ones, at most a share a is below a
-        (of very many training samples a part is taken, and that is so but for its chance).
-        """
-        density = np.logaddexp.reduce(log_joint, axis=-1)
-        below = np.searchsorted(self.typical, density, side="right")
-        return ((below + 1.0) / (len(self.typical) + 1.0)).mean(axis=1)
+    def samples_near(self, log_joint, inputs):
+        """How many samples of equal weight would tell as much of each input: (sample,)."""
+        total = 0.0
+        for r, x in enumerate(views := views_of(inputs.X)):
+            variance = self.mixture.relative_variance(log_joint[:, r], self.scale(x))
+            share = softmax(log_joint[:, r], axis=-1)
+            total = total + 1.0 / np.maximum((share**2 * variance).sum(-1), 1e-12)
+        return total / len(views)
 
     def nearness(self, log_joint):
         """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""
@@ -250,12 +312,22 @@ class LogisticMember:
         """Log odds of new inputs: (sample, view, class)."""
         return np.stack([self.model.log_odds(self.scale(x)) for x in views_of(inputs.X)], axis=1)
 
+    def information(self, log_joint, inputs, temperature):
+        """What knowing the coefficients would tell of the class, to second order: (sample,)."""
+        total = 0.0
+        for r, x in enumerate(views := views_of(inputs.X)):
+            P = softmax(log_joint[:, r] / temperature, axis=-1)
+            V = self.model.covariance_of_log_odds(self.scale(x).astype(np.float64)) / temperature**2
+            along = np.einsum("nk,nkk->n", P, V) - np.einsum("nj,njk,nk->n", P, V, P)
+            total = total + below_entropy(0.5 * along, entropy(P))
+        return total / len(views)
+
 
 class GaussianMember:
     """A Gaussian for each class; held out by folds, because the prior is made of the samples too."""
 
-    def __init__(self, model, typical):
-        self.model, self.typical = model, typical
+    def __init__(self, model, ranks):
+        self.model, self.ranks = model, ranks
 
     @property
     def name(self):
@@ -283,14 +355,9 @@ class GaussianMember:
             if out is None:
                 out = np.empty((len(fold), *joint.shape[1:]))
             out[held] = joint
-        out = out[training.chosen()]
-        typical = np.sort(_log_density(out[training.representative()]).ravel())
-        return cls(fitted, typical), out
-
-    def typicality(self, log_joint):
-        """Share of training samples, each by models without it, of a lower density than these: (sample,)."""
-        below = np.searchsorted(self.typical, _log_density(log_joint), side="left")
-        return (below / len(self.typical)).mean(axis=1)
+        chosen = training.chosen()
+        out = out[chosen]
+        return cls(fitted, ClassRanks.of(out, training.codes[chosen])), out
 
     def log_joint(self, inputs, *, paired=True):
         """Log joint of new inputs: (sample, view, class)."""
@@ -306,12 +373,6 @@ def log_joint_of(model, inputs, *, paired=True):
             out = np.empty((len(inputs.X), *joint.shape[1:]))
         out[rows] = joint
     return out
-
-
-def _log_density(log_joint):
-    """log p(x) from the log joint (..., class); of what is impossible for all classes, −∞."""
-    with np.errstate(invalid="ignore"):
-        return np.logaddexp.reduce(log_joint, axis=-1)
 
 
 def _folds(training):

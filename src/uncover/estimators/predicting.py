@@ -18,6 +18,9 @@ from uncover.estimators.inputs import read_inputs, warn_of_units
 from uncover.estimators.reading import Reader
 from uncover.estimators.values import Inputs, check_choice
 
+# Draws of class models and of true values behind the budget, unless asked for otherwise.
+DRAWS, TRUE_VALUES = 1600, 256
+
 
 class PosteriorDraws(NamedTuple):
     """Draws from the posterior of a fitted model."""
@@ -138,7 +141,7 @@ class PredictionMixin(FittedMixin):
         found = self._in_blocks(average, inputs, reader)
         return found if inputs.noise is not None else self._bounded_where_constant(found, inputs.X)
 
-    def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=100, n_true_values=32):
+    def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from.
 
         Parameters
@@ -146,17 +149,19 @@ class PredictionMixin(FittedMixin):
         X, X_cov, paired
             As in ``predict``.
         n_draws : int
-            Draws of the model's parameters behind the model part.
+            Draws of the model's parameters behind the model part, shared out among realisations and true
+            values. They are the same for all samples: the same input has the same budget in any batch.
         n_true_values : int
             Draws of the input's true value behind the measurement part, where its noise is known.
 
         Returns
         -------
         UncertaintyBudget
-            total = measurement + model + overlap, in nats, an array each. With ``"pooled"`` and ``"shared"``
-            the measurement part is what averaging over the realisations adds; with known noise,
-            ``"draws"`` and ``"repeats"`` it follows from the noise; for one value without covariance it is 0,
-            and the noise is in overlap.
+            total = measurement + model + overlap, in nats, an array each. With known noise, ``"draws"`` and
+            ``"repeats"`` the measurement part is what a perfect measurement would take away. With
+            ``"pooled"`` and ``"shared"`` it is what averaging over the realisations adds, which is less: with
+            ``"pooled"`` the classes hold the noise too. For one value without covariance it is 0, and the
+            noise is in overlap.
         """
         if min(n_draws, n_true_values) < 1:
             raise ValueError(
@@ -174,16 +179,16 @@ class PredictionMixin(FittedMixin):
         self._warn_of_empty_samples(inputs.X)
         models: dict = {}
         parts = np.empty((4, len(inputs.X)))
-        for rows, sights in reader.blocks(
-            inputs, extra=n_draws * self._true_values_needed(inputs, paired, n_true_values)
-        ):
+        views = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
+        for rows, sights in reader.blocks(inputs, extra=max(n_draws // views, n_true_values)):
             views = []
             for i, sight in enumerate(sights):
                 key = id(sight.models)
                 if key not in models:
                     models[key] = self._draw_models(sight, n_draws)
-                rng = stream(self.random_state, "true values", i, int(rows[0]))
-                views.append(split_sight(sight, models[key], n_true_values, rng))
+                drawn = models[key] if models[key] is None else models[key].share(i, len(sights))
+                rng = stream(self.random_state, "true values", i)
+                views.append(split_sight(sight, drawn, n_true_values, rng))
             budget = average_budgets(views)
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)
@@ -195,7 +200,7 @@ class PredictionMixin(FittedMixin):
         views = reader.views(Inputs(np.zeros((1, *X.shape[1:]))))
         sights = [reader.sight(view, ~self.ignored_features_) for view in views]
         drawn = {id(sight.models): self._draw_models(sight, n_draws) for sight in sights}
-        return device.budget([drawn[id(sight.models)] for sight in sights])
+        return device.budget([drawn[id(s.models)].share(i, len(sights)) for i, s in enumerate(sights)])
 
     def _draw_models(self, sight, n):
         if sight.points.shape[1] == 0:
@@ -305,10 +310,6 @@ class PredictionMixin(FittedMixin):
         for rows, sights in Reader(self, paired=True, method="exact").blocks(inputs):
             out[rows] = self._mean_log_probability(sights)
         return out
-
-    def _true_values_needed(self, inputs, paired, n):
-        noisy = inputs.noise is not None or self.realisations in ("repeats", "draws") or not paired
-        return n if noisy else 1
 
     def _training_spread(self):
         """Standard deviation of each feature over all training samples."""

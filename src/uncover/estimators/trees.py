@@ -1,7 +1,9 @@
 """The member of BayesianClassifier that is made of randomised trees."""
 
 import numpy as np
+from scipy.special import digamma, softmax
 
+from uncover.bayes.budget import entropy
 from uncover.bayes.forest import Forest
 from uncover.bayes.streams import stream
 from uncover.estimators.groups import divide
@@ -55,6 +57,18 @@ class TreeMember:
         """Log shares of new inputs: (sample, view, class)."""
         each = [self.forest.probabilities(_single(self.scale(x)), self._shares) for x in views_of(inputs.X)]
         return np.log(np.stack(each, axis=1))
+
+    @staticmethod
+    def information(log_joint, samples, temperature):
+        """What knowing the shares would tell of the class, if they are those of so many samples: (sample,).
+
+        Shares drawn from a Dirichlet distribution of mean P and concentration n have the mean entropy
+        ψ(n + 1) − Σ P ψ(nP + 1).
+        """
+        P = softmax(log_joint / temperature, axis=-1)
+        n = samples[:, None]
+        mean = digamma(n + 1) - (P * digamma(n[..., None] * P + 1)).sum(-1)
+        return np.maximum(entropy(P) - mean, 0.0).mean(axis=1)
 
 
 def _single(points):

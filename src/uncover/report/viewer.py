@@ -17,7 +17,11 @@ from uncover.report.summary import Summary
 
 _TITLES = {
     "total": ("Total uncertainty", "nats", "how unsure the class is, all causes together"),
-    "measurement": ("… from the measurement", "nats", "what a perfect measurement would remove"),
+    "measurement": (
+        "… from the measurement",
+        "nats",
+        "what a perfect measurement would remove (less if pooled)",
+    ),
     "model": ("… from the model", "nats", "what more training data would remove"),
     "overlap": (
         "… from overlapping classes",

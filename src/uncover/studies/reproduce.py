@@ -101,6 +101,10 @@ class SyntheticStudy:
     every_model: bool = False
     further: bool = False  # with the models that are computed on request
 
+    def __post_init__(self) -> None:
+        if self.data_sets is not None and self.data_sets < 1:
+            raise ValueError(f"{self.data_sets} data sets say nothing; give at least 1 with --data-sets")
+
     @property
     def facts(self) -> dict[str, Any]:
         """Scale, seed, version."""

@@ -192,17 +192,17 @@ def _probabilities(log_det, numbers, fold, seen, parts):
 
 
 @njit(**OPTIONS)
-def _information(q, seen, fold, variance, largest, information):
-    """½ Σ_k p(1−p) Σ_c r² v / T² with v = a + q·(b + q·c), of each lane."""
+def _information(q, seen, fold, variance, inverse_dof, largest, information):
+    """½ Σ_k p(1−p) Σ_c r² V / T² with V = a + b·log(1 + u) − c·u/(1 + u), u = q/ν, of each lane."""
     information[:] = 0.0
     half = 0.5 * fold.sharpness[0] * fold.sharpness[0]
     for k in range(seen.e.shape[0]):
         for c in range(fold.first[k], fold.first[k + 1]):
-            constant, linear, square = half * variance[c, 0], half * variance[c, 1], half * variance[c, 2]
+            constant, growth, pull = half * variance[c, 0], half * variance[c, 1], half * variance[c, 2]
             for b in range(q.shape[1]):
-                far = q[c, b] if q[c, b] < largest else largest
+                u = (q[c, b] if q[c, b] < largest else largest) * inverse_dof[c]
                 share = seen.r[c, b] * seen.r[c, b]
-                v = share * (constant + far * (linear + far * square))
+                v = share * (constant + growth * np.log1p(u) - pull * (u / (1.0 + u)))
                 information[b] += v * (seen.e[k, b] * (1.0 - seen.e[k, b]))
 
 
@@ -235,7 +235,9 @@ def _look(lens, plain, fold, room):
     else:
         add_typicality(seen.v, plain.dof[0], plain.tail[0], room.p_value)
     find_entropy(seen, room.inner)
-    _information(room.far, seen, fold, plain.variance[0], plain.largest[0], room.information)
+    _information(
+        room.far, seen, fold, plain.variance[0], plain.inverse_dof[0], plain.largest[0], room.information
+    )
 
 
 @njit(**OPTIONS)

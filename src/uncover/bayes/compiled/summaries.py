@@ -79,22 +79,23 @@ def _add_model_part(lens, w, fold, seen, inner, model):
 
 
 @njit(**INNER)
-def _variance_of_part(lens, w, c, b, q):
-    """v = a + q·(b + q·c)."""
-    far = lesser(load(q, (c, b)), lens.largest[0])
-    growing = number(lens.variance, (w, c, 1)) + far * number(lens.variance, (w, c, 2))
-    return number(lens.variance, (w, c, 0)) + far * growing
+def _variance_of_part(lens, w, c, b, seen):
+    """a + b·v − c·u/(1 + u), with u = q/ν and v = log(1 + u)."""
+    one = seen.q.dtype.type(1)
+    u = lesser(load(seen.q, (c, b)), lens.largest[0]) * number(lens.inverse_dof, (w, c))
+    growing = number(lens.variance, (w, c, 1)) * load(seen.v, (c, b))
+    return number(lens.variance, (w, c, 0)) + growing - number(lens.variance, (w, c, 2)) * (u / (one + u))
 
 
 @njit(**INNER)
 def _variance_of_class(lens, w, fold, k, b, seen):
     """Variance of the log odds of a class: Σ r² v / T² over its parts, to first order."""
     if fold is None:
-        return _variance_of_part(lens, w, k, b, seen.q)
+        return _variance_of_part(lens, w, k, b, seen)
     total = full(seen.q.dtype.type(0))
     for c in range(fold.first[k], fold.first[k + 1]):
         share = load(seen.r, (c, b))
-        total += share * share * _variance_of_part(lens, w, c, b, seen.q)
+        total += share * share * _variance_of_part(lens, w, c, b, seen)
     sharpness = seen.q.dtype.type(fold.sharpness[0])
     return total * (sharpness * sharpness)
 
