@@ -68,6 +68,7 @@ def test_sen2cor_ends_in_the_cube_of_the_same_draws_as_the_table(run, tmp_path, 
     np.testing.assert_allclose(found.attributes["aod_reached"], table.draws.values, atol=1e-6)
     assert found.attributes["correction"] == "Sen2Cor 2.11.0, optical depth of CAMS shifted"
     assert found.attributes["aod_estimate"] == 0.12
+    assert found.attributes["quantities"] == table.layout.attributes["quantities"]
     np.testing.assert_allclose(
         found.read().values, by_hand(scene.product(2020), table.draws.values), atol=2e-4
     )

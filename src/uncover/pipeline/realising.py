@@ -110,7 +110,7 @@ def _corrected_at(scene: Scene, estimate: float) -> float:
     return estimate if own is None else own
 
 
-def _record(quantity: Quantity, scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
+def depth_record(quantity: Quantity, scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
     """The optical depth as an input quantity: as stated, as its distribution has it, and as drawn."""
     given = options.uncertainty is not None
     return {
@@ -177,7 +177,7 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
         ozone=_first(options.ozone, known.ozone, OZONE),
         altitude=options.altitude,
         dem=options.dem,
-        quantities=(_record(aod, scene, options, draws),),
+        quantities=(depth_record(aod, scene, options, draws),),
     )
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor
-from uncover.measurement import Draws
+from uncover.measurement import Draws, Quantity
 from uncover.pipeline.files import check_place
-from uncover.pipeline.realising import Progress, RealiseOptions, forecast_aod, optical_depth
+from uncover.pipeline.realising import Progress, RealiseOptions, depth_record, forecast_aod, optical_depth
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
@@ -143,7 +143,7 @@ class _Runs:
     """Sen2Cor runs of a scene at its drawn optical depths, which are those that the table takes."""
 
     scene: Scene
-    estimate: float
+    quantity: Quantity
     draws: Draws
     found: Installation
     driver: Sen2Cor
@@ -171,7 +171,7 @@ class _Runs:
         found = Installation.find(how.path)
         mode = PerturbedCams(found.gipp, found.ac_gipp, forecast_aod(scene))
         driver = Sen2Cor(mode, found.executable, processes=how.workers)
-        return cls(scene, aod.estimate, draws, found, driver, Path(source).absolute(), Path(f"{out}.sen2cor"))
+        return cls(scene, aod, draws, found, driver, Path(source).absolute(), Path(f"{out}.sen2cor"))
 
 
 def plan_sen2cor(
@@ -215,7 +215,8 @@ def write_sen2cor(
     _check_same_place(runs.scene, worlds.scenes[0])
     attributes = {
         "correction": f"Sen2Cor {runs.found.version}, optical depth of CAMS shifted",
-        "aod_estimate": runs.estimate,
+        "aod_estimate": runs.quantity.estimate,
+        "quantities": [depth_record(runs.quantity, runs.scene, options, runs.draws)],
         "aod_reached": list(made.reached),
         "level": "L1C",
     }
