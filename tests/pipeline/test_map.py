@@ -198,7 +198,7 @@ def test_a_cube_knows_the_date_of_its_scene(run, scene, tmp_path):
     facts = {"sensing_time": "2020-06-01T11:06:31+00:00"}
     layout = CubeLayout(opened.grid, BANDS, 2, "s", attributes=facts)
     write_cube(tmp_path / "cube.zarr", layout, produce)
-    result = run("map", model, "cube.zarr", "--level", "L2A", "--out", "map")
+    result = run("map", model, "cube.zarr", "--level", "L2A", "--paired", "--out", "map")
     assert result.exit_code == 0, result.output
     said = json.loads(Path("map/item.json").read_text())["properties"]
     assert said["datetime"] == "2020-06-01T11:06:31.000000Z"
@@ -343,7 +343,7 @@ def test_realisations_from_a_cube(run, scene, tmp_path):
 
     write_cube(tmp_path / "cube.zarr", CubeLayout(opened.grid, BANDS, 5, "s"), produce)
     assert "give --level" in run("map", model, "cube.zarr", "--out", "map").output.lower()
-    result = run("map", model, "cube.zarr", "--level", "L2A", "--out", "map")
+    result = run("map", model, "cube.zarr", "--level", "L2A", "--paired", "--out", "map")
     assert result.exit_code == 0, result.output
     pixels = np.moveaxis(read(scene), 0, 2)
     known = np.isfinite(pixels).all(axis=2)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import rasterio
+from scipy import stats
 
 from uncover import BayesianQDA
 from uncover.pipeline import RealiseOptions, SourceOptions, write_realisations
@@ -89,7 +90,14 @@ def test_what_was_assumed_is_on_record(product):
     assert facts["source"] == "aerosol optical depth"
     (quantity,) = facts["quantities"]
     assert quantity["estimate"] == 0.15 and quantity["name"] == "aerosol optical depth at 550 nm"
-    assert quantity["draws"]["mean"] == pytest.approx(np.mean(facts["worlds"]))
+    u = quantity["standard_uncertainty"]
+    asked = np.array([1, 3, 5]) / 6  # midpoints of thirds of the probability
+    drawn = stats.truncnorm.ppf(asked, -0.15 / u, (2 - 0.15) / u, loc=0.15, scale=u)
+    np.testing.assert_allclose(np.sort(facts["worlds"]), drawn, rtol=1e-9)
+    assert quantity["draws"]["mean"] == pytest.approx(drawn.mean())
+    assert quantity["distribution_mean"] == pytest.approx(
+        stats.truncnorm.mean(-0.15 / u, (2 - 0.15) / u, loc=0.15, scale=u), abs=1e-5
+    )
     assert facts["seed"] == 2
     assert len(facts["worlds"]) == 3
     assert facts["aerosol_model"] == "6S continental"

@@ -167,7 +167,7 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
     if options.angles is not None:
         sun, view, between = options.angles
         scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
-    draws = aod.draw(options.draws, scene=scene.identity, seed=options.seed, method=options.method)
+    draws = aod.draw(options.draws, scene=scene.source_id, seed=options.seed, method=options.method)
     return RealisedScene(
         scene=scene,
         table=LookupTable(scene.platform or "S2A", scene.bands),

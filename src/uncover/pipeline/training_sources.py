@@ -256,13 +256,13 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
             cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
             pixels = Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
-            return replace(pixels, stated=_of_worlds(cube.attributes))
+            return replace(pixels, stated=_of_worlds(cube, cube.attributes))
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
     pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
     if isinstance(raster, RealisedScene):
         _check_weights(name, raster.draws.weights)
-        return replace(pixels, stated=_of_worlds(raster.layout.attributes))
+        return replace(pixels, stated=_of_worlds(raster, raster.layout.attributes))
     if options.uncertainty is None:
         return pixels
     found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options, scene)
@@ -270,10 +270,11 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
     return replace(pixels, uncertainty=found, stated=Stated(record, found.systematic, found.common))
 
 
-def _of_worlds(attributes: Mapping[str, Any]) -> Stated | None:
-    """The quantities whose draws made the worlds of a scene or cube, where they are recorded."""
-    found = attributes.get("quantities")
-    return Stated({"source": "aerosol optical depth", "quantities": list(found)}) if found else None
+def _of_worlds(raster: Cube | RealisedScene, attributes: Mapping[str, Any]) -> Stated:
+    """The draws that made the worlds of a scene or cube, and the quantities, where they are recorded."""
+    quantities = list(attributes.get("quantities") or ())
+    source = "aerosol optical depth" if quantities else "cube"
+    return Stated({"source": source, "quantities": quantities, "worlds": raster.worlds})
 
 
 def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:

@@ -167,7 +167,7 @@ class _Runs:
         if how.workers < 1:
             raise SceneError(f"--workers is {how.workers}; it is 1 or more")
         aod = optical_depth(scene, options)
-        draws = aod.draw(options.draws, scene=scene.identity, seed=options.seed, method=options.method)
+        draws = aod.draw(options.draws, scene=scene.source_id, seed=options.seed, method=options.method)
         found = Installation.find(how.path)
         mode = PerturbedCams(found.gipp, found.ac_gipp, forecast_aod(scene))
         driver = Sen2Cor(mode, found.executable, processes=how.workers)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy
 from uncover.raster.executors import Executor, Threads
 from uncover.raster.mapper import Mapper, Reader, count_worlds
-from uncover.raster.matching import check_match, common_effects, is_paired, scheme_of
+from uncover.raster.matching import (
+    are_same_worlds,
+    check_match,
+    common_effects,
+    drawn_worlds,
+    is_paired,
+    scheme_of,
+)
 from uncover.raster.product import DType, Product, Thresholds
 from uncover.raster.scene import Scene
 from uncover.raster.uncertainty import UncertaintyWarning
@@ -102,7 +110,7 @@ def make_mapper(
         evidence = evidence.with_common(common_effects(model))
     given = reader or Reader()
     how = Reader(same, given.missing, given.method, given.true_values)
-    _check_worlds(model, evidence, same)
+    _check_worlds(model, evidence, same, stated=paired is not None)
     _check_noise(model, evidence, how)
     _warn_of_noise(model, evidence, same)
     worlds = count_worlds(model, evidence, how)
@@ -111,13 +119,41 @@ def make_mapper(
     return Mapper(model, evidence, product, how, thresholds, sets)
 
 
-def _check_worlds(model: Any, evidence: Evidence, paired: bool) -> None:
+def _check_worlds(model: Any, evidence: Evidence, paired: bool, stated: bool) -> None:
+    """Refuse to pair a scene with a model that it trained in other worlds; `stated`: the user said paired."""
     worlds, here = _worlds_of(model), evidence.realisations
-    if model.realisations == "shared" and paired and 1 < worlds != here:
+    if model.realisations != "shared" or not paired or worlds == 1:
+        return
+    if worlds != here:
         raise SceneError(
-            f"the model has {worlds} worlds and scene {evidence.identity}, which trained it, comes with "
-            f"{here} realisations; give --aod AOD --draws {worlds}, or --unpaired if its errors are others"
+            f"scene {evidence.identity} trained the model in {worlds} worlds and comes with {here} "
+            f"realisations; give --aod AOD --draws {worlds}, or --unpaired if its errors are others"
         )
+    trained, drawn = drawn_worlds(model), evidence.worlds
+    if trained is None or drawn is None:
+        if not stated:
+            raise SceneError(
+                f"scene {evidence.identity} trained the model, but the draws of its {worlds} worlds are not "
+                "recorded; fit the model again, or say --paired (the same draws) or --unpaired"
+            )
+    elif not are_same_worlds(trained, drawn):
+        raise SceneError(
+            f"scene {evidence.identity} trained the model in other worlds ({_in_words(trained)}; here "
+            f"{_in_words(drawn)}); give --aod, --aod-uncertainty, --draws, --draw-method and --seed of the "
+            "fit, or --unpaired if its errors are others"
+        )
+
+
+def _in_words(worlds: Mapping[str, Any]) -> str:
+    """A few of the draws, so that two records can be told apart.
+
+    >>> _in_words({"aod": [0.05, 0.1, 0.15, 0.2]})
+    'aod 0.05, 0.1, 0.15, ...'
+    """
+    return "; ".join(
+        f"{name} {values if isinstance(values, str) else ', '.join(f'{v:.4g}' for v in values[:3]) + ', ...'}"
+        for name, values in worlds.items()
+    )
 
 
 def _worlds_of(model: Any) -> int:

@@ -291,6 +291,12 @@ class Cube:
         return self.identity or content_identity(self)
 
     @property
+    def worlds(self) -> dict[str, Any]:
+        """Draws that made the realisations, by quantity; a hash of the cube where it does not have them."""
+        drawn = {name: np.asarray(v).tolist() for name, v in self.coordinates.items() if name != "weight"}
+        return drawn or {"content": content_identity(self)}
+
+    @property
     def sensing_time(self) -> datetime | None:
         """When its scene was measured, where it says so."""
         stated = self.attributes.get("sensing_time")

@@ -73,6 +73,10 @@ class Evidence(Raster, Protocol):
         """How many realisations each pixel has."""
 
     @property
+    def worlds(self) -> Mapping[str, Any] | None:
+        """Draws that made the realisations, or what else tells them from others; None for one."""
+
+    @property
     def systematic(self) -> NDArray[np.float64] | None:
         """Covariance of an error that all pixels share, (band, band), where it is not in realisations."""
 
@@ -119,6 +123,11 @@ class Exact(OfScene):
     scene: Scene
     realisations: int = 1
     systematic: NDArray[np.float64] | None = None
+
+    @property
+    def worlds(self) -> None:
+        """None: there is one realisation."""
+        return None
 
     @property
     def bytes_per_pixel(self) -> int:
@@ -286,6 +295,11 @@ class Stored:
         return self.cube.realisations
 
     @property
+    def worlds(self) -> Mapping[str, Any]:
+        """Draws that made the cube."""
+        return self.cube.worlds
+
+    @property
     def bytes_per_pixel(self) -> int:
         """All realisations, twice while they are decoded."""
         return 8 * self.realisations * len(self.cube.bands) + 16
@@ -330,6 +344,11 @@ class Realised(OfScene):
     def realisations(self) -> int:
         """Number of drawn optical depths."""
         return len(self.source.draws.values)
+
+    @property
+    def worlds(self) -> Mapping[str, Any]:
+        """Drawn optical depths."""
+        return self.source.worlds
 
     @property
     def bytes_per_pixel(self) -> int:

@@ -172,6 +172,29 @@ def is_paired(model: Any, evidence: Evidence) -> bool:
     return _identities(model) == [evidence.source_id]
 
 
+def drawn_worlds(model: Any) -> Mapping[str, Any] | None:
+    """Draws that made the worlds of the one scene that trained a model, where they are recorded."""
+    found = [(source.get("uncertainty") or {}).get("worlds") for source in _sources(model)]
+    return found[0] if len(found) == 1 else None
+
+
+def are_same_worlds(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records of draws are of the same worlds in the same order.
+
+    >>> are_same_worlds({"aod": [0.1, 0.2]}, {"aod": [0.2, 0.1]})
+    False
+    """
+    return set(one) == set(other) and all(_equal(one[name], other[name]) for name in one)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether numbers are equal but for rounding to single precision, or words are the same."""
+    a, b = np.asarray(one), np.asarray(other)
+    if a.dtype.kind not in "fiu" or b.dtype.kind not in "fiu":
+        return bool(np.array_equal(a, b))
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=0))
+
+
 def common_effects(model: Any) -> dict[str, NDArray[np.float64]]:
     """Covariances of systematic effects of the training scene that all scenes have in common, by name."""
     found = [(source.get("uncertainty") or {}).get("common") or {} for source in _sources(model)]

@@ -77,6 +77,11 @@ class RealisedScene(OfScene):
             )
 
     @property
+    def worlds(self) -> dict[str, list[float]]:
+        """The drawn optical depths, in the order of the realisations."""
+        return {"aod": self.draws.values.tolist()}
+
+    @property
     def layout(self) -> CubeLayout:
         """The cube that holds the same numbers."""
         return CubeLayout(
