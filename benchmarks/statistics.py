@@ -10,7 +10,7 @@ from benchmarks import statistics_typicality
 from benchmarks.registry import Table, benchmark
 from uncover import NIW, BayesianClassifier, BayesianQDA
 from uncover.bayes.streams import stream
-from uncover.metrics import intervals, stratified_by_map
+from uncover.metrics import intervals, stratified_by_map, wilson_interval
 
 NEARLY_RIGHT = 0.99 * np.eye(3) + 0.005 * (1 - np.eye(3))
 RARE = np.array([[0.8, 0.1, 0.1], [0.002, 0.968, 0.03], [0.002, 0.03, 0.968]])
@@ -54,11 +54,20 @@ def _covered(shares, reference, n, repeats):
         counts = [rng.multinomial(m, p) for m, p in zip(np.broadcast_to(n, len(W)), P, strict=True)]
         sample = stratified_by_map(counts, W)
         estimates = sample.shares(), sample.producers_accuracy(), sample.overall_accuracy()
-        usual = estimates[0].normal_interval(), *(e.share_interval() for e in estimates[1:])
+        usual = estimates[0].normal_interval(), *(_wilson(e) for e in estimates[1:])
         ends = [pair for e, u in zip(estimates, usual, strict=True) for pair in (e.interval(), u)]
         doubled = [truth for truth in truths for _ in range(2)]
         hits.append([_holds(pair, truth) for pair, truth in zip(ends, doubled, strict=True)])
     return [float(np.min(np.nanmean(column, axis=0))) for column in zip(*hits, strict=True)]
+
+
+def _wilson(estimate):
+    """Wilson's interval with the number of samples that would give the standard error."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n = np.where(
+            estimate.error == 0, estimate.count, estimate.value * (1 - estimate.value) / estimate.error**2
+        )
+    return wilson_interval(estimate.value, n)
 
 
 def _holds(ends, truth):

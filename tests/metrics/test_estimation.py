@@ -12,6 +12,7 @@ from uncover.metrics import (
     simple_random_sample,
     stratified_by_map,
 )
+from uncover.metrics.intervals import ratio_limits
 
 # Olofsson et al. (2014), Table 8: deforestation, forest gain, stable forest, stable non-forest.
 COUNTS = np.array([[66, 0, 5, 4], [0, 55, 8, 12], [1, 0, 153, 11], [2, 1, 9, 313]])
@@ -297,6 +298,55 @@ def test_intervals_cover_a_rare_class_with_omissions_in_large_ones():
     """Value ± z·error held its area in 0.30 of the cases, Wilson's interval its accuracy in 0.03 to 0.27."""
     reference = [[0.8, 0.1, 0.1], [0.002, 0.968, 0.03], [0.002, 0.03, 0.968]]
     assert (covered([0.01, 0.39, 0.6], reference, 50, 100, np.random.default_rng(1)) > 0.9).all()
+
+
+def exact_coverage(sizes, n, p):
+    """Probability that the interval of Σ W_h p_h holds it; all of it is in one stratum: a binomial sum."""
+    sizes, shares = np.asarray(sizes), np.zeros(len(sizes))
+    shares[0] = p
+    samples = np.broadcast_to(n, sizes.shape).astype(float)
+    held = 0.0
+    for x in range(int(samples[0]) + 1):
+        chance = scipy.stats.binom.pmf(x, samples[0], p)
+        if chance > 1e-4:
+            part = np.zeros_like(samples)
+            part[0] = x
+            possible = np.array([[True], [True], [False]]) & (sizes > 0)
+            low, high = ratio_limits(np.stack([part, samples - part, 0 * part]), possible, sizes, 0.95)
+            held += chance * (low <= sizes @ shares <= high)
+    return held
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize(
+    ("sizes", "n", "p"),
+    [
+        *(([0.3] + 14 * [0.05], 50, p) for p in (0.04, 0.045, 0.05)),
+        ([0.4] + 10 * [0.06], 50, 0.05),
+        ([0.5] + 5 * [0.1], 50, 0.055),
+        ([0.5] + 5 * [0.1], 30, 0.1),
+        ([0.01, 0.39, 0.6], 50, 0.98),  # area of a rare class that is mapped well and never left out
+    ],
+)
+def test_intervals_cover_what_lies_in_one_stratum(sizes, n, p):
+    """With an unseen error shared out over all strata: 0.856 to 0.932, and 0.636 for the last."""
+    assert exact_coverage(sizes, n, p) > 0.95
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_areas_and_accuracy_cover_errors_of_the_largest_class():
+    """Through the estimators: 15 classes, errors of the first one going to the second."""
+    W, n, p, held = np.array([0.3] + 14 * [0.05]), 50, 0.04, np.zeros(3)
+    for x in range(12):
+        counts = n * np.eye(15)
+        counts[0, :2] = n - x, x
+        sample = stratified_by_map(counts, W)
+        low, high = np.hstack(
+            [sample.shares().interval(), np.array([sample.overall_accuracy().interval()]).T]
+        )
+        truth = np.concatenate([W + 0.3 * p * np.eye(15)[1] - 0.3 * p * np.eye(15)[0], [1 - 0.3 * p]])
+        held += scipy.stats.binom.pmf(x, n, p) * ((low <= truth) & (truth <= high))[[0, 1, 15]]
+    assert (held > 0.95).all(), held
 
 
 def test_many_strata_without_errors_do_not_add_up_to_many():

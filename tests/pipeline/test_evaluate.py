@@ -37,8 +37,8 @@ def scene(tmp_path):
 
 
 def drawn(seed, shape, n):
-    rng = np.random.default_rng(seed)
-    return rng.integers(shape[0], size=n), rng.integers(shape[1], size=n)
+    """Rows and columns of pixels, none of them twice."""
+    return np.divmod(np.random.default_rng(seed).choice(shape[0] * shape[1], n, replace=False), shape[1])
 
 
 def names_of(truth):
@@ -79,6 +79,41 @@ def test_points_are_the_pixels_they_lie_in(scene, tmp_path):
         found = evaluate_map(folder, path, EvaluateOptions("class", **QUICK))
         m = mapped[rows, cols] >= 0
         assert_array_equal(found.counts, confusion_matrix(mapped[rows, cols][m], truth[rows, cols][m], 3))
+
+
+def test_several_points_in_a_pixel_are_one_sample(scene, tmp_path):
+    """The last one counts, as for labels; one warning counts them and names those that contradict."""
+    folder, truth, _, mapped = scene
+    (row, *rows), (col, *cols) = (at[:30] for at in np.nonzero(mapped >= 0))
+    names = ["water", "forest"] * 10 + list(names_of(truth[rows, cols]))
+    points = [row] * 20 + rows, [col] * 20 + cols
+    path = write_points(tmp_path / "points.gpkg", *points, names)
+    message = rf"19 points of points.gpkg do not count: 1 pixels .* in 1 of them .*row {row}, column {col}: "
+    with pytest.warns(UserWarning, match=message + ".*forest.*water|" + message + ".*water.*forest"):
+        found = evaluate_map(folder, path, EvaluateOptions("class", **QUICK))
+    assert found.counts.sum() == 30
+    once = write_points(tmp_path / "once.gpkg", points[0][19:], points[1][19:], names[19:])
+    alone = evaluate_map(folder, once, EvaluateOptions("class", **QUICK))
+    assert_array_equal(found.counts, alone.counts)
+    assert len([said for said in found.warnings if "do not count" in said]) == 1
+    assert not any("do not count" in said for said in alone.warnings)
+
+
+@pytest.mark.filterwarnings("ignore:the stratum 'all' has:UserWarning")
+@pytest.mark.parametrize("n", [10, 30, 37, 50])
+@pytest.mark.parametrize("design", [None, "random"])
+def test_where_all_samples_are_right_intervals_are_those_of_their_number(scene, tmp_path, n, design):
+    """Clopper and Pearson's; resampling shows no error, and its rounding is none."""
+    folder, _, _, mapped = scene
+    rows, cols = (at[:n] for at in np.nonzero(mapped >= 0))
+    path = write_points(tmp_path / "right.gpkg", rows, cols, names_of(mapped[rows, cols]))
+    with pytest.warns(UserWarning, match="no sample is wrong: F1 and F2 have no interval"):
+        found = evaluate_map(folder, path, EvaluateOptions("class", design=design, **QUICK))
+    overall, _ = found.measures["overall accuracy", ""]
+    assert_allclose((overall.lower, overall.upper), (0.025 ** (1 / n), 1), rtol=0.01 if design else 1e-9)
+    for name in ("f1", "f2"):
+        assert found.scores[name].value == 1 and np.isnan(found.scores[name].lower)
+    assert "1.000 (no interval)" in found.summary() and "nan" not in found.summary()
 
 
 def test_polygons_label_the_pixels_inside(scene, tmp_path):

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 
 from uncover.metrics.confusion import Floats, codes_of, ratio
 from uncover.metrics.intervals import ratio_limits
+
+_ROUNDING = 1e-12  # a standard error below it is 0
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,19 @@ class Estimate:
         return self.value - half, self.value + half
 
     def share_interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """For shares: Wilson's interval with the number of samples that would give this standard error.
+        """For shares: Clopper and Pearson's, with the number of samples that would give this standard error.
 
-        It stays inside 0 … 1 and does not shrink to a point where all samples of a class are right.
+        So Korn and Graubard (1998). Where no error is to be seen, all samples being right, they are counted.
 
-        >>> low, high = Estimate(np.array(1.0), np.array(0.0), np.array(20.0)).share_interval()
-        >>> float(low.round(2)), float(high)
-        (0.84, 1.0)
+        >>> low, high = Estimate(np.array(1.0), np.array(0.0), np.array(10.0)).share_interval()
+        >>> float(low.round(3)), float(high)
+        (0.692, 1.0)
         """
         spread = self.value * (1 - self.value)
+        unseen = self.error <= _ROUNDING  # a bootstrap of equal values has an error of 1e-17, not of 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            n = np.where(self.error == 0, self.count, spread / self.error**2)
-        return wilson_interval(self.value, n, level)
+            n = np.where(unseen, self.count, spread / self.error**2)
+        return clopper_pearson_interval(self.value, n, level)
 
     def scaled(self, factor: float) -> Estimate:
         """The same in another unit: shares times the total area are areas."""
@@ -89,6 +92,22 @@ def _z(level: float) -> float:
     if not 0 < level < 1:
         raise ValueError(f"the confidence level is {level}; it lies between 0 and 1, for instance 0.95")
     return float(ndtri((1 + level) / 2))
+
+
+def clopper_pearson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
+    """Clopper and Pearson's interval of a share seen in n samples, n not always whole; NaN without samples.
+
+    >>> low, high = clopper_pearson_interval(1.0, 10)
+    >>> float(low.round(4)), float(high)
+    (0.6915, 1.0)
+    """
+    p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    tail = 1 - ndtr(_z(level))
+    n = np.where(n > 0, n, np.nan)
+    part, rest = np.clip(n * p, 0, n), np.clip(n * (1 - p), 0, n)
+    low = np.where(part == 0, 0.0, betaincinv(part, rest + 1, tail))
+    high = np.where(rest == 0, 1.0, betaincinv(part + 1, rest, 1 - tail))
+    return low[()], high[()]
 
 
 def wilson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:

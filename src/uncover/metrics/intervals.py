@@ -3,11 +3,14 @@
 A stratum of n samples, x of them in the part, says of its share p what Clopper and Pearson (1934) make of it:
 the lower limits are quantiles of Beta(x, n−x+1), the upper ones of Beta(x+1, n−x). One more sample, unseen,
 stands behind each limit. In a weighted sum over strata one such sample is enough for all (Fay and Feuer 1997,
-Statistics in Medicine 16, 791-801, put it where it weighs most); here it is shared out by the weight W_h/n_h
-that one sample of each stratum has. The limits are quantiles of the sum, or of the ratio of two sums.
+Statistics in Medicine 16, 791-801). Nobody knows where it lies: it is put into each stratum in turn, and
+shared out over all by the weight W_h/n_h that one sample has; the least favourable of these is taken. The
+limits are quantiles of the sum, or of the ratio of two sums.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,29 +47,46 @@ def ratio_limits(
     (True, 1.0)
     """
     tail = (1 - level) / 2
-    low = _draw(counts + _unseen(counts, possible, sizes, _OTHER, _PART), sizes, empty=0.0)
-    high = _draw(counts + _unseen(counts, possible, sizes, _PART, _OTHER), sizes, empty=1.0)
-    return float(np.quantile(low, tail)), float(np.quantile(high, 1 - tail))
-
-
-def _unseen(
-    counts: Floats, possible: NDArray[np.bool_], sizes: Floats, adverse: int, favourable: int
-) -> Floats:
-    """One sample on the adverse side, shared out over the strata; where that side cannot be, one outside."""
-    weight = sizes / counts.sum(axis=0)
-    extra = np.zeros_like(counts)
-    there = possible[adverse]
-    instead = possible[favourable] & ~there & possible[_OUTSIDE]
-    for side, strata in ((adverse, there), (_OUTSIDE, instead)):
-        if strata.any():
-            extra[side] += np.where(strata, weight, 0.0) / weight[strata].sum()
-    return extra
-
-
-def _draw(counts: Floats, sizes: Floats, empty: float) -> Floats:
-    """Draws of the ratio, the shares of each stratum being Dirichlet distributed."""
     rng = stream(0, "limits of shares")
-    gamma = rng.standard_gamma(counts[:, np.newaxis, :], (3, DRAWS, counts.shape[1]))
-    share = gamma / np.maximum(gamma.sum(axis=0), np.finfo(np.float64).tiny)
-    part, other = (share[side] @ sizes for side in (_PART, _OTHER))
-    return np.divide(part, part + other, out=np.full(DRAWS, empty), where=part + other > 0)
+    seen = rng.standard_gamma(counts[:, np.newaxis, :], (3, DRAWS, counts.shape[1]))
+    weight = sizes / counts.sum(axis=0)
+
+    def ends(adverse: int, favourable: int, at: float, empty: float) -> list[float]:
+        there = possible[adverse]
+        instead = possible[favourable] & ~there & possible[_OUTSIDE]
+        known = _with(seen, _OUTSIDE, rng.standard_gamma(_shared(weight, instead), seen.shape[1:]))
+        shared = _with(known, adverse, rng.standard_gamma(_shared(weight, there), seen.shape[1:]))
+        whole = _with(known, adverse, rng.standard_exponential(seen.shape[1:]))
+        sums = [_areas(shared, sizes).sum(axis=-1), *_one_by_one(known, whole, there, sizes)]
+        return [float(np.quantile(_ratio(*pair, empty), at)) for pair in sums]
+
+    return min(ends(_OTHER, _PART, tail, 0.0)), max(ends(_PART, _OTHER, 1 - tail, 1.0))
+
+
+def _shared(weight: Floats, strata: NDArray[np.bool_]) -> Floats:
+    """One sample shared out over some strata by weight; none where there are none."""
+    part = np.where(strata, weight, 0.0)
+    return np.asarray(part / part.sum() if strata.any() else part)
+
+
+def _with(gamma: Floats, side: int, more: Floats) -> Floats:
+    added = gamma.copy()
+    added[side] += more
+    return added
+
+
+def _areas(gamma: Floats, sizes: Floats) -> Floats:
+    """Area of the part and of its other side, (2, draw, stratum): Dirichlet shares times W_h."""
+    return np.asarray(sizes * gamma[:_OUTSIDE] / np.maximum(gamma.sum(axis=0), np.finfo(np.float64).tiny))
+
+
+def _one_by_one(known: Floats, whole: Floats, strata: NDArray[np.bool_], sizes: Floats) -> Iterator[Floats]:
+    """Area of the part and of its other side, (2, draw), with the unseen sample in one stratum at a time."""
+    before, after = _areas(known, sizes), _areas(whole, sizes)
+    total = before.sum(axis=-1)
+    for h in np.flatnonzero(strata):
+        yield np.maximum(total - before[..., h] + after[..., h], 0.0)
+
+
+def _ratio(part: Floats, other: Floats, empty: float) -> Floats:
+    return np.divide(part, part + other, out=np.full(part.shape, empty), where=part + other > 0)

@@ -19,6 +19,7 @@ from uncover.pipeline.references import Reference
 from uncover.pipeline.sampling_design import Design, check_strata
 
 _FEW = 10  # groups or samples, below which they say little
+_ROUNDING = 1e-12  # by which draws that are alike may differ
 _MUCH = 0.05  # of the area, that the samples of one stratum may have missed
 
 
@@ -194,6 +195,9 @@ def _scores(sums: ScoreSums, shares: Floats, drawn: Floats, level: float) -> dic
 
 
 def _percentiles(value: Any, replicates: Floats, level: float) -> Result:
+    """Percentiles of the draws; no interval where all are alike, so that they say nothing."""
+    if np.isfinite(replicates).all() and np.ptp(replicates) <= _ROUNDING:
+        return Result(float(value), float("nan"), float("nan"))
     low, high = percentile_interval(replicates, level)
     error = float(np.std(replicates, ddof=1)) if np.isfinite(replicates).all() else float("nan")
     return Result(float(value), float(low), float(high), error)
@@ -274,7 +278,12 @@ def _facts(
 
 
 def _warnings(reference: Reference, design: Design, tally: Tally, groups: int) -> list[str]:
-    said = []
+    said = list(reference.notes)
+    if np.trace(tally.cells.count.sum(axis=0)) == tally.samples:
+        said.append(
+            "no sample is wrong: F1 and F2 have no interval, because resampling cannot show errors that were "
+            "not drawn; the lower limits of the accuracies say what may have been missed"
+        )
     if design.name is None and reference.kind == "points":
         said.append(
             f"nothing says how the points of {reference.name} were drawn: the accuracy is that of these "

@@ -118,6 +118,8 @@ def _interval(found: Mapping[str, Any]) -> str:
     def show(value: Any) -> str:
         return f"{value:.4g}" if isinstance(value, float | int) else str(value or "unknown")
 
+    if found["value"] is not None and found["lower"] is None:
+        return f"{show(found['value'])} (no interval)"
     return f"{show(found['value'])} ({show(found['lower'])} to {show(found['upper'])})"
 
 

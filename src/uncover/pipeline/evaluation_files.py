@@ -228,4 +228,6 @@ def _zeros_line(found: Evaluation) -> str:
 def _text(found: Result) -> str:
     if math.isnan(found.value):
         return "-"
+    if math.isnan(found.lower):
+        return f"{found.value:.3f} (no interval)"
     return f"{found.value:.3f} ({found.lower:.3f}-{found.upper:.3f})"

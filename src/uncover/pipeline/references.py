@@ -23,6 +23,7 @@ Kind = Literal["raster", "points", "polygons"]
 Index = NDArray[np.intp]
 
 _BLOCK = 512
+_LISTED = 5  # pixels with contradictory points that a warning names
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
@@ -59,6 +60,10 @@ class Reference(Protocol):
     @property
     def outside(self) -> int:
         """How many samples lie outside the grid."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on samples that do not count."""
 
     @property
     def group_count(self) -> int:
@@ -120,6 +125,7 @@ class RasterReference:
     kind: Kind = "raster"
     strata: tuple[str, ...] = ()
     outside: int = 0
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: str, product: MapProduct, scheme: str | None, block_metres: float) -> RasterReference:
@@ -163,7 +169,7 @@ class RasterReference:
 
 @dataclass(frozen=True)
 class PointReference:
-    """Points, each the pixel that it lies in."""
+    """Points, each the pixel that it lies in; of several in one pixel the last one counts."""
 
     name: str
     legend: Legend
@@ -173,6 +179,7 @@ class PointReference:
     outside: int
     strata: tuple[str, ...] = ()
     stratum: Index | None = None
+    notes: tuple[str, ...] = ()
     kind: Kind = "points"
 
     @classmethod
@@ -196,11 +203,50 @@ class PointReference:
             Path(path).name, legend, rows[inside], cols[inside], classes, outside=int((~inside).sum())
         )
         if not stratified:
-            return found
+            return found._one_a_pixel(product.grid)
         texts = np.array([_text(features[i].values[1]) for i in owner[inside]])
         names, numbers = np.unique(texts, return_inverse=True)
         return replace(
             found, strata=tuple(str(n) for n in names), stratum=numbers.reshape(-1).astype(np.intp)
+        )._one_a_pixel(product.grid)
+
+    def _one_a_pixel(self, grid: Grid) -> PointReference:
+        """The last point of each pixel, and a note on the others."""
+        place = self.rows * grid.width + self.cols
+        _, backwards, points = np.unique(place[::-1], return_index=True, return_counts=True)
+        keep = np.sort(place.size - 1 - backwards)
+        if keep.size == place.size:
+            return self
+        note = (
+            f"{place.size - keep.size} points of {self.name} do not count: {(points > 1).sum()} pixels hold "
+            f"several points, and a pixel is one sample, of the class of its last point"
+        )
+        stratum = None if self.stratum is None else self.stratum[keep]
+        return replace(
+            self,
+            rows=self.rows[keep],
+            cols=self.cols[keep],
+            classes=self.classes[keep],
+            stratum=stratum,
+            notes=(note + self._contradictions(grid.width, place),),
+        )
+
+    def _contradictions(self, width: int, place: Index) -> str:
+        """The pixels whose points have several classes, as the end of a sentence; "" where there are none."""
+        names = len(self.legend.names)
+        found = np.unique(place * names + self.classes)
+        pixels, classes = np.unique(found // names, return_counts=True)
+        pixels = pixels[classes > 1]
+        if pixels.size == 0:
+            return ""
+        listed = []
+        for pixel in pixels[:_LISTED]:
+            met = ", ".join(self.legend.names[k] for k in found[found // names == pixel] % names)
+            listed.append(f"row {pixel // width}, column {pixel % width}: {met}")
+        more = f"; and {pixels.size - _LISTED} more" if pixels.size > _LISTED else ""
+        return (
+            f"; classes contradict each other in {pixels.size} of them (rows and columns from 0; "
+            f"{'; '.join(listed)}{more})"
         )
 
     @property
@@ -229,6 +275,7 @@ class PolygonReference:
     kind: Kind = "polygons"
     strata: tuple[str, ...] = ()
     outside: int = 0
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(

@@ -141,6 +141,8 @@ def _value(value: Any) -> str:
 
 
 def _ends(entry: dict[str, Any]) -> str:
+    if entry["lower"] is None:
+        return "no interval"
     return f"{_value(entry['lower'])} – {_value(entry['upper'])}"
 
 
