@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, log_softmax, logsumexp, softmax
 from scipy.stats import entropy
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
@@ -67,8 +67,11 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     joint = gaussian.log_joint(Inputs(new))[:, 0]
     first = gaussian.ranks.first
     each = [gaussian.ranks.scores[first[k] : first[k + 1]] for k in range(3)]
-    shares = [(own < joint[:, [k]]).sum(1) / (len(own) + 20) for k, own in enumerate(each)]
-    unlike = np.minimum((softmax(joint, axis=1) * np.stack(shares, axis=1)).sum(1) / 0.1, 1.0)
+    below = [(own < joint[:, [k]]).sum(1) for k, own in enumerate(each)]
+    surely = [np.where(r > 0, stats.beta.ppf(0.05, np.maximum(r, 1), 41 - r), 0.0) for r in below]
+    of_class = (softmax(joint, axis=1) * np.stack(surely, axis=1)).sum(1)
+    of_all = (gaussian.typical < logsumexp(joint, axis=1)[:, None]).mean(1)
+    unlike = np.minimum(np.maximum(of_all, of_class) / 0.1, 1.0)
     P = [
         softmax(joints[0] / Ta, axis=1),
         softmax(joints[1] / Tr, axis=1),
