@@ -77,7 +77,7 @@ def read_stories(product: ReportProduct, rows: Lines, cols: Lines, uncertainty: 
         rows,
         cols,
         product.class_numbers(store.pixels("class", rows, cols)),
-        store.pixels("probability", rows, cols),
+        store.pixels("probability", rows, cols)[product.bands],
         np.stack([store.pixels(name, rows, cols) for name in uncertainty]),
         store.pixels("quality", rows, cols).astype(np.uint16),
     )
@@ -136,10 +136,13 @@ def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
     """Number of the class from 1 in each world, (row, col, world); 0 where nothing was measured."""
     known = np.isfinite(values).all(axis=(2, 3))
     pixels = values[known]  # (pixel, realisation, band)
-    found = np.zeros(values.shape[:3], np.uint8)
-    if len(pixels):
-        summary = summariser.summarise(np.moveaxis(pixels, 0, 2))
-        found[known] = summary.world_classes.T + 1
+    if not len(pixels):
+        return np.zeros(values.shape[:3], np.uint8)
+    classes = summariser.summarise(np.moveaxis(pixels, 0, 2)).world_classes
+    found = np.zeros(
+        (*known.shape, len(classes)), np.uint8
+    )  # another scene has more worlds than realisations
+    found[known] = classes.T + 1
     return found
 
 

@@ -44,7 +44,7 @@ class ReportProduct:
 
     store: Store
     grid: Grid
-    classes: tuple[LandClass, ...]  # in the order of the probabilities
+    classes: tuple[LandClass, ...]  # in the order of the model
     has_sets: bool = False  # whether there is a layer SET_SIZE
 
     @classmethod
@@ -62,6 +62,11 @@ class ReportProduct:
     def names(self) -> tuple[str, ...]:
         """Names of the classes."""
         return tuple(c.name for c in self.classes)
+
+    @property
+    def bands(self) -> NDArray[np.intp]:
+        """Band of the probability of each class, from 0: they are in the order of codes."""
+        return np.argsort(np.argsort([c.code for c in self.classes]))
 
     def class_numbers(self, codes: NDArray[Any]) -> NDArray[np.uint8]:
         """Number of the class of each code, from 1 in the order of `classes`; 0 where there is none."""
