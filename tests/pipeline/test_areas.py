@@ -14,10 +14,6 @@ from uncover import BayesianClassifier, BayesianQDA
 from uncover.pipeline import EvaluateOptions, MapOptions, SceneOptions, SourceOptions, evaluate_map, map_scene
 from uncover.pipeline.describing_folders import describe_folder
 from uncover.raster import CubeBlock, CubeLayout, Quality, pixel_areas, write_cube
-from uncover.raster.product import UNCERTAINTY
-from uncover.report.contents import Contents
-from uncover.report.pixels import read_stories
-from uncover.report.product import ReportProduct
 
 SHAPE = (60, 80)
 
@@ -146,16 +142,3 @@ def test_systematic_effects_from_a_file_leave_the_spread_empty(case, run):
     filled, note = spread_of(shared_model(BayesianQDA), "scene.tif", *stated, run=run)
     assert filled == {""}
     assert "because systematic effects from a file are not drawn as worlds" in note
-
-
-def test_a_report_gives_each_class_its_own_probability(case):
-    """Classes of a model are in the order of names, bands of probability in that of codes."""
-    item = json.loads((case / "item.json").read_text())
-    listed = item["assets"]["class"]["classification:classes"]
-    item["assets"]["class"]["classification:classes"] = listed[:1] + listed[:0:-1]  # as of another model
-    (case / "item.json").write_text(json.dumps(item))
-    product = ReportProduct.open(Contents.of(case))
-    stories = read_stories(product, np.arange(10, 50, 10), np.arange(25, 75, 10), UNCERTAINTY)
-    assert product.names == tuple(entry["title"] for entry in listed[:0:-1])
-    known = stories.classes > 0
-    np.testing.assert_array_equal(stories.probability.argmax(axis=0)[known] + 1, stories.classes[known])

@@ -30,7 +30,9 @@ class Spectra:
     mean: Floats  # (row, col, band), over realisations
     realisations: Floats  # (row, col, realisation, band); one realisation where there is no more
     deviation: Floats | None  # (row, col, band), standard deviation of known noise
-    worlds: NDArray[np.uint8] | None  # (row, col, world), number of the class in each world from 1
+    worlds: (
+        NDArray[np.uint8] | None
+    )  # (row, col, world), number of the class in each world from 1, 0 for none
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def read_stories(product: ReportProduct, rows: Lines, cols: Lines, uncertainty: 
         rows,
         cols,
         product.class_numbers(store.pixels("class", rows, cols)),
-        store.pixels("probability", rows, cols)[product.bands],
+        store.pixels("probability", rows, cols),
         np.stack([store.pixels(name, rows, cols) for name in uncertainty]),
         store.pixels("quality", rows, cols).astype(np.uint16),
     )
@@ -133,16 +135,14 @@ def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> 
 
 
 def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
-    """Number of the class from 1 in each world, (row, col, world); 0 where nothing was measured."""
+    """Number of the model's class from 1 in each world, (row, col, world); 0 where nothing was measured."""
     known = np.isfinite(values).all(axis=(2, 3))
     pixels = values[known]  # (pixel, realisation, band)
     if not len(pixels):
         return np.zeros(values.shape[:3], np.uint8)
-    classes = summariser.summarise(np.moveaxis(pixels, 0, 2)).world_classes
-    found = np.zeros(
-        (*known.shape, len(classes)), np.uint8
-    )  # another scene has more worlds than realisations
-    found[known] = classes.T + 1
+    classes = summariser.summarise(np.moveaxis(pixels, 0, 2)).world_classes.T
+    found = np.zeros((*known.shape, classes.shape[1]), np.uint8)  # of another scene more than realisations
+    found[known] = classes + 1
     return found
 
 
