@@ -57,7 +57,7 @@ def build(folder):
     pipeline.write_labels(folder / "labels.tif", labels, where, Scheme.of_names(CLASSES))
     pipeline.write_labels(folder / "truth.tif", truth.astype(np.uint8), where, TRUTH)
     model = save_model(folder / "model.uncover", fitted("shared", WORLDS), scene="made-scene")
-    pipeline.map_scene(model, folder / "cube.zarr", folder / "map", MapOptions(threads=1))
+    pipeline.map_scene(model, folder / "cube.zarr", folder / "map", MapOptions(threads=1, paired=True))
     rng = np.random.default_rng(3)
     rows, cols = rng.integers(12, HEIGHT, 150), rng.integers(14, WIDTH, 150)
     names = np.array([*CLASSES, "snow"])[truth[rows, cols] - 1]

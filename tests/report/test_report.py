@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from map_cases import BANDS, CLASSES, save_model, write_scene
+from map_cases import BANDS, CLASSES, fitted, save_model, write_scene
+from report_cases import WORLDS
 from uncover import BayesianQDA, pipeline
 from uncover.cli import main
+from uncover.pipeline.mapping import MapOptions
+from uncover.report.contents import Contents
 from uncover.report.images import indexed_png, photograph, ramp_png
 from uncover.report.map_report import make_report
 from uncover.report.pixels import Spectra, Stories
 from uncover.report.style import OKABE_ITO
-from uncover.report.summary import SIDE
+from uncover.report.summary import SIDE, summarise
 from uncover.report.viewer import stories_data
 
 
@@ -63,6 +66,19 @@ def test_report_has_all_sections_and_numbers(case, page):
     facts = json.loads((case.folder / "evaluation" / "evaluation.json").read_text())
     assert f"{facts['accuracy']['overall accuracy']['value']:.3f}" in html
     assert json.loads((case.folder / "map" / "item.json").read_text())["properties"]["uncover:run"] in html
+
+
+def test_a_map_of_another_scene_has_a_report_with_its_crossed_worlds(case, tmp_path):
+    shutil.copytree(case.folder / "cube.zarr", tmp_path / "cube.zarr")
+    model = save_model(tmp_path / "model.uncover", fitted("shared", WORLDS), scene="another-scene")
+    pipeline.map_scene(model, tmp_path / "cube.zarr", tmp_path / "map", MapOptions(threads=1))
+    result = run(tmp_path)
+    assert result.exit_code == 0, result.output
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert "pixels have no spectrum" not in html
+    worlds = summarise(Contents.of(tmp_path)).stories.spectra.worlds
+    assert worlds.shape[2] == WORLDS * WORLDS == (tmp_path / "map" / "areas.csv").read_text().count(",world_")
+    assert set(np.unique(worlds)) <= set(range(1 + len(CLASSES))) and (worlds > 0).any(axis=2).all()
 
 
 def test_every_picture_has_an_alternative(page):

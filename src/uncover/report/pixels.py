@@ -30,7 +30,9 @@ class Spectra:
     mean: Floats  # (row, col, band), over realisations
     realisations: Floats  # (row, col, realisation, band); one realisation where there is no more
     deviation: Floats | None  # (row, col, band), standard deviation of known noise
-    worlds: NDArray[np.uint8] | None  # (row, col, world), number of the class in each world from 1
+    worlds: (
+        NDArray[np.uint8] | None
+    )  # (row, col, world), number of the class in each world from 1, 0 for none
 
 
 @dataclass(frozen=True)
@@ -133,13 +135,14 @@ def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> 
 
 
 def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
-    """Number of the class from 1 in each world, (row, col, world); 0 where nothing was measured."""
+    """Number of the model's class from 1 in each world, (row, col, world); 0 where nothing was measured."""
     known = np.isfinite(values).all(axis=(2, 3))
     pixels = values[known]  # (pixel, realisation, band)
-    found = np.zeros(values.shape[:3], np.uint8)
-    if len(pixels):
-        summary = summariser.summarise(np.moveaxis(pixels, 0, 2))
-        found[known] = summary.world_classes.T + 1
+    if not len(pixels):
+        return np.zeros(values.shape[:3], np.uint8)
+    classes = summariser.summarise(np.moveaxis(pixels, 0, 2)).world_classes.T
+    found = np.zeros((*known.shape, classes.shape[1]), np.uint8)  # of another scene more than realisations
+    found[known] = classes + 1
     return found
 
 

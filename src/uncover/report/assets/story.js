@@ -72,7 +72,7 @@ report.stories = function (map, box) {
 
   function worlds(pixel) {
     if (!story.worlds) return [];
-    const n = packed.realisations;
+    const n = story.worlds.length / count;
     const found = Array.from(story.worlds.subarray(pixel * n, (pixel + 1) * n)).filter((k) => k > 0);
     if (!found.length) return [];
     const strip = element("div", { class: "worlds", "aria-hidden": "true" });
