@@ -109,8 +109,8 @@ def test_a_dry_run_shows_all_and_writes_nothing(run, tmp_path, command):
 
 
 def test_a_dry_run_needs_no_sen2cor(run, tmp_path, scene, command):
-    made = run("realise", scene.product(2020), "--correction", "sen2cor", "--draws", DRAWS, "--out", "cube.zarr",
-               "--dry-run", "--sen2cor", "/nowhere")  # fmt: skip
+    nowhere = ("--correction", "sen2cor", "--sen2cor", "/nowhere", "--draws", DRAWS, "--out", "cube.zarr")
+    made = run("realise", scene.product(2020), *nowhere, "--dry-run")
     assert made.exit_code == 0, made.output
     *lines, last = made.stdout.splitlines()
     assert last.startswith("# cannot be run yet: Sen2Cor was not found in /nowhere; install Sen2Cor 2.10")

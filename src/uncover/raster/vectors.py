@@ -68,7 +68,7 @@ def read_features(path: str | Path, grid: Grid | None, fields: tuple[str, ...] =
     """All geometries of a vector file with those fields, in the CRS of a grid (their own without one).
 
     Only what lies near the grid is brought to another CRS, since far from its zone a projection folds back or
-    fails: shapes are cut in their own CRS, and empty where nothing is left; points elsewhere lie off the grid.
+    fails. Shapes are cut in their own CRS, and empty where nothing is left; points elsewhere lie beside it.
     """
     meta, wkb, columns = _read(path, fields)
     import shapely
