@@ -141,7 +141,7 @@ def test_systematic_effects_of_both_scenes_count_for_another_scene(run, here):
 
 
 def test_an_effect_common_to_all_scenes_cancels(run, here):
-    common = (*SYSTEMATIC, "--between-scenes", "common")
+    common = (*SYSTEMATIC, "--between-scenes", "common", "--effect-name", "gain")
     fit(run, *common)
     _, properties = mapped(run, *common, out="both")
     np.testing.assert_allclose(
@@ -153,6 +153,45 @@ def test_an_effect_common_to_all_scenes_cancels(run, here):
     fit(run, out="plain.uncover")
     mapped(run, *common, model="plain.uncover", out="one")
     assert np.abs(probabilities("one") - probabilities("both")).max() > 0.01
+
+
+@pytest.mark.parametrize("units", ["1", "%"])
+def test_of_a_common_effect_of_two_sizes_the_difference_remains(run, here, units):
+    """One error z of sizes u and u′ in the two scenes: u z − u′ z has the variance (u − u′)²."""
+    sizes = {"small": 0.004, "large": 0.007} if units == "1" else {"small": 4, "large": 7}
+    for name, u in sizes.items():
+        rows = "".join(f"{band},{u},{units},systematic,common,gain\n" for band in BANDS)
+        Path(f"{name}.csv").write_text("band,u,units,between_pixels,between_scenes,name\n" + rows)
+    fit(run, "--uncertainty", "small.csv")
+    _, properties = mapped(run, "--uncertainty", "large.csv")
+    left = np.full(4, 0.003**2) if units == "1" else 0.03**2 * (samples("other.tif") ** 2).mean(0)
+    facts = properties["uncover:measurement_uncertainty"]
+    np.testing.assert_allclose(facts["systematic"], np.diag(left), rtol=1e-6)
+    assert facts["cancelled_but_for_size"] == ["gain"] and "cancelled" not in facts
+    clf = BayesianQDA().fit(samples("train.tif"), labels())
+    P = clf.predict_proba(Measured(samples("other.tif"), None, left), paired=False, method="fast")
+    np.testing.assert_allclose(probabilities(), P, atol=1e-6)
+
+
+def test_a_common_effect_is_not_known_by_the_name_of_its_file(run, here, refused):
+    common = (*SYSTEMATIC, "--between-scenes", "common")
+    said = refused("fit", "train.tif", "--labels", "labels.tif", "--out", "m.uncover", *common)
+    assert "--effect-name" in said
+    fit(run, *common, "--effect-name", "gain")
+    assert "--effect-name" in refused("map", "m.uncover", "other.tif", "--out", "map", *common)
+    _, properties = mapped(run, *common, "--effect-name", "offset")
+    systematic = properties["uncover:measurement_uncertainty"]["systematic"]
+    np.testing.assert_allclose(systematic, np.diag(np.full(4, 2 * 0.004**2)), rtol=1e-9)
+
+
+def test_a_common_effect_of_two_correlations_is_refused(run, here, refused):
+    content = {"bands": list(BANDS), "standard_uncertainty": [0.004] * 4, "units": "1", "name": "gain"}
+    for correlation in ("random", "systematic"):
+        stated = content | {"between_pixels": "systematic", "between_scenes": "common"}
+        Path(f"{correlation}.json").write_text(json.dumps(stated | {"correlation": correlation}))
+    fit(run, "--uncertainty", "random.json")
+    said = refused("map", "m.uncover", "other.tif", "--out", "map", "--uncertainty", "systematic.json")
+    assert "two correlations" in said
 
 
 def test_tables_take_uncertainty_of_their_columns(run, here):

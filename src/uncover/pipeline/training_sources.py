@@ -315,6 +315,8 @@ def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None
         between_pixels=how.between_pixels,
         between_scenes=how.between_scenes,
         units=how.units,
+        scale=how.scale,
+        effect_name=how.effect_name,
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.measurement.features import Features
+from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Stored, probe
 from uncover.raster.options import canonical_band
@@ -204,7 +204,10 @@ def _equal(one: Any, other: Any) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=0))
 
 
-def common_effects(model: Any) -> dict[str, NDArray[np.float64]]:
-    """Covariances of systematic effects of the training scene that all scenes have in common, by name."""
-    found = [(source.get("uncertainty") or {}).get("common") or {} for source in _sources(model)]
-    return {name: np.asarray(matrix, float) for each in found for name, matrix in each.items()}
+def common_effects(model: Any) -> dict[str, CommonEffect]:
+    """Systematic effects of the training scene that all scenes have in common, by name."""
+    found: dict[str, CommonEffect] = {}
+    for source in _sources(model):
+        stated = source.get("uncertainty") or {}
+        found |= common_of(stated.get("common") or {}, stated.get("quantities") or ())
+    return found

@@ -19,6 +19,7 @@ from uncover.measurement.band_uncertainty import (
     BetweenScenes,
     check_between_pixels,
     check_between_scenes,
+    check_effect_name,
     is_relative,
 )
 from uncover.measurement.bands import canonical_band, places_of
@@ -69,12 +70,14 @@ class UncertaintyOptions:
     between_scenes
         Of systematic effects, where the file does not say it: "independent" (each scene has an error of its
         own) or "common" (all scenes share it, such as a sensor's gain).
+    effect_name
+        Name of the effect, for CSV, JSON and rasters that do not say it. A common effect is known by it.
     correlation
         A CSV table of the correlation between the errors of bands, for CSV and rasters.
     units
         "1" for reflectance, "%" for per cent of it, where the file does not say it.
     scale
-        Standard uncertainty = scale · number, for rasters; it replaces what the file says.
+        Standard uncertainty = scale · number, for CSV, JSON and rasters, whose own scale it replaces.
     bands
         Names of the bands of a raster or a dataset in its order, where it has none.
     variable
@@ -100,6 +103,7 @@ class UncertaintyOptions:
     variable: str | None = None
     structured: BetweenPixels = "systematic"
     exclude_flags: tuple[str, ...] = ()
+    effect_name: str | None = None
     reference: tuple[float, ...] | None = None
     cache_bytes: int = field(default=64 * 1024 * 1024)
 
@@ -270,6 +274,8 @@ def _open_bands(
             between_pixels=options.between_pixels,
             between_scenes=options.between_scenes,
             units=options.units,
+            scale=options.scale,
+            effect_name=options.effect_name,
         )
     )
     if options.reference is not None:
@@ -296,8 +302,9 @@ def _open_raster(
     scenes = options.between_scenes or "independent"
     relative = _one_line(lambda: is_relative(options.units or "1", short))
     layer = Layer(info.bands(*indexes), tuple(_calibration(info, index, options) for index in indexes))
+    _one_line(lambda: check_effect_name(options.effect_name or "", scenes, short))
     effect = LayerEffect(
-        name=Path(name).stem,
+        name=options.effect_name or Path(name).stem,
         standard=layer,
         correlation=_correlation(bands, options),
         between_pixels=pixels,
@@ -357,6 +364,7 @@ def _reference(options: UncertaintyOptions, bands: tuple[str, ...]) -> Array | N
 
 def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: UncertaintyOptions) -> Uncertainty:
     short = Path(name.rstrip("/")).name
+    _check_states_itself(short, options)
     with open_dataset(name) as dataset:
         table = _one_line(
             lambda: EffectsTable.read(
@@ -374,6 +382,8 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         check_overlap(name, grid, reader.grid, "the uncertainty")
         scenes = options.between_scenes or "independent"
         effects = tuple(reader.effect(dataset, effect, scenes) for effect in table.effects)
+        if all(effect.between_pixels == "random" for effect in effects):
+            _one_line(lambda: check_between_scenes(scenes, "random", short))
         flags = reader.flags(dataset, options.exclude_flags)
     absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, Layer)]
     for effect in absolute:
@@ -382,6 +392,17 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
     about = {"file": short, "kind": "effects table", "variable": table.variable}
     cache = TileCache(options.cache_bytes)
     return LayeredUncertainty(bands, grid, effects, flags, None, about, None, cache)
+
+
+def _check_states_itself(name: str, options: UncertaintyOptions) -> None:
+    """Refuse what an effects table says of its own."""
+    own = {"--uncertainty-scale": options.scale, "--effect-name": options.effect_name}
+    given = [option for option, value in own.items() if value is not None]
+    if given:
+        raise SceneError(
+            f"{', '.join(given)} came, and {name} states the scale and the name of its effects itself; "
+            "leave it out"
+        )
 
 
 def _check_dimensionless(units: Any, name: str, variable: str) -> None:

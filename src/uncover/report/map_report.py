@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover import __version__
-from uncover.pipeline.files import check_goal, whole_or_nothing
+from uncover.pipeline.files import check_apart, check_goal, whole_or_nothing
 from uncover.report.colours import look_alikes
 from uncover.report.contents import Contents
 from uncover.report.figures import (
@@ -71,6 +71,7 @@ def make_report(
     """
     require_report("jinja2", "matplotlib", "PIL")
     contents = Contents.of(folder, labels, evaluations, class_field)
+    check_apart(out, folder, labels, *evaluations)
     goal = check_goal(contents.folder / "report.html" if out is None else out)
     summary = summarise(contents, say)
     say("drawing")
@@ -236,10 +237,26 @@ def _areas_section(summary: Summary) -> Section:
             )
         )
     areas = summary.areas
-    lead = areas.note[0].upper() + areas.note[1:]
+    lead = _areas_lead(areas.note, areas.unit)
     if areas.left_out is not None:
         lead += f" {areas.left_out}."
     return Section("areas", "Areas", lead, tuple(parts))
+
+
+def _areas_lead(note: str, unit: str) -> str:
+    """The note of the table of areas, in words in the place of names of columns.
+
+    >>> _areas_lead("area_ha counts pixels; sd_over_worlds_ha is the standard deviation of area_ha.", "ha")
+    'The mapped area counts pixels; sd over the worlds is the standard deviation of the mapped area.'
+    """
+    words = {
+        f"sd_over_worlds_{unit}": "sd over the worlds",
+        f"expected_{unit}": "the expected area",
+        f"area_{unit}": "the mapped area",
+    }
+    for name, word in words.items():
+        note = note.replace(name, word)
+    return note[0].upper() + note[1:]
 
 
 def _unknown_section(summary: Summary) -> Section:
@@ -278,16 +295,30 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
         ("Training", summary.provenance),
     ):
         facts = {key: value for key, value in (facts or {}).items() if key != "quantities"}
+        if "sources" in facts:  # their uncertainty is in the table of quantities
+            facts["sources"] = [_source_in_words(source) for source in facts["sources"]]
         if facts:
             parts.append(Table(title, ("what", "value"), tuple(_flat(facts)), words=True))
     return Section("provenance", "Provenance", "", tuple(parts))
+
+
+def _source_in_words(source: Mapping[str, Any]) -> str:
+    """A training scene with the samples of each class.
+
+    >>> _source_in_words({"name": "june", "identity": "june", "drawn": {"forest": 9}, "used": {"forest": 7}})
+    'june: samples used forest 7, of forest 9 drawn'
+    """
+    name, identity = source.get("name"), source.get("identity")
+    said = str(name) if identity in (None, name) else f"{name} ({identity})"
+    used, drawn = (source.get(key) or {} for key in ("used", "drawn"))
+    return f"{said}: samples used {_short(used)}" + (f", of {_short(drawn)} drawn" if drawn != used else "")
 
 
 def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | None) -> list[Part]:
     """Tables of the input quantities of the map and of the training scenes, with all that is recorded."""
     scenes = [("this scene", item.get("uncover:measurement_uncertainty") or {})]
     scenes += [
-        (f"training scene {source.get('name')}", source.get("uncertainty") or {})
+        (_training_scene(source.get("name"), item.get("uncover:scene")), source.get("uncertainty") or {})
         for source in (provenance or {}).get("sources", ())
     ]
     rows = [
@@ -297,6 +328,12 @@ def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | Non
     ]
     header = ("quantity", "of", "estimate", "standard uncertainty", "distribution", "correlation", "source")
     return [Table("Input quantities", header, tuple(rows), words=True)] if rows else []
+
+
+def _training_scene(name: Any, this: Any) -> str:
+    return (
+        "training scene, which is this one" if name is not None and name == this else f"training scene {name}"
+    )
 
 
 def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
