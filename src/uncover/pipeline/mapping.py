@@ -126,7 +126,7 @@ class Prepared:
         """What the product says of how it was made; no clock, no path."""
         return {
             "paired": self.mapper.reader.paired,
-            "trained_on": list(trained_on(self.mapper.model)),
+            "trained_on": trained_on(self.mapper.model),
             "scene": self.evidence.identity,
             "measurement_uncertainty": self.evidence.facts(),
             "worlds": self.mapper.product.worlds,

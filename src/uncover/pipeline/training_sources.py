@@ -36,7 +36,13 @@ from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Raster
 from uncover.raster.tiles import TileCache
-from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, band_records, open_uncertainty
+from uncover.raster.uncertainty import (
+    Uncertainty,
+    UncertaintyOptions,
+    about_file,
+    band_records,
+    open_uncertainty,
+)
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
 BATCH_NUMBERS = 1 << 23
@@ -296,7 +302,9 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
     rows = TableRows.of(read_table(name, options.class_field, bands), options)
-    return replace(rows, path=Path(name), uncertainty=_of_table(rows.table, options))
+    found = _of_table(rows.table, options)
+    about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
+    return replace(rows, path=Path(name), uncertainty=found, about=about)
 
 
 def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
@@ -458,6 +466,7 @@ class TableRows:
     path: Path | None = None
     uncertainty: BandUncertainty | None = None
     level: Level | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)  # the file that states the uncertainty
 
     @property
     def identity(self) -> str:
@@ -470,7 +479,8 @@ class TableRows:
         if self.uncertainty is None:
             return None
         values = self.table.values
-        record = {"source": "stated uncertainty", "quantities": band_records(self.uncertainty)}
+        quantities = band_records(self.uncertainty, self.about)
+        record = {"source": "stated uncertainty", **self.about, "quantities": quantities}
         return Stated(record, self.uncertainty.systematic(values), self.uncertainty.common(values))
 
     @classmethod
