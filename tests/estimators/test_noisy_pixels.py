@@ -95,7 +95,7 @@ def test_probabilities_are_those_of_the_matched_student_t(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["another scene", "given", "given, and shared", "each realisation", "repeats"]
+    "name", ["another scene", "draws", "given", "given, and shared", "each realisation", "repeats"]
 )
 def test_the_measurement_part_is_that_of_exact_draws(name):
     """On average over pixels, with many draws; 300 samples a class, where a Student t is almost Gaussian."""

@@ -201,9 +201,50 @@ def test_expanded_uncertainty_in_json(tmp_path):
 
 def test_effects_common_to_all_scenes_are_kept_apart(tmp_path):
     table = "band,u,between_pixels,between_scenes\nB2,0.01,systematic,common\nB3,0.02,systematic,common\n"
-    found = read_band_uncertainty(write(tmp_path, "gain.csv", table))
+    found = read_band_uncertainty(write(tmp_path, "u.csv", table), effect_name="gain")
     assert found.systematic() is None and list(found.common()) == ["gain"]
     np.testing.assert_allclose(np.diagonal(found.common()["gain"]), [1e-4, 4e-4])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gain.csv", "band,u,name\nB2,0.01,blue\nB3,0.02,green\n"),  # names of bands, not of the effect
+        ("gain.csv", "band,u\nB2,0.01\nB3,0.02\n"),
+        ("gain.json", '{"bands": ["B2", "B3"], "standard_uncertainty": [0.01, 0.02], "units": "1"}'),
+    ],
+)
+def test_a_common_effect_needs_a_stated_name(tmp_path, name, text):
+    path, how = write(tmp_path, name, text), {"between_pixels": "systematic", "between_scenes": "common"}
+    with pytest.raises(ValueError, match=r"known by its name, and none is stated; .* --effect-name NAME"):
+        read_band_uncertainty(path, **how)
+    assert list(read_band_uncertainty(path, **how, effect_name="MSI gain").common()) == ["MSI gain"]
+    assert read_band_uncertainty(path, between_pixels="systematic").effects[0].name == "gain"
+
+
+def test_the_name_of_an_effect_is_read_from_the_file(tmp_path):
+    table = write(tmp_path, "u.csv", "band,u,name\nB2,0.01,gain\nB3,0.02,gain\n")
+    how = {"between_pixels": "systematic", "between_scenes": "common"}
+    assert list(read_band_uncertainty(table, **how).common()) == ["gain"]
+    with pytest.raises(ValueError, match="names the effect 'gain'; --effect-name offset was asked for"):
+        read_band_uncertainty(table, **how, effect_name="offset")
+
+
+def test_units_and_scale_that_the_user_states_count(tmp_path):
+    table = write(tmp_path, "u.csv", "band,u\nB2,10\nB3,7\n")
+    percent = read_band_uncertainty(table, between_pixels="random", units="%").effects[0]
+    assert percent.relative and percent.standard.tolist() == [0.1, 0.07]
+    scaled = read_band_uncertainty(table, between_pixels="random", scale=0.0001).effects[0]
+    np.testing.assert_allclose(scaled.standard, [0.001, 0.0007])
+    assert not scaled.relative
+    both = write(tmp_path, "both.csv", "band,u,u_pct\nB2,0.01,20\n")
+    assert read_band_uncertainty(both, between_pixels="random", units="%").effects[0].standard == 0.2
+
+
+def test_an_expanded_uncertainty_keeps_its_coverage_factor(tmp_path):
+    table = write(tmp_path, "u.csv", "band,U,k\nB2,0.02,2\nB3,0.06,3\n")
+    (effect,) = read_band_uncertainty(table, ["B03", "B02"], between_pixels="random").effects
+    assert effect.coverage_factor.tolist() == [3, 2] and effect.standard.tolist() == [0.02, 0.01]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +278,14 @@ def test_effects_common_to_all_scenes_are_kept_apart(tmp_path):
             "does not say whether errors are independent",
         ),
         ("a.csv", "band,u\nB2,0.1\n", {"between_pixels": "both"}, "between_pixels is 'both'"),
-        ("a.csv", "band,u\nB2,0.1\n", {"units": "%"}, "units='%' was asked for"),
+        ("a.csv", "band,u_abs\nB2,0.1\n", {"units": "%"}, "units='%' was asked for"),
+        ("a.csv", "band,u\nB2,0.1\n", {"between_scenes": "common"}, "a random effect has another error"),
+        (
+            "a.json",
+            '{"bands": ["B2"], "standard_uncertainty": [0.01], "units": "1"}',
+            {"between_scenes": "common"},
+            "a random effect has another error",
+        ),
         ("a.csv", "band,u,u_pct,reflectance\nB2,0.01,20,0.1\n", {}, "make them agree"),
         ("a.csv", "band,u,between_pixels\nB2,0.01,systematic\n", {}, "states between_pixels='systematic'"),
         ("a.csv", "band,u\nB2,0.1\n", {"correlation": "nowhere.csv"}, "nowhere.csv does not exist"),

@@ -2,16 +2,18 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
 
-from map_cases import fitted, grid, reflectance, save_model, write_scene
+from map_cases import BANDS, CLASSES, MEANS, SPREAD, fitted, grid, reflectance, save_model, write_scene
+from uncover import BayesianClassifier, BayesianQDA
 from uncover.pipeline import EvaluateOptions, MapOptions, SceneOptions, SourceOptions, evaluate_map, map_scene
 from uncover.pipeline.describing_folders import describe_folder
-from uncover.raster import Quality, pixel_areas
+from uncover.raster import CubeBlock, CubeLayout, Quality, pixel_areas, write_cube
 
 SHAPE = (60, 80)
 
@@ -88,3 +90,55 @@ def test_evaluate_weighs_strata_by_clear_land(case, kind, tmp_path):
     found.write("evaluation")
     said = json.loads(Path("evaluation/evaluation.json").read_text())
     assert said["flagged area left out"] == pytest.approx(1200 * 100, rel=1e-3)
+
+
+def shared_model(kind):
+    rng = np.random.default_rng(1)
+    y = np.arange(150) % 3
+    X = MEANS[y][:, None] + rng.normal(size=(150, 1, 4)) * SPREAD + rng.normal(size=(1, 4, 4)) * 0.003
+    model = kind(realisations="shared").fit(X, np.array(CLASSES)[y])
+    model.feature_names_in_ = np.array(BANDS, dtype=object)
+    return model
+
+
+def spread_of(model, scene, *options, run):
+    """Columns of worlds that are filled in the table of areas of a map, and the note."""
+    save_model("shared.uncover", model)
+    result = run("map", "shared.uncover", scene, "--level", "L2A", *options, "--out", "map-of-worlds")
+    assert result.exit_code == 0, result.output
+    rows = rows_of("map-of-worlds/areas.csv")
+    assert "no spread is given, because" not in rows[0]["note"] or rows[0]["worlds"] == "0"
+    return {row["sd_over_worlds_ha"] for row in rows}, rows[0]["note"]
+
+
+def cube_of(values):
+    """A cube of another scene, in four worlds."""
+    shift = np.linspace(-0.01, 0.01, 4, dtype=np.float32)[:, None, None, None]
+
+    def produce(window):
+        block = values[(slice(None), *window.slices)]
+        return CubeBlock(window, block[None] + shift, np.zeros(window.shape, np.uint16))
+
+    layout = CubeLayout(grid(*SHAPE), BANDS, 4, "another", coordinates={"aod": np.arange(4) / 10})
+    write_cube("cube.zarr", layout, produce)
+    return "cube.zarr"
+
+
+def test_another_scene_by_an_averaging_classifier_has_no_spread(case, run):
+    cube = cube_of(np.nan_to_num(reflectance(*SHAPE), nan=0.1).astype(np.float32))
+    filled, note = spread_of(shared_model(BayesianQDA), cube, run=run)
+    assert "" not in filled and note.endswith("its Monte Carlo error is an upper limit.")
+    assert run("report", "map-of-worlds").exit_code == 0  # with more worlds than realisations
+    shutil.rmtree("map-of-worlds")
+    filled, note = spread_of(shared_model(BayesianClassifier), cube, run=run)
+    assert filled == {""}
+    assert "because a BayesianClassifier reads the worlds of another scene together" in note
+
+
+def test_systematic_effects_from_a_file_leave_the_spread_empty(case, run):
+    """The worlds of the model alone would leave out what the scene's own effects do."""
+    Path("u.csv").write_text("band,u\n" + "".join(f"{band},0.01\n" for band in BANDS))
+    stated = ("--uncertainty", "u.csv", "--between-pixels", "systematic")
+    filled, note = spread_of(shared_model(BayesianQDA), "scene.tif", *stated, run=run)
+    assert filled == {""}
+    assert "because systematic effects from a file are not drawn as worlds" in note

@@ -18,6 +18,7 @@ from uncover.raster import (
     open_uncertainty,
     scene_from_array,
 )
+from uncover.raster.common_effects import common_of
 from uncover.raster.evidence import Noisy
 
 GRID = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=8, height=6)
@@ -201,15 +202,15 @@ def test_systematic_uncertainty_in_per_cent_is_taken_at_the_scene(tmp_path, refl
 def test_effects_common_to_all_scenes_cancel_only_where_the_model_has_them(tmp_path, reflectance):
     path = tmp_path / "gain.csv"
     path.write_text("band,u\nB02,0.01\nB03,0.02\nB04,0.03\n")
-    options = UncertaintyOptions(between_pixels="systematic", between_scenes="common")
+    options = UncertaintyOptions("systematic", "common", effect_name="gain")
     scene = scene_from_array(reflectance.astype(np.float32), GRID, BANDS)
     noisy = Noisy.of(scene, open_uncertainty(path, GRID, BANDS, options, scene))
     assert noisy.systematic is None
     square = np.diag([1e-4, 4e-4, 9e-4])
     np.testing.assert_allclose(noisy.with_common({}).systematic, square)
-    assert noisy.with_common({"gain": square}).systematic is None
-    np.testing.assert_allclose(noisy.with_common({"other": square}).systematic, 2 * square)
-    assert noisy.with_common({"gain": square}).facts()["cancelled"] == ["gain"]
+    assert noisy.with_common(common_of({"gain": square}, ())).systematic is None
+    np.testing.assert_allclose(noisy.with_common(common_of({"other": square}, ())).systematic, 2 * square)
+    assert noisy.with_common(common_of({"gain": square}, ())).facts()["cancelled"] == ["gain"]
 
 
 def test_digital_numbers_are_named(tmp_path):

@@ -141,7 +141,7 @@ def test_likeness_of_classes_is_the_integral_of_the_root_of_both_densities():
 
 @pytest.mark.parametrize("kind", ["zarr", "netcdf"])
 def test_datasets_give_the_same_summary(case, summary, tmp_path, kind):
-    options = pipeline.MapOptions(threads=1, format=kind)
+    options = pipeline.MapOptions(threads=1, format=kind, paired=True)
     pipeline.map_scene(case.folder / "model.uncover", case.folder / "cube.zarr", tmp_path / "map", options)
     other = summarise(Contents.of(tmp_path / "map"))
     assert other.classes == summary.classes

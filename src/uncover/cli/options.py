@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+#: Options with files that are read with a scene.
+FILES_OF_A_SCENE = ("aoi", "mask", "dem", "uncertainty", "correlation")
+
 
 def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one decorator, in the order in which the help shows them."""
@@ -145,12 +148,17 @@ uncertainty_options = _stacked(
         type=click.Choice(["independent", "common"]),
         help="Systematic effects: each scene's own error, or the same in all, such as a sensor's gain.",
     ),
+    click.option(
+        "--effect-name",
+        metavar="NAME",
+        help="Of the effect, where the file does not say it; common ones need it.",
+    ),
     click.option("--correlation", type=click.Path(), help="CSV table of the correlation between bands."),
     click.option(
         "--uncertainty-units", type=click.Choice(["1", "%"]), help="Where the file does not say it."
     ),
     click.option(
-        "--uncertainty-scale", type=float, help="Standard uncertainty = scale · number of a raster."
+        "--uncertainty-scale", type=float, help="Standard uncertainty = scale · number of the file."
     ),
     click.option(
         "--uncertainty-bands", metavar="B02,B03,…", help="Bands of the file in order, where it has no names."
@@ -170,12 +178,14 @@ def uncertainty_from(given: dict[str, Any]) -> UncertaintyOptions:
             why,
             "between_pixels",
             "between_scenes",
+            "effect_name",
             "correlation",
             *(f"uncertainty_{name}" for name in others),
         )
     return pipeline.UncertaintyOptions(
         between_pixels=given["between_pixels"],
         between_scenes=given["between_scenes"],
+        effect_name=given["effect_name"],
         correlation=given["correlation"],
         units=given["uncertainty_units"],
         scale=given["uncertainty_scale"],

@@ -120,7 +120,7 @@ class Summariser:
         """
         summary = self._summarise(planes, coefficients, noise, systematic, first_pixel, features)
         if coefficients is None and noise is None:
-            bounded = self.model._bounded_where_constant(summary.typicality, np.moveaxis(planes, 2, 0))
+            bounded = self.model._bounded_where_new(summary.typicality, np.moveaxis(planes, 2, 0))
             summary.parts[5] = bounded
         return summary
 
@@ -129,6 +129,9 @@ class Summariser:
         if features is not None:
             used = used & features
         n = len(planes) if coefficients is None else len(coefficients)
+        if self.reader.kind.name == "draws" and n > 1:
+            planes, noise = self._measured(planes, coefficients)
+            n, coefficients = 1, None
         single = Inputs(np.zeros((1, len(used))), None, systematic)
         if noise is None and self.reader.systematic(single) is None:
             fast = self.reader.lens(n, used)
@@ -143,6 +146,12 @@ class Summariser:
         return (
             self._with_worlds(values, summary, noise, systematic, used) if self._between_scenes else summary
         )
+
+    def _measured(self, planes, coefficients) -> tuple[np.ndarray, Covariances | None]:
+        """Draws around measurements as these, (1, feature, pixel), and the noise that the draws tell of."""
+        values = planes if coefficients is None else corrected(planes[0], coefficients)
+        (view,) = self.reader.views(Inputs(np.moveaxis(values, 2, 0), None, None))
+        return view.points.T[None].astype(planes.dtype), view.noise
 
     def world_pairs(self, n_realisations: int) -> np.ndarray:
         """Draws that make each world: (world, quantity), the realisation and perhaps the model's world."""
@@ -180,9 +189,7 @@ class Summariser:
             ]
             spread = n > 1 and len(found) == 1 and views[0].noise is not None
             known = [lens for lens in found if lens is not None]
-            # The noise of draws is not their spread alone (DrawnNoise), which is all that a lens can read.
-            whole = found and len(known) == len(found) and not (spread and self.reader.kind.name == "draws")
-            self._noisy_lenses[key] = (known, spread) if whole else None
+            self._noisy_lenses[key] = (known, spread) if found and len(known) == len(found) else None
         return self._noisy_lenses[key]
 
     def _by_noisy_lenses(self, lenses, spread, planes, coefficients, noise, systematic, used) -> PixelSummary:

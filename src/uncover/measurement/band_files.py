@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ _PERCENT = ("standard_uncertainty_pct", "u_pct", "u_rel_pct", "rel_pct")
 _EXPANDED_PERCENT = ("expanded_uncertainty_pct", "expanded_uncertainty_rel_pct")
 _FACTOR = ("k", "coverage_factor")
 _REFERENCE = ("reflectance", "reference", "mean_rho")
-_WORDS = ("band", "units", "between_pixels", "between_scenes")
-_REMARKS = ("name", "source", "comment", "note", "notes", "wavelength", "wavelength_nm")
+_WORDS = ("band", "units", "between_pixels", "between_scenes", "name")
+_REMARKS = ("source", "comment", "note", "notes", "wavelength", "wavelength_nm")
 _COLUMNS = {
     *(*_STANDARD, *_ABSOLUTE, *_EXPANDED, *_PERCENT, *_EXPANDED_PERCENT, *_FACTOR, *_REFERENCE, *_WORDS),
     *_REMARKS,
@@ -54,6 +54,8 @@ def read_band_uncertainty(
     between_pixels: BetweenPixels | None = None,
     between_scenes: BetweenScenes | None = None,
     units: str | None = None,
+    scale: float | None = None,
+    effect_name: str | None = None,
 ) -> BandUncertainty:
     """Read a CSV table or a JSON file of per-band uncertainty.
 
@@ -74,8 +76,13 @@ def read_band_uncertainty(
     between_scenes : {"independent", "common"}, optional
         Whether a systematic error is each scene's own or the same in all, where the file does not say it.
     units : {"1", "%"}, optional
-        Which column of a CSV table is used: absolute uncertainty ("1", the default where there are both) or
-        per cent.
+        Of a CSV table that does not say it; where there are columns in both, which is used: absolute
+        uncertainty ("1", the default) or per cent.
+    scale : float, optional
+        Standard uncertainty = scale · number.
+    effect_name : str, optional
+        Name of the one effect of a file that does not say it. An effect that is common to all scenes needs
+        one; others are called as the file is.
 
     Examples
     --------
@@ -90,30 +97,59 @@ def read_band_uncertainty(
     file = Path(path)
     if not file.is_file():
         raise ValueError(f"{file} does not exist; check the path.")
+    said = _Said(between_pixels, between_scenes, effect_name)
     if file.suffix.lower() == ".json":
-        found = _read_json(file, between_pixels, between_scenes)
+        found = _read_json(file, said)
         if units is not None:
             raise ValueError(f"{file.name} states its units itself; leave --uncertainty-units out.")
         if correlation is not None:
             raise ValueError(f"{file.name} is where its correlation belongs too; leave --correlation out.")
-        return found if bands is None else found.select(bands, file.name)
+        return _scaled(found if bands is None else found.select(bands, file.name), scale)
     table = _Table.read(file)
     wanted = tuple(bands) if bands is not None else table.bands
     places = places_of(wanted, table.bands, file.name)
     numbers, chosen = table.standard(units)
-    reference = table.column(_REFERENCE)
+    reference, k = table.column(_REFERENCE), table.coverage_factor()
     pixels = _between_pixels(table.word("between_pixels"), between_pixels, file.name)
-    return BandUncertainty.of(
+    scenes = _between_scenes(table.word("between_scenes"), between_scenes, file.name)
+    found = BandUncertainty.of(
         wanted,
         numbers[places],
         _correlation(correlation, table.bands, wanted, places),
         units=chosen,
         between_pixels=pixels,
-        between_scenes=_between_scenes(table.word("between_scenes"), between_scenes, pixels, file.name),
+        between_scenes=check_between_scenes(scenes, pixels, file.name),
         reference=None if reference is None else reference[places],
-        effect=file.stem,
+        effect=said.name_of(table.name(), file.stem, scenes, file.name),
+        coverage_factor=None if k is None or not table.is_expanded else k[places],
         name=file.name,
     )
+    return _scaled(found, scale)
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the user says of the effects of a file that does not say it."""
+
+    between_pixels: BetweenPixels | None
+    between_scenes: BetweenScenes | None
+    name: str | None
+
+    def name_of(self, stated: str | None, fallback: str, scenes: str, file: str) -> str:
+        """The name of an effect; one that all scenes share is not named after its file."""
+        if stated and self.name is not None and stated != self.name:
+            raise ValueError(f"{file} names the effect {stated!r}; --effect-name {self.name} was asked for.")
+        return stated or self.name or ("" if scenes == "common" else fallback)
+
+
+def _scaled(found: BandUncertainty, scale: float | None) -> BandUncertainty:
+    """With standard uncertainties that are multiples of the file's numbers."""
+    if scale is None:
+        return found
+    if not scale > 0:
+        raise ValueError(f"--uncertainty-scale is {scale:g}; it must be above 0.")
+    effects = tuple(replace(effect, standard=scale * effect.standard) for effect in found.effects)
+    return replace(found, effects=effects)
 
 
 def read_correlation_table(path: str | Path, bands: Sequence[str] | None = None) -> Array:
@@ -195,9 +231,19 @@ class _Table:
             raise ValueError(f"{self.file.name}: {name} differs between rows; use JSON with effects.")
         return stated.pop() if stated else None
 
+    def name(self) -> str | None:
+        """The name of the effect; None where the column is not there, or has a name for each band."""
+        stated = {word.strip() for word in self.columns.get("name", ())}
+        return stated.pop() or None if len(stated) == 1 else None
+
+    @property
+    def is_expanded(self) -> bool:
+        """Whether expanded uncertainties are given."""
+        return any(name in self.columns for name in (*_EXPANDED, *_EXPANDED_PERCENT))
+
     def standard(self, units: str | None) -> tuple[Array, str]:
         """The standard uncertainty that is asked for, and its units."""
-        offers = self._offers()
+        offers = self._offers(units)
         self._check_agreement(offers.get("1"), offers.get("%"))
         for unit in [units] if units is not None else ["1", "%"]:
             if unit in offers:
@@ -208,11 +254,16 @@ class _Table:
             f"{'' if units is None else f', and units={units!r} was asked for (--uncertainty-units)'}."
         )
 
-    def _offers(self) -> dict[str, Array]:
-        """Standard uncertainties by their units, from all columns that state one."""
+    def _neutral(self, said: str | None) -> str:
+        """Units of columns whose heading does not say it: the column units, else the user's word."""
         stated = self.word("units")
-        neutral = "%" if stated is not None and is_relative(stated, self.file.name) else "1"
-        k = self._coverage_factor()
+        in_per_cent = any(name in self.columns for name in (*_PERCENT, *_EXPANDED_PERCENT))
+        given = stated if stated is not None or in_per_cent else said
+        return "%" if given is not None and is_relative(given, self.file.name) else "1"
+
+    def _offers(self, said: str | None) -> dict[str, Array]:
+        """Standard uncertainties by their units, from all columns that state one."""
+        stated, neutral, k = self.word("units"), self._neutral(said), self.coverage_factor()
         found: dict[str, Array] = {}
         groups = ((_STANDARD, neutral), (_ABSOLUTE, "1"), (_EXPANDED, neutral), (_PERCENT, "%"))
         first: dict[str, str] = {}
@@ -238,7 +289,7 @@ class _Table:
             )
         return found
 
-    def _coverage_factor(self) -> Array | None:
+    def coverage_factor(self) -> Array | None:
         """The column k, checked: 1 or more, and 1 where only standard uncertainties are given."""
         k = self.column(_FACTOR)
         if k is None:
@@ -249,8 +300,7 @@ class _Table:
                 f"{self.file.name}: the coverage factor k of band {self.bands[i]} is {k[i]:g}; it is 1 or "
                 "more, usually 2."
             )
-        expanded = any(name in self.columns for name in (*_EXPANDED, *_EXPANDED_PERCENT))
-        if not expanded and np.any(k != 1):
+        if not self.is_expanded and np.any(k != 1):
             raise ValueError(
                 f"{self.file.name} has k = {k.max():g} beside standard uncertainties, which have k = 1; name "
                 "the column U where it is expanded, or leave k out."
@@ -289,7 +339,7 @@ def _heading(name: str) -> str:
     return text.lower()
 
 
-def _read_json(file: Path, said: BetweenPixels | None, scenes: BetweenScenes | None) -> BandUncertainty:
+def _read_json(file: Path, said: _Said) -> BandUncertainty:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -304,18 +354,14 @@ def _read_json(file: Path, said: BetweenPixels | None, scenes: BetweenScenes | N
         raise ValueError(f'{file.name} has {", ".join(content)} beside "effects"; it belongs inside of each.')
     if not isinstance(effects, list) or not effects:
         raise ValueError(f'{file.name}: "effects" needs at least one effect.')
-    said_by_user = (said, scenes)
+    if said.name is not None and len(effects) > 1:
+        raise ValueError(f'{file.name} has {len(effects)} effects; name each by a key "name" in the file.')
     parts = [
-        _effect(
-            effect,
-            f"effect {i}" if len(effects) > 1 else file.stem,
-            bands,
-            reference,
-            said_by_user,
-            file.name,
-        )
+        _effect(effect, f"effect {i}" if len(effects) > 1 else file.stem, bands, reference, said, file.name)
         for i, effect in enumerate(effects, start=1)
     ]
+    if said.between_scenes is not None and all(p.effects[0].between_pixels == "random" for p in parts):
+        check_between_scenes(said.between_scenes, "random", file.name)
     return sum(parts[1:], start=parts[0])
 
 
@@ -324,7 +370,7 @@ def _effect(
     title: str,
     bands: list[str],
     reference: ArrayLike | None,
-    said: tuple[BetweenPixels | None, BetweenScenes | None],
+    said: _Said,
     file: str,
 ) -> BandUncertainty:
     kinds = {"standard_uncertainty", "expanded_uncertainty"}
@@ -336,16 +382,21 @@ def _effect(
     unknown = ", ".join(sorted(set(effect) - _KEYS))
     if unknown:
         raise ValueError(f"{file} has {unknown}, which is not known; known are {', '.join(sorted(_KEYS))}.")
-    pixels = _between_pixels(effect.get("between_pixels"), said[0], file)
+    pixels = _between_pixels(effect.get("between_pixels"), said.between_pixels, file)
+    stated = effect.get("between_scenes")
+    asked = said.between_scenes if pixels == "systematic" else None  # of several effects, those it can be of
+    scenes = _between_scenes(stated, asked, file)
+    name = effect.get("name")
     return BandUncertainty.of(
         bands,
         _standard_of(effect, file),
         band_correlation(effect.get("correlation", "random"), len(bands), file),
         units=effect["units"],
         between_pixels=pixels,
-        between_scenes=_between_scenes(effect.get("between_scenes"), said[1], pixels, file),
+        between_scenes=check_between_scenes(scenes, pixels, file),
         reference=reference,
-        effect=str(effect.get("name", title)),
+        effect=said.name_of(None if name is None else str(name), title, scenes, file),
+        coverage_factor=np.full(len(bands), effect["k"]) if "expanded_uncertainty" in effect else None,
         name=file,
     )
 
@@ -401,12 +452,11 @@ def _between_pixels(stated: Any, said: BetweenPixels | None, name: str) -> Betwe
     return check_between_pixels(stated if stated is not None else said, name)
 
 
-def _between_scenes(stated: Any, said: BetweenScenes | None, pixels: str, name: str) -> BetweenScenes:
-    """What the file states, else what the caller says of systematic effects; else each scene has its own."""
+def _between_scenes(stated: Any, said: BetweenScenes | None, name: str) -> Any:
+    """What the file states, else what the caller says; else each scene has its own."""
     if stated is not None and said is not None and stated != said:
         raise ValueError(f"{name} states between_scenes={stated!r}; {said!r} was asked for.")
-    fallback = "independent" if said is None or pixels == "random" else said
-    return check_between_scenes(fallback if stated is None else stated, pixels, name)
+    return stated if stated is not None else said or "independent"
 
 
 def _correlation(

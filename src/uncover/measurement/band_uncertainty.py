@@ -40,7 +40,9 @@ class BandEffect:
         Of a systematic effect. "independent": each scene has an error of its own. "common": all scenes have
         the same one, which then cancels between a model and a map that both have it.
     name
-        What the effect is called in records.
+        What the effect is called in records; a common effect is known by it.
+    coverage_factor
+        Of each band, where the uncertainty was stated as an expanded one.
 
     >>> BandEffect(np.array([0.01, 0.02]), np.eye(2), between_pixels="random").covariance()
     array([[0.0001, 0.    ],
@@ -53,6 +55,7 @@ class BandEffect:
     between_pixels: BetweenPixels = "random"
     between_scenes: BetweenScenes = "independent"
     name: str = ""
+    coverage_factor: Array | None = None  # (band,)
 
     def covariance(self) -> Array:
         """u uᵀ ∘ R; relative where `standard` is."""
@@ -61,7 +64,9 @@ class BandEffect:
     def select(self, places: Sequence[int]) -> Self:
         """Those bands, in that order."""
         at = np.asarray(places)
-        return replace(self, standard=self.standard[at], correlation=self.correlation[np.ix_(at, at)])
+        k = None if self.coverage_factor is None else self.coverage_factor[at]
+        matrix = self.correlation[np.ix_(at, at)]
+        return replace(self, standard=self.standard[at], correlation=matrix, coverage_factor=k)
 
     def at(self, values: Array) -> Array:
         """Standard uncertainty in the units of the values: (1, band), or (pixel, band) where relative."""
@@ -112,11 +117,13 @@ class BandUncertainty:
         between_scenes: BetweenScenes = "independent",
         reference: ArrayLike | None = None,
         effect: str = "",
+        coverage_factor: ArrayLike | None = None,
         name: str = "the uncertainty",
     ) -> Self:
         """One effect, checked: `units` is "1" for the units of the values, "%" for per cent of them.
 
         `effect` is what the effect is called in records, `name` the file or whatever messages speak of.
+        `coverage_factor` is kept for the record of an uncertainty that was stated as an expanded one.
 
         >>> BandUncertainty.of(["B02"], [-0.01])
         Traceback (most recent call last):
@@ -134,6 +141,7 @@ class BandUncertainty:
         relative = is_relative(units, name)
         check_between_pixels(between_pixels, name)
         check_between_scenes(between_scenes, between_pixels, name)
+        check_effect_name(effect, between_scenes, name)
         matrix = np.eye(len(names))
         if correlation is not None:
             matrix = read_correlation(correlation, f"{name}: the correlation matrix")
@@ -150,7 +158,8 @@ class BandUncertainty:
                 "the uncertainty in reflectance, or a reference above 0."
             )
         u = u / 100 if relative else u
-        one = BandEffect(u, matrix, relative, between_pixels, between_scenes, effect)
+        k = None if coverage_factor is None else _vector(coverage_factor, names, f"{name}: k")
+        one = BandEffect(u, matrix, relative, between_pixels, between_scenes, effect, k)
         return cls(names, (one,), values)
 
     def __add__(self, other: Self) -> Self:
@@ -367,6 +376,21 @@ def check_between_scenes(word: object, between_pixels: str, name: str) -> Betwee
         f'{name}: between_scenes is {word!r}; use "independent" where each scene has its own error, "common" '
         "where all scenes share one."
     )
+
+
+def check_effect_name(effect: str, between_scenes: str, name: str) -> None:
+    """Refuse an effect that all scenes share and that has no name to be known by.
+
+    >>> check_effect_name("", "common", "unc.csv")
+    Traceback (most recent call last):
+    ...
+    ValueError: unc.csv: an effect common to all scenes is known by its name, and none is stated; ...
+    """
+    if between_scenes == "common" and not effect:
+        raise ValueError(
+            f"{name}: an effect common to all scenes is known by its name, and none is stated; add a column "
+            "or key `name`, or give --effect-name NAME, the same in fit and map."
+        )
 
 
 def _vector(numbers: ArrayLike, bands: tuple[str, ...], name: str) -> Array:

@@ -14,8 +14,10 @@ def spread_over_worlds(values: ArrayLike, pairs: ArrayLike) -> tuple[Floats, Flo
     """Standard deviation over worlds, and its Monte Carlo standard error.
 
     The error is by the jackknife over draws: each draw of each quantity is left out in turn, with all worlds
-    that it is part of, and the variances of the quantities add up. It is that of random draws, and an upper
-    limit for quantiles, which spread evenly.
+    that it is part of, and the variances of the quantities add up. It is that of random draws of a number
+    that depends on its own world alone. It is an upper limit for quantiles, which spread evenly, and for
+    areas of another scene: classes are broadened by the spread of all draws, so that draws that spread more
+    move the areas less.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ class Finish:
         if not (areas[0] + areas[3]).any():
             warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
         known = self.product.grid.crs is not None
-        pairs = self.mapper.world_pairs
-        _write(store / "areas.csv", area_table(areas, pairs, self.product.scheme, known))
+        pairs, why = self.mapper.world_pairs, self.mapper.without_spread
+        _write(store / "areas.csv", area_table(areas, pairs, self.product.scheme, known, why))
         shutil.copyfile(self.model_file, store / "model.uncover")
         self._items(store)
 

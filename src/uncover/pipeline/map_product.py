@@ -15,6 +15,7 @@ from uncover.raster.chunks import check_chunks
 from uncover.raster.cube import open_store
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.product import set_bands
 from uncover.raster.quality import FLAGGED, without
 from uncover.raster.tiles import Source, TileCache, describe
 
@@ -189,9 +190,9 @@ def _open_dataset(path: Path) -> MapProduct:
             _variable(path, classes, [Plane("class", "class", ())], grid),
             _variable(path, probability, planes, grid),
         )
-        members = [str(name) for name in dataset.data_vars if str(name).startswith("in_set_")]
+        members = set_bands(names, codes)  # the variables of a dataset have no order of their own
         planes = [Plane(name, name, ()) for name in members]
-        sets = _variable(path, dataset[members[0]], planes, grid) if members else None
+        sets = _variable(path, dataset[members[0]], planes, grid) if members[0] in dataset else None
         flags = [Plane("quality", "quality", ())]
         quality = _variable(path, dataset["quality"], flags, grid) if "quality" in dataset else None
     return MapProduct(path.resolve().parent.name, *layers, names, codes, sets, quality)

@@ -14,11 +14,17 @@ from uncover.metrics import spread_over_worlds
 from uncover.raster.product import AREA_ROWS
 
 
-def area_table(areas: NDArray[np.float64], pairs: ArrayLike, scheme: Scheme, georeferenced: bool) -> str:
+def area_table(
+    areas: NDArray[np.float64],
+    pairs: ArrayLike,
+    scheme: Scheme,
+    georeferenced: bool,
+    without_spread: str | None = None,
+) -> str:
     """CSV text; areas in hectares, or in pixels where the map has no reference system.
 
     `areas` has the rows `AREA_ROWS` and then one for each world, (row, class); `pairs` says which draws make
-    a world. The spread over the worlds is empty where there are fewer than two.
+    a world. The spread over the worlds is empty where `without_spread` says why there is none.
 
     >>> rows = [[3, 1], [300, 100], [260, 140], [1, 0], [100, 0], [200, 200], [400, 0]]
     >>> text = area_table(np.array(rows, float), [[0], [1]], Scheme.of_names(["forest", "water"]), True)
@@ -27,7 +33,7 @@ def area_table(areas: NDArray[np.float64], pairs: ArrayLike, scheme: Scheme, geo
     """
     unit, scale = ("ha", 1e-4) if georeferenced else ("pixels", 1.0)
     of = dict(zip(AREA_ROWS, areas, strict=False))
-    worlds = areas[len(AREA_ROWS) :] * scale if len(areas) > len(AREA_ROWS) + 1 else areas[:0]
+    worlds = areas[len(AREA_ROWS) :] * scale if without_spread is None else areas[:0]
     n, total = len(worlds), of["area"].sum()
     sd, error = spread_over_worlds(worlds, np.asarray(pairs)[:n])
     rows = []
@@ -46,7 +52,7 @@ def area_table(areas: NDArray[np.float64], pairs: ArrayLike, scheme: Scheme, geo
                 "worlds": n,
                 f"sd_over_worlds_{unit}": "" if np.isnan(sd[k]) else f"{sd[k]:.6g}",
                 f"sd_over_worlds_mc_error_{unit}": "" if np.isnan(error[k]) else f"{error[k]:.6g}",
-                "note": "" if k else areas_note(unit, n),
+                "note": "" if k else areas_note(unit, n, without_spread),
                 **{f"world_{i}_{unit}": f"{v:.9g}" for i, v in enumerate(worlds[:, k], start=1)},
             }
         )
@@ -57,22 +63,23 @@ def area_table(areas: NDArray[np.float64], pairs: ArrayLike, scheme: Scheme, geo
     return text.getvalue()
 
 
-def areas_note(unit: str, worlds: int) -> str:
+def areas_note(unit: str, worlds: int, without_spread: str | None = None) -> str:
     """One sentence on what is in the numbers, and what is not.
 
-    >>> areas_note("ha", 1)[-61:]
+    >>> areas_note("ha", 0, "no world was drawn and evaluated")[-61:]
     'no spread is given, because no world was drawn and evaluated.'
     """
     meant = (
         f"area_{unit} counts pixels of clear land by their most probable class and expected_{unit} adds up "
         "their probabilities; "
     )
-    if worlds < 2:
-        return meant + "no spread is given, because no world was drawn and evaluated."
+    if without_spread is not None:
+        return f"{meant}no spread is given, because {without_spread}."
     return (
         f"{meant}sd_over_worlds_{unit} is the standard deviation of area_{unit} over {worlds} worlds of the "
         "measurement's shared error and holds nothing else: not misclassification, not the uncertainty of "
-        "the model or of the shares of classes, no classes that were never trained."
+        "the model or of the shares of classes, no classes that were never trained; its Monte Carlo error is "
+        "an upper limit."
     )
 
 

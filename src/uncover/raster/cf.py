@@ -48,8 +48,9 @@ def _variables(layer: Layer) -> list[tuple[str, int | None]]:
 def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
     found: dict[str, Any] = {"long_name": name if layer.name in ("uncertainty", "sets") else layer.title}
     if layer.name == "class":
-        found["flag_values"] = [int(code) for code in product.scheme.codes]
-        found["flag_meanings"] = " ".join(word.replace(" ", "_") for word in product.scheme.names)
+        ordered = product.scheme.in_code_order()  # that of class_name
+        found["flag_values"] = [int(code) for code in ordered.codes]
+        found["flag_meanings"] = " ".join(word.replace(" ", "_") for word in ordered.names)
     if layer.name == "quality":
         found |= flag_attributes()
     if name in ("total", "measurement", "model", "overlap"):

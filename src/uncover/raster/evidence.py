@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.features import Features
+from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -171,21 +172,28 @@ class Noisy(Exact):
 
     uncertainty: Uncertainty | None = None
     cancelled: tuple[str, ...] = ()  # effects that all scenes have in common, and the model too
+    different: tuple[str, ...] = ()  # of those, effects of another size: the difference counts
 
     @classmethod
     def of(cls, scene: Scene, uncertainty: Uncertainty) -> Noisy:
         """With what the scene's pixels share, once for the whole scene."""
         return cls(scene, 1, uncertainty.systematic, uncertainty)
 
-    def with_common(self, of_model: Mapping[str, NDArray[np.float64]]) -> Noisy:
-        """With the effects common to all scenes that only one of model and scene has; others cancel."""
+    def with_common(self, of_model: Mapping[str, CommonEffect]) -> Noisy:
+        """With the effects common to all scenes that only one of model and scene has.
+
+        Those that both have cancel, but for the difference of their sizes.
+        """
         assert self.uncertainty is not None
-        mine = self.uncertainty.common
-        alone = [matrix for name, matrix in mine.items() if name not in of_model]
-        alone += [matrix for name, matrix in of_model.items() if name not in mine]
-        parts = alone if self.systematic is None else [self.systematic, *alone]
+        mine = common_of(self.uncertainty.common, self.uncertainty.facts()["quantities"])
+        alone = [effect.covariance for name, effect in mine.items() if name not in of_model]
+        alone += [effect.covariance for name, effect in of_model.items() if name not in mine]
+        both = {name: effect.without(of_model[name]) for name, effect in mine.items() if name in of_model}
+        left = {name: matrix for name, matrix in both.items() if matrix.any()}
+        parts = [*([] if self.systematic is None else [self.systematic]), *alone, *left.values()]
         total = np.sum(parts, axis=0) if parts else None
-        return replace(self, systematic=total, cancelled=tuple(name for name in mine if name in of_model))
+        cancelled = tuple(name for name in both if name not in left)
+        return replace(self, systematic=total, cancelled=cancelled, different=tuple(left))
 
     def read(self, window: Window) -> Reading:
         """Read a window."""
@@ -197,7 +205,8 @@ class Noisy(Exact):
         assert self.uncertainty is not None
         shared = None if self.systematic is None else np.asarray(self.systematic).tolist()
         facts = {"source": "stated uncertainty", **self.uncertainty.facts(), "systematic": shared}
-        return facts | ({"cancelled": list(self.cancelled)} if self.cancelled else {})
+        named = {"cancelled": self.cancelled, "cancelled_but_for_size": self.different}
+        return facts | {key: list(names) for key, names in named.items() if names}
 
 
 @dataclass(frozen=True)

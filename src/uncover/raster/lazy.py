@@ -115,7 +115,8 @@ def _dataset(planes: Any, scheme: Any, place: Any, xarray: Any) -> Any:
         "class": planes.isel(layer=0)
         .astype(np.uint8)
         .assign_attrs(
-            flag_values=list(scheme.codes), flag_meanings=" ".join(n.replace(" ", "_") for n in scheme.names)
+            flag_values=list(ordered.codes),
+            flag_meanings=" ".join(name.replace(" ", "_") for name in ordered.names),
         ),
         "probability": probability.assign_coords(class_name=np.array(ordered.names)).transpose(
             "class_name", *place

@@ -85,6 +85,21 @@ class Mapper:
         """Draws that make each world: (world, quantity)."""
         return self.summariser.world_pairs(self.evidence.realisations)[: self.product.worlds]
 
+    @property
+    def without_spread(self) -> str | None:
+        """Why areas have no spread over worlds: none were evaluated, or errors that pixels share lie beside
+        them. None where there is one.
+        """
+        if self.evidence.systematic is not None and not self.reader.paired:
+            return "systematic effects from a file are not drawn as worlds"
+        if self.product.worlds > 1:
+            return None
+        if self.evidence.realisations == 1:
+            return "no world was drawn and evaluated"
+        if self.model.realisations == "shared":
+            return "a BayesianClassifier reads the worlds of another scene together, not one by one"
+        return f"realisations of the kind {self.model.realisations!r} are errors of single pixels, not of all"
+
     def read(self, number: int) -> Reading:
         """Read the pixels of a unit."""
         return self.evidence.read(self.units[number])

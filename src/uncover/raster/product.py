@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -153,12 +153,21 @@ class Product:
         return sum(layer.itemsize * len(layer.bands) for layer in self.layers)
 
 
+def set_bands(names: Sequence[str], codes: Sequence[int]) -> tuple[str, ...]:
+    """Names of the bands that say whether each class is in the set.
+
+    >>> set_bands(["forest", "open water"], [1, 2])
+    ('in_set_forest', 'in_set_open_water')
+    """
+    words = [re.sub(r"\W+", "_", name) for name in names]
+    if len(set(words)) < len(words):
+        words = [str(code) for code in codes]
+    return tuple(f"in_set_{word}" for word in words)
+
+
 def _sets_layer(scheme: Scheme, coverage: float) -> Layer:
     """How many classes cannot be excluded, and which: 1 where a class is in the set."""
-    words = [re.sub(r"\W+", "_", name) for name in scheme.names]
-    if len(set(words)) < len(words):
-        words = [str(code) for code in scheme.codes]
-    bands = ("set_size", *(f"in_set_{word}" for word in words))
+    bands = ("set_size", *set_bands(scheme.names, scheme.codes))
     title = f"number of classes that cannot be excluded, and whether each is one; coverage {coverage:g}"
     return Layer("sets", bands, "uint8", 255, resampling="nearest", title=title)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from uncover.measurement.band_uncertainty import (
     BetweenScenes,
     check_between_pixels,
     check_between_scenes,
+    check_effect_name,
     is_relative,
 )
 from uncover.measurement.bands import canonical_band, places_of
@@ -28,6 +29,7 @@ from uncover.measurement.effects_table import EffectsTable
 from uncover.raster.align import check_overlap
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import sha256_of
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
 from uncover.raster.tiles import RasterInfo, TileCache, check_exists, describe
@@ -69,12 +71,14 @@ class UncertaintyOptions:
     between_scenes
         Of systematic effects, where the file does not say it: "independent" (each scene has an error of its
         own) or "common" (all scenes share it, such as a sensor's gain).
+    effect_name
+        Name of the effect, for CSV, JSON and rasters that do not say it. A common effect is known by it.
     correlation
         A CSV table of the correlation between the errors of bands, for CSV and rasters.
     units
         "1" for reflectance, "%" for per cent of it, where the file does not say it.
     scale
-        Standard uncertainty = scale · number, for rasters; it replaces what the file says.
+        Standard uncertainty = scale · number, for CSV, JSON and rasters, whose own scale it replaces.
     bands
         Names of the bands of a raster or a dataset in its order, where it has none.
     variable
@@ -100,6 +104,7 @@ class UncertaintyOptions:
     variable: str | None = None
     structured: BetweenPixels = "systematic"
     exclude_flags: tuple[str, ...] = ()
+    effect_name: str | None = None
     reference: tuple[float, ...] | None = None
     cache_bytes: int = field(default=64 * 1024 * 1024)
 
@@ -227,15 +232,21 @@ class ConstantUncertainty:
         return {
             **self.about,
             "bands": list(self.bands),
-            "quantities": band_records(self.uncertainty, self.about.get("file")),
+            "quantities": band_records(self.uncertainty, self.about),
         }
 
 
-def band_records(uncertainty: BandUncertainty, file: str | None = None) -> list[dict[str, Any]]:
-    """Effects on bands as input quantities, for a record.
+def about_file(path: str | Path, kind: str) -> dict[str, Any]:
+    """Name and hash of a file that states uncertainty, for a record."""
+    name = str(path).rstrip("/")
+    return {"file": Path(name).name, "sha256": sha256_of(name), "kind": kind}
+
+
+def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Effects on bands as input quantities, for a record; `about` has the file that states them.
 
     >>> noise = BandUncertainty.of(["B02"], [5.0], units="%", effect="noise")
-    >>> band_records(noise, "u.csv")[0]["standard_uncertainty"]
+    >>> band_records(noise, {"file": "u.csv"})[0]["standard_uncertainty"]
     [5.0]
     """
     return [
@@ -243,7 +254,7 @@ def band_records(uncertainty: BandUncertainty, file: str | None = None) -> list[
             effect,
             effect.name or f"effect {i}",
             [float(f"{u * (100 if effect.relative else 1):.12g}") for u in effect.standard],
-            file,
+            about,
         )
         for i, effect in enumerate(uncertainty.effects, start=1)
     ]
@@ -270,6 +281,8 @@ def _open_bands(
             between_pixels=options.between_pixels,
             between_scenes=options.between_scenes,
             units=options.units,
+            scale=options.scale,
+            effect_name=options.effect_name,
         )
     )
     if options.reference is not None:
@@ -277,7 +290,7 @@ def _open_bands(
     for effect in found.effects:
         if not effect.relative:
             _warn_of_units(Path(name).name, effect.standard)
-    return ConstantUncertainty(found, {"file": Path(name).name, "kind": "bands"}, scene)
+    return ConstantUncertainty(found, about_file(name, "bands"), scene)
 
 
 def _open_raster(
@@ -296,8 +309,9 @@ def _open_raster(
     scenes = options.between_scenes or "independent"
     relative = _one_line(lambda: is_relative(options.units or "1", short))
     layer = Layer(info.bands(*indexes), tuple(_calibration(info, index, options) for index in indexes))
+    _one_line(lambda: check_effect_name(options.effect_name or "", scenes, short))
     effect = LayerEffect(
-        name=Path(name).stem,
+        name=options.effect_name or Path(name).stem,
         standard=layer,
         correlation=_correlation(bands, options),
         between_pixels=pixels,
@@ -307,7 +321,7 @@ def _open_raster(
     )
     if not relative:
         _warn_of_units(short, _probe(layer, grid))
-    about = {"file": short, "kind": "raster"}
+    about = about_file(name, "raster")
     reference, cache = _reference(options, bands), TileCache(options.cache_bytes)
     return LayeredUncertainty(bands, grid, (effect,), (), reference, about, scene, cache)
 
@@ -357,6 +371,7 @@ def _reference(options: UncertaintyOptions, bands: tuple[str, ...]) -> Array | N
 
 def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: UncertaintyOptions) -> Uncertainty:
     short = Path(name.rstrip("/")).name
+    _check_states_itself(short, options)
     with open_dataset(name) as dataset:
         table = _one_line(
             lambda: EffectsTable.read(
@@ -374,14 +389,27 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         check_overlap(name, grid, reader.grid, "the uncertainty")
         scenes = options.between_scenes or "independent"
         effects = tuple(reader.effect(dataset, effect, scenes) for effect in table.effects)
+        if all(effect.between_pixels == "random" for effect in effects):
+            _one_line(lambda: check_between_scenes(scenes, "random", short))
         flags = reader.flags(dataset, options.exclude_flags)
     absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, Layer)]
     for effect in absolute:
         assert isinstance(effect.standard, Layer)
         _warn_of_units(f"{short}: {effect.name}", _probe(effect.standard, grid))
-    about = {"file": short, "kind": "effects table", "variable": table.variable}
+    about = about_file(name, "effects table") | {"variable": table.variable}
     cache = TileCache(options.cache_bytes)
     return LayeredUncertainty(bands, grid, effects, flags, None, about, None, cache)
+
+
+def _check_states_itself(name: str, options: UncertaintyOptions) -> None:
+    """Refuse what an effects table says of its own."""
+    own = {"--uncertainty-scale": options.scale, "--effect-name": options.effect_name}
+    given = [option for option, value in own.items() if value is not None]
+    if given:
+        raise SceneError(
+            f"{', '.join(given)} came, and {name} states the scale and the name of its effects itself; "
+            "leave it out"
+        )
 
 
 def _check_dimensionless(units: Any, name: str, variable: str) -> None:

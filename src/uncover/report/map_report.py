@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover import __version__
-from uncover.pipeline.files import check_goal, whole_or_nothing
+from uncover.pipeline.files import check_apart, check_goal, whole_or_nothing
 from uncover.report.colours import look_alikes
 from uncover.report.contents import Contents
 from uncover.report.figures import (
@@ -71,6 +71,7 @@ def make_report(
     """
     require_report("jinja2", "matplotlib", "PIL")
     contents = Contents.of(folder, labels, evaluations, class_field)
+    check_apart(out, folder, labels, *evaluations)
     goal = check_goal(contents.folder / "report.html" if out is None else out)
     summary = summarise(contents, say)
     say("drawing")
@@ -236,10 +237,26 @@ def _areas_section(summary: Summary) -> Section:
             )
         )
     areas = summary.areas
-    lead = areas.note[0].upper() + areas.note[1:]
+    lead = _areas_lead(areas.note, areas.unit)
     if areas.left_out is not None:
         lead += f" {areas.left_out}."
     return Section("areas", "Areas", lead, tuple(parts))
+
+
+def _areas_lead(note: str, unit: str) -> str:
+    """The note of the table of areas, in words in the place of names of columns.
+
+    >>> _areas_lead("area_ha counts pixels; sd_over_worlds_ha is the standard deviation of area_ha.", "ha")
+    'The mapped area counts pixels; sd over the worlds is the standard deviation of the mapped area.'
+    """
+    words = {
+        f"sd_over_worlds_{unit}": "sd over the worlds",
+        f"expected_{unit}": "the expected area",
+        f"area_{unit}": "the mapped area",
+    }
+    for name, word in words.items():
+        note = note.replace(name, word)
+    return note[0].upper() + note[1:]
 
 
 def _unknown_section(summary: Summary) -> Section:
@@ -260,7 +277,7 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
         "run": item.get("uncover:run"),
         "scene": item.get("uncover:scene"),
         "sensed": item.get("datetime"),
-        "model trained on": ", ".join(item.get("uncover:trained_on", ())),
+        "model trained on": ", ".join(_scene_words(scene) for scene in item.get("uncover:trained_on", ())),
         "the scene trained the model": "yes" if item.get("uncover:paired") else "no",
         "reference system": item.get("proj:code"),
         "lineage": item.get("processing:lineage"),
@@ -278,16 +295,40 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
         ("Training", summary.provenance),
     ):
         facts = {key: value for key, value in (facts or {}).items() if key != "quantities"}
+        if "sources" in facts:  # their uncertainty is in the table of quantities
+            facts["sources"] = [_source_in_words(source) for source in facts["sources"]]
         if facts:
             parts.append(Table(title, ("what", "value"), tuple(_flat(facts)), words=True))
     return Section("provenance", "Provenance", "", tuple(parts))
+
+
+def _scene_words(scene: Mapping[str, Any]) -> str:
+    """Name and identity of a scene.
+
+    >>> _scene_words({"name": "june.tif", "identity": "sha256:1f"}), _scene_words({"name": "GS2A"})
+    ('june.tif (sha256:1f)', 'GS2A')
+    """
+    name, identity = scene.get("name"), scene.get("identity")
+    return str(name) if identity in (None, name) else f"{name} ({identity})"
+
+
+def _source_in_words(source: Mapping[str, Any]) -> str:
+    """A training scene with the samples of each class.
+
+    >>> _source_in_words({"name": "june", "identity": "june", "drawn": {"forest": 9}, "used": {"forest": 7}})
+    'june: samples used forest 7, of forest 9 drawn'
+    """
+    used, drawn = (source.get(key) or {} for key in ("used", "drawn"))
+    return f"{_scene_words(source)}: samples used {_short(used)}" + (
+        f", of {_short(drawn)} drawn" if drawn != used else ""
+    )
 
 
 def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | None) -> list[Part]:
     """Tables of the input quantities of the map and of the training scenes, with all that is recorded."""
     scenes = [("this scene", item.get("uncover:measurement_uncertainty") or {})]
     scenes += [
-        (f"training scene {source.get('name')}", source.get("uncertainty") or {})
+        (_training_scene(source.get("name"), item.get("uncover:scene")), source.get("uncertainty") or {})
         for source in (provenance or {}).get("sources", ())
     ]
     rows = [
@@ -295,14 +336,23 @@ def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | Non
         for where, facts in scenes
         for quantity in facts.get("quantities", ())
     ]
-    header = ("quantity", "of", "estimate", "standard uncertainty", "distribution", "correlation", "source")
+    words = ("estimate", "standard uncertainty", "units", "distribution", "correlation", "source")
+    header = ("quantity", "of", *words)
     return [Table("Input quantities", header, tuple(rows), words=True)] if rows else []
 
 
+def _training_scene(name: Any, this: Any) -> str:
+    return (
+        "training scene, which is this one" if name is not None and name == this else f"training scene {name}"
+    )
+
+
 def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
-    """Estimate, standard uncertainty, distribution, correlation and source of a quantity, in few words."""
-    units = {"1": "", "%": " %"}.get(str(quantity.get("units")), f" {quantity.get('units')}")
-    said = _short(quantity.get("standard_uncertainty")) + units
+    """Estimate, standard uncertainty, units, distribution, correlation and source of a quantity, in words."""
+    said, units = _short(quantity.get("standard_uncertainty")), str(quantity.get("units", ""))
+    if "expanded_uncertainty" in quantity:
+        k = _short(quantity["coverage_factor"])
+        said += f" (from U = {_short(quantity['expanded_uncertainty'])}, k = {k})"
     if quantity.get("standard_uncertainty_is"):
         said += f" ({quantity['standard_uncertainty_is']})"
     shape = str(quantity.get("distribution", ""))
@@ -319,7 +369,10 @@ def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
     if matrix is not None:
         off = [abs(r) for i, row in enumerate(matrix) for j, r in enumerate(row) if i != j]
         shared += f", between bands up to {max(off):.2g}" if any(off) else ", none between bands"
-    return _short(quantity.get("estimate")), said, shape, shared, str(quantity.get("source") or "")
+    source = str(quantity.get("source") or "")
+    if "source_sha256" in quantity:
+        source += f" (SHA-256 {quantity['source_sha256']})"
+    return _short(quantity.get("estimate")), said, units, shape, shared, source
 
 
 def _flat(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

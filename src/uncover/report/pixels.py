@@ -30,7 +30,9 @@ class Spectra:
     mean: Floats  # (row, col, band), over realisations
     realisations: Floats  # (row, col, realisation, band); one realisation where there is no more
     deviation: Floats | None  # (row, col, band), standard deviation of known noise
-    worlds: NDArray[np.uint8] | None  # (row, col, world), number of the class in each world from 1
+    worlds: (
+        NDArray[np.uint8] | None
+    )  # (row, col, world), number of the class in each world from 1, 0 for none
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> 
 
 
 def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
-    """Number of the class from 1 in each world, (row, col, world); 0 where nothing was measured."""
+    """Number of the model's class from 1 in each world, (row, col, world); 0 where nothing was measured."""
     known = np.isfinite(values).all(axis=(2, 3))
     pixels = values[known]  # (pixel, realisation, band)
     if not len(pixels):

@@ -31,6 +31,9 @@ class Store(Protocol):
     def grid(self) -> Grid:
         """Where the pixels lie."""
 
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes in the order of the probabilities."""
+
     def thinned(self, layer: str, step: int) -> NDArray[Any]:
         """A layer with one value for step × step pixels: the middle one of codes, else their mean."""
 
@@ -52,10 +55,10 @@ class ReportProduct:
         """Open the map of a folder."""
         folder = contents.map
         item = contents.item()
-        classes = _classes(item, folder)
         store: Store = Geotiffs(folder)
         if not (folder / "class.tif").is_file():
             store = Dataset(next(p for p in (folder / "map.zarr", folder / "map.nc") if p.exists()))
+        classes = _in_order(_classes(item, folder), store.class_names(), folder)
         return cls(store, store.grid(), classes, "uncover:coverage" in item["properties"])
 
     @property
@@ -88,6 +91,17 @@ def _classes(item: dict[str, Any], folder: Path) -> tuple[LandClass, ...]:
     raise SceneError(f"{folder / 'item.json'} lists no classes; it is not the item of a map, make it again")
 
 
+def _in_order(classes: tuple[LandClass, ...], names: tuple[str, ...], folder: Path) -> tuple[LandClass, ...]:
+    """Classes in the order of the probabilities, which need not be that of the item."""
+    found = {entry.name: entry for entry in classes}
+    if sorted(found) != sorted(names):
+        raise SceneError(
+            f"the probabilities in {folder} are of {', '.join(names)}, its item.json lists "
+            f"{', '.join(found)}; make the map again"
+        )
+    return tuple(found[name] for name in names)
+
+
 def _band(layer: str) -> tuple[str, int | None]:
     """File and band of a layer; None for all bands."""
     if layer in UNCERTAINTY:
@@ -107,6 +121,11 @@ class Geotiffs:
         """Grid of the class layer."""
         with self._open("class") as file:
             return Grid.of(file)
+
+    def class_names(self) -> tuple[str, ...]:
+        """Descriptions of the bands."""
+        with self._open("probability") as file:
+            return tuple(str(name) for name in file.descriptions)
 
     def thinned(self, layer: str, step: int) -> NDArray[Any]:
         """One value for step × step pixels."""
@@ -170,6 +189,11 @@ class Dataset:
 
         with self._open() as data:
             return grid_of(data, data["class"], ("y", "x"))
+
+    def class_names(self) -> tuple[str, ...]:
+        """Coordinate of the classes."""
+        with self._open() as data:
+            return tuple(str(name) for name in data["class_name"].values)
 
     def thinned(self, layer: str, step: int) -> NDArray[Any]:
         """One value for step × step pixels."""

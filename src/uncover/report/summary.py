@@ -204,7 +204,14 @@ def _pixels(
     if sample is not None and labels is not None:
         numbers = _renumbered(labels, product)[sample.classes]
         sample = LabelledSample(sample.values[numbers > 0], numbers[numbers > 0])
+    if spectra.worlds is not None:
+        spectra = replace(spectra, worlds=_numbers_of(model, product)[spectra.worlds])
     return replace(stories, spectra=spectra), sample
+
+
+def _numbers_of(model: Any, product: ReportProduct) -> NDArray[np.uint8]:
+    """Number of the map's class for each number of the model's, both from 1; 0 for none."""
+    return np.array([0, *(product.names.index(str(name)) + 1 for name in model.classes_)], np.uint8)
 
 
 def _renumbered(labels: LabelSource, product: ReportProduct) -> NDArray[np.uint8]:
