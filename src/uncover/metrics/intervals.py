@@ -58,7 +58,7 @@ def ratio_limits(
         shared = _with(known, adverse, rng.standard_gamma(_shared(weight, there), seen.shape[1:]))
         whole = _with(known, adverse, rng.standard_exponential(seen.shape[1:]))
         sums = [_areas(shared, sizes).sum(axis=-1), *_one_by_one(known, whole, there, sizes)]
-        return [float(np.quantile(_ratio(*pair, empty), at)) for pair in sums]
+        return [float(np.quantile(_ratio(pair, empty), at)) for pair in sums]
 
     return min(ends(_OTHER, _PART, tail, 0.0)), max(ends(_PART, _OTHER, 1 - tail, 1.0))
 
@@ -88,5 +88,6 @@ def _one_by_one(known: Floats, whole: Floats, strata: NDArray[np.bool_], sizes: 
         yield np.maximum(total - before[..., h] + after[..., h], 0.0)
 
 
-def _ratio(part: Floats, other: Floats, empty: float) -> Floats:
+def _ratio(areas: Floats, empty: float) -> Floats:
+    part, other = areas
     return np.divide(part, part + other, out=np.full(part.shape, empty), where=part + other > 0)
