@@ -43,7 +43,7 @@ class Estimate:
 
         >>> low, high = stratified_by_map([[10, 0], [0, 90]], [0.9, 0.1]).areas().interval()
         >>> float(low[0].round(2)), float(high[0].round(2))
-        (0.63, 0.9)
+        (0.62, 0.9)
         """
         _z(level)
         return self.normal_interval(level) if self.limits is None else self.limits(level)
