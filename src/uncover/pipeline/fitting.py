@@ -114,6 +114,8 @@ def fit_model(
     used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, options)
+    for record, source in zip(provenance["sources"], sources, strict=True):
+        record["file"] = Path(str(source).rstrip("/")).name
     fitted = model
     if keeper is not None:
         fitted = keeper.calibrated(model)
