@@ -25,6 +25,7 @@ from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_la
 from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
+from uncover.pipeline.wrong_files import check_scene
 from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
@@ -263,6 +264,7 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
             _check_weights(name, cube.coordinates.get("weight"))
             pixels = Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
             return replace(pixels, stated=_of_worlds(cube, cube.attributes))
+    check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
     pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
