@@ -455,6 +455,7 @@ def test_a_map_that_is_not_whole_is_refused(tmp_path):
         evaluate_map(folder, labels, EvaluateOptions(**QUICK))
 
 
+@pytest.mark.filterwarnings("ignore:no sample is wrong:UserWarning")
 def test_memory_is_bounded(tmp_path, monkeypatch):
     """Nine times the pixels do not take nine times the memory, nor twice."""
     peaks = []
