@@ -72,6 +72,7 @@ def test_info_says_what_is_in_the_numbers_and_what_is_left_out(case):
 
 
 @pytest.mark.parametrize("kind", ["cog", "zarr", "netcdf"])
+@pytest.mark.filterwarnings("ignore:no sample is wrong:UserWarning")
 def test_evaluate_weighs_strata_by_clear_land(case, kind, tmp_path):
     """A stratified sample of the whole map: strata have the area of clear land, clouds no samples."""
     if kind != "cog":
