@@ -18,6 +18,7 @@ from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_item import time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
+from uncover.pipeline.wrong_files import check_model_first
 from uncover.raster.ahead import reading_ahead
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
@@ -95,6 +96,7 @@ class Prepared:
         for name, number in (("--block", options.block), ("--threads", options.threads)):
             if number is not None and number < 1:
                 raise SceneError(f"{name} is {number}; give 1 or more")
+        check_model_first(model_file, scene)
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else reading_ahead(opened.scene, options.memory // 4):
@@ -124,7 +126,7 @@ class Prepared:
         """What the product says of how it was made; no clock, no path."""
         return {
             "paired": self.mapper.reader.paired,
-            "trained_on": list(trained_on(self.mapper.model)),
+            "trained_on": trained_on(self.mapper.model),
             "scene": self.evidence.identity,
             "measurement_uncertainty": self.evidence.facts(),
             "worlds": self.mapper.product.worlds,

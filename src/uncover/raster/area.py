@@ -24,16 +24,16 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     >>> window_of(grid, (300015, 4999900, 300040, 4999990))
     Window(row=1, col=1, height=9, width=3)
     """
-    degrees = _is_geographic(crs or grid.crs)
+    degrees, given = _is_geographic(crs or grid.crs), bounds
     bounds, scene = (_unwrapped(box) if degrees else box for box in (bounds, _bounds_in(grid, crs)))
     _check_box(grid, bounds, crs)
     if degrees:
         bounds = _turned(bounds, scene)
     if _apart(bounds, scene):
-        raise _outside(grid, bounds, crs)
+        raise _outside(grid, given, crs)
     left, bottom, right, top = _in_grid_crs(grid, _near(bounds, scene), crs)
     if not np.isfinite((left, bottom, right, top)).all():
-        raise _outside(grid, bounds, crs)
+        raise _outside(grid, given, crs)
     inverse = np.linalg.inv(np.array([grid.transform[:3], grid.transform[3:], (0, 0, 1)], dtype=float))
     corners = np.array([(x, y, 1) for x in (left, right) for y in (bottom, top)]).T
     cols, rows, _ = np.round(inverse @ corners, 6)
@@ -41,7 +41,7 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     height, width = int(np.ceil(rows.max())) - first_row, int(np.ceil(cols.max())) - first_col
     window = Window(first_row, first_col, height, width) & grid.window
     if window.pixels == 0:
-        raise _outside(grid, bounds, crs)
+        raise _outside(grid, given, crs)
     return window
 
 
@@ -83,7 +83,7 @@ def _near(bounds: Bounds, scene: Bounds) -> Bounds:
 def _outside(grid: Grid, bounds: Bounds, crs: str | None) -> SceneError:
     return SceneError(
         f"the area {_round(bounds)} ({crs or grid.crs}) lies outside the scene, whose bounds are "
-        f"{_round(_bounds_in(grid, crs))}; check the coordinates and their CRS"
+        f"{_round(_bounds_in(grid, crs))}; check the coordinates and their reference system (--bbox-crs)"
     )
 
 

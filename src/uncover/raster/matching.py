@@ -158,9 +158,16 @@ def scheme_of(model: Any) -> Scheme:
     return Scheme.of_names(names, "classes")
 
 
-def trained_on(model: Any) -> tuple[str, ...]:
-    """Names of the scenes that trained a model, as its provenance has them."""
-    return tuple(str(source.get("name", "")) for source in _sources(model))
+def trained_on(model: Any) -> list[dict[str, Any]]:
+    """The scenes that trained a model: name, identity by datatake or content, and input quantities."""
+    return [
+        {
+            "name": str(source.get("name", "")),
+            **({"identity": str(source["identity"])} if "identity" in source else {}),
+            "quantities": list((source.get("uncertainty") or {}).get("quantities") or ()),
+        }
+        for source in _sources(model)
+    ]
 
 
 def _sources(model: Any) -> tuple[Mapping[str, Any], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from uncover.measurement.effects_table import EffectsTable
 from uncover.raster.align import check_overlap
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import sha256_of
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
 from uncover.raster.tiles import RasterInfo, TileCache, check_exists, describe
@@ -231,15 +232,21 @@ class ConstantUncertainty:
         return {
             **self.about,
             "bands": list(self.bands),
-            "quantities": band_records(self.uncertainty, self.about.get("file")),
+            "quantities": band_records(self.uncertainty, self.about),
         }
 
 
-def band_records(uncertainty: BandUncertainty, file: str | None = None) -> list[dict[str, Any]]:
-    """Effects on bands as input quantities, for a record.
+def about_file(path: str | Path, kind: str) -> dict[str, Any]:
+    """Name and hash of a file that states uncertainty, for a record."""
+    name = str(path).rstrip("/")
+    return {"file": Path(name).name, "sha256": sha256_of(name), "kind": kind}
+
+
+def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Effects on bands as input quantities, for a record; `about` has the file that states them.
 
     >>> noise = BandUncertainty.of(["B02"], [5.0], units="%", effect="noise")
-    >>> band_records(noise, "u.csv")[0]["standard_uncertainty"]
+    >>> band_records(noise, {"file": "u.csv"})[0]["standard_uncertainty"]
     [5.0]
     """
     return [
@@ -247,7 +254,7 @@ def band_records(uncertainty: BandUncertainty, file: str | None = None) -> list[
             effect,
             effect.name or f"effect {i}",
             [float(f"{u * (100 if effect.relative else 1):.12g}") for u in effect.standard],
-            file,
+            about,
         )
         for i, effect in enumerate(uncertainty.effects, start=1)
     ]
@@ -283,7 +290,7 @@ def _open_bands(
     for effect in found.effects:
         if not effect.relative:
             _warn_of_units(Path(name).name, effect.standard)
-    return ConstantUncertainty(found, {"file": Path(name).name, "kind": "bands"}, scene)
+    return ConstantUncertainty(found, about_file(name, "bands"), scene)
 
 
 def _open_raster(
@@ -314,7 +321,7 @@ def _open_raster(
     )
     if not relative:
         _warn_of_units(short, _probe(layer, grid))
-    about = {"file": short, "kind": "raster"}
+    about = about_file(name, "raster")
     reference, cache = _reference(options, bands), TileCache(options.cache_bytes)
     return LayeredUncertainty(bands, grid, (effect,), (), reference, about, scene, cache)
 
@@ -389,7 +396,7 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
     for effect in absolute:
         assert isinstance(effect.standard, Layer)
         _warn_of_units(f"{short}: {effect.name}", _probe(effect.standard, grid))
-    about = {"file": short, "kind": "effects table", "variable": table.variable}
+    about = about_file(name, "effects table") | {"variable": table.variable}
     cache = TileCache(options.cache_bytes)
     return LayeredUncertainty(bands, grid, effects, flags, None, about, None, cache)
 
