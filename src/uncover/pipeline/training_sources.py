@@ -464,8 +464,8 @@ def _check_reflectance(table: SampleTable) -> None:
     typical = float(np.nanmedian(np.abs(table.values))) if table.values.size else 0.0
     if typical > _BRIGHTEST:
         raise ValueError(
-            f"{table.name} holds values around {typical:.3g}, and --level says that they are reflectance, which "
-            "lies below 2: divide digital numbers by 10000 (from baseline 04.00 on subtract 1000 before)"
+            f"{table.name} holds values around {typical:.3g}, and --level says that they are reflectance, "
+            "which lies below 2: divide digital numbers by 10000 (from baseline 04.00 on subtract 1000 before)"
         )
 
 
