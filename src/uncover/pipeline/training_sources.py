@@ -465,7 +465,7 @@ def _check_reflectance(table: SampleTable) -> None:
     if typical > _BRIGHTEST:
         raise ValueError(
             f"{table.name} holds values around {typical:.3g}, and --level says that they are reflectance, "
-            "which lies below 2: divide digital numbers by 10000 (from baseline 04.00 on subtract 1000 before)"
+            "which lies below 2: divide digital numbers by 10000 (from baseline 04.00 on less 1000 first)"
         )
 
 
