@@ -285,7 +285,11 @@ def test_scenes_are_told_apart_by_their_content(run, here):
 def test_the_users_word_for_a_scene_counts(run, here):
     fit(run, "--scene-id", "june")
     assert mapped(run, "--scene-id", "june", scene="other.tif", out="a")[1]["uncover:paired"] is True
-    assert mapped(run, scene="train.tif", out="b")[1]["uncover:paired"] is False
+    result, properties = mapped(run, scene="train.tif", out="b")
+    assert properties["uncover:paired"] is False
+    assert "train.tif has the name of the scene that trained the model" in result.stderr
+    assert "Warning" not in mapped(run, "--unpaired", scene="train.tif", out="c")[0].stderr
+    assert "Warning" not in mapped(run, scene="other.tif", out="d")[0].stderr
 
 
 def test_scenes_of_one_name_can_train_a_model_together(run, here):
@@ -317,6 +321,13 @@ def test_pixels_without_uncertainty_have_a_bit_of_their_own(run, here):
         quality = file.read(1)
     assert (quality[:5] & int(Quality.NO_UNCERTAINTY) > 0).all()
     assert (quality & int(Quality.PARTIAL) == 0).all() and (quality[5:] < 512).all()
+
+
+def test_a_raster_that_covers_a_part_of_the_scene_says_how_much(run, here):
+    write_raster("u.tif", np.full((4, 32, 64), U, np.float32))
+    given = ("--uncertainty", "u.tif", "--between-pixels", "random", "--out", "m.uncover")
+    said = run("fit", "train.tif", "--labels", "labels.tif", *given).stderr
+    assert said.count("covers about") == 1 and "u.tif covers about 50% of the scene" in said
 
 
 def test_integer_rasters_without_a_scale_are_usable(run, here, refused):

@@ -114,6 +114,9 @@ def fit_model(
     used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, options)
+    if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
+        for record, source in zip(provenance["sources"], sources, strict=True):
+            record["file"] = Path(str(source).rstrip("/")).name
     fitted = model
     if keeper is not None:
         fitted = keeper.calibrated(model)

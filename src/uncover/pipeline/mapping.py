@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -27,7 +28,7 @@ from uncover.raster.executors import Cluster, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.journal import Journal, fingerprint
 from uncover.raster.mapper import Mapper, Method, Missing, Reader
-from uncover.raster.matching import check_match, trained_on
+from uncover.raster.matching import check_match, is_namesake, trained_on
 from uncover.raster.memory import MEGABYTE, Plan
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.scratch import Scratch, open_scratch
@@ -109,6 +110,8 @@ class Prepared:
             check_match(model, evidence)
             reader = Reader(missing=options.missing, method=options.method)
             mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
+        if options.paired is None and not mapper.reader.paired:
+            _warn_of_namesake(model, evidence, scene)
         plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
         own = getattr(evidence, "scene", None)
         if own is not None:
@@ -170,6 +173,17 @@ class Prepared:
         if self.options.scheduler is not None:
             return Cluster(self.options.scheduler)
         return Threads(self.plan.threads, self.plan.ahead)
+
+
+def _warn_of_namesake(model: Any, evidence: Evidence, scene: str | Path) -> None:
+    """Say that a scene is not taken for the one that trained the model, where it may be the same."""
+    file = Path(str(scene).rstrip("/")).name
+    if len(trained_on(model)) == 1 and is_namesake(model, evidence, file):
+        warnings.warn(
+            f"{file} has the name of the scene that trained the model, and not its content or --scene-id: it "
+            "is taken for another scene, whose errors are its own; say --paired if it is the same",
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True)
@@ -300,6 +314,10 @@ def _run_facts(prepared: Prepared, scene: str | Path, clock: Sequence[float]) ->
     }
 
 
+#: Said of the time that a map takes.
+COMPILING = "up to a minute of compiling, the first time"
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What a map would take.
@@ -309,7 +327,7 @@ class Forecast:
     threads                     2
     memory                      300 MB
     disk                        40 MB while it runs
-    time                        9 s
+    time                        9 s...
     """
 
     units: int
@@ -326,7 +344,7 @@ class Forecast:
             ("threads", str(self.threads)),
             ("memory", f"{self.megabytes} MB"),
             ("disk", f"{self.disk} MB while it runs"),
-            ("time", minutes),
+            ("time", minutes if machine_code() is None else f"{minutes}, and {COMPILING}"),
         ]
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 

@@ -188,6 +188,14 @@ def is_paired(model: Any, evidence: Evidence) -> bool:
     return _identities(model) == [evidence.source_id]
 
 
+def is_namesake(model: Any, evidence: Evidence, file: str) -> bool:
+    """Whether a scene has the file name or the datatake of one that trained the model."""
+    return any(
+        file == source.get("file") or evidence.identity in (source.get("identity"), source.get("name"))
+        for source in _sources(model)
+    )
+
+
 def drawn_worlds(model: Any) -> Mapping[str, Any] | None:
     """Draws that made the worlds of the one scene that trained a model, where they are recorded."""
     found = [(source.get("uncertainty") or {}).get("worlds") for source in _sources(model)]

@@ -26,7 +26,7 @@ from uncover.measurement.bands import canonical_band, places_of
 from uncover.measurement.correlation import read_correlation
 from uncover.measurement.effects_attributes import TableEffect, is_dimensionless
 from uncover.measurement.effects_table import EffectsTable
-from uncover.raster.align import check_overlap
+from uncover.raster.align import check_overlap, warn_of_part
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import sha256_of
@@ -52,6 +52,7 @@ T = TypeVar("T")
 
 _ARRAYS = (".nc", ".nc4", ".h5", ".zarr")
 _TABLES = (".csv", ".json")
+_NO_CLASS = "other pixels have none: where it is random they train nothing and get no class"
 
 
 class UncertaintyWarning(UserWarning):
@@ -298,6 +299,7 @@ def _open_raster(
 ) -> Uncertainty:
     info = describe(name)
     check_overlap(name, grid, info.grid, "the uncertainty")
+    warn_of_part(Path(name).name, grid, info.grid, _NO_CLASS)
     indexes = _raster_bands(info, bands, options)
     short = Path(name).name
     if options.between_pixels is None:
@@ -387,6 +389,7 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         _check_dimensionless(dataset[table.variable].attrs.get("units"), short, table.variable)
         reader = _TableLayers.of(name, dataset, table)
         check_overlap(name, grid, reader.grid, "the uncertainty")
+        warn_of_part(short, grid, reader.grid, _NO_CLASS)
         scenes = options.between_scenes or "independent"
         effects = tuple(reader.effect(dataset, effect, scenes) for effect in table.effects)
         if all(effect.between_pixels == "random" for effect in effects):
