@@ -68,24 +68,32 @@ def _holds(ends, truth):
 
 
 def variances_from_draws(quick):
-    """Class variance found by ``"draws"``; the truth is 1, and the noise as large."""
-    rows = []
-    for p, R in ((1, 5), (4, 5), (4, 25), (10, 5), (10, 25)):
-        found = []
-        for i in range(2 if quick else 8):
-            rng = stream(i, "variances from draws", p, R)
-            y = np.arange(3000) % 2
-            x = (
-                rng.standard_normal((3000, p))
-                + rng.standard_normal((3000, p))
-                + 2.0 * y[:, None] / np.sqrt(p)
-            )
-            X = x[:, None] + rng.standard_normal((3000, R, p))
-            clf = BayesianQDA(realisations="draws").fit(X, y)
-            found.append(np.diagonal(clf.covariances_, axis1=1, axis2=2).mean())
-        rows.append([p, R, float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(len(found)))])
-    caption = "Fitted class variance (truth 1), noise of standard deviation 1, 3,000 samples."
-    return Table("draws", caption, {"p": "d", "R": "d", "variance": ".3f", "±": ".3f"}, rows)
+    """Class variance found by ``"draws"``, the truth and the noise being 1, and the measurement part."""
+    rows, repeats = [], 2 if quick else 6
+    for p, R in ((1, 5), (4, 5), (4, 25), (10, 5), (10, 10), (10, 25), (10, 100)):
+        found = np.array([_drawn(stream(i, "variances from draws", p, R), p, R) for i in range(repeats)])
+        error = found.std(0, ddof=1) / np.sqrt(repeats)
+        rows.append([p, R, *np.stack([found.mean(0), error], axis=1).ravel().tolist()])
+    caption = (
+        "Fitted class variance (truth 1), noise of standard deviation 1, 3,000 samples; measurement part of "
+        "inputs, and by the covariance of the mean of the draws, if it is known."
+    )
+    names = ("variance", "±", "measurement", "± ", "noise known", "±  ")
+    return Table("draws", caption, {"p": "d", "R": "d", **dict.fromkeys(names, ".3f")}, rows)
+
+
+def _drawn(rng, p, R):
+    """Class variance and measurement part by draws, and the latter by known noise."""
+    y = np.arange(3000) % 2
+    x = rng.standard_normal((3000, p)) + rng.standard_normal((3000, p)) + 2.0 * y[:, None] / np.sqrt(p)
+    X = x[:, None] + rng.standard_normal((3000, R, p))
+    clf = BayesianQDA(realisations="draws").fit(X, y)
+    known, noise = BayesianQDA(), np.full(p, 1.0 + 1.0 / R)
+    known.fit(X.mean(1), y, X_cov=noise)
+    draws = {"n_draws": 64, "n_true_values": 64}
+    parts = clf.uncertainty(X[:50], **draws), known.uncertainty(X[:50].mean(1), noise, **draws)
+    variance = np.diagonal(clf.covariances_, axis1=1, axis2=2).mean()
+    return variance, *(part.measurement.mean() for part in parts)
 
 
 def overstatement_of_draws(quick):
@@ -93,7 +101,7 @@ def overstatement_of_draws(quick):
     prior, rows = NIW([0.0], 0.25, [[4.0]], 6.0), []
     for name, n, R in (("draws", 600, 3), ("draws, noise known", 600, 3), ("repeats", 12, 2)):
         found = []
-        for i in range((10 if quick else 100) if name != "repeats" else (30 if quick else 400)):
+        for i in range((10 if quick else 60) if name != "repeats" else (30 if quick else 300)):
             rng = stream(i, "over-statement", name.split(",")[0])
             X, y = _measured(rng, n + 200, R, name != "repeats")
             model, noise = BayesianQDA(realisations=name, prior="weak" if name == "draws" else prior), None
@@ -128,7 +136,7 @@ def certainties(quick):
     for n, prior in ((2000, "weak"), (40, "weak"), (40, "evidence")):
         for meaning in ("certainty", "posterior"):
             found = []
-            for i in range((2 if quick else 10) if n > 100 else (10 if quick else 100)):
+            for i in range((2 if quick else 8) if n > 100 else (10 if quick else 60)):
                 rng = stream(i, "certainties", n)
                 X, y, rho = _annotated(rng, n + 2000)
                 clf = BayesianQDA(prior=prior).fit(X[:n], label_proba=rho[:n], label_meaning=meaning)
@@ -156,7 +164,7 @@ def wrong_labels(quick):
     rows = []
     for n, prior in ((40, "weak"), (40, "evidence"), (400, "weak")):
         found = []
-        for i in range((5 if quick else 60) if n == 40 else (2 if quick else 15)):
+        for i in range((5 if quick else 40) if n == 40 else (2 if quick else 10)):
             rng = stream(i, "wrong labels", n)
             y = rng.integers(0, 2, n + 2000)
             X = rng.standard_normal((n + 2000, 2)) + 2.0 * y[:, None] * [1.0, 0.0]

@@ -14,7 +14,7 @@ from uncover.estimators.summary import Summariser
 def typicality_of_single_models(quick):
     """Share of new members of a class that is flagged, over training sets."""
     rows, p = [], 10
-    sets, each = (40, 50) if quick else (400, 50)
+    sets, each = (40, 50) if quick else (160, 50)
     for n in (5, 10, 12, 30, 200):
         for prior in ("weak", "evidence"):
             rng = stream(19, "typicality", n, prior)
@@ -53,7 +53,7 @@ def rare_classes(quick):
     rows = []
     for rare, common, apart in ((10, 300, 6.0), (20, 1000, 6.0), (20, 1000, 2.5)):
         rng = stream(19, "rare", rare, apart)
-        found = np.array([_rare(rare, common, apart, rng) for _ in range(4 if quick else 40)])
+        found = np.array([_rare(rare, common, apart, rng) for _ in range(4 if quick else 12)])
         error = found.std(0, ddof=1) / np.sqrt(len(found))
         rows.append(
             [
@@ -81,7 +81,7 @@ def budget_of_the_pool(quick):
         for noise in (0.7, 0.0):
             for n in (20, 100, 1000):
                 rng = stream(19, "budget", p, n, str(noise))
-                sets = {20: 60, 100: 30, 1000: 6}[n] // (6 if quick else 1)
+                sets = {20: 24, 100: 16, 1000: 6}[n] // (6 if quick else 1)
                 found = np.array([_saved(p, n, noise, rng) for _ in range(max(sets, 2))])
                 error = found.std(0, ddof=1) / np.sqrt(len(found))
                 name = f"{p} feature(s), {n} samples, noise {noise:g}"
@@ -114,7 +114,7 @@ def model_part_of_maps(quick):
     rows = []
     for p, n in ((1, 8), (1, 15), (4, 15), (4, 30), (10, 30)):
         rng = stream(19, "maps", p, n)
-        found = np.array([_closed_and_drawn(p, n, rng) for _ in range(3 if quick else 20)])
+        found = np.array([_closed_and_drawn(p, n, rng) for _ in range(3 if quick else 10)])
         ratio = found[:, 0].sum() / found[:, 1].sum()
         error = np.std(found[:, 0] - ratio * found[:, 1], ddof=1) / np.sqrt(len(found)) / found[:, 1].mean()
         rows.append([f"{p} feature(s), {n} samples a class", ratio, error])

@@ -129,6 +129,24 @@ def test_what_the_page_calls_the_same_differs_by_rounding_only():
     assert gaps == sorted(gaps, reverse=True) and gaps[-1] < 0.1 * gaps[0]
 
 
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_say_nothing_twice_and_headings_stand_apart(page):
+    prose = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+    assert re.findall(r"[^\n]\n#+ .*", prose) == []
+    parts = [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=- )", prose)]
+    long = [part for part in parts if len(part) > 100]
+    assert sorted(long) == sorted(set(long))
+
+
+def test_the_readme_lists_every_page():
+    listed = re.findall(r"\(docs/([\w-]+\.md)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    elsewhere = {"index.md", "contributing.md", "changelog.md"}  # they include files of the root
+    assert {page.name for page in PAGES[1:]} - elsewhere <= set(listed)
+
+
 def test_pages_do_not_name_machines():
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.json")]:
         text = page.read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_softmax, logsumexp, softmax
 from scipy.stats import entropy
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
@@ -16,7 +16,8 @@ from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators import classifier, members
 from uncover.estimators.groups import divide
-from uncover.estimators.pooling import fit_pool, pool
+from uncover.estimators.pooling import fit_pool, mix, pool, pooled_information
+from uncover.estimators.trees import TreeMember, _left_out
 from uncover.estimators.values import Inputs
 
 
@@ -66,8 +67,11 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     joint = gaussian.log_joint(Inputs(new))[:, 0]
     first = gaussian.ranks.first
     each = [gaussian.ranks.scores[first[k] : first[k + 1]] for k in range(3)]
-    shares = [(own < joint[:, [k]]).sum(1) / (len(own) + 20) for k, own in enumerate(each)]
-    unlike = np.minimum((softmax(joint, axis=1) * np.stack(shares, axis=1)).sum(1) / 0.1, 1.0)
+    below = [(own < joint[:, [k]]).sum(1) for k, own in enumerate(each)]
+    surely = [np.where(r > 0, stats.beta.ppf(0.05, np.maximum(r, 1), 41 - r), 0.0) for r in below]
+    of_class = (softmax(joint, axis=1) * np.stack(surely, axis=1)).sum(1)
+    of_all = (gaussian.typical < logsumexp(joint, axis=1)[:, None]).mean(1)
+    unlike = np.minimum(np.maximum(of_all, of_class) / 0.1, 1.0)
     P = [
         softmax(joints[0] / Ta, axis=1),
         softmax(joints[1] / Tr, axis=1),
@@ -232,6 +236,68 @@ def brute_force_of_mixture(clf, x, noise, rng):
     return tuple(scale * part for part in parts)
 
 
+def test_errors_of_members_that_learn_from_the_same_samples(rng):
+    """Each worse member has the errors of the better one and more: the loss of the pool by brute force."""
+    variance, weights, n = np.array([0.01, 0.02, 0.3]), np.array([0.5, 0.3, 0.2]), 20_000
+    own = np.sqrt(np.diff(variance, prepend=0.0))[:, None] * rng.normal(size=(3, n))
+    P = np.stack([expit(odds := own.cumsum(0)), expit(-odds)], axis=-1)  # the truth is 1/2
+    gate = np.ones((3, n))
+    own, share = np.tile(variance[:, None] / 8, n), np.tile(weights[:, None], n)
+    found = pooled_information(own, share)
+    loss = np.log(0.5) - np.log(pool(P, gate, weights, 1.0)).mean(1)
+    assert found.mean() == pytest.approx(loss.mean(), rel=0.05)
+    between = entropy(mix(P, gate, weights), axis=1) - weights @ entropy(P, axis=2)
+    assert between.mean() == pytest.approx((weights @ own - found).mean(), rel=0.1)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_trees_know_how_many_samples_they_hear(p, rng):
+    """Weights of the samples in the answer to new inputs, one by one."""
+    y = np.arange(80) % 2
+    X = rng.normal(size=(80, p)) + 1.5 * y[:, None]
+    training = members.Training(Inputs(X), y, np.array([0, 1]), None, 0)
+    member, _ = TreeMember.fit(training)
+    forest, x = member.forest, member.scale(X).astype(np.float32)
+    sums = np.zeros((len(forest.left), 80))
+    for root, out in zip(forest.roots, _left_out(training), strict=True):
+        for i in np.flatnonzero(~out):
+            node, above = root, -1
+            while node != above:
+                sums[node, i] += 1.0
+                right = x[i, forest.feature[node]] > forest.threshold[node]
+                node, above = (forest.right if right else forest.left)[node], node
+    np.testing.assert_allclose(sums.sum(1), forest.count.sum(1))
+    new = rng.normal(size=(400, p)) + 1.5 * (np.arange(400) % 2)[:, None]
+    weight = forest.probabilities(member.scale(new).astype(np.float32), forest.averages(sums))
+    assert member.samples == pytest.approx(1.0 / (weight**2).sum(1).mean(), rel=0.15)
+
+
+def test_the_model_part_without_noise_is_the_loss_that_parameters_cost():
+    rng = np.random.default_rng(4)
+    model, saved = [], []
+    for _ in range(5):
+        y = np.arange(1000) % 2
+        clf = BayesianClassifier().fit((rng.normal(size=1000) + 1.5 * y)[:, None], y)
+        x = rng.normal(size=100) + 1.5 * (np.arange(100) % 2)
+        truth = np.stack([expit(odds := 1.5 * (0.75 - x)), expit(-odds)], axis=1)
+        P = clf.predict_proba(x[:, None])
+        saved.append((truth * np.log(truth / P)).sum(1).mean())
+        model.append(clf.uncertainty(x[:, None], n_draws=400).model.mean())
+    error = np.std(np.subtract(model, saved), ddof=1) / np.sqrt(5)
+    assert abs(np.mean(model) - np.mean(saved)) < 4 * error
+    assert np.mean(model) < 0.003  # 0.004 to 0.006 where members that differ counted twice
+
+
+def test_gates_hear_of_strange_inputs_as_far_as_samples_support_it():
+    """The lower limit of Clopper and Pearson, by the binomial distribution."""
+    scores = np.arange(1.0, 21.0)[:, None, None] * np.ones(2)
+    ranks = members.ClassRanks.of(scores, np.repeat([0, 1], [15, 5]))
+    low = ranks.surely_below(np.array([[[6.5, 18.5]], [[0.5, 0.5]]]))[:, 0]
+    np.testing.assert_array_equal(low[1], 0.0)
+    for bound, below, n in zip(low[0], (6, 3), (15, 5), strict=True):
+        assert stats.binom.sf(below - 1, n, bound) == pytest.approx(0.05)
+
+
 def test_typicality_is_a_p_value(rng):
     """Of new samples like the training ones, at most a share a lies below a, whatever their distribution."""
     X, y = draw(rng, n=900, R=1)
@@ -331,10 +397,11 @@ def test_an_error_common_to_the_scene_counts_for_other_scenes(rng):
     X, common = X[:, 0], np.diag([0.5, 0.5])
     clf = BayesianClassifier().fit(Measured(X, systematic=common), y)
     assert set(clf.members_) <= {"BayesianQDA", "BayesianLDA"}
-    smaller = BayesianClassifier().fit(Measured(X, systematic=0.5 * common), y)
+    exact = BayesianClassifier().fit(Measured(X, systematic=0 * common), y)
     measured = Measured(X, systematic=common)
     here, there = clf.predict_proba(measured), clf.predict_proba(measured, paired=False)
-    np.testing.assert_allclose(here, smaller.predict_proba(X))  # it cancels in its own scene
+    exact.without_noise_ = None  # the Gaussians alone, as with a known error
+    np.testing.assert_allclose(here, exact.predict_proba(X))
     twice = Inputs(X, Covariances.read(2 * common, *X.shape))  # independent errors of two scenes add up
     kinds, P = {"BayesianQDA": BayesianQDA, "BayesianLDA": BayesianLDA}, []
     for name, (_, _, temperature) in zip(clf.members_, clf._fitted, strict=True):

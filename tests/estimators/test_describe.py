@@ -85,7 +85,7 @@ def test_names_of_features_are_on_the_page(problem):
     assert "One value for each sample" in clf.describe()
     with pytest.warns(UserWarning, match="B8A are constant"):
         clf.fit(pd.DataFrame({"B02": X[:, 0, 0], "B8A": 1.0}), y)
-    assert "Ignored, because constant: B8A" in clf.describe()
+    assert "Ignored, because constant or dependent on others: B8A" in clf.describe()
 
 
 def test_the_weak_prior_is_named_where_it_is_too_sure(rng):

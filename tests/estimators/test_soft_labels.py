@@ -5,7 +5,7 @@ import pytest
 from benchmarks.known_noise import flipped_labels
 from sklearn.metrics import log_loss
 
-from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA
+from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, load_model
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 
@@ -111,14 +111,40 @@ def test_certainties_of_an_annotator_give_the_true_classes(cls, prior, rng):
 
 
 def test_certainties_at_rest_are_the_rule_of_bayes(rng):
-    """r_ik ∝ ρ_ik/π_k · P(k) p(x_i | k), the density being that of the fitted model, gives the model back."""
+    """r_ik ∝ ρ_ik p(x_i | k), the density being that of the fitted model, gives the model back."""
     X, _, rho = annotated(rng, 400)
     weight = rng.uniform(0.5, 2.0, len(X))
     clf = BayesianQDA().fit(X, label_proba=rho, sample_weight=weight)
-    r = rho / np.average(rho, axis=0, weights=weight) * clf.predict_proba(X)
+    density = [clf.posterior_[k].predictive().log_prob(X) for k in range(2)]
+    r = rho * np.exp(density).T
     r *= weight[:, None] / r.sum(1, keepdims=True)
-    np.testing.assert_allclose(clf.class_count_, r.sum(0), rtol=1e-4)
     np.testing.assert_allclose(clf.means_, [np.average(X, axis=0, weights=w) for w in r.T], atol=1e-4)
+    np.testing.assert_allclose(clf.class_count_, weight @ rho, rtol=1e-12)
+
+
+@pytest.mark.parametrize("prior", ["weak", "evidence"])
+def test_certainties_that_hardly_differ_keep_the_base_rate(prior, rng, tmp_path):
+    """One class in 20 samples, as all certainties say; with free shares the fit clustered: 0.47."""
+    y = (np.arange(300) % 20 == 0).astype(int)
+    X = rng.standard_normal((300, 1)) + 2.0 * y[:, None]
+    clf = BayesianQDA(prior=prior).fit(X, label_proba=np.tile([0.95, 0.05], (300, 1)))
+    share = clf.class_posterior_ / clf.class_posterior_.sum()
+    assert share[1] == pytest.approx(16 / 302)
+    assert clf.predict_proba(X)[:, 1].mean() == pytest.approx(0.05, abs=0.02)
+    clf.save(tmp_path / "model.uncover")
+    kept = load_model(tmp_path / "model.uncover")
+    np.testing.assert_array_equal(kept.predict_proba(X), clf.predict_proba(X))
+
+
+@pytest.mark.filterwarnings("ignore:class.es. .* have no (sample|variance)")
+@pytest.mark.parametrize("prior", ["weak", "evidence"])
+def test_certainties_go_to_certain_labels_in_the_limit(prior, rng):
+    X = rng.standard_normal((100, 1))
+    P = [
+        BayesianQDA(prior=prior).fit(X, label_proba=np.tile([1 - e, e], (100, 1))).predict_proba(X)[:, 1]
+        for e in (0.0, 1e-9)
+    ]
+    np.testing.assert_allclose(P[1], P[0], atol=1e-3)
 
 
 def test_weight_of_two_is_the_certain_sample_twice(rng):

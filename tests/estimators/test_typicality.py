@@ -93,6 +93,33 @@ def test_a_feature_that_was_constant_counts_when_it_changes(rng):
     np.testing.assert_allclose(Summariser(clf).summarise(planes).typicality, [same, other])
 
 
+@pytest.mark.filterwarnings("ignore:feature.s. .* follow from the others")
+@pytest.mark.parametrize("prior", ["evidence", "jeffreys"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_members_that_keep_a_dependence_keep_their_p_values(prior, dtype, rng):
+    """Only an input whose sum is no sum any more is new: before, every one had at most 1/121."""
+    y = np.arange(120) % 3
+    x = (rng.normal(size=(240, 2)) + 3 * np.r_[y, y][:, None]).astype(dtype)
+    X = np.c_[x, x.sum(1)]
+    clf = BayesianQDA(prior=prior).fit(X[:120], y)
+    expected = BayesianQDA(prior=prior).fit(x[:120], y).typicality(x)
+    np.testing.assert_allclose(clf.typicality(X), expected, rtol=1e-6)
+    np.testing.assert_allclose(Summariser(clf).summarise(X.T[None]).typicality, expected, rtol=1e-4)
+    broken = X + np.array([0, 0, 1e-3], dtype)
+    np.testing.assert_allclose(clf.typicality(broken), np.minimum(expected, 1 / 121), rtol=1e-6)
+    assert (clf.typicality(broken, per_class=True) <= 1 / 121 + 1e-9).all()
+
+
+@pytest.mark.filterwarnings("ignore:feature.s. .* (follow from the others|are constant)")
+def test_a_missing_value_breaks_no_dependence_but_hides_no_other(rng):
+    x = rng.normal(size=(90, 2))
+    X = np.c_[x, x.sum(1), np.full(90, 7.0)]
+    clf = BayesianQDA(prior="evidence", missing="marginalise").fit(X, np.arange(90) % 2)
+    same, other = clf.typicality([[0.0, np.nan, 5.0, 7.0], [0.0, np.nan, 5.0, 8.0]])
+    assert same > 0.5
+    assert other == pytest.approx(1 / 91)
+
+
 def test_features_that_depend_on_each_other_have_a_typicality(rng):
     X = rng.normal(size=(60, 2))
     X = np.column_stack([X, X.sum(1)])

@@ -84,11 +84,18 @@ class Forest:
 
     def shares(self) -> Array:
         """What each node says: (node, class)."""
+        return self.averages(self.count, 1.0 / self.count.shape[1])
+
+    def averages(self, sums: Array, first: float = 0.0) -> Array:
+        """What each node would say of other values than classes, from their sums: (node, value).
+
+        ``first`` is the prior of the roots.
+        """
         n = self.count.sum(1, keepdims=True)
-        out = np.empty_like(self.count)
-        level, above = self.roots, np.full((len(self.roots), self.count.shape[1]), 1 / self.count.shape[1])
+        out = np.empty_like(sums)
+        level, above = self.roots, np.full((len(self.roots), sums.shape[1]), first)
         while len(level):
-            out[level] = (self.count[level] + self.strength * above) / (n[level] + self.strength)
+            out[level] = (sums[level] + self.strength * above) / (n[level] + self.strength)
             inner = level[self.left[level] != level]
             level = np.concatenate([self.left[inner], self.right[inner]])
             above = np.concatenate([out[inner]] * 2)

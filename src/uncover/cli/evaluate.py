@@ -60,7 +60,8 @@ def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
     """
     from uncover import pipeline
 
-    pipeline.check_folder(out, folder)
+    inputs = (reference, *(given[name] for name in ("stratum_areas", "training", "scheme")))
+    pipeline.check_folder(out, folder, *inputs)
     with bar("evaluate") as progress:
         found = pipeline.evaluate_map(folder, reference, pipeline.EvaluateOptions(**given), progress)
     found.write(out)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from uncover.cli.options import (
+    FILES_OF_A_SCENE,
     class_options,
     optional_world_options,
     optional_worlds_from,
@@ -141,6 +142,8 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     """
     from uncover import pipeline
 
+    files = ("label_probability", "scheme", *FILES_OF_A_SCENE)
+    pipeline.check_apart(out, *sources, label_file, *(given[name] for name in files))
     pipeline.check_goal(out)
     if given["label_probability"] is None:
         why = "without --label-probability, whose numbers it explains; give that too, or leave it out"

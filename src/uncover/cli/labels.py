@@ -89,9 +89,12 @@ def labels(
     from uncover import pipeline
     from uncover.labels import load_translation
 
+    inputs: tuple[str | None, ...] = (*maps, *probabilities, like, given["aoi"], given["scheme"])
     for goal in (out, test_out, report):
         if goal is not None:
+            pipeline.check_apart(goal, *inputs)
             pipeline.check_goal(goal)
+            inputs += (goal,)
     options = pipeline.LabelOptions(
         scheme=given["scheme"],
         class_field=given["class_field"],

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from uncover.cli.options import (
+    FILES_OF_A_SCENE,
     optional_world_options,
     optional_worlds_from,
     scene_from,
@@ -97,6 +98,7 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
     """
     from uncover import pipeline
 
+    pipeline.check_apart(out, model, scene, *(given[name] for name in FILES_OF_A_SCENE))
     options = _map_options(given)
     if dry_run:
         click.echo(pipeline.forecast(model, scene, options).text())

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+#: Options with files that are read with a scene.
+FILES_OF_A_SCENE = ("aoi", "mask", "dem", "uncertainty", "correlation")
+
 
 def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one decorator, in the order in which the help shows them."""

@@ -71,6 +71,9 @@ def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **g
     (L2A: also the default) or carries as a forecast of CAMS (L1C). `uncover fit --aod` makes the same numbers
     without storing them.
     """
+    from uncover import pipeline
+
+    pipeline.check_apart(out, *sources, *(given[name] for name in ("aoi", "mask", "dem")))
     if meaning == "worlds":
         why = "with --as worlds, whose products are corrected already; leave it out"
         refuse(why, *_OF_DRAWS, *_OF_THE_TABLE, *_OF_SEN2COR, "correction")

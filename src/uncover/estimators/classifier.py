@@ -1,5 +1,6 @@
 """The recommended classifier: class models pooled by how well they predict what they have not seen."""
 
+import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
+from uncover.bayes.streams import stream
 from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.groups import read_groups, read_scored
@@ -20,10 +22,12 @@ from uncover.estimators.members import (
     KernelMember,
     LogisticMember,
     Training,
+    one_realisation,
+    take,
 )
 from uncover.estimators.membership import Membership, read_membership
 from uncover.estimators.noise_share import NoiseShare
-from uncover.estimators.pooling import fit_pool, local_weights, mix, pool
+from uncover.estimators.pooling import fit_pool, local_weights, mix, pool, pooled_information
 from uncover.estimators.predicting import DRAWS, TRUE_VALUES
 from uncover.estimators.realisations import KINDS
 from uncover.estimators.trees import TreeMember
@@ -33,8 +37,10 @@ from uncover.measurement.transforms import MeasuredLog, carry_covariances
 
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
-# An input less typical of every class than this is strange: members that extrapolate are heard the less.
+# Where less than this share of the samples is stranger, members that extrapolate are heard the less.
 STRANGE = 0.1
+# Samples by which it is seen how far members lie apart.
+MOST_COMPARED = 256
 # Draws behind the budget of a pixel.
 MAP_DRAWS = {"n_draws": 100, "n_true_values": 32}
 
@@ -60,9 +66,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         P(k | x) ∝ [Π_m P_m(k | x)^(w_m g_m(x))]^(1 / (T Σ_m w_m g_m(x)))
 
     Members that extrapolate count as far as x resembles the training samples, g: Gaussians and logistic
-    regression by the share of a class's samples to which the Gaussians give less than to x, mean over the
-    classes by their probability, if that is below 0.1; trees by the density at x, if no training sample lies
-    in so empty a place. Where nothing like x was seen, what is said about it comes from the kernels, which
+    regression by the share of training samples to which the Gaussians give less than to x, of all samples or
+    of those of a class, if that is below 0.1; trees by the density at x, if no training sample lies in so
+    empty a place. Where nothing like x was seen, what is said about it comes from the kernels, which
     are then not sure. With ``groups``, groups left out show whether Gaussians and logistic regression can be
     trusted as far as trees; then they are, if that predicts these groups better. Samples of a group are right
     or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
@@ -99,6 +105,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         T, of the mean.
     without_noise_ : BayesianClassifier or None
         Where known noise is as small as that: the classifier that takes X as exact.
+    disagreement_ : float
+        Share of the differences between members that the errors of their parameters do not explain.
     trusts_ : bool
         Whether all members that extrapolate are trusted as far as trees.
     n_features_in_ : int
@@ -170,7 +178,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 self._fitted.append((transform, member, temperature))
                 held_out.append(joint)
         self._ranks = self._rank(held_out, training.codes[training.chosen()])
-        self._average(held_out, targets, weight, groups is not None)
+        held_out = self._average(held_out, targets, weight, groups is not None)
+        self.disagreement_ = self._unexplained(held_out, training)
         self._fit_without_noise(inputs, y, groups)
         return self
 
@@ -229,6 +238,37 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self.weights_, self.temperature_ = weights[heard] / total, temperature / total
         self._fitted = [one for one, used in zip(self._fitted, heard, strict=True) if used]
         self.members_ = [name for name, used in zip(self.members_, heard, strict=True) if used]
+        return [joint for joint, used in zip(held_out, heard, strict=True) if used]
+
+    def _unexplained(self, held_out, training):
+        """Share of the members' disagreement on samples left out that their parameters do not explain."""
+        rows = stream(training.seed, "disagreement").permutation(len(held_out[0]))[:MOST_COMPARED]
+        rows = rows[[all(np.isfinite(joint[i]).any(-1).all() for joint in held_out) for i in rows]]
+        if len(rows) == 0:
+            return 0.0
+        samples, joints = training.chosen()[rows], [joint[rows] for joint in held_out]
+        inputs = take(training.inputs, samples)
+        if inputs.X.ndim == 3 and not self.takes_noise_:  # others than Gaussians have seen one realisation
+            seen = one_realisation(training.inputs.X, training.seed)[samples][:, None, None]
+            inputs = Inputs(np.take_along_axis(inputs.X, seen, 1)[:, 0])
+            joints = [j if j.shape[1] == 1 else np.take_along_axis(j, seen, 1) for j in joints]
+        P, gate = self._probabilities(joints)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said of the samples already
+            _, model = self._own_parts(inputs, joints, self._views(joints), True, MAP_DRAWS)
+        own, between, share = self._apart(P, gate, model)
+        bound = (share * own).sum() - pooled_information(own, share).sum()
+        return float(np.clip(1.0 - bound / between.sum(), 0.0, 1.0)) if between.sum() > 0 else 0.0
+
+    def _apart(self, P, gate, model):
+        """Information of each member's parameters, how far the members lie apart, and their weights."""
+        share, inner = local_weights(self.weights_, gate), entropy(P)
+        between = np.maximum(entropy(mix(P, gate, self.weights_)) - (share * inner).sum(0), 0.0)
+        return inner * model, between, share
+
+    def _views(self, joints):
+        """Calibrated probabilities of each view: arrays of shape (sample, view, class)."""
+        return [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
 
     # ---- prediction ------------------------------------------------------------------------------
 
@@ -283,9 +323,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """Return where the uncertainty of each prediction comes from, in nats.
 
         The entropy of the probabilities, divided as that of the members' average is. Model is what knowing
-        all parameters, and which member is right, would take away: what the members say beside each other
-        and, within each, the information of its parameters. Measurement is what each member's own budget
-        gives it, or what averaging over realisations adds; overlap is the rest. They add up to the total.
+        all parameters, and which member is right, would take away: the errors of the members' parameters, as
+        far as the mean has them too, and of their differences what these do not explain. Measurement is what
+        each member's own budget gives it, or what averaging over realisations adds; overlap is the rest. They
+        add up to the total.
 
         Parameters
         ----------
@@ -313,7 +354,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     def _answers_of_members(self, inputs, paired, draws):
         joints = self._joints(inputs, paired)
         P, gate = self._probabilities(joints)
-        views = [softmax(j / T, axis=-1) for j, (_, _, T) in zip(joints, self._fitted, strict=True)]
+        views = self._views(joints)
         probability = pool(P, gate, self.weights_, self.temperature_)
         of_views = [
             pool(v, gate, self.weights_, self.temperature_) for v in np.moveaxis(np.stack(views), 2, 0)
@@ -344,21 +385,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     def _information(self, i, joints, inputs):
         """What knowing the parameters of a member that is not Gaussian would tell of the class: (sample,)."""
         transform, member, temperature = self._fitted[i]
-        if isinstance(member, TreeMember):  # as many samples as the kernels hear
-            (kernels,) = self._by_relevance()
-            samples = self._fitted[kernels][1].samples_near(joints[kernels], inputs)
-            return member.information(joints[i], samples, temperature)
+        if isinstance(member, TreeMember):
+            return member.information(joints[i], temperature)
         return member.information(joints[i], self._transformed(inputs, transform), temperature)
 
     def _budget(self, total, P, gate, measurement, model):
         """The entropy ``total`` in the proportions in which the members' average has that of its own."""
-        share, whole, inner = (
-            local_weights(self.weights_, gate),
-            entropy(mix(P, gate, self.weights_)),
-            entropy(P),
-        )
-        between = whole - (share * inner).sum(0)
-        known = _share(between + (share * inner * model).sum(0), whole)
+        own, between, share = self._apart(P, gate, model)
+        whole, inner = entropy(mix(P, gate, self.weights_)), entropy(P)
+        known = _share(pooled_information(own, share) + self.disagreement_ * between, whole)
         measured = np.minimum(_share((share * inner * measurement).sum(0), whole), 1.0 - known)
         return UncertaintyBudget(total, total * known, total * measured, total * (1.0 - known - measured))
 
@@ -443,7 +478,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         for kernels in self._by_relevance():
             near = self._fitted[kernels][1].nearness(joints[kernels])
             typical = {
-                transform: np.minimum(member.ranks.resemblance(joint) / STRANGE, 1.0)
+                transform: np.minimum(member.resemblance(joint) / STRANGE, 1.0)
                 for joint, (transform, member, _) in zip(joints, self._fitted, strict=True)
                 if isinstance(member, GaussianMember)
             }

@@ -54,6 +54,7 @@ def pack_classifier(model, arrays, pack_model, pack_classes):
         "members": members,
         "temperature": model.temperature_,
         "trusts": model.trusts_,
+        "disagreement": model.disagreement_,
     }
 
 
@@ -61,12 +62,13 @@ def _pack_member(member, arrays, pack_model):
     if isinstance(member, GaussianMember):
         entry = {"kind": "gaussian", "model": pack_model(member.model, arrays)}
         _pack_ranks(member.ranks, arrays)
+        arrays["typical"] = member.typical
         return entry
     arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
     if isinstance(member, TreeMember):
         forest = member.forest
         arrays.update({name: getattr(forest, name) for name in (*_NODES, "threshold", "count")})
-        return {"kind": "trees", "strength": forest.strength}
+        return {"kind": "trees", "strength": forest.strength, "samples": member.samples}
     if isinstance(member, LogisticMember):
         arrays["coefficients"], arrays["hessian"] = member.model.coefficients, member.model.hessian
         return {"kind": "logistic", "precision": member.model.precision}
@@ -85,6 +87,7 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
         model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     model.weights_, model.temperature_ = arrays["weights"], float(document["temperature"])
     model.trusts_ = bool(document["trusts"])
+    model.disagreement_ = float(document.get("disagreement", 0.0))
     for name in _MOMENTS:
         setattr(model, f"{name}_", arrays[name])
     model.logarithm_ = None
@@ -114,13 +117,14 @@ def _below(start, arrays):
 
 def _unpack_member(entry, arrays, unpack_model):
     if entry["kind"] == "gaussian":
-        ranks = _unpack_ranks(arrays)
-        return GaussianMember(unpack_model(entry["model"], arrays), ranks)
+        ranks, typical = _unpack_ranks(arrays), arrays.pop("typical")
+        return GaussianMember(unpack_model(entry["model"], arrays), ranks, typical)
     scale = Scale(arrays["scale/mean"], arrays["scale/deviation"])
     if entry["kind"] == "trees":
         nodes = {name: arrays[name].astype(np.intp) for name in _NODES}
         values = {name: arrays[name] for name in ("threshold", "count")}
-        return TreeMember(scale, Forest(**nodes, **values, strength=float(entry["strength"])))
+        forest = Forest(**nodes, **values, strength=float(entry["strength"]))
+        return TreeMember(scale, forest, float(entry["samples"]))
     if entry["kind"] == "logistic":
         model = Logistic(arrays["coefficients"], float(entry["precision"]), arrays["hessian"])
         return LogisticMember(scale, model)

@@ -39,7 +39,8 @@ def _title(model):
         f"Probability model: {_class_model(model)}",
     ]
     if model.ignored_features_.any():
-        lines.append(f"Ignored, because constant: {model._feature_list(model.ignored_features_)}")
+        ignored = model._feature_list(model.ignored_features_)
+        lines.append(f"Ignored, because constant or dependent on others: {ignored}")
     return "\n".join(lines)
 
 

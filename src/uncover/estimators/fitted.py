@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from uncover.bayes.priors import Spread
 from uncover.estimators.realisations import KINDS, MEAN_WORLD
 from uncover.estimators.values import check_choice
 
@@ -43,22 +44,24 @@ class FittedMixin:
         """Dirichlet parameters N_k + α_k of the class proportions after fitting."""
         return self.class_count_ + self.class_prior_
 
-    def _bounded_where_constant(self, p_value, X):
-        """Bound p-values of samples that differ in a feature that never did in training.
+    def _bounded_where_new(self, p_value, X):
+        """Bound p-values of samples that differ in an ignored feature as no training sample does.
 
-        Of n + 1 samples that are exchangeable, the new one is the only one to differ with a probability of at
-        most 1/(n + 1). ``X`` has all features, realisations before them; NaN is no difference.
+        It was constant, or followed from the others. Of n + 1 samples that are exchangeable, the new one has
+        the largest residual with a probability of at most 1/(n + 1). ``X`` has all features, realisations
+        before them; NaN is no difference. A sample differs where it does in every realisation and world.
         """
         models = self._class_models()[0]
         ignored, statistics = models.ignored_features_, models.statistics_
         if not ignored.any():
             return p_value
-        n = float(statistics.classes.count.reshape(-1, statistics.classes.count.shape[-1])[0].sum())
-        n /= statistics.rows_per_sample(models._kind())
-        values = X[..., ignored].astype(np.float64)
-        constant = statistics.classes.mean.reshape(-1, len(ignored))[0][ignored]
-        rounding = 1e-6 if X.dtype == np.float32 else 1e-12
-        off = (np.abs(values - constant) > rounding * np.abs(constant)).any(-1)
+        total, constant = statistics.classes.sum(-1), Spread.of(statistics.classes).constant
+        n = float(np.ravel(total.count)[0]) / statistics.rows_per_sample(models._kind())
+        differs = [
+            _off_regression(X, ignored, constant[world], total[world])
+            for world in np.ndindex(total.count.shape)
+        ]
+        off = np.all(differs, axis=0)
         off = off.all(-1) if off.ndim == 2 else off
         bound = np.where(off, 1.0 / (n + 1.0), 1.0)
         return np.minimum(p_value, bound.reshape(-1, *(1,) * (p_value.ndim - 1)).astype(p_value.dtype))
@@ -105,6 +108,31 @@ class FittedMixin:
         out = np.full((len(values), len(self.classes_)), fill, values.dtype)
         out[:, known] = values
         return out
+
+
+def _off_regression(X, ignored, constant, total):
+    """Return which samples lie off the regression of an ignored feature on the used ones: (...).
+
+    ``total`` are the moments of all samples. No training sample has a residual above the root of their sum of
+    squares; the rounding of that sum and of the numbers comes on top. Constant features have slopes of 0.
+    """
+    used, rest = np.flatnonzero(~ignored), np.flatnonzero(ignored)
+    slopes = np.zeros((len(ignored), len(rest)))
+    slopes[rest, np.arange(len(rest))] = 1.0  # of the residual: its feature less the regression on the others
+    unit = np.sqrt(np.diagonal(total.scatter))[used]
+    following = ~constant[rest]
+    correlation = total.scatter[np.ix_(used, used)] / (unit[:, None] * unit)
+    onto = total.scatter[np.ix_(used, rest[following])] / unit[:, None]
+    slopes[np.ix_(used, following)] = -np.linalg.solve(correlation, onto) / unit[:, None]
+    eps = np.finfo(np.float64).eps
+    squares = np.maximum((slopes * (total.scatter @ slopes)).sum(0), 0.0)
+    squares += 8 * len(ignored) * eps * (np.abs(slopes) * (np.abs(total.scatter) @ np.abs(slopes))).sum(0)
+    lacking = np.isnan(X)
+    values = np.where(lacking, 0.0, X)
+    residual = np.where(lacking, 0.0, values - total.mean - total.residual) @ slopes
+    rounding = (1e-6 if X.dtype == np.float32 else 1e-12) * (np.abs(values) @ np.abs(slopes))
+    unknown = lacking @ (slopes != 0)
+    return (~unknown & (np.abs(residual) > np.sqrt(squares) + rounding)).any(-1)
 
 
 class FittedModel(FittedMixin):

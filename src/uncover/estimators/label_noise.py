@@ -14,13 +14,11 @@ _START = 0.9
 def learn_from_certainties(model, inputs, membership):
     """Refit a model to labels of which ρ_ik, the probability of class k, was judged without looking at x.
 
-    What an annotator says, a_i, tells of the class by P(a_i | k) ∝ ρ_ik/π_k, π being the mean of ρ. With the
-    class models it gives r_ik ∝ ρ_ik/π_k · P(k) p(x_i | k): expectation–maximisation.
+    The base rate is in ρ already: r_ik ∝ ρ_ik p(x_i | k), by expectation–maximisation. Given ρ, the x_i tell
+    nothing of how frequent the classes are: ``class_count_`` stays Σ_i ρ_ik.
     """
-    rho = membership.probability
-    share = np.average(rho, axis=0, weights=membership.weight)
-    likelihood = np.divide(rho, share, out=np.zeros_like(rho), where=share > 0)
-    _alternate(model, inputs, membership, lambda _: likelihood)
+    counts, P = model.class_count_, model.class_posterior_ / model.class_posterior_.sum()
+    _alternate(model, inputs, membership, lambda _: membership.probability / P, counts)
 
 
 def learn_from_noisy_labels(model, inputs, membership):
@@ -42,10 +40,11 @@ def learn_from_noisy_labels(model, inputs, membership):
     _alternate(model, inputs, membership, likelihood)
 
 
-def _alternate(model, inputs, membership, likelihood):
+def _alternate(model, inputs, membership, likelihood, counts=None):
     """Expectation–maximisation: the soft labels r_ik ∝ L_ik P(k) p(x_i | k) are those of the next fit.
 
     ``likelihood(soft)`` returns L_ik = P(label of sample i | class k), given the last soft labels or None.
+    P(k) follows from them too, unless ``counts`` of the classes are given.
     The prior stays that of the labels as given, but for "evidence", which would keep the classes as wide as
     wrong labels make them.
     """
@@ -59,6 +58,8 @@ def _alternate(model, inputs, membership, likelihood):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said at the first fit
             model._conclude(measured, soft, keep_prior=keep_prior)
+        if counts is not None:
+            model.class_count_ = counts
         if before is not None and np.abs(soft.probability - before.probability).max() < TOLERANCE:
             break
     else:

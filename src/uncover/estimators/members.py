@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import betaincinv, log_softmax, softmax
 from sklearn.base import clone
 
 from uncover.bayes.budget import entropy
@@ -37,8 +37,8 @@ LEAST_SPREAD = 0.05
 # Precisions of the prior of logistic coefficients that are tried, the strictest first.
 PRECISIONS = (100.0, 10.0, 1.0, 0.1, 0.01)
 FEWEST_FOR_FIVE_FOLDS = 1000
-# Samples that a class is taken to have beyond those seen, when a new one is compared with them.
-UNSEEN = 20.0
+# With this confidence more of a class has lower scores than it is taken to have, by the samples seen.
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,11 @@ class Training:
         least = min(64, MOST_CENTRES / len(self.classes))
         return np.flatnonzero(self._rank_in_class < np.maximum(self._quota, least)[self.codes])
 
+    def representative(self):
+        """Which of the chosen samples make up a share of each class: booleans of shape (chosen sample,)."""
+        chosen = self.chosen()
+        return self._rank_in_class[chosen] < self._quota[self.codes[chosen]]
+
     @cached_property
     def _quota(self):
         """Samples of each class among the most that are chosen: (class,)."""
@@ -117,8 +122,12 @@ def rows_of_samples(X, seed):
     """One row a sample, (sample, feature): of several realisations, one at random."""
     if X.ndim == 2:
         return X.astype(np.float64)
-    chosen = stream(seed, "one realisation each").integers(X.shape[1], size=len(X))
-    return X[np.arange(len(X)), chosen].astype(np.float64)
+    return X[np.arange(len(X)), one_realisation(X, seed)].astype(np.float64)
+
+
+def one_realisation(X, seed):
+    """Number of the realisation that stands for each sample, drawn at random: (sample,)."""
+    return stream(seed, "one realisation each").integers(X.shape[1], size=len(X))
 
 
 def views_of(X):
@@ -205,13 +214,23 @@ class ClassRanks:
         """Conformal p-value for each class, (1 + samples whose score is no higher)/(1 + n): as ``scores``."""
         return (self.below(scores, "right") + 1.0) / (self._sizes + 1.0)
 
-    def resemblance(self, scores):
-        """Share of a class's samples with lower scores, mean over classes by probability: (sample,).
+    def surely_below(self, scores):
+        """Share of each class that has lower scores, at least with 95 % confidence: as ``scores``.
 
-        Few samples show little: a class counts as if it had some more, with higher scores.
+        The r-th lowest of n scores has a share Beta(r, n + 1 − r) of the class below it (Clopper and Pearson
+        1934): few samples show little.
         """
-        share = self.below(scores, "left") / (self._sizes + UNSEEN)
-        return (softmax(scores, axis=-1) * share).sum(axis=-1).mean(axis=1)
+        below = self.below(scores, "left")
+        for k, bounds in enumerate(self._bounds):
+            below[..., k] = np.interp(below[..., k], np.arange(len(bounds)), bounds)
+        return below
+
+    @cached_property
+    def _bounds(self):
+        """Lower bounds of the shares, for each class and number of samples below: list of (n + 1,)."""
+        sizes = [round(n) for n in self._sizes]
+        above = [np.arange(n, 0, -1) for n in sizes]
+        return [np.concatenate([[0.0], betaincinv(a[::-1], a, 1.0 - CONFIDENCE)]) for a in above]
 
     @property
     def _sizes(self):
@@ -256,15 +275,6 @@ class KernelMember:
             P = softmax(log_joint[:, r] / temperature, axis=-1)
             variance = self.mixture.relative_variance(log_joint[:, r], self.scale(x)) / temperature**2
             total = total + model_information(P, variance, entropy(P))
-        return total / len(views)
-
-    def samples_near(self, log_joint, inputs):
-        """How many samples of equal weight would tell as much of each input: (sample,)."""
-        total = 0.0
-        for r, x in enumerate(views := views_of(inputs.X)):
-            variance = self.mixture.relative_variance(log_joint[:, r], self.scale(x))
-            share = softmax(log_joint[:, r], axis=-1)
-            total = total + 1.0 / np.maximum((share**2 * variance).sum(-1), 1e-12)
         return total / len(views)
 
     def nearness(self, log_joint):
@@ -326,8 +336,8 @@ class LogisticMember:
 class GaussianMember:
     """A Gaussian for each class; held out by folds, because the prior is made of the samples too."""
 
-    def __init__(self, model, ranks):
-        self.model, self.ranks = model, ranks
+    def __init__(self, model, ranks, typical):
+        self.model, self.ranks, self.typical = model, ranks, typical
 
     @property
     def name(self):
@@ -345,19 +355,31 @@ class GaussianMember:
         fold, out = _folds(training), None
         for part in np.unique(fold):
             held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
-            inputs = _take(training.inputs, kept)
+            inputs = take(training.inputs, kept)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said once, of all samples
                 without = clone(model).fit(
                     inputs.X, labels[kept], X_cov=inputs.noise, classes=training.classes
                 )
-                joint = log_joint_of(without, _take(training.inputs, held))
+                joint = log_joint_of(without, take(training.inputs, held))
             if out is None:
                 out = np.empty((len(fold), *joint.shape[1:]))
             out[held] = joint
         chosen = training.chosen()
         out = out[chosen]
-        return cls(fitted, ClassRanks.of(out, training.codes[chosen])), out
+        typical = np.sort(_log_density(out[training.representative()]).ravel())
+        return cls(fitted, ClassRanks.of(out, training.codes[chosen]), typical), out
+
+    def resemblance(self, log_joint):
+        """Share of training samples that are stranger, each by models without it: (sample,).
+
+        Of all samples by density, or of those of a class by the class's joint density, mean over classes by
+        probability, whichever is more: members of a rare class are not strange, though most samples lie where
+        there are more.
+        """
+        of_all = np.searchsorted(self.typical, _log_density(log_joint), side="left") / len(self.typical)
+        of_class = (softmax(log_joint, axis=-1) * self.ranks.surely_below(log_joint)).sum(axis=-1)
+        return np.maximum(of_all.mean(axis=1), of_class.mean(axis=1))
 
     def log_joint(self, inputs, *, paired=True):
         """Log joint of new inputs: (sample, view, class)."""
@@ -375,13 +397,20 @@ def log_joint_of(model, inputs, *, paired=True):
     return out
 
 
+def _log_density(log_joint):
+    """log p(x) from the log joint (..., class); of what is impossible for all classes, −∞."""
+    with np.errstate(invalid="ignore"):
+        return np.logaddexp.reduce(log_joint, axis=-1)
+
+
 def _folds(training):
     """Fold of each sample: a like share of each class in each; whole groups in one."""
     folds = 10 if len(training.codes) < FEWEST_FOR_FIVE_FOLDS else 5
     return divide(training.codes, training.groups, folds, stream(training.seed, "folds"))
 
 
-def _take(inputs, rows):
+def take(inputs, rows):
+    """Some of the inputs."""
     noise = None if inputs.noise is None else inputs.noise[rows]
     return Inputs(inputs.X[rows], noise, inputs.systematic)
 

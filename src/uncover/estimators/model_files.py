@@ -87,7 +87,8 @@ def fill(model, document, arrays):
     model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
     if "label_confusion_" in arrays:
         model.label_confusion_ = arrays["label_confusion_"]
-    model.class_count_ = moments.count.reshape(-1, len(model.classes_))[0]
+    counts = moments.count.reshape(-1, len(model.classes_))[0]
+    model.class_count_ = arrays.get("class_count_", counts)
     model.prior_ = _unpack_distribution(document["prior"], "prior", arrays)
     model.posterior_ = _unpack_distribution(document["posterior"], "posterior", arrays)
     _check_shapes(model)
@@ -99,7 +100,7 @@ def _check_shapes(model):
     moments = model.statistics_.classes
     fits = (
         model.ignored_features_.shape == (p,)
-        and model.class_prior_.shape == model.class_scale_.shape == (K,)
+        and model.class_prior_.shape == model.class_scale_.shape == model.class_count_.shape == (K,)
         and moments.count.shape[-1:] == (K,)
         and moments.mean.shape == moments.residual.shape == (*moments.count.shape, p)
         and moments.scatter.shape == (*moments.count.shape, p, p)

@@ -40,6 +40,32 @@ def pool(probability, gate, weights, temperature):
     return softmax(np.einsum("ms,msk->sk", local_weights(weights, gate), log_P) / temperature, axis=1)
 
 
+def pooled_information(information, share):
+    """What knowing the parameters of all members would tell of the class, by their geometric mean: (sample,).
+
+    To second order, information is half the variance of log odds. Members learn from the same samples: of
+    two, the one that knows more has nothing to learn from the other, and the covariance of their errors is
+    the smaller variance (Hausman 1978). With weights u the errors of the mean come to
+    I = Σ_mn u_m u_n min(I_m, I_n), and the members lie Σ_m u_m I_m − I apart though all are right.
+
+    Parameters
+    ----------
+    information : array of shape (member, sample)
+        I_m, of the parameters of each member.
+    share : array of shape (member, sample)
+        u, which add up to 1.
+
+    Examples
+    --------
+    >>> pooled_information(np.array([[0.01], [0.03]]), np.full((2, 1), 0.5))
+    array([0.015])
+    """
+    together = np.zeros(information.shape[1])
+    for own, weight in zip(information, share, strict=True):
+        together += weight * (share * np.minimum(own, information)).sum(0)
+    return together
+
+
 def fit_pool(probability, gate, targets, weight=None):
     """Weights and temperature of :func:`pool` with the highest score of held-out probabilities.
 

@@ -118,8 +118,8 @@ class PredictionMixin(FittedMixin):
         each other, at most a is below a. With known noise this holds but approximately, by the Student t of
         the same covariance; realisations of a sample count as one sample, and of their p-values the mean is
         taken. The largest over the classes says whether the sample looks like anything the model was trained
-        on. A sample that differs in a feature that was constant in training has at most 1/(N+1); one without
-        any feature has NaN.
+        on. A sample that differs in a feature that was constant in training, or breaks the dependence of an
+        ignored feature on the others, has at most 1/(N+1); one without any feature has NaN.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class PredictionMixin(FittedMixin):
 
         inputs, reader = self._open(X, X_cov, paired, "exact")
         found = self._in_blocks(average, inputs, reader)
-        return found if inputs.noise is not None else self._bounded_where_constant(found, inputs.X)
+        return found if inputs.noise is not None else self._bounded_where_new(found, inputs.X)
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from.

@@ -120,7 +120,7 @@ class Summariser:
         """
         summary = self._summarise(planes, coefficients, noise, systematic, first_pixel, features)
         if coefficients is None and noise is None:
-            bounded = self.model._bounded_where_constant(summary.typicality, np.moveaxis(planes, 2, 0))
+            bounded = self.model._bounded_where_new(summary.typicality, np.moveaxis(planes, 2, 0))
             summary.parts[5] = bounded
         return summary
 

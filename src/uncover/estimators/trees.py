@@ -14,6 +14,9 @@ TREES = 100
 PARTS = 4
 # Numbers of samples that the parent of a node is worth, which are tried.
 STRENGTHS = (0.25, 1.0, 4.0)
+# Random signs of a sample, at least and at most, and of all samples, and points that are asked: from these
+# the number of samples behind an answer is found.
+FEWEST_SIGNS, MOST_SIGNS, SIGNS, MOST_ASKED = 32, 256, 1 << 15, 512
 _LARGEST = np.finfo(np.float32).max
 
 
@@ -26,8 +29,8 @@ class TreeMember:
 
     name = "trees"
 
-    def __init__(self, scale, forest):
-        self.scale, self.forest = scale, forest
+    def __init__(self, scale, forest, samples):
+        self.scale, self.forest, self.samples = scale, forest, samples
         self._shares = forest.shares()
 
     @classmethod
@@ -37,38 +40,61 @@ class TreeMember:
         scale = Scale.of(rows)
         x = _single(scale(rows))
         K, chosen = len(training.classes), training.chosen()
-        trees, unseen = [], []
+        trees, sums, unseen = [], [], []
+        each = int(np.clip(SIGNS // len(x), FEWEST_SIGNS, MOST_SIGNS))
+        signs = stream(training.seed, "signs").choice([-1.0, 1.0], size=(len(x), each))
         seeds = stream(training.seed, "growing").integers(1 << 31, size=TREES)
         for number, out in enumerate(_left_out(training)):
             grown = _some(~out, training.seed, number)
-            trees.append(_grow(x, training.codes, grown, K, int(seeds[number])))
+            tree, path = _grow(x, training.codes, grown, K, int(seeds[number]))
+            trees.append(tree)
+            sums.append(path.T @ signs[grown])
             unseen.append(out[chosen])
         forest = _joined(trees)
-        leaves, targets = forest.leaves(x[chosen]), training.targets[chosen]
+        leaves, targets, unseen = forest.leaves(x[chosen]), training.targets[chosen], np.stack(unseen, axis=1)
         weight, tried = training.held_out_weight(), []
         for strength in STRENGTHS:
             one = forest.with_strength(strength)
-            log_share = np.log(_mean_where(np.stack(unseen, axis=1), one.shares()[leaves]))
+            log_share = np.log(_mean_where(unseen, one.shares()[leaves]))
             tried.append((best_score(log_share, targets, weight), one, log_share))
         _, best, log_share = max(tried, key=lambda t: t[0])
-        return cls(scale, best), log_share[:, None]
+        few = stream(training.seed, "asked").permutation(len(chosen))[:MOST_ASKED]
+        samples = _samples_heard(best.averages(np.concatenate(sums)), leaves[few], unseen[few])
+        return cls(scale, best, samples), log_share[:, None]
 
     def log_joint(self, inputs):
         """Log shares of new inputs: (sample, view, class)."""
         each = [self.forest.probabilities(_single(self.scale(x)), self._shares) for x in views_of(inputs.X)]
         return np.log(np.stack(each, axis=1))
 
-    @staticmethod
-    def information(log_joint, samples, temperature):
-        """What knowing the shares would tell of the class, if they are those of so many samples: (sample,).
+    def information(self, log_joint, temperature):
+        """What knowing the shares would tell of the class: (sample,).
 
         Shares drawn from a Dirichlet distribution of mean P and concentration n have the mean entropy
-        ψ(n + 1) − Σ P ψ(nP + 1).
+        ψ(n + 1) − Σ P ψ(nP + 1). A temperature below 1 makes more of their deviations; one above 1 shows
+        that they are as large, and takes nothing away.
         """
         P = softmax(log_joint / temperature, axis=-1)
-        n = samples[:, None]
-        mean = digamma(n + 1) - (P * digamma(n[..., None] * P + 1)).sum(-1)
+        n = self.samples * min(temperature, 1.0) ** 2
+        mean = digamma(n + 1) - (P * digamma(n * P + 1)).sum(-1)
         return np.maximum(entropy(P) - mean, 0.0).mean(axis=1)
+
+
+def _samples_heard(averages, leaves, unseen):
+    """Number of samples of equal weight that say as much as those a new point hears, 1/Σ w².
+
+    An average of independent random signs with weights w has the mean square Σ w²: S of one tree, and of T
+    trees B + (S − B)/T, where B is what trees have in common. A point is asked of trees without it.
+
+    Parameters
+    ----------
+    averages : array of shape (node, sign)
+    leaves, unseen : arrays of shape (point, tree)
+    """
+    said, trees = averages[leaves], unseen.sum(1)
+    single = (said**2).mean(-1)[unseen].mean()
+    common = ((_mean_where(unseen, said) ** 2).mean(-1) - single / trees) / np.maximum(1.0 - 1.0 / trees, 0.5)
+    return 1.0 / max(np.mean(common) + (single - np.mean(common)) / leaves.shape[1], 1.0 / len(averages))
 
 
 def _single(points):
@@ -95,16 +121,18 @@ def _some(kept, seed, number):
 
 
 def _grow(x, codes, rows, K, seed):
-    """One tree: left, right, feature, threshold and class counts of its nodes."""
+    """One tree (left, right, feature, threshold, class counts of its nodes), and the nodes of its samples."""
     from sklearn.tree import ExtraTreeClassifier  # only where trees grow: it takes a while to import
 
     present, own = np.unique(codes[rows], return_inverse=True)
-    tree = ExtraTreeClassifier(max_features="sqrt", random_state=seed).fit(x[rows], own).tree_
+    grown = ExtraTreeClassifier(max_features="sqrt", random_state=seed).fit(x[rows], own)
+    tree = grown.tree_
     leaf, node = tree.children_left < 0, np.arange(tree.node_count)
     count = np.zeros((tree.node_count, K))
     count[:, present] = tree.value[:, 0] * tree.weighted_n_node_samples[:, None]
     left, right = (np.where(leaf, node, child) for child in (tree.children_left, tree.children_right))
-    return left, right, np.where(leaf, 0, tree.feature), np.where(leaf, 0.0, tree.threshold), count
+    feature, threshold = np.where(leaf, 0, tree.feature), np.where(leaf, 0.0, tree.threshold)
+    return (left, right, feature, threshold, count), grown.decision_path(x[rows])
 
 
 def _joined(trees):

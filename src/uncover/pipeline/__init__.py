@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
     from uncover.pipeline.evaluation_files import check_folder as check_folder
+    from uncover.pipeline.files import check_apart as check_apart
     from uncover.pipeline.files import check_goal as check_goal
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
     from uncover.pipeline.fitting import Training as Training
@@ -75,6 +76,7 @@ _HOME = {
     "SceneOptions": "uncover.raster.options",
     "Training": "uncover.pipeline.fitting",
     "check_folder": "uncover.pipeline.evaluation_files",
+    "check_apart": "uncover.pipeline.files",
     "check_goal": "uncover.pipeline.files",
     "collect_labels": "uncover.pipeline.labelling",
     "describe_file": "uncover.pipeline.describing",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from uncover.pipeline.evaluation import Evaluation, Result
-from uncover.pipeline.files import check_place, whole_or_nothing
+from uncover.pipeline.files import check_apart, check_place, whole_or_nothing
 
 FILES = ("confusion.csv", "accuracy.csv", "areas.csv", "reliability.csv", "evaluation.json")
 
@@ -26,8 +26,8 @@ _SCORES = {
 }
 
 
-def check_folder(out: str | Path, product: str | Path) -> Path:
-    """The folder to write to, if that is possible and it is not the map's own.
+def check_folder(out: str | Path, product: str | Path, *inputs: str | Path | None) -> Path:
+    """The folder to write to, if that is possible, it is not the map's own, and no input is lost.
 
     >>> check_folder("nowhere/deeper", "map")
     Traceback (most recent call last):
@@ -37,6 +37,8 @@ def check_folder(out: str | Path, product: str | Path) -> Path:
     goal = Path(out)
     if goal.resolve() == Path(product).resolve():
         raise ValueError(f"{goal} is the folder of the map, whose own files have these names; name another")
+    for path in (goal, *(goal / name for name in FILES)):
+        check_apart(path, *inputs)
     if goal.exists() and not goal.is_dir():
         raise ValueError(f"{goal} is a file; name a folder to write to")
     check_place(goal / FILES[-1] if goal.is_dir() else goal)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from uncover.raster.align import split_band
+
 
 def check_place(out: str | Path) -> Path:
     """The path, if its folder is there and takes files: found out by trying, which permissions do not tell.
@@ -44,6 +46,32 @@ def check_goal(out: str | Path) -> Path:
     if goal.is_dir():
         raise ValueError(f"{goal} is a folder; name a file to write")
     return check_place(goal)
+
+
+def check_apart(out: str | Path | None, *inputs: str | Path | None) -> None:
+    """Refuse an output that is one of the inputs (`FILE` or `FILE:BAND`), or a file of an input's folder.
+
+    The page of a folder may lie in it.
+
+    >>> check_apart("lcm.tif", "scene.tif", "./lcm.tif:2")
+    Traceback (most recent call last):
+    ...
+    ValueError: the output lcm.tif is an input too (./lcm.tif:2), which would be lost; name another file
+    """
+    if out is None:
+        return
+    goal = Path(out)
+    for name in inputs:
+        if name is None:
+            continue
+        given = Path(split_band(name)[0])
+        same = goal.resolve() == given.resolve() or (
+            goal.exists() and given.exists() and os.path.samefile(goal, given)
+        )
+        part = given.is_dir() and goal.is_file() and goal.resolve().is_relative_to(given.resolve())
+        if same or (part and goal.suffix != ".html"):
+            what = f"an input too ({name})" if same else f"a file of the input {name}"
+            raise ValueError(f"the output {out} is {what}, which would be lost; name another file")
 
 
 @contextmanager

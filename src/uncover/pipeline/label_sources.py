@@ -28,6 +28,7 @@ VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml",
 _MOST_FINE = 1 << 22
 
 NUMBERED = "codes"  # name of the scheme of nameless codes
+_VALUES = "values"  # that of whole numbers in a field
 
 
 class LabelSource(Protocol):
@@ -225,9 +226,24 @@ def open_labels(
     own = scheme_in(layer.info)
     if translation is None and own is not None:
         translation = Translation.identity(own)
+    elif translation is not None and own is not None:
+        _check_source(layer.name, own, translation)
     if not 0 <= purity <= 1:
         raise ValueError(f"the share of a pixel that its label covers is {purity:g}; it lies between 0 and 1")
     return RasterLabels(layer, translation or Translation.identity(numbered_scheme()), purity)
+
+
+def _check_source(name: str, own: Scheme, translation: Translation) -> None:
+    """Refuse to translate codes that mean something else already, as those of labels that were translated."""
+    source = translation.source
+    meant = {c.code: c.name for c in source.classes}
+    if own.name in (source.name, NUMBERED, _VALUES) or all(meant.get(c.code) == c.name for c in own.classes):
+        return
+    more = ", …" if len(own.names) > 4 else ""
+    raise SceneError(
+        f"{name} has classes of the scheme {own.name!r} ({', '.join(own.names[:4])}{more}), and --scheme "
+        f"{translation.name} is for codes of {source.name!r}; leave --scheme out to take them as they are"
+    )
 
 
 def numbered_scheme(codes: tuple[int, ...] = tuple(range(1, HIGHEST_LABEL + 1))) -> Scheme:
@@ -248,7 +264,7 @@ def _scheme_of_values(values: list[str], what: str) -> Scheme:
                 f"{what} holds {codes[-1]}; without --scheme class codes go from 1 to {HIGHEST_LABEL}"
             )
         colours = distinct(len(codes))
-        return Scheme("values", tuple(LandClass(c, str(c), h) for c, h in zip(codes, colours, strict=True)))
+        return Scheme(_VALUES, tuple(LandClass(c, str(c), h) for c, h in zip(codes, colours, strict=True)))
     if len(values) > HIGHEST_LABEL:
         raise SceneError(
             f"{what} holds {len(values)} different values; at most {HIGHEST_LABEL} classes are possible"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover import __version__
-from uncover.pipeline.files import check_goal, whole_or_nothing
+from uncover.pipeline.files import check_apart, check_goal, whole_or_nothing
 from uncover.report.colours import look_alikes
 from uncover.report.contents import Contents
 from uncover.report.figures import (
@@ -71,6 +71,7 @@ def make_report(
     """
     require_report("jinja2", "matplotlib", "PIL")
     contents = Contents.of(folder, labels, evaluations, class_field)
+    check_apart(out, folder, labels, *evaluations)
     goal = check_goal(contents.folder / "report.html" if out is None else out)
     summary = summarise(contents, say)
     say("drawing")

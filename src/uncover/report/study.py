@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from uncover.pipeline.files import check_apart
 from uncover.report.page import Fragment, Headline, Note, Page, Section, Table, render
 from uncover.report.requiring import require_report
 
@@ -23,6 +24,7 @@ def write_study_report(folder: str | Path, out: str | Path | None = None) -> Pat
     place = Path(folder)
     if not (place / "findings.json").is_file():
         raise ValueError(f"{folder} holds no finished study; make one with `uncover reproduce`")
+    check_apart(out, folder)
     facts = json.loads((place / "study.json").read_text("utf-8"))
     findings = json.loads((place / "findings.json").read_text("utf-8"))
     tables = {file.stem: pd.read_parquet(file) for file in sorted((place / "tables").glob("*.parquet"))}
