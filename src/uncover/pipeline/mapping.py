@@ -314,6 +314,10 @@ def _run_facts(prepared: Prepared, scene: str | Path, clock: Sequence[float]) ->
     }
 
 
+#: Said of the time that a map takes.
+COMPILING = "up to a minute of compiling, the first time"
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What a map would take.
@@ -323,7 +327,7 @@ class Forecast:
     threads                     2
     memory                      300 MB
     disk                        40 MB while it runs
-    time                        9 s
+    time                        9 s...
     """
 
     units: int
@@ -340,7 +344,7 @@ class Forecast:
             ("threads", str(self.threads)),
             ("memory", f"{self.megabytes} MB"),
             ("disk", f"{self.disk} MB while it runs"),
-            ("time", minutes),
+            ("time", minutes if machine_code() is None else f"{minutes}, and {COMPILING}"),
         ]
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 
