@@ -84,3 +84,30 @@ def test_say_is_for_terminals_only(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     say("fitting")
     assert "fitting" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("fit", "(not guaranteed for another date)"),
+        ("fit", "[the commonest label wins]"),
+        ("fit", "[the formula of CAMS, or the product's]"),
+        ("fit", "correlation of labels falls to 1/e"),
+        ("fit", "qda: the published method; lda:"),
+        ("map", "[decided by the identity of the scene]"),
+        ("map", "Data type of probability and uncertainty layers."),
+        ("reproduce", "run again without it to do the rest"),
+    ],
+)
+def test_help_says_what_the_defaults_are(command, words):
+    shown = CliRunner().invoke(main, [command, "--help"]).stdout
+    assert words in " ".join(shown.split())
+
+
+def test_forecasts_name_the_time_of_compiling(monkeypatch):
+    from uncover.pipeline import mapping
+
+    for code, said in ((object(), True), (None, False)):
+        monkeypatch.setattr(mapping, "machine_code", lambda code=code: code)
+        text = mapping.Forecast(4, 2, 300, 40, 9.0).text()
+        assert ("9 s, and up to a minute of compiling, the first time" in text) == said

@@ -77,6 +77,14 @@ def test_tables_of_the_speed_page_are_the_measured_ones(name):
         assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
 
 
+def test_tables_of_the_checks_are_the_measured_ones():
+    page = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / "benchmarks/results/statistics.json").read_text(encoding="utf-8"))
+    assert results["command"] == "python -m benchmarks statistics"
+    for table in results["tables"]:
+        assert f"% table: statistics/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
+
+
 def test_tables_of_the_embedded_scene_are_the_measured_ones():
     page = (ROOT / "docs/embedded-scene.md").read_text(encoding="utf-8")
     results = json.loads((ROOT / "benchmarks/results/embedded-scene.json").read_text(encoding="utf-8"))

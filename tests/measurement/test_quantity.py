@@ -53,6 +53,11 @@ def test_far_from_zero_every_rule_is_the_gaussian(method):
     assert draws.standard_deviation == pytest.approx(0.5)
 
 
+def test_the_standard_deviation_of_draws_is_that_of_a_sample():
+    draws = draw(Quantity("q", 10.0, 0.5), 9, "mc")
+    assert draws.standard_deviation == pytest.approx(np.std(draws.values, ddof=1))
+
+
 def test_the_share_of_impossible_draws_that_the_rules_deal_with():
     for aod, share in ((0.1, 0.12), (0.05, 0.31)):
         assert stats.norm.cdf(-aod / cams_uncertainty(aod)) == pytest.approx(share, abs=0.005)

@@ -57,6 +57,8 @@ def test_labels_are_as_far_apart_on_the_ground_as_asked(name):
 def test_a_block_has_its_size_everywhere():
     assert block_pixels(1000, GRIDS["UTM"]) == (100, 100)
     assert block_pixels(1000, GRIDS["web Mercator at 51° N"]) == (159, 159)  # 624 m would be 100 of them
+    coarse = Grid("EPSG:32630", (60, 0, 500_000, 0, -60, 5_700_000), width=200, height=200)
+    assert block_pixels(800, coarse) == (14, 14)  # 13 are 780 m
     tall = Grid("EPSG:4326", (0.01, 0, 0, 0, -0.01, 60), width=1000, height=6000)
     rows, cols = block_pixels(100_000, tall)
     lon, lat, geod = places(tall, np.zeros(2), np.array([0, cols]))

@@ -113,6 +113,18 @@ def test_cubes_say_what_they_are():
     assert kind.chosen(("B03",)).offsets == (-0.1,)
 
 
+def test_a_cube_of_another_quantity_is_named_by_its_path(run, fit, refused, tmp_path):
+    fit("--level", "L1C")
+    scene = stack(tmp_path / "s.tif", "L1C")
+    angles = ("--angles", 40, 5, 60)
+    made = run("realise", scene, "--aod", 0.1, "--draws", 3, *angles, "--out", "cube.zarr")
+    assert made.exit_code == 0, made.output
+    line = refused("map", "m.uncover", "cube.zarr", "--out", "map")
+    assert "cube cube.zarr is surface reflectance" in line and "--aod" not in line
+    assert "Fit a model to corrected scenes or cubes" in line and "map the L1C scene" in line
+    assert run("map", "m.uncover", scene, "--out", "map").exit_code == 0  # the remedy settles it
+
+
 def kinds(correction):
     return Features.of_level(BANDS, "L2A", correction=correction)
 

@@ -351,7 +351,7 @@ def test_missing_files_and_bands_are_refused(refused, years):
 
 def test_a_probability_layer_given_as_a_map_is_refused(refused, tmp_path):
     layer = write_map(tmp_path / "p.tif", np.full(GRID.shape, 0.5, np.float32))
-    assert "is this a probability layer?" in refused(
+    assert "is this a probability layer, or a scene?" in refused(
         "labels", layer, "--scheme", "ukceh", "--out", "labels.tif"
     )
 

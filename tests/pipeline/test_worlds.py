@@ -108,6 +108,38 @@ def test_a_dry_run_shows_all_and_writes_nothing(run, tmp_path, command):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_dry_run_needs_no_sen2cor(run, tmp_path, scene, command):
+    nowhere = ("--correction", "sen2cor", "--sen2cor", "/nowhere", "--draws", DRAWS, "--out", "cube.zarr")
+    made = run("realise", scene.product(2020), *nowhere, "--dry-run")
+    assert made.exit_code == 0, made.output
+    *lines, last = made.stdout.splitlines()
+    assert last.startswith("# cannot be run yet: Sen2Cor was not found in /nowhere; install Sen2Cor 2.10")
+    there = run(*command("--dry-run")).stdout.splitlines()
+    depths, commands = (lambda line: line.startswith("# world")), (lambda line: not line.startswith("#"))
+    assert [*filter(depths, lines)] == [*filter(depths, there)]
+    assert len([*filter(commands, lines)]) == DRAWS and lines[-1] == there[-1]
+    for mine, other in zip(filter(commands, lines), filter(commands, there), strict=True):
+        assert mine.split()[0] == "L2A_Process" and mine.split()[1:] == other.split()[1:]
+    assert (
+        "realisation-003/L2A_CAL_AC_GIPP.xml: Sen2Cor/cfg/L2A_CAL_AC_GIPP.xml with AC_Min_Ddv_Area 100.0"
+        in (made.stdout)
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_version_may_be_padded_with_zeros(run, command, monkeypatch, tmp_path):
+    monkeypatch.setenv("FAKE_VERSION", "02.11.00")
+    assert run(*command()).exit_code == 0
+    assert open_cube(tmp_path / "cube.zarr").attributes["correction"].startswith("Sen2Cor 2.11.0,")
+
+
+def test_an_l2a_product_is_said_to_be_corrected_already(run, command, scene, tmp_path):
+    assert run(*command("--keep-products")).exit_code == 0
+    product = next((tmp_path / "cube.zarr.sen2cor").glob("*/output/*.SAFE"))
+    complaint = complaint_of(run(*command(product=product, out="other.zarr")))
+    assert "is an L2A product, corrected to the surface already" in complaint and "unzip" not in complaint
+
+
 def complaint_of(made):
     assert made.exit_code == 1, made.output
     lines = made.stderr.splitlines()

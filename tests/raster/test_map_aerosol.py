@@ -11,6 +11,7 @@ from uncover import BayesianQDA
 from uncover.pipeline import RealiseOptions, SourceOptions, write_realisations
 from uncover.pipeline.map_sources import open_evidence
 from uncover.raster import SceneError, SceneOptions, Serial, Stored, Threads, classify
+from uncover.raster.classify import make_mapper
 from uncover.raster.evidence import probe
 
 TEN = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
@@ -117,9 +118,17 @@ def test_paired_worlds_need_the_same_number(product):
     model = trained(np.full((1, 10), 0.1), "shared", worlds=4)
     evidence = evidence_of(product, RealiseOptions(aod=0.1, draws=3), model)
     with pytest.raises(SceneError, match="--draws 4"):
-        from uncover.raster.classify import make_mapper
-
         make_mapper(model, evidence, paired=True)
+
+
+def test_one_draw_of_another_scene_is_refused(product):
+    """It has no spread, so that the stated uncertainty would be left out."""
+    model = trained(np.full((1, 10), 0.1), "shared", worlds=4)
+    evidence = evidence_of(product, RealiseOptions(aod=0.1, draws=1), model)
+    with pytest.raises(SceneError, match=r"--draws 1\), which has no spread.* give --draws 2 or more"):
+        make_mapper(model, evidence)
+    exact = evidence_of(product, RealiseOptions(aod=0.1, uncertainty=0.0, draws=1), model)
+    assert make_mapper(model, exact).evidence is exact
 
 
 def test_two_sources_of_uncertainty_are_refused():

@@ -118,6 +118,7 @@ def test_scale_of_the_file_and_of_the_user(tmp_path, reflectance):
     np.testing.assert_allclose(found.variances()[0], 0.005**2)
 
 
+@pytest.mark.filterwarnings("ignore:.* covers about")
 def test_nodata_is_no_uncertainty_of_zero(tmp_path, reflectance):
     u = np.full((3, 6, 8), 0.01, np.float32)
     u[1, 2, 3] = -1
@@ -279,6 +280,7 @@ def test_a_table_says_here_what_it_says_in_memory(tmp_path, rng, suffix):
     json.dumps(uncertainty.facts())
 
 
+@pytest.mark.filterwarnings("ignore:t.nc covers about 42% of the scene")
 def test_a_part_of_a_table_and_a_part_of_a_scene(tmp_path, rng, reflectance):
     dataset = make_table(rng, height=4, width=5, grid=(300020.0, 4999990.0, 10.0))
     dataset.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")

@@ -10,9 +10,12 @@ def test_every_quantity_of_scene_and_training_has_a_row():
         "estimate": 0.0,
         "standard_uncertainty": [0.01, 0.02],
         "units": "1",
-        "distribution": "Gaussian",
+        "expanded_uncertainty": [0.02, 0.06],
+        "coverage_factor": [2.0, 3.0],
+        "distribution": "Gaussian (assumed)",
         "between_pixels": "random",
         "source": "u.csv",
+        "source_sha256": "1f",
         "between_bands": [[1.0, 0.3], [0.3, 1.0]],
     }
     aod = Quantity("aod", 0.12, 0.0768, highest=2.0).record() | {
@@ -26,11 +29,14 @@ def test_every_quantity_of_scene_and_training_has_a_row():
     provenance = {"sources": [{"name": "june", "uncertainty": {"quantities": [aod]}}, {"name": "july"}]}
     (table,) = quantity_tables(item, provenance)
     first, second = table.rows
-    assert first[:4] == ("noise", "this scene", "0", "0.01, 0.02")
-    assert first[5:] == ("random between pixels, between bands up to 0.3", "u.csv")
-    assert second[:4] == ("aod", "training scene june", "0.12", "0.0768")
-    assert "truncated at 0 and 2: mean 0.1296, standard deviation 0.06821" in second[4]
-    assert "25 draws: 0.131, 0.07" in second[4]
+    assert table.header[4] == "units"
+    assert first[:5] == ("noise", "this scene", "0", "0.01, 0.02 (from U = 0.02, 0.06, k = 2, 3)", "1")
+    assert first[5:] == (
+        "Gaussian (assumed)", "random between pixels, between bands up to 0.3", "u.csv (SHA-256 1f)"
+    )  # fmt: skip
+    assert second[:5] == ("aod", "training scene june", "0.12", "0.0768", "1")
+    assert "truncated at 0 and 2: mean 0.1296, standard deviation 0.06821" in second[5]
+    assert "25 draws: 0.131, 0.07" in second[5]
 
 
 def test_without_quantities_there_is_no_table():

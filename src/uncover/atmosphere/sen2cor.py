@@ -140,7 +140,7 @@ def sen2cor_version(executable: str | Path) -> str:
     found = re.search(r"Version:\s*(\d+\.\d+(?:\.\d+)?)", said)
     if found is None:
         raise Sen2CorError(f"{executable} states no version of Sen2Cor in its --help; is it L2A_Process?")
-    version = found.group(1)
+    version = ".".join(str(int(part)) for part in found.group(1).split("."))  # 02.11.00 is 2.11.0
     if ".".join(version.split(".")[:2]) not in VERSIONS:
         raise Sen2CorError(
             f"{executable} is Sen2Cor {version}; the command line and parameter files of "
@@ -223,6 +223,8 @@ class PerturbedCams:
     No scene has dark vegetation everywhere, so requiring a share of 100 % makes Sen2Cor fall back on CAMS
     (AUX_CAMSFO, in products of baseline 04.00 and later). The field is shifted by draw minus ``estimate``.
 
+    Without ``installed`` runs can be planned and not started: the parameter files need not exist.
+
     >>> PerturbedCams(Path("L2A_GIPP.xml"), Path("L2A_CAL_AC_GIPP.xml"), estimate=0.12).estimate
     0.12
     """
@@ -230,13 +232,15 @@ class PerturbedCams:
     gipp: Path
     ac_gipp: Path
     estimate: float
+    installed: bool = True
 
     def prepare(self, l1c: Path, aod: float, folder: Path) -> Prepared:
         """Both parameter files, and a product with the shifted field (other files are linked)."""
         flags = {"Atmospheric_Correction/Flags/VIS_Update_Mode": "1"}
         share = {"ACL_Prio_1/AC_Min_Ddv_Area": "100.0"}  # per cent; Sen2Cor's own default is 2.0
-        gipp = _changed_parameters(self.gipp, folder / "L2A_GIPP.xml", flags)
-        ac_gipp = _changed_parameters(self.ac_gipp, folder / "L2A_CAL_AC_GIPP.xml", share)
+        changed = _changed_parameters if self.installed else _named_parameters
+        gipp = changed(self.gipp, folder / "L2A_GIPP.xml", flags)
+        ac_gipp = changed(self.ac_gipp, folder / "L2A_CAL_AC_GIPP.xml", share)
         product, shift = _shifted_product(l1c, folder / "input", aod - self.estimate)
         options = ("--GIP_L2A", str(gipp.path), "--GIP_L2A_AC", str(ac_gipp.path))
         return Prepared(product.path, options, self.estimate + shift, (gipp, ac_gipp, product))
@@ -293,16 +297,16 @@ class Sen2Cor:
         """The executable, or an error that says what to do."""
         return str(_executable(self.executable))
 
-    def plan(self, l1c: Path, aods: Sequence[float], out: Path) -> list[str]:
+    def plan(self, l1c: Path, aods: Sequence[float], out: Path, *, installed: bool = True) -> list[str]:
         """Every file that the runs would write, and every command; nothing is written."""
-        lines = []
+        lines, executable = [], self.find() if installed else str(self.executable)
         for r, aod in enumerate(aods):
             folder = _folder(out, r)
             prepared = self.mode.prepare(l1c, float(aod), folder)
             lines.append(f"# world {r}: aerosol optical depth {aod:.4f}, in Sen2Cor {prepared.reached:.4f}")
             lines += [f"#   writes {file.path}: {file.content}" for file in prepared.files]
             lines += [f"#   writes {folder / name}" for name in ("sen2cor.log", "output/", "done.json")]
-            lines.append(shlex.join(self._command(self.find(), prepared, folder)))
+            lines.append(shlex.join(self._command(executable, prepared, folder)))
         return lines
 
     def realise(
@@ -464,9 +468,22 @@ def _changed_parameters(source: Path, target: Path, settings: dict[str, str]) ->
                 f"{source} has no {path}; give the parameter file of Sen2Cor {', '.join(VERSIONS)}"
             )
         element.text = value
-    said = ", ".join(f"{path.rsplit('/', 1)[-1]} {value}" for path, value in settings.items())
     write = partial(tree.write, target, encoding="UTF-8", xml_declaration=True)
-    return NewFile(target, f"{source} with {said}", write)
+    return NewFile(target, _said(source, settings), write)
+
+
+def _named_parameters(source: Path, target: Path, settings: dict[str, str]) -> NewFile:
+    """The same where Sen2Cor is not installed: what the file would be, without the file."""
+
+    def refuse() -> None:
+        raise Sen2CorError(f"there is no {source}; it comes with Sen2Cor, which is not installed")
+
+    return NewFile(target, _said(source, settings), refuse)
+
+
+def _said(source: Path, settings: dict[str, str]) -> str:
+    changes = ", ".join(f"{path.rsplit('/', 1)[-1]} {value}" for path, value in settings.items())
+    return f"{source} with {changes}"
 
 
 def _shifted_product(l1c: Path, folder: Path, shift: float) -> tuple[NewFile, float]:

@@ -51,7 +51,8 @@ from uncover.cli.progress import bar
     "--buffer",
     type=float,
     metavar="METRES",
-    help="Leave out samples nearer than this to --training labels [as far as classes are alike].",
+    help="Leave out samples nearer than this to --training labels [distance at which the correlation "
+    "of the map's classes falls to 1/e].",
 )
 def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
     """Compare a map with reference data: accuracy, areas, scores and calibration, with intervals.

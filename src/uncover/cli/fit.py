@@ -89,12 +89,14 @@ from uncover.cli.progress import bar
     type=click.Choice(["qda", "lda", "nb", "mda", "recommended"]),
     default="qda",
     show_default=True,
-    help="The published method, its siblings, classes of several parts, or an average of all kinds.",
+    help="qda: the published method; lda: one covariance for all classes; nb: none between bands; mda: "
+    "classes of several parts; recommended: an average of all kinds.",
 )
 @click.option(
     "--prior",
     type=click.Choice(["weak", "evidence", "jeffreys"]),
-    help="Of the class models [the model's own].",
+    help="Of the class models: weak, as strong as the evidence of the data asks for, or Jeffreys' "
+    "[weak; mda: evidence].",
 )
 @click.option(
     "--calibrate",
@@ -105,8 +107,8 @@ from uncover.cli.progress import bar
     "--coverage",
     type=float,
     metavar="SHARE",
-    help="Make sets of classes that hold the true one for this share of the samples of each class, those "
-    "of another date excepted; keeps part of the samples for it.",
+    help="Make sets of classes that hold the true one for this share of the samples of each class (not "
+    "guaranteed for another date); keeps part of the samples for it.",
 )
 @click.option(
     "--block",
@@ -118,7 +120,8 @@ from uncover.cli.progress import bar
     "--buffer",
     type=float,
     metavar="METRES",
-    help="Pixels nearer to another block do not count if left out or kept [as far as labels are alike].",
+    help="Pixels nearer to another block do not count if left out or kept [distance at which the "
+    "correlation of labels falls to 1/e, at most a quarter of a block].",
 )
 @click.option(
     "--realisations",

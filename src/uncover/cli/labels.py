@@ -68,7 +68,8 @@ from uncover.cli.progress import bar
     "--buffer",
     type=float,
     metavar="METRES",
-    help="Between training and test labels [for --split block: as far as labels are alike].",
+    help="Between training and test labels [for --split block: distance at which the "
+    "correlation of labels falls to 1/e, at most half a block].",
 )
 @seed_option
 @click.option("--report", type=click.Path(), help="Write the counts as JSON, too.")

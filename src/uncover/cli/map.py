@@ -48,7 +48,9 @@ from uncover.cli.progress import pixel_bar
 @optional_world_options
 @uncertainty_options
 @click.option(
-    "--paired/--unpaired", default=None, help="Whether this scene trained the model [its own word]."
+    "--paired/--unpaired",
+    default=None,
+    help="Whether this scene trained the model [decided by the identity of the scene].",
 )
 @click.option(
     "--missing",
@@ -69,7 +71,7 @@ from uncover.cli.progress import pixel_bar
     type=click.Choice(["uint16", "float32"]),
     default="uint16",
     show_default=True,
-    help="Of layers.",
+    help="Data type of probability and uncertainty layers.",
 )
 @click.option(
     "--format",

@@ -41,7 +41,7 @@ pixel_purity_option = click.option(
     "--pixel-purity",
     default=0.0,
     metavar="SHARE",
-    help="Least share of a pixel with its label, where labels are finer [that of most of it].",
+    help="Least share of a pixel with its label, where labels are finer [the commonest label wins].",
 )
 
 area_options = _stacked(
@@ -76,7 +76,11 @@ scene_options = _stacked(
 
 _world_options = _stacked(
     click.option("--aod", type=float, help="Aerosol optical depth at 550 nm: draw worlds around it."),
-    click.option("--aod-uncertainty", type=float, help="Standard uncertainty of it [by its retrieval]."),
+    click.option(
+        "--aod-uncertainty",
+        type=float,
+        help="Standard uncertainty of it [the formula of CAMS, or the product's].",
+    ),
     click.option("--draws", default=25, show_default=True, help="Realisations: optical depths drawn."),
     click.option(
         "--impossible",

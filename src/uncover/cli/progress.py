@@ -35,13 +35,19 @@ def pixel_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield partial(_line_now_and_then, label, pace)
         return
-    with click.progressbar(length=1, label=label, file=sys.stderr, item_show_func=str) as shown:
+    with click.progressbar(
+        length=1, label=label, file=sys.stderr, item_show_func=_speed_or_beginning
+    ) as shown:
 
         def show(done: int, total: int) -> None:
             shown.length = total
             shown.update(done - shown.pos, f"{pace.speed(done):,.0f} pixels/s")
 
         yield show
+
+
+def _speed_or_beginning(speed: str | None) -> str:
+    return speed or "beginning: up to a minute of compiling, the first time"
 
 
 @contextmanager

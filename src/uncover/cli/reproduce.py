@@ -54,7 +54,7 @@ _DATA = ("data", "labels", "class_field")
     "--data-sets",
     type=int,
     metavar="N",
-    help="Synthetic: the first N data sets only; without it the same folder is finished [all of the scale].",
+    help="Synthetic: the first N data sets only; run again without it to do the rest [all of the scale].",
 )
 @click.option(
     "--f1-filter",

@@ -1,6 +1,7 @@
 """What users pass as X, y and weights, brought into one shape at the door. No statistics here."""
 
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 from sklearn.utils import check_array
@@ -61,6 +62,20 @@ def warn_of_units(noise, spread, names):
         )
 
 
+@contextmanager
+def _naming_the_remedy(estimator, reset):
+    """Say of missing values what can be done with them here."""
+    try:
+        yield
+    except ValueError as error:
+        if "contains NaN" not in str(error) or not hasattr(estimator, "missing"):
+            raise
+        training = "training samples must be complete (leave out or fill these); " if reset else ""
+        raise ValueError(
+            f'Input X contains NaN: {training}new inputs may lack features with missing="marginalise".'
+        ) from None
+
+
 def read_samples(estimator, X, *, reset, allow_nan=False):
     """Return X as a float array of shape (sample, feature) or (sample, realisation, feature).
 
@@ -73,12 +88,14 @@ def read_samples(estimator, X, *, reset, allow_nan=False):
         flat, shape = _flatten(X)
         if not allow_nan and _known_to_be_finite(flat):
             options["ensure_all_finite"] = False
-        checked = validate_data(estimator, flat, reset=reset, **options)
+        with _naming_the_remedy(estimator, reset):
+            checked = validate_data(estimator, flat, reset=reset, **options)
         return checked if shape is None else checked.reshape(shape)
     values, names = _from_xarray(X)
     flat, _ = _flatten(values)
     _record_or_check_features(estimator, flat.shape[1], names, reset=reset)
-    return check_array(flat, estimator=estimator, **options).reshape(values.shape)
+    with _naming_the_remedy(estimator, reset):
+        return check_array(flat, estimator=estimator, **options).reshape(values.shape)
 
 
 def read_device_samples(estimator, X, *, reset):

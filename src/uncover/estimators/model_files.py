@@ -146,6 +146,8 @@ def _to_json(document):
 
 def write_model_file(path: Path, document, arrays) -> None:
     """Write a document and its arrays. The file appears under its name only when it is complete."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}; make it first.")
     members = {"model.json": _to_json(document)}
     for name, array in sorted(arrays.items()):
         buffer = io.BytesIO()

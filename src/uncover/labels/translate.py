@@ -210,6 +210,7 @@ def _whole_numbers(codes: NDArray[Any], origin: str) -> NDArray[Any]:
     if not np.all(np.isfinite(array)) or np.any(array != np.rint(array)):
         bad = array[~(np.isfinite(array) & (array == np.rint(array)))].flat[0]
         raise ValueError(
-            f"{origin} holds the value {bad}; class codes are whole numbers: is this a probability layer?"
+            f"{origin} holds the value {bad}; class codes are whole numbers: is this a probability layer, "
+            "or a scene?"
         )
     return array.astype(np.int64)

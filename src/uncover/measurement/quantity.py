@@ -54,8 +54,14 @@ class Draws:
 
     @property
     def standard_deviation(self) -> float:
-        """Weighted standard deviation of the draws."""
-        return float(np.sqrt(self.weights @ (self.values - self.mean) ** 2))
+        """Standard deviation of the draws, over n − 1; of nodes of a quadrature by their weights.
+
+        >>> Draws(values=np.array([0.0, 2.0]), weights=np.array([0.5, 0.5])).standard_deviation
+        1.4142...
+        """
+        n = len(self.values)
+        freedom = (n - 1) / n if n > 1 and np.ptp(self.weights) <= 1e-9 * self.weights.max() else 1.0
+        return float(np.sqrt(self.weights @ (self.values - self.mean) ** 2 / freedom))
 
 
 @dataclass(frozen=True)

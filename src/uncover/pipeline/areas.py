@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from uncover.raster.align import split_band
 from uncover.raster.area import window_of
-from uncover.raster.errors import SceneError
 from uncover.raster.grid import Bounds, Grid, Window
 from uncover.raster.layers import inside_polygons
 from uncover.raster.opening import open_scene
 from uncover.raster.tiles import describe
-from uncover.raster.vectors import read_features
+from uncover.raster.vectors import read_polygons
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,7 @@ class Area:
             return Part(grid)
         import shapely
 
-        shapes = [feature.shape for feature in read_features(self.aoi, grid.crs)]
-        polygons = [shape for shape in shapes if "Polygon" in shape.geom_type]
-        if not polygons:
-            raise SceneError(f"{self.aoi} holds no polygon; an area of interest needs one")
+        polygons = read_polygons(self.aoi, grid)
         left, bottom, right, top = (float(v) for v in shapely.total_bounds(polygons))
         window = window_of(grid, (left, bottom, right, top))
         return Part(grid.crop(window), tuple(shapely.to_wkb(polygon) for polygon in polygons))

@@ -54,7 +54,7 @@ def _map(path: Path) -> Description:
         **_areas(path / "areas.csv"),
         "measurement uncertainty": said.get("measurement_uncertainty"),
         "worlds": said.get("worlds"),
-        "trained on": said.get("trained_on"),
+        "trained on": [source["name"] for source in said.get("trained_on", ())],
         "paired": said.get("paired"),
         "pixels that lack bands": said.get("missing"),
         "coverage of sets of classes": said.get("coverage"),

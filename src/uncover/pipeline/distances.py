@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,13 +55,17 @@ def steady_pixel_metres(grid: Grid) -> tuple[float, float]:
 
 
 def block_pixels(metres: float, grid: Grid) -> tuple[int, int]:
-    """Rows and columns of a square of at least so many metres on the ground, everywhere on the grid."""
-    sides = pixel_metres(grid)
+    """Rows and columns of a square of at least so many metres on the ground, everywhere on the grid.
+
+    >>> block_pixels(800, Grid(None, (60, 0, 0, 0, -60, 0), width=100, height=100))
+    (14, 14)
+    """
+    sides, least = pixel_metres(grid), metres * (1 - TOLERANCE)
     counts = [
-        min(max(round(metres / side), 0), max(length, 1)) if side > 0 else length
+        min(math.ceil(least / side), length) if side > 0 else length
         for side, length in zip(sides, grid.shape, strict=True)
     ]
-    if min(counts) < 1:
+    if least < max(sides):
         height, width = sides
         raise ValueError(
             f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it larger"

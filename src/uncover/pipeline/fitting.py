@@ -19,6 +19,7 @@ from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
 from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
+from uncover.pipeline.stated_noise import warn_of_too_much_noise
 from uncover.pipeline.training_sources import Batch, FitOptions, Pixels, Source, open_sources
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
@@ -113,6 +114,9 @@ def fit_model(
     used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, options)
+    if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
+        for record, source in zip(provenance["sources"], sources, strict=True):
+            record["file"] = Path(str(source).rstrip("/")).name
     fitted = model
     if keeper is not None:
         fitted = keeper.calibrated(model)
@@ -165,6 +169,7 @@ def _accumulate(
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
+        warn_of_too_much_noise(everything, sources[0].bands)
         groups: dict[str, Any] = {}
         if everything.groups is not None and _calibrates(model):
             groups = {"groups": everything.groups, "scored": everything.inner}

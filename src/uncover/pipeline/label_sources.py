@@ -16,6 +16,7 @@ from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.layers import Layer
+from uncover.pipeline.wrong_files import check_labels
 from uncover.raster.align import pixels_within
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -222,6 +223,7 @@ def open_labels(
                 f"{name} is a vector file: say with --class-field which of its fields holds the class"
             )
         return VectorLabels.open(str(name), class_field, translation)
+    check_labels(name)
     layer = Layer.open(name)
     own = scheme_in(layer.info)
     if translation is None and own is not None:

@@ -149,6 +149,7 @@ def collect_labels(
     options = options or LabelOptions()
     sources = [open_labels(name, options.scheme, options.class_field, options.pixel_purity) for name in maps]
     sure = [Layer.open(name) for name in probabilities]
+    _check_bands(sources, sure)
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))
     stack = _Stack([source.on(part.grid) for source in sources], sure, part, options)
@@ -222,6 +223,17 @@ def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None
             + "; ".join(", ".join(names) for names in sorted(schemes))
             + ". Translate them to one scheme with --scheme"
         )
+
+
+def _check_bands(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+    """Refuse the classes themselves in the place of their probabilities."""
+    classes = {(s.layer.info.path, s.layer.band) for s in sources if isinstance(s, RasterLabels)}
+    for layer in sure:
+        if (layer.info.path, layer.band) in classes:
+            raise ValueError(
+                f"--probability {layer.name} is the band of the classes themselves; name that of the "
+                f"probabilities, such as {layer.info.path}:{layer.band + 1}"
+            )
 
 
 def _grid_of(sources: Sequence[LabelSource]) -> Grid:

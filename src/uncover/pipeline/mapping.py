@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -18,6 +19,7 @@ from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_item import time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
+from uncover.pipeline.wrong_files import check_model_first
 from uncover.raster.ahead import reading_ahead
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
@@ -26,7 +28,7 @@ from uncover.raster.executors import Cluster, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.journal import Journal, fingerprint
 from uncover.raster.mapper import Mapper, Method, Missing, Reader
-from uncover.raster.matching import check_match, trained_on
+from uncover.raster.matching import check_match, is_namesake, trained_on
 from uncover.raster.memory import MEGABYTE, Plan
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.scratch import Scratch, open_scratch
@@ -95,6 +97,7 @@ class Prepared:
         for name, number in (("--block", options.block), ("--threads", options.threads)):
             if number is not None and number < 1:
                 raise SceneError(f"{name} is {number}; give 1 or more")
+        check_model_first(model_file, scene)
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else reading_ahead(opened.scene, options.memory // 4):
@@ -107,6 +110,8 @@ class Prepared:
             check_match(model, evidence)
             reader = Reader(missing=options.missing, method=options.method)
             mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
+        if options.paired is None and not mapper.reader.paired:
+            _warn_of_namesake(model, evidence, scene)
         plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
         own = getattr(evidence, "scene", None)
         if own is not None:
@@ -124,7 +129,7 @@ class Prepared:
         """What the product says of how it was made; no clock, no path."""
         return {
             "paired": self.mapper.reader.paired,
-            "trained_on": list(trained_on(self.mapper.model)),
+            "trained_on": trained_on(self.mapper.model),
             "scene": self.evidence.identity,
             "measurement_uncertainty": self.evidence.facts(),
             "worlds": self.mapper.product.worlds,
@@ -168,6 +173,17 @@ class Prepared:
         if self.options.scheduler is not None:
             return Cluster(self.options.scheduler)
         return Threads(self.plan.threads, self.plan.ahead)
+
+
+def _warn_of_namesake(model: Any, evidence: Evidence, scene: str | Path) -> None:
+    """Say that a scene is not taken for the one that trained the model, where it may be the same."""
+    file = Path(str(scene).rstrip("/")).name
+    if len(trained_on(model)) == 1 and is_namesake(model, evidence, file):
+        warnings.warn(
+            f"{file} has the name of the scene that trained the model, and not its content or --scene-id: it "
+            "is taken for another scene, whose errors are its own; say --paired if it is the same",
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True)
@@ -298,6 +314,10 @@ def _run_facts(prepared: Prepared, scene: str | Path, clock: Sequence[float]) ->
     }
 
 
+#: Said of the time that a map takes.
+COMPILING = "up to a minute of compiling, the first time"
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What a map would take.
@@ -307,7 +327,7 @@ class Forecast:
     threads                     2
     memory                      300 MB
     disk                        40 MB while it runs
-    time                        9 s
+    time                        9 s...
     """
 
     units: int
@@ -324,7 +344,7 @@ class Forecast:
             ("threads", str(self.threads)),
             ("memory", f"{self.megabytes} MB"),
             ("disk", f"{self.disk} MB while it runs"),
-            ("time", minutes),
+            ("time", minutes if machine_code() is None else f"{minutes}, and {COMPILING}"),
         ]
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 

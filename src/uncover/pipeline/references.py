@@ -295,7 +295,7 @@ def open_reference(
             f"{name} is a vector file: say with --class-field which of its fields holds the class"
         )
     fields = (class_field,) if stratum_field is None else (class_field, stratum_field)
-    features = read_features(name, product.grid.crs, fields)
+    features = read_features(name, product.grid, fields)
     for position, used in enumerate(fields):
         if any(_missing(feature.values[position]) for feature in features):
             raise SceneError(

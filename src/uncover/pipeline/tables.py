@@ -149,6 +149,8 @@ def _class_column(frame: Any, class_field: str | None, name: str) -> str:
             )
         return class_field
     found = _column(frame, _CLASS)
+    if found is None and len(frame.columns) == 1 and ";" in str(frame.columns[0]):
+        raise ValueError(f'{name} has ";" between its columns; write it with commas, or as .tsv with tabs')
     if found is None:
         raise ValueError(
             f"{name} has no column called class or label; say with --class-field which of "

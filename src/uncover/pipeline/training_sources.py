@@ -25,6 +25,7 @@ from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_la
 from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
+from uncover.pipeline.wrong_files import check_scene
 from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
@@ -35,7 +36,13 @@ from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Raster
 from uncover.raster.tiles import TileCache
-from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, band_records, open_uncertainty
+from uncover.raster.uncertainty import (
+    Uncertainty,
+    UncertaintyOptions,
+    about_file,
+    band_records,
+    open_uncertainty,
+)
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
 BATCH_NUMBERS = 1 << 23
@@ -257,6 +264,7 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
             _check_weights(name, cube.coordinates.get("weight"))
             pixels = Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
             return replace(pixels, stated=_of_worlds(cube, cube.attributes))
+    check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
     pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
@@ -294,7 +302,9 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
     rows = TableRows.of(read_table(name, options.class_field, bands), options)
-    return replace(rows, path=Path(name), uncertainty=_of_table(rows.table, options))
+    found = _of_table(rows.table, options)
+    about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
+    return replace(rows, path=Path(name), uncertainty=found, about=about)
 
 
 def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
@@ -456,6 +466,7 @@ class TableRows:
     path: Path | None = None
     uncertainty: BandUncertainty | None = None
     level: Level | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)  # the file that states the uncertainty
 
     @property
     def identity(self) -> str:
@@ -468,7 +479,8 @@ class TableRows:
         if self.uncertainty is None:
             return None
         values = self.table.values
-        record = {"source": "stated uncertainty", "quantities": band_records(self.uncertainty)}
+        quantities = band_records(self.uncertainty, self.about)
+        record = {"source": "stated uncertainty", **self.about, "quantities": quantities}
         return Stated(record, self.uncertainty.systematic(values), self.uncertainty.common(values))
 
     @classmethod

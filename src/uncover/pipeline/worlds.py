@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor
+from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.measurement import Draws, Quantity
 from uncover.pipeline.files import check_place
 from uncover.pipeline.realising import Progress, RealiseOptions, depth_record, forecast_aod, optical_depth
@@ -140,7 +140,10 @@ class Sen2CorOptions:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Sen2Cor runs of a scene at its drawn optical depths, which are those that the table takes."""
+    """Sen2Cor runs of a scene at its drawn optical depths, which are those that the table takes.
+
+    `missing` says why they can only be planned, and is empty where Sen2Cor is installed.
+    """
 
     scene: Scene
     quantity: Quantity
@@ -149,6 +152,7 @@ class _Runs:
     driver: Sen2Cor
     source: Path
     folder: Path
+    missing: str = ""
 
     @classmethod
     def of(
@@ -158,20 +162,45 @@ class _Runs:
         options: RealiseOptions,
         scene_options: SceneOptions,
         how: Sen2CorOptions,
+        *,
+        planned: bool = False,
     ) -> _Runs:
+        """Runs to start, or only to plan: then Sen2Cor need not be there."""
         scene = open_scene(source, scene_options)
-        if scene.level != "L1C" or not Path(source).is_dir():
-            raise SceneError(
-                f"{source} is not the folder of an L1C product, which Sen2Cor corrects; unzip it"
-            )
+        _check_l1c_folder(source, scene)
         if how.workers < 1:
             raise SceneError(f"--workers is {how.workers}; it is 1 or more")
         aod = optical_depth(scene, options)
         draws = aod.draw(options.draws, scene=scene.source_id, seed=options.seed, method=options.method)
-        found = Installation.find(how.path)
-        mode = PerturbedCams(found.gipp, found.ac_gipp, forecast_aod(scene))
+        missing = ""
+        try:
+            found = Installation.find(how.path)
+        except Sen2CorError as error:
+            if not planned:
+                raise
+            found, missing = _NOT_INSTALLED, str(error)
+        mode = PerturbedCams(found.gipp, found.ac_gipp, forecast_aod(scene), installed=not missing)
         driver = Sen2Cor(mode, found.executable, processes=how.workers)
-        return cls(scene, aod, draws, found, driver, Path(source).absolute(), Path(f"{out}.sen2cor"))
+        folder = Path(f"{out}.sen2cor")
+        return cls(scene, aod, draws, found, driver, Path(source).absolute(), folder, missing)
+
+
+#: Names that stand for a program and files that are not there.
+_NOT_INSTALLED = Installation(
+    Path("L2A_Process"), "", Path("Sen2Cor/cfg/L2A_GIPP.xml"), Path("Sen2Cor/cfg/L2A_CAL_AC_GIPP.xml")
+)
+
+
+def _check_l1c_folder(source: str | Path, scene: Scene) -> None:
+    """Refuse what Sen2Cor does not take."""
+    if scene.level == "L2A":
+        raise SceneError(
+            f"{source} is an L2A product, corrected to the surface already; Sen2Cor corrects L1C products: "
+            "give that of the same scene, or draw around this correction with --correction table"
+        )
+    if scene.level != "L1C" or not Path(source).is_dir():
+        remedy = "unzip it" if scene.level == "L1C" else "give the .SAFE folder of the scene"
+        raise SceneError(f"{source} is not the folder of an L1C product, which Sen2Cor corrects; {remedy}")
 
 
 def plan_sen2cor(
@@ -181,11 +210,17 @@ def plan_sen2cor(
     scene_options: SceneOptions | None = None,
     how: Sen2CorOptions | None = None,
 ) -> list[str]:
-    """Every file that `write_sen2cor` would write, and every command that it would run."""
-    runs = _Runs.of(source, out, options, scene_options or SceneOptions(), how or Sen2CorOptions())
-    lines = runs.driver.plan(runs.source, runs.draws.values.tolist(), runs.folder)
+    """Every file that `write_sen2cor` would write, and every command that it would run.
+
+    Where Sen2Cor is missing, they are those of an installation by its usual names, and the last line says so.
+    """
+    scene_options, how = scene_options or SceneOptions(), how or Sen2CorOptions()
+    runs = _Runs.of(source, out, options, scene_options, how, planned=True)
+    depths = runs.draws.values.tolist()
+    lines = runs.driver.plan(runs.source, depths, runs.folder, installed=not runs.missing)
     cube = f"{len(runs.draws.values)} worlds of {len(runs.scene.bands)} bands, {_words(runs.scene)}"
-    return [*lines, f"# writes {Path(out).absolute()}: {cube}"]
+    lines.append(f"# writes {Path(out).absolute()}: {cube}")
+    return [*lines, f"# cannot be run yet: {runs.missing}"] if runs.missing else lines
 
 
 def write_sen2cor(

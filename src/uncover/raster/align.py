@@ -102,14 +102,19 @@ def check_cover(name: str | Path, grid: Grid) -> None:
     path, _ = split_band(name)
     source = describe(path).grid
     check_overlap(path, grid, source, "a mask")
+    warn_of_part(path, grid, source, "the rest of it is not masked")
+
+
+def warn_of_part(path: str, grid: Grid, source: Grid, rest: str) -> None:
+    """Warn of a raster that covers a part of a scene only, with the share; `rest` says what comes of it."""
     down, across = (np.linspace(0.5, length - 0.5, min(length, 32)) for length in grid.shape)
     row, col = _exact(grid, down[:, None], across[None, :], source)
     with np.errstate(invalid="ignore"):
         covered = (row >= 0) & (row < source.height) & (col >= 0) & (col < source.width)
     if covered.mean() < 0.99:  # a rim of pixels is lost by every warp
         warnings.warn(
-            f"{path} covers about {covered.mean():.0%} of the scene; the rest of it is not masked",
-            stacklevel=4,
+            f"{path} covers about {covered.mean():.0%} of the scene; {rest}",
+            stacklevel=5,
         )
 
 

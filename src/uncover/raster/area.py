@@ -11,7 +11,7 @@ import numpy as np
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Bounds, Grid, Window
 from uncover.raster.scene import Scene
-from uncover.raster.vectors import read_features
+from uncover.raster.vectors import read_polygons
 
 
 def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
@@ -23,12 +23,16 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     >>> window_of(grid, (300015, 4999900, 300040, 4999990))
     Window(row=1, col=1, height=9, width=3)
     """
-    degrees = _is_geographic(crs or grid.crs)
+    degrees, given = _is_geographic(crs or grid.crs), bounds
+    bounds, scene = (_unwrapped(box) if degrees else box for box in (bounds, _bounds_in(grid, crs)))
+    _check_box(grid, bounds, crs)
     if degrees:
-        bounds = _turned(_unwrapped(bounds), _unwrapped(_bounds_in(grid, crs)))
-    left, bottom, right, top = _in_grid_crs(grid, bounds, crs)
-    if not np.isfinite((left, bottom, right, top)).all() or _apart(bounds, _bounds_in(grid, crs), degrees):
-        raise _outside(grid, bounds, crs)
+        bounds = _turned(bounds, scene)
+    if _apart(bounds, scene):
+        raise _outside(grid, given, crs)
+    left, bottom, right, top = _in_grid_crs(grid, _near(bounds, scene), crs)
+    if not np.isfinite((left, bottom, right, top)).all():
+        raise _outside(grid, given, crs)
     inverse = np.linalg.inv(np.array([grid.transform[:3], grid.transform[3:], (0, 0, 1)], dtype=float))
     corners = np.array([(x, y, 1) for x in (left, right) for y in (bottom, top)]).T
     cols, rows, _ = np.round(inverse @ corners, 6)
@@ -36,7 +40,7 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     height, width = int(np.ceil(rows.max())) - first_row, int(np.ceil(cols.max())) - first_col
     window = Window(first_row, first_col, height, width) & grid.window
     if window.pixels == 0:
-        raise _outside(grid, bounds, crs)
+        raise _outside(grid, given, crs)
     return window
 
 
@@ -55,36 +59,49 @@ def _unwrapped(bounds: Bounds) -> Bounds:
 
 
 def _turned(bounds: Bounds, scene: Bounds) -> Bounds:
-    """A box in degrees, by whole turns as near to the scene as it can be."""
-    turn = 360.0 * round((scene[0] + scene[2] - bounds[0] - bounds[2]) / 720.0)
+    """A box in degrees, by whole turns as near to the scene as it can be; one around the world by any."""
+    turn = (scene[0] + scene[2] - bounds[0] - bounds[2]) / 2
+    if bounds[2] - bounds[0] < 360.0:
+        turn = 360.0 * round(turn / 360.0)
     return bounds[0] + turn, bounds[1], bounds[2] + turn, bounds[3]
 
 
-def _apart(bounds: Bounds, scene: Bounds, degrees: bool) -> bool:
+def _apart(bounds: Bounds, scene: Bounds) -> bool:
     """Whether two boxes are apart. Asked in the CRS of the box: far from its zone a projection folds back."""
-    left, bottom, right, top = _unwrapped(scene) if degrees else scene
+    left, bottom, right, top = scene
     return bounds[3] <= bottom or bounds[1] >= top or bounds[2] <= left or bounds[0] >= right
+
+
+def _near(bounds: Bounds, scene: Bounds) -> Bounds:
+    """The part of a box that lies in the scene or not further away than it is large."""
+    wide, high = scene[2] - scene[0], scene[3] - scene[1]
+    left, bottom = max(bounds[0], scene[0] - wide), max(bounds[1], scene[1] - high)
+    return left, bottom, min(bounds[2], scene[2] + wide), min(bounds[3], scene[3] + high)
 
 
 def _outside(grid: Grid, bounds: Bounds, crs: str | None) -> SceneError:
     return SceneError(
         f"the area {_round(bounds)} ({crs or grid.crs}) lies outside the scene, whose bounds are "
-        f"{_round(_bounds_in(grid, crs))}; check the coordinates and their CRS"
+        f"{_round(_bounds_in(grid, crs))}; check the coordinates and their reference system (--bbox-crs)"
     )
 
 
-def _in_grid_crs(grid: Grid, bounds: Bounds, crs: str | None) -> Bounds:
+def _check_box(grid: Grid, bounds: Bounds, crs: str | None) -> None:
     left, bottom, right, top = bounds
     if not (left < right and bottom < top):
         raise SceneError(
             f"the bounding box {bounds} is empty; it needs smallest x, smallest y, largest x, largest y"
         )
-    if crs is None or grid.crs is None:
-        return bounds
-    if crs.upper() == "EPSG:4326" and (max(abs(left), abs(right)) > 360 or max(abs(bottom), abs(top)) > 90):
+    far = max(abs(left), abs(right)) > 360 or max(abs(bottom), abs(top)) > 90
+    if far and crs is not None and grid.crs is not None and crs.upper() == "EPSG:4326":
         raise SceneError(
             f"the bounding box {bounds} is not in degrees; give its CRS, for instance {grid.crs}"
         )
+
+
+def _in_grid_crs(grid: Grid, bounds: Bounds, crs: str | None) -> Bounds:
+    if crs is None or grid.crs is None:
+        return bounds
     return _transform_bounds(crs, grid.crs, bounds)
 
 
@@ -118,10 +135,7 @@ def cut_to_polygons(scene: Scene, path: str | Path) -> Scene:
     """The scene on the extent of a vector file's polygons; outside them it has no data."""
     import shapely
 
-    shapes = [feature.shape for feature in read_features(path, scene.grid.crs)]
-    polygons = [shape for shape in shapes if "Polygon" in shape.geom_type]
-    if not polygons:
-        raise SceneError(f"{path} holds no polygon; an area of interest needs one")
+    polygons = read_polygons(path, scene.grid)
     left, bottom, right, top = (float(value) for value in shapely.total_bounds(polygons))
     window = window_of(scene.grid, (left, bottom, right, top))
     return replace(scene.crop(window), area=tuple(shapely.to_wkb(polygon) for polygon in polygons))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, Exact, Noisy
+from uncover.raster.evidence import Evidence, Exact, Noisy, Realised
 from uncover.raster.executors import Executor, Threads
 from uncover.raster.mapper import Mapper, Reader, count_worlds
 from uncover.raster.matching import (
@@ -122,6 +122,11 @@ def make_mapper(
 def _check_worlds(model: Any, evidence: Evidence, paired: bool, stated: bool) -> None:
     """Refuse to pair a scene with a model that it trained in other worlds; `stated`: the user said paired."""
     worlds, here = _worlds_of(model), evidence.realisations
+    if here == 1 and not paired and _is_uncertain_depth(evidence):
+        raise SceneError(
+            f"scene {evidence.identity} comes with one draw (--draws 1), which has no spread: the "
+            "uncertainty of its optical depth would not count; give --draws 2 or more, or --aod-uncertainty 0"
+        )
     if model.realisations != "shared" or not paired or worlds == 1:
         return
     if worlds != here:
@@ -142,6 +147,12 @@ def _check_worlds(model: Any, evidence: Evidence, paired: bool, stated: bool) ->
             f"{_in_words(drawn)}); give --aod, --aod-uncertainty, --draws, --draw-method and --seed of the "
             "fit, or --unpaired if its errors are others"
         )
+
+
+def _is_uncertain_depth(evidence: Evidence) -> bool:
+    """Whether the worlds of a scene are made here, by draws of a quantity that is uncertain."""
+    quantity = evidence.source.draws.quantity if isinstance(evidence, Realised) else None
+    return quantity is not None and quantity.standard_uncertainty > 0
 
 
 def _in_words(worlds: Mapping[str, Any]) -> str:

@@ -47,6 +47,13 @@ def content_identity(thing: Any) -> str:
     return f"sha256:{digest.hexdigest()[:32]}"
 
 
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file; of a folder, that of the hashes of its files in the order of their names."""
+    files = sorted(_files(str(path)))
+    hashes = [_content(file, whole=True) for file in files]
+    return (hashes[0] if files == [Path(path)] else hashlib.sha256(b"".join(hashes)).digest()).hex()
+
+
 def _content(file: Path, whole: bool) -> bytes:
     """Hash of a file, or its size and time."""
     if not whole:

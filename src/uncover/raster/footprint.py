@@ -55,7 +55,9 @@ def _ring(grid: Grid) -> NDArray[np.float64] | None:
     if grid.crs is None:
         return None
     n = _FEWEST
-    while (points := _outline(grid, n)) is not None and n < _MOST and _off(grid, points) > TOLERANCE:
+    while (
+        (points := outline(grid, n, "EPSG:4326")) is not None and n < _MOST and _off(grid, points) > TOLERANCE
+    ):
         n *= 2
     if points is None:
         return None
@@ -69,17 +71,26 @@ def _ring(grid: Grid) -> NDArray[np.float64] | None:
     return ring - [360.0 * np.round(middle / 360.0), 0.0]
 
 
-def _outline(grid: Grid, n: int) -> NDArray[np.float64] | None:
-    """Longitudes and latitudes of n points a side, and the first once more; None if one has none."""
-    from rasterio.warp import transform
-
+def outline(grid: Grid, n: int, crs: str) -> NDArray[np.float64] | None:
+    """Places of n points a side in a CRS, and the first once more: (point, 2); None if one has no place."""
     along = np.arange(n) / n
     zero, one = np.zeros(n), np.ones(n)
     cols = grid.width * np.concatenate([zero, along, one, 1 - along, [0.0]])
     rows = grid.height * np.concatenate([along, one, 1 - along, zero, [0.0]])
     a, b, c, d, e, f = grid.transform
-    place = np.array(transform(grid.crs, "EPSG:4326", a * cols + b * rows + c, d * cols + e * rows + f)[:2])
-    return place.T if np.isfinite(place).all() else None
+    return moved(np.column_stack([a * cols + b * rows + c, d * cols + e * rows + f]), str(grid.crs), crs)
+
+
+def moved(points: NDArray[np.float64], source: str, target: str) -> NDArray[np.float64] | None:
+    """Points (point, 2) in another CRS; None if one of them has no place there."""
+    from rasterio._err import CPLE_BaseError
+    from rasterio.warp import transform
+
+    try:
+        place = np.column_stack(transform(source, target, points[:, 0], points[:, 1])[:2])
+    except CPLE_BaseError:  # rasterio lets GDAL's own kind of error through
+        return None
+    return place if np.isfinite(place).all() else None
 
 
 def _off(grid: Grid, points: NDArray[np.float64]) -> float:

@@ -12,7 +12,7 @@ from uncover.labels import Scheme
 from uncover.measurement.features import Features
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, probe
+from uncover.raster.evidence import Evidence, Stored, probe
 from uncover.raster.options import canonical_band
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
@@ -30,14 +30,14 @@ def check_match(model: Any, evidence: Evidence) -> None:
     wanted, offered = model_bands(model), tuple(canonical_band(band) for band in evidence.bands)
     if len(offered) != model.n_features_in_:
         raise SceneError(
-            f"scene {evidence.identity} has {len(offered)} bands ({', '.join(offered)}); the model was "
+            f"{name_of(evidence)} has {len(offered)} bands ({', '.join(offered)}); the model was "
             f"trained on {model.n_features_in_} ({', '.join(wanted or ('names unknown',))}). Choose them "
             "with --bands"
         )
     if wanted is not None and offered != wanted:
         what = "the same bands in another order" if set(offered) == set(wanted) else "other bands"
         raise SceneError(
-            f"scene {evidence.identity} has the bands {', '.join(offered)}; the model was trained on "
+            f"{name_of(evidence)} has the bands {', '.join(offered)}; the model was trained on "
             f"{', '.join(wanted)}: {what}. Give --bands {','.join(wanted)}"
         )
     _check_features(model, evidence)
@@ -59,25 +59,34 @@ def _check_features(model: Any, evidence: Evidence) -> None:
         if here.quantity is not None or evidence.source_id not in _identities(model):
             warnings.warn(
                 "the model does not say whether it was trained on top-of-atmosphere or surface reflectance, "
-                f"and scene {evidence.identity} is {here}; fit it with --level, so that they are compared",
+                f"and {name_of(evidence)} is {here}; fit it with --level, so that they are compared",
                 stacklevel=3,
             )
         return
     if here.quantity is None:
         raise SceneError(
-            f"scene {evidence.identity} does not say whether it is top-of-atmosphere or surface reflectance; "
+            f"{name_of(evidence)} does not say whether it is top-of-atmosphere or surface reflectance; "
             f"the model was trained on {trained}. Give --level L1C (top of atmosphere) or L2A (surface)"
         )
     if here.quantity != trained.quantity:
         raise SceneError(
-            f"scene {evidence.identity} is {here}; the model was trained on {trained}. {_remedy(here)}"
+            f"{name_of(evidence)} is {here}; the model was trained on {trained}. "
+            f"{_remedy(here, isinstance(evidence, Stored))}"
         )
-    _warn_of_correction(trained, here, evidence.identity)
+    _warn_of_correction(trained, here, name_of(evidence))
     _warn_of_offset(trained, evidence)
 
 
-def _remedy(here: Features) -> str:
+def name_of(evidence: Evidence) -> str:
+    """A scene by its identity, a cube by its path: the identity is often a hash of the scene's content."""
+    return f"cube {evidence.cube.path}" if isinstance(evidence, Stored) else f"scene {evidence.identity}"
+
+
+def _remedy(here: Features, stored: bool) -> str:
     """What makes a scene one that the model knows."""
+    if stored and here.quantity == "surface reflectance":
+        source = ", or map the L1C scene that the cube was made of" if here.level == "L1C" else ""
+        return f"Fit a model to corrected scenes or cubes (uncover fit CUBE --labels LABELS){source}"
     if here.quantity == "top-of-atmosphere reflectance":
         return "Give --aod AOD (or --product-aod), which corrects the scene to the surface"
     if here.level == "L1C":
@@ -85,12 +94,12 @@ def _remedy(here: Features) -> str:
     return "Map a Level-1C scene without --aod, or fit the model to Level-2A scenes or with --aod"
 
 
-def _warn_of_correction(trained: Features, here: Features, identity: str) -> None:
+def _warn_of_correction(trained: Features, here: Features, name: str) -> None:
     """Say where corrections differ: not wrong, and not the same."""
     known = (trained.correction or "").split(" and ")
     if trained.correction and here.correction and here.correction not in known:
         warnings.warn(
-            f"scene {identity} was corrected to the surface by {here.correction}, the model's training data "
+            f"{name} was corrected to the surface by {here.correction}, the model's training data "
             f"by {trained.correction}: they do not agree, above all over dark surfaces. A model of the same "
             "correction is safer",
             stacklevel=4,
@@ -104,7 +113,7 @@ def _warn_of_offset(trained: Features, evidence: Evidence) -> None:
         return  # products state their offset, and it differs between baselines
     if trained.scales == here.scales and trained.offsets and trained.offsets != here.offsets:
         warnings.warn(
-            f"scene {evidence.identity} is read with --offset {here.offsets[0]:g}, the model's training data "
+            f"{name_of(evidence)} is read with --offset {here.offsets[0]:g}, the model's training data "
             f"with {trained.offsets[0]:g}, and with the same scale; check that its numbers need it",
             stacklevel=4,
         )
@@ -125,7 +134,7 @@ def _check_units(model: Any, evidence: Evidence) -> None:
             else "the model was trained on digital numbers: give --scale 1 --offset 0, or train it again"
         )
         raise SceneError(
-            f"scene {evidence.identity} has values around {here:.3g}, the training data of the model around "
+            f"{name_of(evidence)} has values around {here:.3g}, the training data of the model around "
             f"{typical:.3g} ({getattr(model, 'units_', None) or 'units unknown'}): other units. Perhaps "
             f"{remedy}"
         )
@@ -149,9 +158,16 @@ def scheme_of(model: Any) -> Scheme:
     return Scheme.of_names(names, "classes")
 
 
-def trained_on(model: Any) -> tuple[str, ...]:
-    """Names of the scenes that trained a model, as its provenance has them."""
-    return tuple(str(source.get("name", "")) for source in _sources(model))
+def trained_on(model: Any) -> list[dict[str, Any]]:
+    """The scenes that trained a model: name, identity by datatake or content, and input quantities."""
+    return [
+        {
+            "name": str(source.get("name", "")),
+            **({"identity": str(source["identity"])} if "identity" in source else {}),
+            "quantities": list((source.get("uncertainty") or {}).get("quantities") or ()),
+        }
+        for source in _sources(model)
+    ]
 
 
 def _sources(model: Any) -> tuple[Mapping[str, Any], ...]:
@@ -170,6 +186,14 @@ def is_paired(model: Any, evidence: Evidence) -> bool:
     By datatake, the user's --scene-id, or the content of files; never by their names.
     """
     return _identities(model) == [evidence.source_id]
+
+
+def is_namesake(model: Any, evidence: Evidence, file: str) -> bool:
+    """Whether a scene has the file name or the datatake of one that trained the model."""
+    return any(
+        file == source.get("file") or evidence.identity in (source.get("identity"), source.get("name"))
+        for source in _sources(model)
+    )
 
 
 def drawn_worlds(model: Any) -> Mapping[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,9 +26,10 @@ from uncover.measurement.bands import canonical_band, places_of
 from uncover.measurement.correlation import read_correlation
 from uncover.measurement.effects_attributes import TableEffect, is_dimensionless
 from uncover.measurement.effects_table import EffectsTable
-from uncover.raster.align import check_overlap
+from uncover.raster.align import check_overlap, warn_of_part
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import sha256_of
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
 from uncover.raster.tiles import RasterInfo, TileCache, check_exists, describe
@@ -51,6 +52,7 @@ T = TypeVar("T")
 
 _ARRAYS = (".nc", ".nc4", ".h5", ".zarr")
 _TABLES = (".csv", ".json")
+_NO_CLASS = "other pixels have none: where it is random they train nothing and get no class"
 
 
 class UncertaintyWarning(UserWarning):
@@ -231,15 +233,21 @@ class ConstantUncertainty:
         return {
             **self.about,
             "bands": list(self.bands),
-            "quantities": band_records(self.uncertainty, self.about.get("file")),
+            "quantities": band_records(self.uncertainty, self.about),
         }
 
 
-def band_records(uncertainty: BandUncertainty, file: str | None = None) -> list[dict[str, Any]]:
-    """Effects on bands as input quantities, for a record.
+def about_file(path: str | Path, kind: str) -> dict[str, Any]:
+    """Name and hash of a file that states uncertainty, for a record."""
+    name = str(path).rstrip("/")
+    return {"file": Path(name).name, "sha256": sha256_of(name), "kind": kind}
+
+
+def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Effects on bands as input quantities, for a record; `about` has the file that states them.
 
     >>> noise = BandUncertainty.of(["B02"], [5.0], units="%", effect="noise")
-    >>> band_records(noise, "u.csv")[0]["standard_uncertainty"]
+    >>> band_records(noise, {"file": "u.csv"})[0]["standard_uncertainty"]
     [5.0]
     """
     return [
@@ -247,7 +255,7 @@ def band_records(uncertainty: BandUncertainty, file: str | None = None) -> list[
             effect,
             effect.name or f"effect {i}",
             [float(f"{u * (100 if effect.relative else 1):.12g}") for u in effect.standard],
-            file,
+            about,
         )
         for i, effect in enumerate(uncertainty.effects, start=1)
     ]
@@ -283,7 +291,7 @@ def _open_bands(
     for effect in found.effects:
         if not effect.relative:
             _warn_of_units(Path(name).name, effect.standard)
-    return ConstantUncertainty(found, {"file": Path(name).name, "kind": "bands"}, scene)
+    return ConstantUncertainty(found, about_file(name, "bands"), scene)
 
 
 def _open_raster(
@@ -291,6 +299,7 @@ def _open_raster(
 ) -> Uncertainty:
     info = describe(name)
     check_overlap(name, grid, info.grid, "the uncertainty")
+    warn_of_part(Path(name).name, grid, info.grid, _NO_CLASS)
     indexes = _raster_bands(info, bands, options)
     short = Path(name).name
     if options.between_pixels is None:
@@ -314,7 +323,7 @@ def _open_raster(
     )
     if not relative:
         _warn_of_units(short, _probe(layer, grid))
-    about = {"file": short, "kind": "raster"}
+    about = about_file(name, "raster")
     reference, cache = _reference(options, bands), TileCache(options.cache_bytes)
     return LayeredUncertainty(bands, grid, (effect,), (), reference, about, scene, cache)
 
@@ -380,6 +389,7 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         _check_dimensionless(dataset[table.variable].attrs.get("units"), short, table.variable)
         reader = _TableLayers.of(name, dataset, table)
         check_overlap(name, grid, reader.grid, "the uncertainty")
+        warn_of_part(short, grid, reader.grid, _NO_CLASS)
         scenes = options.between_scenes or "independent"
         effects = tuple(reader.effect(dataset, effect, scenes) for effect in table.effects)
         if all(effect.between_pixels == "random" for effect in effects):
@@ -389,7 +399,7 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
     for effect in absolute:
         assert isinstance(effect.standard, Layer)
         _warn_of_units(f"{short}: {effect.name}", _probe(effect.standard, grid))
-    about = {"file": short, "kind": "effects table", "variable": table.variable}
+    about = about_file(name, "effects table") | {"variable": table.variable}
     cache = TileCache(options.cache_bytes)
     return LayeredUncertainty(bands, grid, effects, flags, None, about, None, cache)
 

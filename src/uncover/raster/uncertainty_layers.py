@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -217,8 +217,7 @@ class LayeredUncertainty:
 
     def facts(self) -> dict[str, Any]:
         """What was assumed, in plain words: for people, and for the fingerprint of a run."""
-        file = self.about.get("file")
-        effects = [effect_record(e, e.name, self._typical(e), file) for e in self.effects]
+        effects = [effect_record(e, e.name, self._typical(e), self.about) for e in self.effects]
         return {**self.about, "bands": list(self.bands), "quantities": effects}
 
     def _typical(self, effect: LayerEffect) -> list[float | None]:
@@ -233,14 +232,26 @@ class LayeredUncertainty:
 
 
 def effect_record(
-    effect: Any, name: str, standard: Sequence[float | None], file: str | None
+    effect: Any, name: str, standard: Sequence[float | None], about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """An effect as an input quantity: the error, its estimate 0, its standard uncertainty, what it shares.
 
+    `about` has the file that states it and its hash. An uncertainty that was stated as an expanded one has
+    U and k beside u.
+
     >>> noise = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
-    >>> effect_record(noise, "noise", [0.01], "u.csv")["standard_uncertainty"]
+    >>> effect_record(noise, "noise", [0.01], {"file": "u.tif"})["standard_uncertainty"]
     [0.01]
     """
+    k = getattr(effect, "coverage_factor", None)
+    expanded = (
+        {}
+        if k is None
+        else {
+            "expanded_uncertainty": [float(f"{f * u:.12g}") for f, u in zip(k, standard, strict=True)],
+            "coverage_factor": [float(f) for f in k],
+        }
+    )
     relative = getattr(effect, "relative", getattr(effect, "relative_to", None) is not None)
     layer = isinstance(getattr(effect, "standard", None), Layer)
     return {
@@ -248,12 +259,14 @@ def effect_record(
         "estimate": 0.0,
         "standard_uncertainty": list(standard),
         **({"standard_uncertainty_is": "the median in the middle of the scene"} if layer else {}),
+        **expanded,
         "units": "%" if relative else "1",
-        "distribution": "Gaussian",
+        "distribution": "Gaussian (assumed)",
         "between_pixels": effect.between_pixels,
         **({"between_scenes": effect.between_scenes} if effect.between_pixels == "systematic" else {}),
         "between_bands": np.asarray(effect.correlation).tolist(),
-        "source": file,
+        "source": about.get("file"),
+        **({"source_sha256": about["sha256"]} if "sha256" in about else {}),
     }
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.errors import ReadError, SceneError, require
-from uncover.raster.grid import Grid, Window, same_crs
+from uncover.raster.footprint import moved, outline
+from uncover.raster.grid import Bounds, Grid, Window, same_crs
 
 #: Why a feature of a vector file gives no label.
 POLYGON_SMALL = "polygon(s) without a pixel centre"
@@ -63,8 +64,12 @@ class Burned:
         return table[self.code]
 
 
-def read_features(path: str | Path, crs: str | None, fields: tuple[str, ...] = ()) -> list[Feature]:
-    """All geometries of a vector file, in `crs`, with those fields."""
+def read_features(path: str | Path, grid: Grid | None, fields: tuple[str, ...] = ()) -> list[Feature]:
+    """All geometries of a vector file with those fields, in the CRS of a grid (their own without one).
+
+    Only what lies near the grid is brought to another CRS, since far from its zone a projection folds back or
+    fails. Shapes are cut in their own CRS, and empty where nothing is left; points elsewhere lie beside it.
+    """
     meta, wkb, columns = _read(path, fields)
     import shapely
 
@@ -73,9 +78,24 @@ def read_features(path: str | Path, crs: str | None, fields: tuple[str, ...] = (
     shapes = shapely.from_wkb(wkb)
     present = [i for i, shape in enumerate(shapes) if shape is not None and not shape.is_empty]
     own = meta["crs"]
-    if own and crs and not same_crs(own, crs):
-        shapes = _reproject(shapes, own, crs)
+    if own and grid is not None and grid.crs and not same_crs(own, grid.crs):
+        shapes = _reproject(_near(shapes, own, grid), own, grid.crs, path)
     return [Feature(i + 1, shapes[i], tuple(column[i] for column in columns)) for i in present]
+
+
+def read_polygons(path: str | Path, grid: Grid) -> list[Any]:
+    """Polygons of a vector file that lie near a grid, in its CRS; an error where there is none."""
+    shapes = [feature.shape for feature in read_features(path, grid)]
+    polygons = [shape for shape in shapes if "Polygon" in shape.geom_type]
+    found = [shape for shape in polygons if not shape.is_empty]
+    if not polygons:
+        raise SceneError(f"{path} holds no polygon; an area of interest needs one")
+    if not found:
+        raise SceneError(
+            f"the area of {path} lies outside the scene, whose bounds are {grid.bounds} ({grid.crs}); check "
+            "its coordinates and its CRS"
+        )
+    return found
 
 
 def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any]]:
@@ -113,20 +133,77 @@ def _only_layer(path: str | Path) -> str:
     return layers[0]
 
 
-def _reproject(shapes: Any, source: str, target: str) -> Any:
+def _near(shapes: Any, crs: str, grid: Grid) -> Any:
+    """Geometries cut to the bounds of a grid in their CRS, with a margin; as they are where it has none."""
+    import shapely
+    from rasterio.crs import CRS
+
+    turn = 360.0 if CRS.from_user_input(crs).is_geographic else 0.0
+    bounds = _bounds_nearby(grid, crs, turn)
+    if bounds is None:
+        return shapes
+    left, bottom, right, top = bounds
+    boxes = shapely.union_all([shapely.box(left + t, bottom, right + t, top) for t in (-turn, 0.0, turn)])
+
+    def draw(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        if turn:
+            points[:, 0] += turn * np.round(((left + right) / 2 - points[:, 0]) / turn)
+        return np.clip(points, bounds[:2], bounds[2:])
+
+    found, size = shapes.copy(), shapely.get_dimensions(shapes)
+    found[size == 0] = shapely.transform(shapes[size == 0], draw)
+    beyond = np.flatnonzero((size > 0) & ~shapely.covered_by(shapely.envelope(shapes), boxes))
+    for i in beyond:
+        cut = shapely.intersection(shapely.make_valid(shapes[i]), boxes)
+        parts = shapely.get_parts(shapely.get_parts(cut))
+        parts = parts[shapely.get_dimensions(parts) == size[i]]
+        empty = shapely.MultiPolygon() if size[i] == 2 else shapely.MultiLineString()
+        found[i] = shapely.union_all(parts) if len(parts) else empty
+    return found
+
+
+def _bounds_nearby(grid: Grid, crs: str, turn: float) -> Bounds | None:
+    """Bounds of a grid in another CRS and a tenth of its size around them; None where it has no such place.
+
+    In degrees longitudes run on beyond 180, and bounds around a pole reach it at all longitudes.
+    """
+    there = outline(grid, 64, crs)
+    if there is None:
+        return None
+    own = outline(grid, 64, str(grid.crs))
+    back = moved(there, crs, str(grid.crs))
+    if own is None or back is None or not np.allclose(back, own, rtol=0.0, atol=0.1 * max(grid.resolution)):
+        return None  # the projection folds back there
+    if turn:
+        there[:, 0] = np.unwrap(there[:, 0], period=turn)
+    low, high = there.min(axis=0), there.max(axis=0)
+    if turn and abs(there[-1, 0] - there[0, 0]) > turn / 2:
+        low[0], high[0] = -turn, turn
+        low[1], high[1] = (low[1], 90.0) if there[:, 1].mean() > 0 else (-90.0, high[1])
+    margin = 0.1 * (high - low)
+    left, bottom, right, top = (float(value) for value in (*(low - margin), *(high + margin)))
+    return left, bottom, right, top
+
+
+def _reproject(shapes: Any, source: str, target: str, path: str | Path) -> Any:
     """Geometries in another CRS, with points along their edges: a straight line of one is a curve in another.
 
     Between points a kilometre apart the curve is off by a few centimetres, below a metre at 85° of latitude.
     """
     import shapely
     from rasterio.crs import CRS
-    from rasterio.warp import transform
 
     crs = CRS.from_user_input(source)
     shapes = shapely.segmentize(shapes, 0.01 if crs.is_geographic else 1000.0 / crs.linear_units_factor[1])
 
     def move(points: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.column_stack(transform(source, target, points[:, 0], points[:, 1]))
+        found = moved(points, source, target)
+        if found is None:
+            raise SceneError(
+                f"{path} ({source}) reaches places that {target}, the CRS of the scene, does not; cut it to "
+                "the scene, or save it in that CRS"
+            )
+        return found
 
     return shapely.transform(shapes, move)
 
@@ -149,7 +226,7 @@ def burn_vector(
     ...
     uncover.raster.errors.SceneError: nowhere.gpkg does not exist; check the path
     """
-    features = read_features(path, grid.crs, (field,))
+    features = read_features(path, grid, (field,))
     codes, names = _codes([feature.values[0] for feature in features], path, field)
     window = grid.window if window is None else window
     burnt = _burn(features, grid.crop(window), all_touched)
@@ -191,7 +268,7 @@ def _burn(features: list[Feature], grid: Grid, all_touched: bool) -> NDArray[np.
     from rasterio.features import rasterize
 
     burnt: NDArray[np.int32] = rasterize(
-        [(feature.shape, feature.number) for feature in features],
+        [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty],
         out_shape=grid.shape,
         transform=Affine(*grid.transform),
         fill=0,
@@ -210,6 +287,8 @@ def _lost_of(feature: Feature, burnt: NDArray[np.int32], grid: Grid) -> dict[str
         later = int((burnt[rows[inside], cols[inside]] != feature.number).sum())
         found = {POINT_OFF: int((~inside).sum()), POINT_COVERED: later}
         return {reason: n for reason, n in found.items() if n}
+    if feature.shape.is_empty:
+        return {POLYGON_OFF: 1}
     left, top, right, bottom = _rectangle(feature.shape, grid)
     here = Window(top, left, bottom - top, right - left) & grid.window
     if here.pixels == 0:

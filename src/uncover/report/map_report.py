@@ -277,7 +277,7 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
         "run": item.get("uncover:run"),
         "scene": item.get("uncover:scene"),
         "sensed": item.get("datetime"),
-        "model trained on": ", ".join(item.get("uncover:trained_on", ())),
+        "model trained on": ", ".join(_scene_words(scene) for scene in item.get("uncover:trained_on", ())),
         "the scene trained the model": "yes" if item.get("uncover:paired") else "no",
         "reference system": item.get("proj:code"),
         "lineage": item.get("processing:lineage"),
@@ -302,16 +302,26 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
     return Section("provenance", "Provenance", "", tuple(parts))
 
 
+def _scene_words(scene: Mapping[str, Any]) -> str:
+    """Name and identity of a scene.
+
+    >>> _scene_words({"name": "june.tif", "identity": "sha256:1f"}), _scene_words({"name": "GS2A"})
+    ('june.tif (sha256:1f)', 'GS2A')
+    """
+    name, identity = scene.get("name"), scene.get("identity")
+    return str(name) if identity in (None, name) else f"{name} ({identity})"
+
+
 def _source_in_words(source: Mapping[str, Any]) -> str:
     """A training scene with the samples of each class.
 
     >>> _source_in_words({"name": "june", "identity": "june", "drawn": {"forest": 9}, "used": {"forest": 7}})
     'june: samples used forest 7, of forest 9 drawn'
     """
-    name, identity = source.get("name"), source.get("identity")
-    said = str(name) if identity in (None, name) else f"{name} ({identity})"
     used, drawn = (source.get(key) or {} for key in ("used", "drawn"))
-    return f"{said}: samples used {_short(used)}" + (f", of {_short(drawn)} drawn" if drawn != used else "")
+    return f"{_scene_words(source)}: samples used {_short(used)}" + (
+        f", of {_short(drawn)} drawn" if drawn != used else ""
+    )
 
 
 def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | None) -> list[Part]:
@@ -326,7 +336,8 @@ def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | Non
         for where, facts in scenes
         for quantity in facts.get("quantities", ())
     ]
-    header = ("quantity", "of", "estimate", "standard uncertainty", "distribution", "correlation", "source")
+    words = ("estimate", "standard uncertainty", "units", "distribution", "correlation", "source")
+    header = ("quantity", "of", *words)
     return [Table("Input quantities", header, tuple(rows), words=True)] if rows else []
 
 
@@ -337,9 +348,11 @@ def _training_scene(name: Any, this: Any) -> str:
 
 
 def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
-    """Estimate, standard uncertainty, distribution, correlation and source of a quantity, in few words."""
-    units = {"1": "", "%": " %"}.get(str(quantity.get("units")), f" {quantity.get('units')}")
-    said = _short(quantity.get("standard_uncertainty")) + units
+    """Estimate, standard uncertainty, units, distribution, correlation and source of a quantity, in words."""
+    said, units = _short(quantity.get("standard_uncertainty")), str(quantity.get("units", ""))
+    if "expanded_uncertainty" in quantity:
+        k = _short(quantity["coverage_factor"])
+        said += f" (from U = {_short(quantity['expanded_uncertainty'])}, k = {k})"
     if quantity.get("standard_uncertainty_is"):
         said += f" ({quantity['standard_uncertainty_is']})"
     shape = str(quantity.get("distribution", ""))
@@ -356,7 +369,10 @@ def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
     if matrix is not None:
         off = [abs(r) for i, row in enumerate(matrix) for j, r in enumerate(row) if i != j]
         shared += f", between bands up to {max(off):.2g}" if any(off) else ", none between bands"
-    return _short(quantity.get("estimate")), said, shape, shared, str(quantity.get("source") or "")
+    source = str(quantity.get("source") or "")
+    if "source_sha256" in quantity:
+        source += f" (SHA-256 {quantity['source_sha256']})"
+    return _short(quantity.get("estimate")), said, units, shape, shared, source
 
 
 def _flat(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,0 +1,82 @@
+"""Files that were given in the place of others: what a file is, told from its name or its first bytes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from uncover.pipeline.tables import is_table
+from uncover.raster.align import split_band
+from uncover.raster.errors import SceneError
+
+_MODEL, _TABLE, _SCENE, _LABELS = "a model", "a table of samples", "a scene", "a raster of classes"
+
+
+def kind_of(name: str | Path) -> str | None:
+    """What a file is; None where nothing tells it.
+
+    >>> kind_of("model.uncover"), kind_of("pixels.csv"), kind_of("stack.tif")
+    ('a model', 'a table of samples', None)
+    """
+    path = Path(split_band(name)[0])
+    if path.suffix == ".uncover":
+        return _MODEL
+    if is_table(path):
+        return _TABLE
+    if path.suffix.upper() == ".SAFE" or (path / ".zattrs").exists():
+        return _SCENE
+    if path.suffix.lower() in (".tif", ".tiff") and path.is_file():
+        return _kind_of_raster(path)
+    return None
+
+
+def _kind_of_raster(path: Path) -> str | None:
+    from uncover.raster.geotiff import SCHEME_TAG
+    from uncover.raster.tiles import describe
+
+    info = describe(str(path))
+    if SCHEME_TAG in info.tags:
+        return _LABELS
+    bands = [name for name in info.names if name and re.fullmatch(r"B\d\d|B8A", name)]
+    return _SCENE if len(bands) > 1 else None
+
+
+def check_model_first(model: str | Path, scene: str | Path) -> None:
+    """Refuse a model and a scene that are in each other's place, and what is neither.
+
+    >>> check_model_first("S2A.SAFE", "model.uncover")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: S2A.SAFE is a scene; the model comes first: uncover map MODEL SCENE
+    """
+    found = kind_of(model)
+    if found in (_SCENE, _TABLE, _LABELS) or (found is None and kind_of(scene) == _MODEL):
+        raise SceneError(
+            f"{model} is {found or 'no model file'}; the model comes first: uncover map MODEL SCENE"
+        )
+    check_scene(scene, "uncover map takes a scene or a cube")
+
+
+def check_scene(name: str | Path, needed: str) -> None:
+    """Refuse what is no scene; `needed` says what is."""
+    found = kind_of(name)
+    if found == _LABELS:
+        needed += "; give labels by --labels"
+    if found in (_MODEL, _TABLE, _LABELS):
+        raise SceneError(f"{name} is {found}, not a scene; {needed}")
+
+
+def check_labels(name: str | Path) -> None:
+    """Refuse what is no label map.
+
+    >>> check_labels("S2A.SAFE")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: S2A.SAFE is a scene, not a label map; give a raster of classes, or ...
+    """
+    found = kind_of(name)
+    if found not in (None, _LABELS):
+        raise SceneError(
+            f"{name} is {found}, not a label map; give a raster of classes, or polygons or points with "
+            "--class-field"
+        )
