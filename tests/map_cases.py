@@ -38,8 +38,8 @@ def write_scene(path, values, where=None, names=BANDS, **profile):
         path, "w", driver="GTiff", width=place.width, height=place.height, count=len(values),
         transform=Affine(*place.transform), **profile,
     ) as file:  # fmt: skip
+        file.update_tags(PROCESSING_LEVEL="Level-2A")  # before the pixels, so that the header stays in front
         file.write(values)
-        file.update_tags(PROCESSING_LEVEL="Level-2A")
         if names is not None:
             for i, name in enumerate(names, start=1):
                 file.set_band_description(i, name)

@@ -12,6 +12,7 @@ ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 
 
 @pytest.mark.filterwarnings("ignore:class\\(es\\) .* have no variance of their own:UserWarning")
+@pytest.mark.filterwarnings("ignore:prior=.weak. is too sure with few samples:UserWarning")
 @pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
 @pytest.mark.filterwarnings("ignore:class\\(es\\) .* have no sample of positive weight:UserWarning")
 @parametrize_with_checks([cls() for cls in ESTIMATORS])

@@ -82,6 +82,22 @@ def test_a_class_of_few_samples_is_never_flagged_too_often(prior, sizes):
         assert (found[few] <= level).all()
 
 
+@pytest.mark.filterwarnings("ignore:class.es. .* have no variance")
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianNB])
+def test_a_class_of_one_sample_is_not_flagged_too_often(cls):
+    """Standard deviations of classes differ by exp(±0.5): 0.16 (NB) lay below 0.05, 0.09 below 0.01."""
+    rng, p, below = np.random.default_rng(5), 5, []
+    y = np.r_[np.repeat([0, 1, 2], 50), 3]
+    for _ in range(60):
+        deviation, centre = np.exp(0.5 * rng.choice([-1.0, 1.0], 4)), 20 * rng.normal(size=(4, p))
+        clf = cls().fit(centre[y] + deviation[y][:, None] * rng.normal(size=(151, p)), y)
+        new = centre[3] + deviation[3] * rng.normal(size=(40, p))
+        p_value = clf.typicality(new, per_class=True)[:, 3]
+        below.append([(p_value < level).mean() for level in (0.05, 0.01)])
+        assert clf.typicality(centre[3] + [[100.0] * p], per_class=True)[0, 3] < 0.05
+    assert (np.mean(below, axis=0) <= [0.05, 0.01]).all()
+
+
 def test_a_feature_that_was_constant_counts_when_it_changes(rng):
     X = np.column_stack([rng.normal(size=99), np.full(99, 7.0)])
     with pytest.warns(UserWarning, match="constant"):

@@ -22,6 +22,7 @@ def assert_sound(budget, probability):
 
 
 @pytest.mark.filterwarnings("ignore:the model was fitted with known noise:UserWarning")
+@pytest.mark.filterwarnings("ignore:X has 1 realisation of each sample:UserWarning")
 @pytest.mark.filterwarnings("ignore:taking the noise out of the spread:UserWarning")
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -125,6 +125,14 @@ def test_a_cube_of_another_quantity_is_named_by_its_path(run, fit, refused, tmp_
     assert run("map", "m.uncover", scene, "--out", "map").exit_code == 0  # the remedy settles it
 
 
+def test_digital_numbers_are_not_reflectance(refused, tmp_path):
+    path = table(tmp_path / "pixels.csv")
+    frame = pandas.read_csv(path)
+    frame[list(BANDS)] *= 10_000
+    frame.to_csv(path, index=False)
+    assert "divide digital numbers by 10000" in refused("fit", path, "--level", "L2A", "--out", "m.uncover")
+
+
 def kinds(correction):
     return Features.of_level(BANDS, "L2A", correction=correction)
 

@@ -488,3 +488,13 @@ def test_real_polygons_of_one_half_map_the_others(run, tmp_path):
     tested = truth > 0
     assert tested.sum() > 500
     assert (truth[tested] == mapped[tested]).mean() > 0.95
+
+
+def test_a_mask_of_the_whole_scene_is_named_as_the_cause(run, model, scene, tmp_path):
+    with rasterio.open(scene) as file:
+        shape, place = file.shape, {"crs": file.crs, "transform": file.transform}
+    size = {"count": 1, "height": shape[0], "width": shape[1], "dtype": "uint8"}
+    with rasterio.open(tmp_path / "mask.tif", "w", driver="GTiff", **size, **place) as file:
+        file.write(np.ones((1, *shape), np.uint8))
+    made = run("map", model, scene, "--mask", tmp_path / "mask.tif", "--out", "masked")
+    assert "has a class: a mask (--mask) leaves out all of it" in made.stderr

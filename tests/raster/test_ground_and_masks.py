@@ -116,7 +116,8 @@ def test_declared_voids_are_left_out(product, tmp_path):
         return np.where(x < scene.grid.bounds[0] + 100, -32768, 120.0)
 
     dem = geometries.write(tmp_path / "dem.tif", "same", scene.grid, ground, "int16", nodata=-32768)
-    assert heights(scene, dem) == pytest.approx(0.12)
+    with pytest.warns(UserWarning, match="has heights on about 95% of the scene"):  # 190 of 200 columns
+        assert heights(scene, dem) == pytest.approx(0.12)
 
 
 def blob(grid):
@@ -199,3 +200,67 @@ def test_an_elevation_model_of_another_place_is_refused(product, tmp_path):
         file.transform = file.transform @ rasterio.Affine.translation(0, 5000)
     with pytest.raises(SceneError, match="does not overlap the scene"):
         heights(scene, dem)
+
+
+def raster(path, scene, values):
+    grid = scene.grid
+    step = rasterio.Affine(*grid.transform)
+    shape = {"count": values.shape[0], "height": values.shape[1], "width": values.shape[2]}
+    with rasterio.open(
+        path, "w", driver="GTiff", dtype=values.dtype, crs=grid.crs, transform=step, **shape
+    ) as out:
+        out.write(values)
+    return path
+
+
+def test_a_mask_has_one_band(product, tmp_path):
+    scene = open_scene(product)
+    path = raster(tmp_path / "two.tif", scene, np.zeros((2, 200, 200), np.uint8))
+    with pytest.raises(SceneError, match=r"has 2 bands; a mask is one: say which with --mask .*two\.tif:1"):
+        open_scene(product, SceneOptions(mask=path))
+    assert open_scene(product, SceneOptions(mask=f"{path}:2")).grid == scene.grid
+
+
+@pytest.mark.parametrize("value", [1.0, np.nan])
+def test_a_mask_of_everything_is_known(product, tmp_path, value):
+    scene = open_scene(product)
+    path = raster(tmp_path / "mask.tif", scene, np.full((1, 200, 200), value, np.float32))
+    assert open_scene(product, SceneOptions(mask=path)).masked_out()
+    assert not scene.masked_out()
+
+
+def test_an_area_without_a_pixel_centre_is_refused(product, tmp_path):
+    import pyogrio
+    import shapely
+
+    scene = open_scene(product)
+    x, y = scene.grid.transform[2] + 100, scene.grid.transform[5] - 100
+    shape = shapely.to_wkb(np.array([shapely.box(x + 0.5, y + 0.5, x + 2, y + 2)]))
+    path, one = tmp_path / "a.gpkg", [np.array([1])]
+    pyogrio.raw.write(path, shape, one, ["n"], geometry_type="Polygon", crs=scene.grid.crs, driver="GPKG")
+    with pytest.raises(SceneError, match="holds no centre of a pixel of the scene"):
+        open_scene(product, SceneOptions(aoi=path))
+
+
+def test_heights_of_a_part_are_said(product, tmp_path):
+    scene = open_scene(product)
+    path = raster(tmp_path / "dem.tif", scene, np.full((1, 200, 150), 100, np.float32))
+    with pytest.warns(UserWarning, match="has heights on about 75% of the scene"):
+        realise_scene(scene, RealiseOptions(aod=0.12, draws=1, dem=str(path)))
+
+
+def test_an_altitude_and_heights_exclude_each_other(product, tmp_path):
+    more = ["--aod", "0.1", "--dem", "dem.tif", "--altitude", "0.2", "--out", str(tmp_path / "c.zarr")]
+    made = CliRunner().invoke(main, ["realise", str(product), *more])
+    assert "--altitude came with --dem" in made.output + str(made.exception)
+
+
+def test_a_product_with_some_bands_is_described(product, tmp_path):
+    import shutil
+
+    part = shutil.copytree(product, tmp_path / product.name)
+    for band in ("B05", "B12"):
+        next(part.glob(f"GRANULE/*/IMG_DATA/*_{band}.jp2")).unlink()
+    made = CliRunner().invoke(main, ["info", str(part)])
+    assert made.exit_code == 0, made.output
+    assert "missing bands" in made.output and "--bands B02,B03,B04,B06,B07,B08,B8A,B11" in made.output

@@ -206,7 +206,7 @@ def test_a_dry_run_of_the_embedded_scene_makes_a_small_one(tmp_path, monkeypatch
     arguments = ["reproduce", "landcover", "--scale", "paper", "--out", str(out), "--dry-run"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("10 of 50 cells to compute") and asked[2][0] <= 300
+    assert result.stdout.startswith(f"10 of {len(theirs)} cells to compute") and asked[2][0] <= 300
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 _DEPENDENT = 1e-10
 # p-value at which the tail of a class of few samples is put on the safe side.
 _TAIL = 1e-3
+# Degrees of freedom of a scale that is that of other classes: classes of one kind differ in it by a factor.
+_BORROWED = 2.0
 # Two densities whose p-values differ by no more than this share, where these are small, count as one.
 _ALIKE = 0.05
 
@@ -31,7 +33,8 @@ def reference_of_classes(moments: Moments) -> NIW:
     Where a class has no more samples than features, or its features depend on each other, the metric M is
     that of the other classes (else the variances of all), its scale that of the class, and the tail the
     heaviest one that a Gaussian class can have in any metric: dᵀM⁻¹d over its mean in the class has no
-    heavier a tail than F(1, n−1) (Székely and Bakirov 2003): typicality is rather too high than too low.
+    heavier a tail than F(1, n−1) (Székely and Bakirov 2003): typicality is rather too high than too low. A
+    class without a scale of its own has that of all classes, with a tail of F(1, 2).
 
     Examples
     --------
@@ -50,8 +53,8 @@ def reference_of_classes(moments: Moments) -> NIW:
         metric = others if free - max(n[k] - 1, 0) >= p and _regular(others) else np.diag(spread)
         own = float(np.trace(np.linalg.solve(metric, moments.scatter[k])))
         few = n[k] < 2 or own <= 0  # nothing is known of its own scale: that of all classes together
-        size = float(np.trace(np.linalg.solve(metric, moments.scatter.sum(0)))) if few else own
-        freedom = max(free, 1.0) if few else n[k] - 1.0
+        size = _borrowed_size(metric, moments, free) if few else own
+        freedom = _BORROWED if few else n[k] - 1.0
         scale[k] = metric * (max(size, 1e-12) * _safe(p, freedom))
         dof[k] = freedom + p - 1.0
     return NIW(moments.mean + moments.residual, np.maximum(n, 1.0), scale, dof)
@@ -72,9 +75,12 @@ def reference_of_tied(moments: Moments) -> NIW:
 
 
 def reference_of_features(moments: Moments) -> DiagonalNIW:
-    """The same for independent features: each has F(1, n−1), with the variance of all where it has none."""
+    """As above for independent features: each has F(1, n−1).
+
+    With one sample F(1, 1) of the variance of all: that a class is wider than others shows in every feature.
+    """
     n, p = moments.count, moments.n_features
-    free = np.where(n >= 2, n - 1, max(float(np.maximum(n - 1, 0).sum()), 1.0))
+    free = np.where(n >= 2, n - 1, 1.0)
     spread = Spread.of(moments)
     variance = np.where((n >= 2)[:, None], spread.variance, spread.pooled)
     scale = (variance * free[:, None])[..., None] * np.eye(p)
@@ -100,6 +106,12 @@ def alike(one: StudentT | IndependentT, other: StudentT | IndependentT) -> bool:
         if np.any(np.abs(found - level) > _ALIKE * level):
             return False
     return True
+
+
+def _borrowed_size(metric: Array, moments: Moments, free: float) -> float:
+    """tr M⁻¹S as it would be of the scale that all classes have together, with few degrees of freedom."""
+    together = float(np.trace(np.linalg.solve(metric, moments.scatter.sum(0))))
+    return together * _BORROWED / max(free, 1.0)
 
 
 def _safe(p: int, freedom: float) -> float:

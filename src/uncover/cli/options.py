@@ -69,7 +69,11 @@ scene_options = _stacked(
         help="Top-of-atmosphere (L1C) or surface (L2A) reflectance, where the source does not say.",
     ),
     click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
-    click.option("--mask", type=click.Path(), help="Mask raster of your own: what is not 0 is left out."),
+    click.option(
+        "--mask",
+        type=click.Path(),
+        help="Mask raster of your own (FILE, FILE:BAND): what is not 0, NaN too, is left out.",
+    ),
     click.option("--granule", metavar="TILE", help="Which tile of a product with several, such as T32TQM."),
     click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's content]."),
 )
@@ -92,7 +96,11 @@ _world_options = _stacked(
     click.option(
         "--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, -0.5 to 3."
     ),
-    click.option("--dem", metavar="FILE", help="Heights in metres, any raster, in place of --altitude."),
+    click.option(
+        "--dem",
+        metavar="FILE",
+        help="Heights in metres, any raster, in place of --altitude: the mean of each 128 x 128 pixels.",
+    ),
     click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
     click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
     click.option(
@@ -241,6 +249,8 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
 
     if given["aod"] is not None and given["product_aod"]:
         raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
+    if given["dem"] is not None:
+        refuse("with --dem, which gives the heights; give one of them", "altitude")
     return pipeline.RealiseOptions(
         aod=given["aod"],
         uncertainty=given["aod_uncertainty"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from uncover.raster.errors import SceneError, require
 from uncover.raster.geotiff import LAYER_TAG
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
+from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene
 from uncover.raster.tiles import RasterInfo, TileCache, describe
@@ -184,7 +186,18 @@ def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
             return Description("labels", _labels(info, scheme))
         if options == SceneOptions() and all(s == 1 for s in info.scales) and info.dtype[0] in "ui":
             return Description("raster", _raster(info))
-    return _scene(open_scene(path, options))
+    return _product(path, options) if is_safe(path) else _scene(open_scene(path, options))
+
+
+def _product(path: Path, options: SceneOptions) -> Description:
+    """A Sentinel-2 product; where images are missing, with those that it has."""
+    found = bands_in(path, options)
+    missing = [band for band in TEN_BANDS if band not in found]
+    if options.bands is not None or not missing or not found:
+        return _scene(open_scene(path, options))
+    scene = _scene(open_scene(path, replace(options, bands=found)))
+    note = f"the product is incomplete; to use it as it is, give --bands {','.join(found)}"
+    return Description(scene.kind, {**scene.facts, "missing bands": missing, "note": note})
 
 
 def _layer(info: RasterInfo) -> Facts:

@@ -69,10 +69,12 @@ class Finish:
         self._items(store)
 
     def _emptiness(self) -> str:
+        identity, scene = self.mapper.evidence.identity, getattr(self.mapper.evidence, "scene", None)
+        if scene is not None and scene.masked_out():
+            return f"no pixel of scene {identity} has a class: a mask (--mask) leaves out all of it"
         hint = "" if self.record["missing"] == "marginalise" else "; --missing marginalise classifies by some"
         return (
-            f"no pixel of scene {self.mapper.evidence.identity} has a class: none has data in all bands that "
-            f"the model needs{hint}"
+            f"no pixel of scene {identity} has a class: none has data in all bands that the model needs{hint}"
         )
 
     @property

@@ -15,9 +15,10 @@ from uncover.atmosphere.grib import aod_at
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.pipeline.files import check_place
+from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import Cube, write_cube
-from uncover.raster.grid import middle_of
+from uncover.raster.grid import Grid, middle_of
 from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions
 from uncover.raster.realised import RealisedScene
@@ -164,6 +165,8 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
     uncover.raster.errors.SceneError: scene ... does not say whether it is L1C ... or L2A ...
     """
     aod, known = optical_depth(scene, options), scene.atmosphere
+    if options.dem is not None:
+        _warn_of_voids(scene, options.dem)
     if options.angles is not None:
         sun, view, between = options.angles
         scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
@@ -179,6 +182,22 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
         dem=options.dem,
         quantities=(depth_record(aod, scene, options, draws),),
     )
+
+
+def _warn_of_voids(scene: Scene, dem: str) -> None:
+    """Say how much of a scene has no height, by 64 x 64 places on it."""
+    grid = scene.grid
+    height, width = (min(length, 64) for length in grid.shape)
+    a, b, c, d, e, f = grid.transform
+    down, across = grid.height / height, grid.width / width
+    coarse = Grid(grid.crs, (a * across, b * down, c, d * across, e * down, f), width, height)
+    share = float(align_raster(dem, coarse).valid.mean())
+    if share < 0.99:  # a rim of pixels is lost by every warp
+        warnings.warn(
+            f"{dem} has heights on about {share:.0%} of the scene; a cell of 128 x 128 pixels takes "
+            "the mean of those it has",
+            stacklevel=3,
+        )
 
 
 def write_realisations(

@@ -48,6 +48,8 @@ from uncover.raster.uncertainty import (
 BATCH_NUMBERS = 1 << 23
 
 _BLOCK = 1024
+#: Typical values above this are not reflectance.
+_BRIGHTEST = 2.0
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
@@ -457,6 +459,16 @@ def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) 
     codes[~inside] = 0
 
 
+def _check_reflectance(table: SampleTable) -> None:
+    """Refuse digital numbers where the user says by a level that values are reflectance."""
+    typical = float(np.nanmedian(np.abs(table.values))) if table.values.size else 0.0
+    if typical > _BRIGHTEST:
+        raise ValueError(
+            f"{table.name} holds values around {typical:.3g}, and --level says that they are reflectance, "
+            "which lies below 2: divide digital numbers by 10000 (from baseline 04.00 on less 1000 first)"
+        )
+
+
 @dataclass(frozen=True)
 class TableRows:
     """The drawn samples of a table."""
@@ -487,6 +499,8 @@ class TableRows:
     def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
         """Classes translated where a scheme is given, and the draw among the samples."""
         classes, scheme = table.classes, None
+        if options.scene.level is not None:
+            _check_reflectance(table)
         if options.scheme is not None:
             translation = load_translation(options.scheme)
             scheme = translation.target

@@ -10,6 +10,7 @@ import numpy as np
 
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Bounds, Grid, Window
+from uncover.raster.layers import inside_polygons
 from uncover.raster.scene import Scene
 from uncover.raster.vectors import read_polygons
 
@@ -137,5 +138,8 @@ def cut_to_polygons(scene: Scene, path: str | Path) -> Scene:
 
     polygons = read_polygons(path, scene.grid)
     left, bottom, right, top = (float(value) for value in shapely.total_bounds(polygons))
-    window = window_of(scene.grid, (left, bottom, right, top))
-    return replace(scene.crop(window), area=tuple(shapely.to_wkb(polygon) for polygon in polygons))
+    cut = scene.crop(window_of(scene.grid, (left, bottom, right, top)))
+    area = tuple(shapely.to_wkb(polygon) for polygon in polygons)
+    if not any(inside_polygons(list(area), cut.grid, window).any() for window in cut.grid.blocks()):
+        raise SceneError(f"the area of {path} holds no centre of a pixel of the scene; make it larger")
+    return replace(cut, area=area)

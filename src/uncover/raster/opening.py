@@ -77,7 +77,12 @@ def _with_level(scene: Scene, options: SceneOptions) -> Scene:
 
 def _user_mask(options: SceneOptions, grid: Grid) -> Mask:
     path, band = split_band(str(options.mask))
-    source: Source = describe(path).bands(band)
+    info = describe(path)
+    if info.count > 1 and path == str(options.mask):
+        raise SceneError(
+            f"{path} has {info.count} bands; a mask is one: say which with --mask {path}:1 (or {path}:2 ...)"
+        )
+    source: Source = info.bands(band)
     if not grid.aligned_with(source.grid):
         source = WarpedSource(source, grid)
     if options.mask_values is None:

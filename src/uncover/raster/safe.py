@@ -118,6 +118,13 @@ def open_tree(source: str | Path) -> SafeTree:
     return SafeTree(path.name, names, archive=path, prefix=prefix)
 
 
+def bands_in(source: str | Path, options: SceneOptions) -> tuple[str, ...]:
+    """Those of the ten bands that a product has an image of; its other bands do not count."""
+    tree = open_tree(source)
+    images = _images(tree, _granule(tree, options.granule)[0])
+    return tuple(band for band in TEN_BANDS if band in images)
+
+
 def open_safe(source: str | Path, options: SceneOptions) -> Scene:
     """A scene from a product: calibrated bands, masks, angles and the state of the atmosphere."""
     tree = open_tree(source)

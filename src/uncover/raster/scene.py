@@ -17,7 +17,7 @@ from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window, finest_grid
-from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
+from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, ValueMask, inside_polygons
 from uncover.raster.moving import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
@@ -243,6 +243,14 @@ class Scene:
                 for band, calibration in zip(group.bands, group.calibrations, strict=True)
             ],
         }
+
+    def masked_out(self) -> bool:
+        """Whether a mask of the user's own leaves out every pixel."""
+        own = [mask for mask in self.masks if isinstance(mask, ValueMask) and mask.other == Quality.NODATA]
+        return bool(own) and all(
+            (own[-1].flags(self.grid, window, self.cache) & Quality.NODATA).all()
+            for window in self.grid.blocks()
+        )
 
     def crop(self, window: Window) -> Scene:
         """The same scene on a window of its grid."""
