@@ -86,7 +86,8 @@ def read_features(path: str | Path, grid: Grid | None, fields: tuple[str, ...] =
 def read_polygons(path: str | Path, grid: Grid) -> list[Any]:
     """Polygons of a vector file that lie near a grid, in its CRS; an error where there is none."""
     shapes = [feature.shape for feature in read_features(path, grid)]
-    polygons = [shape for shape in shapes if "Polygon" in shape.geom_type]
+    # A shape that was cut away is empty, and no longer says that it was a polygon.
+    polygons = [shape for shape in shapes if shape.is_empty or "Polygon" in shape.geom_type]
     found = [shape for shape in polygons if not shape.is_empty]
     if not polygons:
         raise SceneError(f"{path} holds no polygon; an area of interest needs one")
