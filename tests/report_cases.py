@@ -59,7 +59,8 @@ def build(folder):
     model = save_model(folder / "model.uncover", fitted("shared", WORLDS), scene="made-scene")
     pipeline.map_scene(model, folder / "cube.zarr", folder / "map", MapOptions(threads=1, paired=True))
     rng = np.random.default_rng(3)
-    rows, cols = rng.integers(12, HEIGHT, 150), rng.integers(14, WIDTH, 150)
+    places = rng.choice((HEIGHT - 12) * (WIDTH - 14), 150, replace=False)  # a pixel is one sample
+    rows, cols = 12 + places // (WIDTH - 14), 14 + places % (WIDTH - 14)
     names = np.array([*CLASSES, "snow"])[truth[rows, cols] - 1]
     points = write_points(folder / "points.gpkg", rows, cols, names, grid=where)
     drawn = pipeline.EvaluateOptions(class_field="class", design="random", draws=50)
