@@ -7,8 +7,8 @@ from scipy.special import logsumexp, softmax
 
 from uncover import BayesianMDA, BayesianQDA
 from uncover.bayes import kernels, noisy_lens
+from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.folding import Folding
 from uncover.estimators.summary import Summariser
 
 LAYERS = ("probability", "total", "measurement", "model", "overlap", "margin", "typicality")
@@ -182,7 +182,7 @@ def test_moments_of_classes_are_those_of_the_mixture(problem):
     assert_allclose(model.covariances_[0], np.cov(draws.T), atol=0.15)
 
 
-def test_folding_far_away_stays_finite():
+def test_components_far_away_stays_finite():
     joint = np.array([[-2000.0, -2001.0, -1000.0]])
-    folding = Folding(np.array([0, 0, 1]), temperature=2.0)
-    assert_allclose(folding.log_odds(joint), [[(-2000.0 + np.log1p(np.exp(-1.0))) / 2, -500.0]])
+    components = Components(np.array([0, 0, 1]), temperature=2.0)
+    assert_allclose(components.log_odds(joint), [[(-2000.0 + np.log1p(np.exp(-1.0))) / 2, -500.0]])

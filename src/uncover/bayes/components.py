@@ -1,4 +1,9 @@
-"""Parts of a class: a mixture of Gaussians whose number the evidence decides, found by splitting."""
+"""Components of classes: sums over the Gaussians of a class, and how many of them the evidence asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +19,113 @@ Codes = NDArray[np.intp]
 _STRENGTH = 0.01
 _MAX_ITERATIONS = 50
 MOST_COMPONENTS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The class that each component belongs to; components of one class stand together, along the last axis.
+
+    Mostly each class has one component, and what is said of components is said of classes.
+
+    Parameters
+    ----------
+    owner : array of int of shape (component,)
+        Class of each component, from 0, in ascending order; each class has a component.
+    temperature : float
+        Divisor of the log joints of the classes.
+
+    Examples
+    --------
+    >>> components = Components(np.array([0, 0, 1]))
+    >>> np.exp(components.log_odds(np.log([[0.2, 0.3, 0.5]])))
+    array([[0.5, 0.5]])
+    >>> components.shares(np.log([[0.2, 0.3, 0.5]]))
+    array([[0.4, 0.6, 1. ]])
+    """
+
+    owner: NDArray[np.intp]
+    temperature: float = 1.0
+
+    @classmethod
+    def single(cls, n_classes: int, temperature: float = 1.0) -> Components:
+        """One component for each class.
+
+        >>> Components.single(3).trivial
+        True
+        """
+        return cls(np.arange(n_classes), temperature)
+
+    @cached_property
+    def trivial(self) -> bool:
+        """Whether each class has one component."""
+        return len(self.owner) == self.n_classes
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.owner[-1]) + 1 if len(self.owner) else 0
+
+    @cached_property
+    def first(self) -> NDArray[np.int64]:
+        """First component of each class, and the number of components: (class + 1,)."""
+        return np.searchsorted(self.owner, np.arange(self.n_classes + 1)).astype(np.int64)
+
+    def select(self, chosen: NDArray[np.intp]) -> Components:
+        """Some of the components, by number; their classes are numbered anew."""
+        owner = self.owner[chosen]
+        return Components(np.searchsorted(np.unique(owner), owner), self.temperature)
+
+    def without_temperature(self) -> tuple[float, Components]:
+        """What log joints of the components may be divided by, and components for what is then left.
+
+        A temperature applies to classes: to components only where these are the classes.
+        """
+        return (self.temperature, Components(self.owner)) if self.trivial else (1.0, self)
+
+    def log_joint(self, of_components: Array) -> Array:
+        """Log joint of the classes: log Σ exp over their components."""
+        if self.trivial:
+            return of_components
+        top = self.largest(of_components)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(safe + np.log(self.total(np.exp(of_components - safe[..., self.owner]))))
+
+    def log_odds(self, of_components: Array) -> Array:
+        """The log joint as class probabilities are made of it: over the temperature."""
+        joint = self.log_joint(of_components)
+        return joint if self.temperature == 1.0 else np.asarray(joint / self.temperature)
+
+    def shares(self, of_components: Array) -> Array:
+        """Share of each component in the density of its class, from log joints of the components."""
+        if self.trivial:
+            return np.ones_like(of_components)
+        return np.asarray(np.exp(of_components - self.log_joint(of_components)[..., self.owner]))
+
+    def probability(self, of_classes: Array, of_components: Array) -> Array:
+        """Probabilities of components: those of their classes, shared out by the components' log joints."""
+        return of_classes if self.trivial else of_classes[..., self.owner] * self.shares(of_components)
+
+    def variance(self, of_components: Array, variance: Array) -> Array:
+        """Variance of the log odds of the classes, Σ_c r_c² v_c / T² to first order, from the components'.
+
+        ``of_components`` are their log joints, from which the shares r follow.
+        """
+        if not self.trivial:
+            variance = self.total(self.shares(of_components) ** 2 * variance)
+        return np.asarray(variance / self.temperature**2)
+
+    def largest(self, of_components: Array) -> Array:
+        """The largest number of the components of each class."""
+        if self.trivial:
+            return of_components
+        return np.asarray(np.maximum.reduceat(of_components, self.first[:-1], axis=-1))
+
+    def total(self, of_components: Array) -> Array:
+        """Sum over the components of each class."""
+        if self.trivial:
+            return of_components
+        return np.asarray(np.add.reduceat(of_components, self.first[:-1], axis=-1))
 
 
 def find_components(points: Array, weight: Array | None = None, most: int = MOST_COMPONENTS) -> Codes:

@@ -51,7 +51,7 @@ def summarise_on_device(
         found = summarise_on_device(replace(lens, typical=None), planes, pairs, **options)
         typicality = summarise_on_device(lens.typical, planes, pairs, **options).typicality
         return found._replace(typicality=typicality)
-    if lens.folding is not None:
+    if not lens.components.trivial:
         raise ValueError("classes of several parts are summarised on the host: use Lens.summarise.")
     import cupy
 

@@ -9,8 +9,8 @@ classes.
 In single precision probabilities are within 1e-5 of those in double precision: each point carries a bound of
 its error, and points beyond it are computed again in double precision, from what was measured.
 
-A class may consist of several parts (a mixture): everything is then computed for the parts, as it is for
-classes otherwise, and folded into classes before it is normalised (:mod:`uncover.bayes.folding`).
+A class may consist of several components (a mixture): everything is then computed for these, as it is for
+classes otherwise, and summed into classes before it is normalised (:class:`uncover.bayes.components.Components`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.special import betaincc, betainccinv, gammaln
 
 from uncover.bayes.budget import entropy
-from uncover.bayes.folding import Folding
+from uncover.bayes.components import Components
 from uncover.bayes.linalg import invert_triangle
 from uncover.bayes.second_order import LogDensityVariance, model_information
 from uncover.bayes.speed import in_order, machine_code
@@ -90,7 +90,7 @@ class _Numbers(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """A folding, as machine code takes it."""
+    """Components, as machine code takes them."""
 
     first: NDArray[np.int64]  # (class + 1,), the parts of class k are first[k] … first[k + 1] − 1
     sharpness: Array  # (1,), one over the temperature
@@ -100,7 +100,7 @@ class Fold(NamedTuple):
 class Lens:
     """Student t densities of the classes of several worlds, arranged for very many points.
 
-    With a folding they are densities of the parts of classes: its axis of classes is one of parts.
+    Where classes have several components, the axis of classes is one of components.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class Lens:
     slope: Array  # (world, class), (ν + p)/2: what v takes from the log joint
     dof: Array  # (world, class)
     variance: Array  # (world, class, 3), of the variance of the log density: constant, growth, pull
-    folding: Folding | None = None
+    components: Components
     typical: Lens | None = None  # what p-values are read from, where it is not these densities
 
     @classmethod
@@ -127,14 +127,11 @@ class Lens:
         worlds: Sequence[StudentT],
         log_prior: Array,
         variances: Sequence[LogDensityVariance] = (),
-        temperature: float = 1.0,
-        folding: Folding | None = None,
+        components: Components | None = None,
     ) -> Lens:
-        """Arrange the densities of each world, of batch shape (class,); log joints over a temperature.
-
-        With a folding, of batch shape (part,); the temperature is then the folding's.
-        """
+        """Arrange the densities of each world, of batch shape (component,); by default one for each class."""
         K, p = worlds[0].batch_shape[0], worlds[0].n_features
+        temperature, components = (components or Components.single(K)).without_temperature()
         none = np.zeros((len(worlds), K, 3))
         polynomials = [np.stack([v.constant, v.growth, v.pull], axis=-1) for v in variances]
         return cls(
@@ -145,7 +142,7 @@ class Lens:
             slope=np.stack([0.5 * (np.broadcast_to(t.dof, (K,)) + p) for t in worlds]) / temperature,
             dof=np.stack([np.broadcast_to(t.dof, (K,)) for t in worlds]),
             variance=(np.stack(polynomials) if polynomials else none) / temperature**2,
-            folding=folding,
+            components=components,
         )
 
     @property
@@ -156,7 +153,7 @@ class Lens:
     @property
     def n_classes(self) -> int:
         """Number of classes, K."""
-        return self.n_parts if self.folding is None else self.folding.n_classes
+        return self.components.n_classes
 
     @property
     def n_parts(self) -> int:
@@ -204,7 +201,7 @@ class Lens:
             total = np.zeros((len(X[rows]), self.n_classes))
             for r, w in zip(*pairs, strict=True):
                 joint = self._log_joint(self._depth(self._distance(X[rows, r], w), w), w)
-                total += _softmax(joint if self.folding is None else self.folding.log_odds(joint))
+                total += _softmax(self.components.log_odds(joint))
             out[rows] = total / len(pairs.worlds)
 
     # ---- all that a map says -----------------------------------------------------------------------
@@ -262,16 +259,14 @@ class Lens:
                 planes, pairs, coefficients=coefficients, scale=scale, offset=offset
             )
             return sums._replace(typicality=found.typicality)
-        if self.folding is None:
-            return sums
-        first = self.folding.first[:-1]
-        return sums._replace(typicality=np.maximum.reduceat(sums.typicality, first, axis=0))
+        return sums._replace(typicality=self.components.largest(sums.typicality.T).T)
 
     @cached_property
     def _fold(self) -> Fold | None:
-        if self.folding is None:
+        """None where each class has one component: that machine code is faster."""
+        if self.components.trivial:
             return None
-        return Fold(self.folding.first, np.array([1.0 / self.folding.temperature]))
+        return Fold(self.components.first, np.array([1.0 / self.components.temperature]))
 
     def _summarise(
         self,
@@ -296,9 +291,8 @@ class Lens:
                 joint = self._log_joint(v, w)
                 constant, growth, pull = self.variance[w].T
                 variance = constant + growth * v - pull * (q / (self.dof[w] + q))
-                if self.folding is not None:
-                    variance = self.folding.variance(joint, variance)
-                    joint = self.folding.log_odds(joint)
+                variance = self.components.variance(joint, variance)
+                joint = self.components.log_odds(joint)
                 sums.best[i, rows] = joint.argmax(axis=1)
                 known = _softmax(joint)
                 inner = entropy(known)

@@ -13,8 +13,8 @@ in pairs of opposite sign and have the covariance 1, so that terms up to third o
 number of points that grows with √P(k), and each the weight P(k) over it. Nothing is drawn at random: a result
 depends on the pixel alone.
 
-Classes of several parts, and a temperature, come in by a folding: densities and draws are then those of the
-parts, probabilities and what is told of the class those of the classes.
+Classes of several components, and a temperature, come in by ``Components``: densities and draws are those of
+the components, probabilities and what is told of the class those of the classes.
 
 Two implementations give the same answers: machine code (:mod:`uncover.bayes.compiled.noise`) and NumPy.
 """
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
-from uncover.bayes.folding import Folding
+from uncover.bayes.components import Components
 from uncover.bayes.kernels import Fold, Lens, tail_coefficients
 from uncover.bayes.linalg import cholesky
 from uncover.bayes.noise import _shrink
@@ -182,8 +182,8 @@ class NoisyLens:
         Of the densities in ``measured``.
     n_points : int
         Points in the place of true values that a pixel gets at most.
-    folding : Folding, optional
-        What classes the densities are parts of.
+    components : Components
+        Classes of the densities.
     typical : Seen, optional
         What p-values are read from, where it is not ``measured``.
 
@@ -192,7 +192,7 @@ class NoisyLens:
     >>> t = StudentT.from_scale([[0.0, 0.0], [3.0, 3.0]], np.eye(2), [50.0, 80.0])
     >>> seen = Seen(t, np.zeros((2, 2, 2)))
     >>> variance = LogDensityVariance(*np.zeros((3, 2)), dof=np.ones(2))
-    >>> lens = NoisyLens(seen, seen, np.log([0.5, 0.5]), variance, 64)
+    >>> lens = NoisyLens(seen, seen, np.log([0.5, 0.5]), variance, 64, Components.single(2))
     >>> pixel = np.array([[[1.5], [1.5]]])  # (realisation, feature, pixel), half-way
     >>> precise, noisy = (lens.read(pixel, covariances=c * np.eye(2)[None]) for c in (0.01, 1.0))
     >>> bool(precise.measurement[0] < noisy.measurement[0])
@@ -204,7 +204,7 @@ class NoisyLens:
     log_prior: Array
     variance: LogDensityVariance
     n_points: int
-    folding: Folding | None = None
+    components: Components
     typical: Seen | None = None
 
     def read(
@@ -228,7 +228,7 @@ class NoisyLens:
         """
         p, n = planes.shape[1:]
         parts = len(self.log_prior)
-        K = parts if self.folding is None else self.folding.n_classes
+        K = self.components.n_classes
         out = Readings(np.empty((K, n)), np.empty((parts, n)), np.empty(n), np.empty(n), np.empty(n))
         if machine_code() is None:
             self._read(planes, coefficients, covariances, spread, out)
@@ -272,8 +272,7 @@ class NoisyLens:
     @cached_property
     def _fold(self) -> Fold:
         """What machine code makes classes with; without parts each class is its only one."""
-        folding = self.folding or Folding(np.arange(len(self.log_prior)))
-        return Fold(folding.first, np.array([1.0 / folding.temperature]))
+        return Fold(self.components.first, np.array([1.0 / self.components.temperature]))
 
     @cached_property
     def _plain(self) -> Lens:
@@ -354,13 +353,11 @@ class NoisyLens:
         depth = np.log1p(q / lens.dof[0][:, None])
         log_joint -= 0.5 * (lens.dof[0][:, None] + len(x)) * depth
         variance = self.variance.at(lens._distance((x + lens._centre[:, None]).T, 0))
-        odds, shares = log_joint, None
-        if self.folding is not None:
-            odds, shares = self.folding.log_odds(log_joint.T).T, self.folding.shares(log_joint.T).T
-            variance = self.folding.variance(log_joint.T, variance)
+        odds = self.components.log_odds(log_joint.T).T
+        variance = self.components.variance(log_joint.T, variance)
         P = np.exp(odds - odds.max(axis=0))
         P /= P.sum(axis=0)
-        of_parts = P if shares is None else P[self.folding.owner] * shares  # type: ignore[union-attr]
+        of_parts = self.components.probability(P.T, log_joint.T).T
         information = 0.5 * (variance * P.T * (1 - P.T)).sum(-1)
         inner = entropy(P.T)
         measurement = np.zeros_like(inner)
@@ -410,8 +407,7 @@ class NoisyLens:
         places = chi.reshape(p, -1).T + self._plain._centre
         depth = self._true._depth(self._true._distance(places, 0), 0)
         log_joint = self._true._log_joint(depth, 0).reshape(n, points.n, -1)
-        if self.folding is not None:
-            log_joint = self.folding.log_odds(log_joint)
+        log_joint = self.components.log_odds(log_joint)
         log_joint -= log_joint.max(axis=-1, keepdims=True)
         log_joint -= np.log(np.exp(log_joint).sum(axis=-1, keepdims=True))
         with np.errstate(divide="ignore"):
@@ -439,11 +435,11 @@ class NoisyLens:
 
     def _steepest(self, k: int, middle: Array, P: Array, of_parts: Array) -> Array:
         """Gradient of the log odds of the class of part k at its mean true value, (feature, pixel)."""
-        lens, folding = self._true, self.folding or Folding(np.arange(len(self.log_prior)))
+        lens, owner = self._true, self.components.owner
         total = np.zeros_like(middle)
         for c in range(len(of_parts)):
-            same = folding.owner[c] == folding.owner[k]
-            share = of_parts[c] / np.maximum(P[folding.owner[k]], 1e-300) if same else 0.0
+            same = owner[c] == owner[k]
+            share = of_parts[c] / np.maximum(P[owner[k]], 1e-300) if same else 0.0
             whitening = lens.whitening[0, c]
             z = whitening @ (middle + (self._plain._centre - lens.location[0, c])[:, None])
             dof = lens.dof[0, c]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.folding import Folding
+from uncover.bayes.components import Components
 from uncover.bayes.kernels import Fold, Lens, Pairs
 from uncover.bayes.noisy_lens import NoisyLens, Seen, _realised
 from uncover.bayes.speed import machine_code
@@ -48,8 +48,8 @@ class NoisyWorlds:
     log_prior : array of shape (class,)
     pairs : Pairs
         Which realisation of the pixels is read with which world.
-    folding : Folding, optional
-        What classes the densities are parts of.
+    components : Components
+        Classes of the densities.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class NoisyWorlds:
     >>> there = StudentT.from_scale([[1.0, 1.0], [4.0, 4.0]], np.eye(2), [50.0, 80.0])
     >>> none = np.zeros((2, 2, 2))
     >>> worlds = NoisyWorlds([Seen(here, none), Seen(there, none)], np.log([0.5, 0.5]),
-    ...     Pairs(np.array([0, 0]), np.array([0, 1])))
+    ...     Pairs(np.array([0, 0]), np.array([0, 1])), Components.single(2))
     >>> worlds.best(np.full((1, 2, 1), 2.0)).ravel()  # nearer to the second class, but for the other world
     array([1, 0], dtype=uint8)
     """
@@ -66,7 +66,7 @@ class NoisyWorlds:
     worlds: list[Seen]
     log_prior: Array
     pairs: Pairs
-    folding: Folding | None = None
+    components: Components
 
     def best(
         self,
@@ -102,8 +102,7 @@ class NoisyWorlds:
 
     @cached_property
     def _fold(self) -> Fold:
-        folding = self.folding or Folding(np.arange(len(self.log_prior)))
-        return Fold(folding.first, np.array([1.0 / folding.temperature]))
+        return Fold(self.components.first, np.array([1.0 / self.components.temperature]))
 
     @cached_property
     def _lens(self) -> Lens:
@@ -147,7 +146,7 @@ class NoisyWorlds:
                 C = np.ascontiguousarray(given.transpose(1, 2, 0))
             for i, (r, w) in enumerate(pairs):
                 joint = self._joint(values[r] if spread else mean, C, int(w))
-                odds = joint if self.folding is None else self.folding.log_odds(joint.T).T
+                odds = self.components.log_odds(joint.T).T
                 found[i, rows] = odds.argmax(axis=0)
 
     def _joint(self, x: Array, C: Array, w: int) -> Array:

@@ -33,8 +33,8 @@ class DeviceReader:
                 "realisation; copy X to the host for this model."
             )
         self.lens, self.pairs = found
-        # Of the log joints of the lens: those of parts have none before they are folded.
-        self.temperature = model.temperature_ if self.lens.folding is None else 1.0
+        # The divisor of the log joints of the lens: those of components have none.
+        self.temperature = model.temperature_ if self.lens.components.trivial else 1.0
         X = X if X.ndim == 3 else X[:, None, :]
         self.X = X if used.all() else X[..., self.xp.asarray(np.flatnonzero(used), device=X.device)]
 
@@ -183,32 +183,32 @@ class DeviceReader:
 
     def _odds(self, joint):
         """Log odds of the classes, from log joints that may be those of their parts: (..., class)."""
-        if self.lens.folding is None:
+        if self.lens.components.trivial:
             return joint
         xp, columns = self.xp, []
         for part in self._classes(joint):
             top = xp.max(part, axis=-1)
             columns.append(top + xp.log(xp.sum(xp.exp(part - top[..., None]), axis=-1)))
-        return xp.stack(columns, axis=-1) / self.lens.folding.temperature
+        return xp.stack(columns, axis=-1) / self.lens.components.temperature
 
     def _of_parts(self, joint):
         """What the error of each log joint does to the probabilities: p(1 − p), shared out among parts."""
         P = self._softmax(self._odds(joint))
-        if self.lens.folding is None:
+        if self.lens.components.trivial:
             return P * (1 - P)
         share = [self._softmax(part) for part in self._classes(joint)]
-        P = P * (1 - P) / self.lens.folding.temperature
+        P = P * (1 - P) / self.lens.components.temperature
         return self.xp.concat([P[:, k, None] * each for k, each in enumerate(share)], axis=1)
 
     def _largest(self, values):
         """The largest number of the parts of each class."""
-        if self.lens.folding is None:
+        if self.lens.components.trivial:
             return values
         return self.xp.stack([self.xp.max(part, axis=1) for part in self._classes(values)], axis=1)
 
     def _classes(self, values):
         """Columns of the parts of each class."""
-        first = self.lens.folding.first
+        first = self.lens.components.first
         return [values[..., int(a) : int(b)] for a, b in pairwise(first)]
 
     def _here(self, values, array):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from uncover.bayes.components import Components
 from uncover.bayes.priors import Spread
 from uncover.estimators.realisations import KINDS, MEAN_WORLD
 from uncover.estimators.values import check_choice
@@ -67,8 +68,8 @@ class FittedMixin:
         return np.minimum(p_value, bound.reshape(-1, *(1,) * (p_value.ndim - 1)).astype(p_value.dtype))
 
     def _class_models(self):
-        """Return whose class models read inputs, and how these are folded into classes (None: they are)."""
-        return self, None
+        """Return whose class models read inputs, and the classes that these are components of."""
+        return self, Components.single(len(self._known_classes()), self.temperature_)
 
     def _log_class_prior(self):
         """log P(class) of the known classes, with the scale of each that calibration found."""

@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from uncover.bayes.components import find_components
-from uncover.bayes.folding import Folding
+from uncover.bayes.components import Components, find_components
 from uncover.estimators.arrays import on_device, to_host
 from uncover.estimators.base import concentration
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
@@ -118,7 +117,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
         if self.calibration is not None:
             of_parts = Membership(len(self.class_of_part_), parts, None, membership.weight)
             left_out = held_out_log_joint(self.model_, inputs, of_parts, groups)
-            joint = Folding(self.class_of_part_).log_joint(left_out)
+            joint = Components(self.class_of_part_).log_joint(left_out)
             weight = scored_weight(scored, membership.weight, len(inputs.X))
             found = calibrate(joint, membership.targets(), weight)
             self.model_.temperature_, scale = found
@@ -196,12 +195,12 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "model_")
 
-    # ---- what reads inputs: the class models of the parts, folded into classes ---------------------
+    # ---- what reads inputs: the class models of the parts ---------------------
 
     def _class_models(self):
         owner = self.class_of_part_[self.model_._known_classes()]
         numbers = np.searchsorted(self._known_classes(), owner)
-        return self.model_, Folding(numbers, self.model_.temperature_)
+        return self.model_, Components(numbers, self.model_.temperature_)
 
     def _known_classes(self):
         return np.unique(self.class_of_part_[self.model_._known_classes()])

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
-from uncover.bayes.folding import Folding
 from uncover.bayes.hotelling import alike
 from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
@@ -70,7 +70,7 @@ class ClassModels:
 class Sight:
     """A view of some samples together with the class models for it.
 
-    With a folding the models are those of the parts of classes.
+    The models are those of the components of classes.
     """
 
     points: np.ndarray  # (sample, feature), of the features in use
@@ -80,8 +80,7 @@ class Sight:
     log_prior: np.ndarray  # (class,), of the known classes
     world: int | None
     method: str
-    temperature: float = 1.0
-    folding: Folding | None = None
+    components: Components
 
     @property
     def noisy(self) -> bool:
@@ -129,19 +128,15 @@ class Sight:
 
     def odds_of(self, joint: np.ndarray) -> np.ndarray:
         """Log odds of the classes from log joints, which may be those of their parts."""
-        if self.folding is not None:
-            return self.folding.log_odds(joint)
-        return joint if self.temperature == 1.0 else joint / self.temperature
+        return self.components.log_odds(joint)
 
     def of_parts(self, probability: np.ndarray, joint: np.ndarray) -> np.ndarray:
         """Probabilities of the parts of classes from those of the classes, shared out by the log joints."""
-        if self.folding is None:
-            return probability
-        return probability[:, self.folding.owner] * self.folding.shares(joint)
+        return self.components.probability(probability, joint)
 
     def largest_of_parts(self, values: np.ndarray) -> np.ndarray:
         """The largest of the numbers of a class's parts, where classes have parts: (sample, class)."""
-        return values if self.folding is None else self.folding.largest(values)
+        return self.components.largest(values)
 
     def typicality(self) -> np.ndarray:
         """p-value of each point for each known class, or each of their parts: (sample, class)."""
@@ -163,7 +158,7 @@ class Reader:
 
     def __init__(self, model, *, paired: bool, method: str) -> None:
         # Where classes have parts, the class models are those of the parts.
-        self.model, self.folding = model._class_models()
+        self.model, self.components = model._class_models()
         self.kind = self.model._kind()
         known = self.model.statistics_
         self.pairing = Pairing(known.realisations, paired, self.model.random_state, known.drawn_noise)
@@ -204,8 +199,7 @@ class Reader:
         densities = [each.predictive for each in models if isinstance(each.predictive, StudentT)]
         if len(densities) < len(models):
             return None
-        temperature = self.model.temperature_ if self.folding is None else 1.0
-        lens = Lens.of(densities, sights[0].log_prior, variances, temperature, self.folding)
+        lens = Lens.of(densities, sights[0].log_prior, variances, self.components)
         lens = replace(lens, typical=self._typical_lens(models, sights[0].log_prior))
         return lens, Pairs(np.array([r for r, _ in pairs]), np.array(numbers))
 
@@ -214,7 +208,7 @@ class Reader:
         densities = [each.typical for each in models if isinstance(each.typical, StudentT)]
         if all(each.typical is each.predictive for each in models):
             return None
-        return Lens.of(densities, log_prior, folding=self.folding)
+        return Lens.of(densities, log_prior, components=self.components.without_temperature()[1])
 
     def noisy_lens(
         self, view: View, used: np.ndarray, systematic: np.ndarray | None, n_points: int
@@ -231,11 +225,8 @@ class Reader:
         same = sight.models.truth is None
         typical = None if sight.models.typical is predictive else sight.models.typical
         concentration = self.model.class_posterior_[self.model._known_classes()]
-        folding = self.folding
-        if folding is None and self.model.temperature_ != 1.0:  # each class is its only part
-            folding = Folding(np.arange(len(sight.log_prior)), self.model.temperature_)
         return NoisyLens(
-            folding=folding,
+            components=self.components,
             measured=measured,
             truth=measured if same else Seen(truth, self._common(sight.full_noise, truth.n_features)),
             log_prior=sight.log_prior,
@@ -272,7 +263,7 @@ class Reader:
             seen,
             sights[0].log_prior,
             Pairs(np.array([r for r, _ in pairs]), np.array(numbers)),
-            self.folding,
+            self.components,
         )
 
     def blocks(self, inputs: Inputs, extra: int = 1) -> Iterator[tuple[np.ndarray, list[Sight]]]:
@@ -324,8 +315,7 @@ class Reader:
             self._log_prior,
             view.world,
             self.method,
-            self.model.temperature_,
-            self.folding,
+            self.components,
         )
 
     def _class_models(self, view: View, used: np.ndarray) -> ClassModels:

@@ -215,8 +215,7 @@ class Summariser:
             sum(x) / len(x) for x in zip(*parts, strict=True)
         )
         spread_rows, known = self._spread_rows, self.model._known_classes().astype(np.uint8)
-        if self.reader.folding is not None:
-            typicality = self.reader.folding.largest(typicality.T).T
+        typicality = self.reader.components.largest(typicality.T).T
         summary = _conclude(
             spread_rows(probability), spread_rows(typicality), measurement, model, inner, known[best]
         )
@@ -250,9 +249,8 @@ class Summariser:
             totals = tuple(a + b for a, b in zip(totals, parts, strict=True)) if totals else parts
             classes.append(parts[0].argmax(axis=0).astype(np.uint8))
         probability, typicality, measurement, model, inner = (total / len(classes) for total in totals)
-        folding, spread = self.reader.folding, self._spread_rows
-        if folding is not None:
-            typicality = folding.largest(typicality.T).T
+        spread = self._spread_rows
+        typicality = self.reader.components.largest(typicality.T).T
         known = self.model._known_classes().astype(np.uint8)
         return _conclude(
             spread(probability), spread(typicality), measurement, model, inner, known[np.stack(classes)]
@@ -284,12 +282,11 @@ class Summariser:
         Typicality is that of the parts of classes, where they have some.
         """
         distance, joint = squared_distances(sight.models.predictive, sight.points), sight.log_joint()
-        known, folding = softmax(sight.odds_of(joint), axis=1), sight.folding
+        known = softmax(sight.odds_of(joint), axis=1)
         measurement = np.zeros(len(known))
         if sight.noisy:
             measurement = self._measurement(sight, known, sight.of_parts(known, joint), first_pixel)
-        variance = self._variance(sight).at(distance)
-        variance = variance / sight.temperature**2 if folding is None else folding.variance(joint, variance)
+        variance = sight.components.variance(joint, self._variance(sight).at(distance))
         inner = entropy(known)
         model = model_information(known, variance, inner - measurement)
         return known.T, sight.typicality().T, measurement, model, inner
