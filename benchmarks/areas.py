@@ -11,10 +11,11 @@ import numpy as np
 from benchmarks.registry import Table, benchmark
 from uncover import BayesianQDA
 from uncover.bayes.streams import stream
-from uncover.estimators.realisations import View
-from uncover.estimators.summary import Summariser
 from uncover.measurement import Quantity
+from uncover.measurement.observation import Observation
+from uncover.measurement.summary import Summariser
 from uncover.metrics import spread_over_worlds
+from uncover.models.realisations import Reading
 
 SEEDS, REPEATS, PIXELS, LABELS, DRAWS = 20, 100, 4000, 450, 25
 SHARES = np.array([0.5, 0.3, 0.2])
@@ -84,10 +85,11 @@ def counted(classes):
 
 def unbroadened(values, summariser):
     """Classes in worlds read without the noise of the two scenes, one world of the model each, as it was."""
-    reader = summariser.reader
-    used, worlds = np.ones(4, bool), stream(reader.pairing.seed, "pairing").permutation(DRAWS)
-    sights = [reader.sight(View(values[:, r], int(worlds[r])), used) for r in range(DRAWS)]
-    return np.stack([sight.log_odds().argmax(axis=1) for sight in sights])
+    predictor, observation = summariser.predictor, Observation(values)
+    used, worlds = np.ones(4, bool), stream(predictor.pairing.seed, "pairing").permutation(DRAWS)
+    readings = [Reading(r, int(worlds[r])) for r in range(DRAWS)]
+    points = [predictor.measured(observation, reading, used) for reading in readings]
+    return np.stack([each.log_odds().argmax(axis=1) for each in points])
 
 
 def one_case(seed, same, repeats):

@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.registry import Table, benchmark
 from uncover import BayesianQDA
 from uncover.atmosphere import Geometry, LookupTable, State
-from uncover.estimators.reading import Reader
-from uncover.estimators.summary import Summariser
+from uncover.measurement.predictor import Predictor
+from uncover.measurement.summary import Summariser
 
 BANDS = ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B11", "B12")
 # Typical surface reflectance of forest, cropland, grassland and settlements in these bands.
@@ -110,7 +110,7 @@ def tile_table(side):
 
     rng = np.random.default_rng(0)
     model, coefficients, measure, _ = problem(rng)
-    lens, pairs = Reader(model, paired=True, method="exact").lens(WORLDS, np.ones(len(BANDS), bool))
+    lens, pairs = Predictor(model.model_).lens(WORLDS, np.ones(len(BANDS), bool))
     sample = cupy.asarray(measure(1 << 18))
     planes = cupy.ascontiguousarray(cupy.tile(sample, (1, -(-(side**2) // sample.shape[1])))[:, : side**2])
     scale = np.full(len(BANDS), 1e-4)

@@ -11,8 +11,8 @@ from scipy.special import softmax
 
 from benchmarks.gpu import BANDS, WORLDS, problem
 from benchmarks.registry import Table
-from uncover.estimators.reading import Reader
-from uncover.estimators.summary import corrected
+from uncover.measurement.predictor import Predictor
+from uncover.measurement.summary import corrected
 
 DEPTHS = {"narrow": (0.12, 0.04), "wide": (0.3, 0.15)}
 COORDINATES = {"AOD": lambda aod: aod, "log(0.3 + AOD)": lambda aod: np.log(0.3 + aod)}
@@ -56,7 +56,7 @@ def errors(depth, realisations, n, counts):
     """Largest error of averaged probabilities for each coordinate and number of nodes."""
     rng = np.random.default_rng(0)
     model, coefficients, measure, aod = problem(rng, WORLDS, *depth, realisations)
-    lens, pairs = Reader(model, paired=True, method="exact").lens(WORLDS, np.ones(len(BANDS), bool))
+    lens, pairs = Predictor(model.model_).lens(WORLDS, np.ones(len(BANDS), bool))
     q = distances(lens, pairs, pixels_of_all_sorts(measure, n, rng), coefficients)
     exact = probability(lens, pairs, q)
     found = {}

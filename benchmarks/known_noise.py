@@ -18,7 +18,7 @@ from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise
 from uncover.bayes.streams import stream
 from uncover.bayes.student_t import StudentT
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
 from uncover.studies.synthetic import draw_problem
 
 NOMINAL = 0.9

@@ -15,8 +15,8 @@ from benchmarks.registry import Table, benchmark
 from uncover import BayesianQDA, Measured, load_model
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
-from uncover.estimators.summary import Summariser
 from uncover.labels import Draw
+from uncover.measurement.summary import Summariser
 from uncover.pipeline import FitOptions, RealiseOptions, SourceOptions, fit_model
 from uncover.pipeline.map_sources import open_evidence
 from uncover.raster import classify

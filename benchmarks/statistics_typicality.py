@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.registry import Table
 from uncover import BayesianClassifier, BayesianQDA
 from uncover.bayes.streams import stream
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
 
 
 def typicality_of_single_models(quick):

@@ -27,7 +27,7 @@ for package in ("uncover.bayes", "uncover.estimators", "uncover.atmosphere"):
 import numpy as np
 from uncover import BayesianQDA
 from uncover.bayes.speed import machine_code
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
 
 assert machine_code() is None
 rng = np.random.default_rng(0)

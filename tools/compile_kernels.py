@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from uncover import BayesianMDA, BayesianQDA
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
 
 N, R, P = 60_000, 2, 10
 

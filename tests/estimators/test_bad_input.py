@@ -307,5 +307,5 @@ def test_partial_fit_that_fails_changes_nothing(cls):
     for late in (1e200 * X, X[:, :1]):
         with pytest.raises(ValueError):
             clf.partial_fit(late, y)
-        assert vars(clf).keys() == before.keys() and clf.statistics_ is before["statistics_"]
+        assert vars(clf).keys() == before.keys() and clf.model_ is before["model_"]
         np.testing.assert_array_equal(clf.predict_proba(X), P)

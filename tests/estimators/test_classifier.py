@@ -18,7 +18,7 @@ from uncover.estimators import classifier, members
 from uncover.estimators.groups import divide
 from uncover.estimators.pooling import fit_pool, mix, pool, pooled_information
 from uncover.estimators.trees import TreeMember, _left_out
-from uncover.estimators.values import Inputs
+from uncover.measurement.observation import Observation
 
 
 @pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
@@ -64,7 +64,7 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     held_out = np.exp(mixture.leave_one_out(np.arange(120))).sum(1)
     density = np.exp(joints[1]).sum(1)
     near = np.minimum(density / held_out.min(), 1.0)
-    joint = gaussian.log_joint(Inputs(new))[:, 0]
+    joint = gaussian.log_joint(Observation(new))[:, 0]
     first = gaussian.ranks.first
     each = [gaussian.ranks.scores[first[k] : first[k + 1]] for k in range(3)]
     below = [(own < joint[:, [k]]).sum(1) for k, own in enumerate(each)]
@@ -150,7 +150,7 @@ def test_rare_classes_among_many_samples_do_not_distort(rng):
     """Of a rare class more than its share is tried, and counts no more for it."""
     y = rng.permutation(np.where(np.arange(6000) % 10 > 0, 0, 1 + np.arange(6000) // 10 % 12))
     X = rng.normal(size=(6000, 2)) + np.c_[np.cos(y), np.sin(y)] * (y > 0)[:, None]
-    training = members.Training(Inputs(X), y, np.arange(13), None, 0)
+    training = members.Training(Observation(X), y, np.arange(13), None, 0)
     chosen, weight = training.chosen(), training.held_out_weight()
     rare = np.bincount(y[chosen]) / len(chosen)
     assert rare[1:].sum() > 0.2
@@ -170,7 +170,7 @@ def test_a_class_in_one_group_decides_nothing(rng):
     x = rng.normal(size=(240, 2)) + 0.8 * codes[:, None] + 0.7 * rng.normal(size=(24, 2))[groups]
     lonely = np.where(np.arange(260) < 240, np.append(groups, np.zeros(20, int)), 24)
     everything = members.Training(
-        Inputs(np.r_[x, x[:20] + 40.0]), np.append(codes, np.full(20, 2)), np.arange(3), lonely, 0
+        Observation(np.r_[x, x[:20] + 40.0]), np.append(codes, np.full(20, 2)), np.arange(3), lonely, 0
     )
     member, odds = members.LogisticMember.fit(everything)
     weight, targets = everything.held_out_weight(), everything.targets
@@ -255,7 +255,7 @@ def test_trees_know_how_many_samples_they_hear(p, rng):
     """Weights of the samples in the answer to new inputs, one by one."""
     y = np.arange(80) % 2
     X = rng.normal(size=(80, p)) + 1.5 * y[:, None]
-    training = members.Training(Inputs(X), y, np.array([0, 1]), None, 0)
+    training = members.Training(Observation(X), y, np.array([0, 1]), None, 0)
     member, _ = TreeMember.fit(training)
     forest, x = member.forest, member.scale(X).astype(np.float32)
     sums = np.zeros((len(forest.left), 80))
@@ -358,7 +358,7 @@ def test_samples_of_a_group_count_together(rng):
     """Samples twice in the same group say nothing new, nor does a class that is in one group only."""
     X, y = draw(rng, n=60, R=1)
     groups = np.arange(60) // 6
-    inputs = Inputs(X[:, 0])
+    inputs = Observation(X[:, 0])
     codes = np.searchsorted(["a", "b", "c"], y)
     training = members.Training(inputs, codes, np.array(["a", "b", "c"]), groups, 0)
     np.testing.assert_allclose(training.held_out_weight(), 1 / 6)
@@ -402,7 +402,7 @@ def test_an_error_common_to_the_scene_counts_for_other_scenes(rng):
     here, there = clf.predict_proba(measured), clf.predict_proba(measured, paired=False)
     exact.without_noise_ = None  # the Gaussians alone, as with a known error
     np.testing.assert_allclose(here, exact.predict_proba(X))
-    twice = Inputs(X, Covariances.read(2 * common, *X.shape))  # independent errors of two scenes add up
+    twice = Observation(X, Covariances.read(2 * common, *X.shape))  # independent errors of two scenes add up
     kinds, P = {"BayesianQDA": BayesianQDA, "BayesianLDA": BayesianLDA}, []
     for name, (_, _, temperature) in zip(clf.members_, clf._fitted, strict=True):
         joint = members.log_joint_of(kinds[name](prior="evidence").fit(X, y), twice)[:, 0]

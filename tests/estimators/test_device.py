@@ -5,10 +5,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from uncover.estimators.arrays import namespace, on_device, to_host
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA, UncertaintyBudget
 from uncover.estimators import device_moments, inputs
-from uncover.estimators.arrays import namespace, on_device, to_host
 
 N, R, P = 300, 4, 5
 BOTH = pytest.mark.parametrize("kind", ["float32", "float64"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, load_model
-from uncover.estimators.realisations import DrawnNoise
+from uncover.models.realisations import DrawnNoise
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 

@@ -7,9 +7,10 @@ from scipy.special import softmax
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.bayes import kernels
-from uncover.estimators import summary
-from uncover.estimators.reading import Reader
-from uncover.estimators.summary import Summariser
+from uncover.measurement import summary
+from uncover.measurement.observation import Observation
+from uncover.measurement.predictor import Predictor
+from uncover.measurement.summary import Summariser
 
 N, R, P = 700, 3, 6
 MODELS = [
@@ -48,12 +49,11 @@ def take(monkeypatch):
 
 def slowly(model, X, used=None):
     """Averaged softmax of the log-joint of each view."""
-    reader = Reader(model, paired=True, method="exact")
-    from uncover.estimators.values import Inputs
-
+    predictor, observation = Predictor(model.model_), Observation(np.asarray(X, np.float64))
     used = ~model.ignored_features_ if used is None else used
-    sights = [reader.sight(view, used) for view in reader.views(Inputs(np.asarray(X, np.float64)))]
-    return np.mean([softmax(sight.log_joint(), axis=1) for sight in sights], axis=0)
+    readings = predictor.readings(observation.structure)
+    points = [predictor.measured(observation, reading, used) for reading in readings]
+    return np.mean([softmax(each.log_joint(), axis=1) for each in points], axis=0)
 
 
 @PATHS
@@ -117,7 +117,7 @@ def test_what_the_fast_path_does_not_reach_goes_the_other_way(data):
         "means of draws": BayesianQDA(realisations="repeats").fit(X, y),
     }
     for name, model in reach.items():
-        assert Reader(model, paired=True, method="exact").lens(R, np.ones(P, bool)) is None, name
+        assert Predictor(model.model_).lens(R, np.ones(P, bool)) is None, name
         assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA
+from uncover import NIW, BayesianQDA
+from uncover.estimators.discriminant import estimator_of
+from uncover.models.registry import CLASS_MODELS
 
-ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
+ESTIMATORS = [estimator_of(model) for model in CLASS_MODELS.values()]
 KINDS = ["pooled", "repeats", "draws", "shared"]
 
 every_estimator = pytest.mark.parametrize("cls", ESTIMATORS)

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from uncover import BayesianMDA, BayesianQDA, load_model
 from uncover.estimators.calibration import held_out_log_joint
-from uncover.estimators.membership import Membership
-from uncover.estimators.values import Inputs
+from uncover.measurement.observation import Observation
+from uncover.models.membership import Membership
 
 every_kind = pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared"])
 
@@ -62,10 +63,12 @@ def test_without_parts_it_is_qda(rng):
 def test_probabilities_are_sums_over_parts(rng):
     X, y = draw(rng, R=1)
     clf = BayesianMDA(class_prior=[1.0, 3.0]).fit(X[:, 0], y)
-    each = clf.model_.predict_proba(X[:, 0])
+    model = clf.model_
+    densities = model.posterior.predictive().log_prob(X[:, 0])
+    each = softmax(np.log(model.concentration) + densities, axis=1)
     merged = np.stack([each[:, clf.class_of_part_ == k].sum(1) for k in range(2)], axis=1)
     np.testing.assert_allclose(clf.predict_proba(X[:, 0]), merged, atol=1e-12)
-    np.testing.assert_allclose(clf.model_.class_posterior_.sum(), 160 + 4.0)
+    np.testing.assert_allclose(clf.class_posterior_, [80 + 1.0, 80 + 3.0])
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(X[:, 0])), merged, atol=1e-12)
 
 
@@ -105,10 +108,12 @@ def test_calibration_is_a_refit_without_the_sample(rng):
     """The parts stay, and the prior; the sample's own weight is taken out of its part."""
     X, y = draw(rng, R=1)
     clf = BayesianMDA(prior="weak", calibration="loo").fit(X[:, 0], y)
-    parts = clf.model_.classes_[clf.model_.predict(X[:, 0])]
-    inner = BayesianQDA(prior=clf.model_.prior_, class_prior=clf.model_.class_prior_).fit(X[:, 0], parts)
-    held_out = held_out_log_joint(inner, Inputs(X[:, 0]), Membership(3, parts, None, None))
-    again = BayesianQDA(prior=clf.model_.prior_, class_prior=clf.model_.class_prior_)
+    model = clf.model_
+    densities = model.posterior.predictive().log_prob(X[:, 0])
+    parts = (np.log(model.concentration) + densities).argmax(1)
+    inner = BayesianQDA(prior=model.prior, class_prior=model.alpha).fit(X[:, 0], parts)
+    held_out = held_out_log_joint(inner.model_, Observation(X[:, 0]), Membership(3, parts, None, None))
+    again = BayesianQDA(prior=model.prior, class_prior=model.alpha)
     again.fit(X[1:, 0], parts[1:])
     joint = held_out[0, 0] - np.logaddexp.reduce(held_out[0, 0])
     np.testing.assert_allclose(joint, again.predict_log_proba(X[:1, 0])[0], atol=1e-8)

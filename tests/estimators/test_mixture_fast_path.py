@@ -9,7 +9,7 @@ from uncover import BayesianMDA, BayesianQDA
 from uncover.bayes import kernels, noisy_lens
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
 
 LAYERS = ("probability", "total", "measurement", "model", "overlap", "margin", "typicality")
 
@@ -25,8 +25,7 @@ def draw(rng, n, p, R):
 def by_definition(model, X):
     """The probabilities, part by part and realisation by realisation."""
     joints = [
-        model.model_._log_class_prior() + model.model_.posterior_.predictive().log_prob(X[:, r])
-        for r in range(X.shape[1])
+        model.model_.log_prior + model.posterior_.predictive().log_prob(X[:, r]) for r in range(X.shape[1])
     ]
     of_class = [
         [logsumexp(j[:, model.class_of_part_ == k], axis=1) for k in range(len(model.classes_))]
@@ -48,7 +47,7 @@ def take(request, monkeypatch):
 def problem(request, rng):
     X, y = draw(rng, 500, request.param, 3)
     model = BayesianMDA(calibration="loo").fit(X, y)
-    model.model_.temperature_ = 1.7  # so that it cannot be overlooked
+    model.model_ = model.model_.calibrated(1.7, model.class_scale_)  # so that it cannot be overlooked
     assert len(model.components_) == 5
     return model, draw(rng, 400, request.param, 3)[0]
 
@@ -135,7 +134,7 @@ def test_noise_by_the_fast_path_is_noise_by_sights(rng, monkeypatch, how):
     """Mixtures, and class models of a temperature: the drawn part on average, all others to rounding."""
     X, y = draw(rng, 500, 4, 1)
     model = (BayesianMDA if how == "parts" else BayesianQDA)(calibration="loo").fit(X[:, 0], y)
-    getattr(model, "model_", model).temperature_ = 1.7
+    model.model_ = model.model_.calibrated(1.7, model.class_scale_)
     planes, noise = X[:200].transpose(1, 2, 0), Covariances(0.3 * np.eye(4) + 0.1, None, None)
     fast = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
     monkeypatch.setattr(noisy_lens, "machine_code", lambda: None)
@@ -169,13 +168,12 @@ def test_arrays_of_torch(problem, dtype):
 def test_moments_of_classes_are_those_of_the_mixture(problem):
     model, _ = problem
     one = model.class_of_part_ == 0
-    share = model.model_.class_count_[one] / model.model_.class_count_[one].sum()
+    means, covariances = model.model_.component_means, model.model_.component_covariances
+    share = model.model_.count[one] / model.model_.count[one].sum()
     draws = np.concatenate(
         [
             np.random.default_rng(k).multivariate_normal(mean, cov, int(200_000 * w))
-            for k, (w, mean, cov) in enumerate(
-                zip(share, model.model_.means_[one], model.model_.covariances_[one], strict=True)
-            )
+            for k, (w, mean, cov) in enumerate(zip(share, means[one], covariances[one], strict=True))
         ]
     )
     assert_allclose(model.means_[0], draws.mean(0), atol=0.05)

@@ -9,9 +9,9 @@ from map_cases import BANDS, fitted, grid, reflectance
 from uncover import BayesianQDA
 from uncover.bayes import kernels, noisy_lens, noisy_worlds
 from uncover.bayes.covariances import Covariances
-from uncover.estimators.reading import Reader
-from uncover.estimators.summary import Summariser, corrected
-from uncover.estimators.values import Inputs
+from uncover.measurement.observation import Observation
+from uncover.measurement.predictor import Predictor
+from uncover.measurement.summary import Summariser, corrected
 from uncover.raster import classify
 from uncover.raster.evidence import CubeReading
 
@@ -81,10 +81,10 @@ def test_probabilities_are_those_of_the_matched_student_t(name):
     if "coefficients" in given:
         values = corrected(values[0], given["coefficients"])
     points = values.transpose(2, 0, 1) if len(values) > 1 else values[0].T
-    inputs = Inputs(points, given.get("noise"), given.get("systematic"))
-    reader = Reader(model, paired=False, method="fast")
-    common = reader.systematic(inputs)
-    sights = [reader.sight(view, np.ones(4, bool), common) for view in reader.views(inputs)]
+    inputs = Observation(points, given.get("noise"), given.get("systematic"))
+    predictor = Predictor(model.model_, paired=False, method="fast")
+    common, readings = predictor.systematic(inputs.systematic), predictor.readings(inputs.structure)
+    sights = [predictor.measured(inputs, reading, np.ones(4, bool), common) for reading in readings]
     probability = np.mean([softmax(sight.log_joint(), axis=1) for sight in sights], axis=0)
     typicality = np.mean([sight.typicality() for sight in sights], axis=0)
     assert np.allclose(found.probability.T, probability, rtol=0, atol=1e-9)

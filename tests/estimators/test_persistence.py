@@ -15,7 +15,7 @@ from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, ModelFileError, l
 from uncover.estimators.averaged import make_summariser
 from uncover.estimators.fitted import FittedModel
 from uncover.estimators.model_files import load_fitted
-from uncover.estimators.summary import PixelSummary
+from uncover.measurement.summary import PixelSummary
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 KINDS = ["pooled", "repeats", "draws", "shared"]

@@ -6,9 +6,10 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from uncover import BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.discriminant import estimator_of
+from uncover.models.registry import CLASS_MODELS
 
-ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
+ESTIMATORS = [estimator_of(model) for model in CLASS_MODELS.values()]
 
 
 @pytest.mark.filterwarnings("ignore:class\\(es\\) .* have no variance of their own:UserWarning")

@@ -10,9 +10,9 @@ from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, Measured, load_mo
 from uncover.bayes.streams import stream
 from uncover.estimators.calibration import calibrate, fit_temperature, held_out_log_joint
 from uncover.estimators.groups import divide
-from uncover.estimators.membership import Membership
-from uncover.estimators.summary import Summariser
-from uncover.estimators.values import Inputs
+from uncover.measurement.observation import Observation
+from uncover.measurement.summary import Summariser
+from uncover.models.membership import Membership
 
 every_estimator = pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA, BayesianNB])
 every_kind = pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared"])
@@ -80,7 +80,7 @@ def test_leaving_one_out_is_a_refit_without_it(cls, prior, kind, R, rng):
         pytest.skip("the noise is known: refitted by parts, see below")
     X, y = draw(rng, R=R)
     clf = cls(prior=prior, realisations=kind, class_prior=0.7).fit(X, y)
-    held_out = probabilities(held_out_log_joint(clf, Inputs(X), hard(y)))
+    held_out = probabilities(held_out_log_joint(clf.model_, Observation(X), hard(y)))
     X = as_counted(X, kind)
     for i in (0, 7, 23):
         expected = without(clf, X, y, i).predict_proba(X[[i]])[0]
@@ -91,7 +91,7 @@ def test_leaving_one_out_is_a_refit_without_it(cls, prior, kind, R, rng):
 def test_leaving_one_out_in_each_world(cls, rng):
     X, y = draw(rng)
     clf = cls(prior=NIW([0.0, 0.0], 0.3, np.eye(2), 5.0), realisations="shared").fit(X, y)
-    held_out = probabilities(held_out_log_joint(clf, Inputs(X), hard(y)))
+    held_out = probabilities(held_out_log_joint(clf.model_, Observation(X), hard(y)))
     for i in (1, 12):
         again = cls(prior=clf.prior, realisations="shared").fit(np.delete(X, i, 0), np.delete(y, i))
         np.testing.assert_allclose(held_out[i], again.predict_proba(X[[i]])[0], rtol=1e-8, atol=1e-12)
@@ -105,7 +105,7 @@ def test_groups_are_left_out_together(cls, kind, R, rng):
     X, y = draw(rng, R=R)
     groups = rng.integers(0, 5, len(y))
     clf = cls(prior="evidence", realisations=kind).fit(X, y)
-    held_out = probabilities(held_out_log_joint(clf, Inputs(X), hard(y), groups))
+    held_out = probabilities(held_out_log_joint(clf.model_, Observation(X), hard(y), groups))
     X = as_counted(X, kind)
     for g in range(5):
         mine = np.flatnonzero(groups == g)
@@ -118,7 +118,7 @@ def test_weights_count(cls, rng):
     X, y = draw(rng, R=1)
     weight = rng.uniform(0.5, 3.0, len(y))
     clf = cls(prior="evidence").fit(X[:, 0], y, sample_weight=weight)
-    held_out = probabilities(held_out_log_joint(clf, Inputs(X[:, 0]), hard(y, weight)))
+    held_out = probabilities(held_out_log_joint(clf.model_, Observation(X[:, 0]), hard(y, weight)))
     for i in (3, 10):
         expected = without(clf, X[:, 0], y, i, weight).predict_proba(X[[i], 0])[0]
         np.testing.assert_allclose(held_out[i], expected, rtol=1e-8)
@@ -130,7 +130,9 @@ def test_soft_labels_are_taken_out_of_every_class(cls, rng):
     soft = 0.7 * np.eye(3)[y] + 0.1
     prior = NIW([0.0, 0.0], 0.3, np.eye(2), 5.0)
     clf = cls(prior=prior).fit(X[:, 0], label_proba=soft, label_meaning="posterior")
-    held_out = probabilities(held_out_log_joint(clf, Inputs(X[:, 0]), Membership(3, None, soft, None)))
+    held_out = probabilities(
+        held_out_log_joint(clf.model_, Observation(X[:, 0]), Membership(3, None, soft, None))
+    )
     for i in (0, 17):
         rest, labels = np.delete(X[:, 0], i, 0), np.delete(soft, i, 0)
         again = cls(prior=prior).fit(rest, label_proba=labels, label_meaning="posterior")
@@ -142,7 +144,7 @@ def test_a_class_of_one_sample_is_unknown_without_it(cls, rng):
     X, y = draw(rng, R=1)
     y = np.where(np.arange(24) == 5, 2, y % 2)
     clf = cls(prior="evidence", calibration="loo").fit(X[:, 0], y)
-    held_out = held_out_log_joint(clf, Inputs(X[:, 0]), hard(y))
+    held_out = held_out_log_joint(clf.model_, Observation(X[:, 0]), hard(y))
     assert held_out[5, 0, 2] == -np.inf
     assert np.isfinite(np.delete(held_out, 5, 0)).all()
     assert np.isfinite(clf.temperature_)
@@ -157,7 +159,7 @@ def test_known_noise_is_refitted_by_parts(cls, grouped, rng):
     clf = cls(prior="evidence", calibration="loo").fit(X, y, X_cov=noise, groups=groups)
     assert 0.05 < clf.temperature_ < 20
     fold = divide(np.searchsorted(clf.classes_, y), groups, 5, stream(0, "folds of calibration"))
-    held_out = held_out_log_joint(clf, Inputs(X, Measured(X, noise).covariances), hard(y), groups)
+    held_out = held_out_log_joint(clf.model_, Observation(X, Measured(X, noise).covariances), hard(y), groups)
     mine = np.flatnonzero(fold == 2)
     names = [getattr(clf.prior_, name) for name in NIW.parameters()]
     fixed = NIW(*(np.broadcast_to(v, s) for v, s in zip(names, [(3, 2), (3,), (3, 2, 2), (3,)], strict=True)))
@@ -213,7 +215,7 @@ def test_a_prior_made_of_few_samples_does_not_flatter(rng):
     X, new = rng.normal(size=(60, 20)), rng.normal(size=(3000, 20))
     clf = BayesianQDA(prior="evidence").fit(X, y)
     membership = hard(y)
-    held_out = log_loss(y, probabilities(held_out_log_joint(clf, Inputs(X), membership)))
+    held_out = log_loss(y, probabilities(held_out_log_joint(clf.model_, Observation(X), membership)))
     truth = log_loss(rng.integers(0, 3, 3000), clf.predict_proba(new))
     assert held_out > 0.8 * truth
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 KINDS = ["pooled", "repeats", "draws", "shared"]

@@ -6,8 +6,8 @@ from benchmarks.areas import DRAWS, one_case, rms
 from scipy.stats import multivariate_t
 
 from uncover import BayesianQDA
-from uncover.estimators.realisations import KINDS, Pairing
-from uncover.estimators.summary import Summariser
+from uncover.measurement.summary import Summariser
+from uncover.models.realisations import KINDS, Pairing
 
 K, P, R = 3, 4, 7
 

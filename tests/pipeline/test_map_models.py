@@ -64,7 +64,7 @@ def fit(run, samples, *more):
 
 def nameless(model):
     """A model that takes arrays without names."""
-    for each in (model, getattr(model, "model_", None)):
+    for each in (model,):
         if each is not None:
             del each.feature_names_in_
     return model

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from uncover.estimators.summary import PixelSummary
+from uncover.measurement.summary import PixelSummary
 from uncover.raster import moving
 from uncover.raster.layers import Calibration
 from uncover.raster.product import Layer, Thresholds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +116,7 @@ class Components:
             variance = self.total(self.shares(of_components) ** 2 * variance)
         return np.asarray(variance / self.temperature**2)
 
-    def largest(self, of_components: Array) -> Array:
+    def largest(self, of_components: NDArray[Any]) -> NDArray[Any]:
         """The largest number of the components of each class."""
         if self.trivial:
             return of_components

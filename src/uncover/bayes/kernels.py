@@ -10,7 +10,8 @@ In single precision probabilities are within 1e-5 of those in double precision: 
 its error, and points beyond it are computed again in double precision, from what was measured.
 
 A class may consist of several components (a mixture): everything is then computed for these, as it is for
-classes otherwise, and summed into classes before it is normalised (:class:`uncover.bayes.components.Components`).
+classes otherwise, and summed into classes before it is normalised
+(:class:`uncover.bayes.components.Components`).
 """
 
 from __future__ import annotations

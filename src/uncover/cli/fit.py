@@ -21,6 +21,26 @@ from uncover.cli.options import (
 from uncover.cli.progress import bar
 
 
+class ModelName(click.ParamType):
+    """A class model of the registry, "mda" or "recommended"; looked up when it is asked for."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse other names."""
+        return self._choice().convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """The names, for the help."""
+        return self._choice().get_metavar(param, ctx)
+
+    @staticmethod
+    def _choice() -> click.Choice[str]:
+        from uncover.models.registry import CLASS_MODELS
+
+        return click.Choice([*CLASS_MODELS, "mda", "recommended"])
+
+
 @click.command(
     epilog="""
     \b
@@ -86,7 +106,7 @@ from uncover.cli.progress import bar
 )
 @click.option(
     "--model",
-    type=click.Choice(["qda", "lda", "nb", "mda", "recommended"]),
+    type=ModelName(),
     default="qda",
     show_default=True,
     help="qda: the published method; lda: one covariance for all classes; nb: none between bands; mda: "

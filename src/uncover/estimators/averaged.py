@@ -6,8 +6,9 @@ import numpy as np
 
 from uncover.bayes.covariances import Covariances
 from uncover.estimators.fitted import is_average
-from uncover.estimators.summary import PixelSummary, Summariser, corrected
-from uncover.estimators.values import Inputs
+from uncover.measurement.observation import Observation
+from uncover.measurement.summary import PixelSummary, Summariser, corrected
+from uncover.models.realisations import Structure
 
 # Numbers (float64) that one block of pixels may need, and pixels of a block at least.
 _BLOCK_NUMBERS, _FEWEST = 1 << 20, 64
@@ -30,6 +31,9 @@ class ReadsPixels(Protocol):
 
     def world_pairs(self, n_realisations: int) -> np.ndarray:
         """Draws that make each world, as :meth:`Summariser.world_pairs`."""
+
+    def n_worlds(self, n_realisations: int) -> int:
+        """Number of worlds in which pixels get a class, as :meth:`Summariser.n_worlds`."""
 
 
 def make_summariser(
@@ -93,13 +97,17 @@ class AveragedSummariser:
         }
         return PixelSummary(**joined)
 
+    def n_worlds(self, n_realisations: int) -> int:
+        """Number of worlds in which pixels get a class: as many as a Gaussian member reads."""
+        return self.model._n_views(Structure(n_realisations if n_realisations > 1 else None), self.paired)
+
     def world_pairs(self, n_realisations: int) -> np.ndarray:
         """Draws that make each world: the realisations."""
         return np.arange(n_realisations)[:, None]
 
     def _block(self, values: np.ndarray, noise: Covariances | None, systematic: Any) -> PixelSummary:
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
-        inputs = Inputs(points[:, 0] if len(values) == 1 else points, noise, systematic)
+        inputs = Observation(points[:, 0] if len(values) == 1 else points, noise, systematic)
         found = self.model._answers(inputs, paired=self.paired)
         order = np.sort(found.probability, axis=1)
         best = found.probability.argmax(axis=1).astype(np.uint8)

@@ -1,6 +1,5 @@
 """Calibration: a temperature, and a scale of each class, fitted to held-out training samples."""
 
-import copy
 import warnings
 from dataclasses import dataclass
 
@@ -8,13 +7,13 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp
 
-from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.leave_out import leave_one_out, leave_units_out
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
+from uncover.estimators.choices import check_choice
 from uncover.estimators.groups import divide, read_groups, read_scored
-from uncover.estimators.reading import Reader
-from uncover.estimators.values import Inputs, check_choice
+from uncover.measurement.prediction import predict
+from uncover.models.fit import NoisyPoints, refit
 
 # log β = −log T is N(0, this²) a priori: where no sample is ever wrong, nothing else would bound it.
 PRIOR_DEVIATION = 1.0
@@ -199,37 +198,36 @@ def _made_positive(matrix):
     return (axes * np.maximum(np.abs(values), 1e-3)) @ axes.T
 
 
-def held_out_log_joint(model, inputs, membership, groups=None):
-    """Log joint of each training sample and class by the model without it: (sample, view, class).
+def held_out_log_joint(model, observation, membership, groups=None):
+    """Log joint of each training sample and component by Gaussian classes without it.
 
+    (sample, reading, component); ``membership`` is that of the components.
     ``groups`` numbers the group of each sample: whole groups are then left out together. In closed form; the
     weight of the prior is held fixed, and what the samples have brought to it is left out with them. Where
     noise is known, which has none, models are refitted with the same prior without a fifth of the units.
     """
-    kind = model._kind()
-    if kind.knows_noise(inputs) or isinstance(model.posterior_, DeconvolvedNIW):
-        return _by_folds(model, inputs, membership, groups)
-    views = [
-        _of_world(model, rows, posterior, membership, groups) for rows, posterior in _worlds(model, inputs)
-    ]
+    if model.kind.knows_noise(observation.structure) or model.describes_true_values:
+        return _by_folds(model, observation, membership, groups)
+    worlds = _worlds(model, observation.X)
+    views = [_of_world(model, rows, posterior, membership, groups) for rows, posterior in worlds]
     return np.concatenate(views, axis=1)
 
 
-def _worlds(model, inputs):
+def _worlds(model, X):
     """Rows (sample, row, feature) with the posterior that they were brought to."""
-    X = inputs.X[..., ~model.ignored_features_]
+    X = X[..., model.used_features]
     X = X[:, None] if X.ndim == 2 else X
-    posterior = model.posterior_
-    if model._n_worlds() is not None:
+    posterior = model.posterior
+    if model.n_worlds is not None:
         return [(X[:, r : r + 1].astype(float), posterior.member(r)) for r in range(X.shape[1])]
-    if not model._kind().counts_rows:
+    if not model.kind.counts_rows:
         X = X.mean(axis=1, keepdims=True, dtype=np.float64)
     return [(X.astype(float), posterior)]
 
 
 def _of_world(model, rows, posterior, membership, groups):
     n, R, _ = rows.shape
-    echo = model._echo_in_prior()
+    echo = model.echo
     if groups is None and R == 1 and membership.codes is not None:
         density = leave_one_out(posterior, rows[:, 0], membership.codes, membership.weight, echo)
         removed = membership.shares(np.arange(n))
@@ -273,31 +271,24 @@ def _of_samples(rows, share):
 
 def _log_prior(model, removed):
     """log P(class) without what was removed: (unit, class)."""
-    left = np.maximum(model.class_posterior_ - removed, 0.0)
+    left = np.maximum(model.concentration - removed, 0.0)
     with np.errstate(divide="ignore"):
         return np.log(left) - np.log(left.sum(-1, keepdims=True))
 
 
-def _by_folds(model, inputs, membership, groups):
+def _by_folds(model, observation, membership, groups):
     """Held-out log joint by refitting without parts of the samples, the prior held fixed."""
     codes = membership.targets().argmax(1)
     fold = divide(codes, groups, FOLDS, stream(0, "folds of calibration"))
-    K, kind = len(model.classes_), model._kind()
-    out = np.empty((len(inputs.X), 1, K))
+    kind, out = model.kind, np.empty((len(observation), 1, len(model.count)))
     for part in np.unique(fold):
         held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
-        refitted, train = copy.copy(model), _rows_of(inputs, kept)
-        refitted.statistics_ = kind.collect(train.X, membership[kept])
-        refitted._conclude(kind.measured(train, membership[kept].weight), membership[kept], keep_prior=True)
-        for rows, sights in Reader(refitted, paired=True, method="exact").blocks(_rows_of(inputs, held)):
-            joint = np.stack([refitted._spread_classes(s.log_joint(), -np.inf) for s in sights], axis=1)
-            out[held[rows]] = joint
+        train, labels = observation[kept], membership[kept]
+        measured = kind.measured(train.X, train.noise, labels.weight)
+        points = None if measured is None else NoisyPoints(*measured, labels)
+        without = refit(model, kind.collect(train.X, labels), points)
+        out[held] = predict(without, observation[held]).component_log_joint()
     return out
-
-
-def _rows_of(inputs, rows):
-    noise = None if inputs.noise is None else inputs.noise[rows]
-    return Inputs(inputs.X[rows], noise, inputs.systematic)
 
 
 def scored_weight(scored, weight, n_samples):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.streams import stream
 from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
+from uncover.estimators.choices import check_choice
 from uncover.estimators.discriminant import BayesianLDA, BayesianQDA
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs
@@ -23,17 +24,18 @@ from uncover.estimators.members import (
     LogisticMember,
     Training,
     one_realisation,
-    take,
 )
-from uncover.estimators.membership import Membership, read_membership
+from uncover.estimators.membership import read_membership
 from uncover.estimators.noise_share import NoiseShare
 from uncover.estimators.pooling import fit_pool, local_weights, mix, pool, pooled_information
-from uncover.estimators.predicting import DRAWS, TRUE_VALUES
-from uncover.estimators.realisations import KINDS
 from uncover.estimators.trees import TreeMember
-from uncover.estimators.values import Inputs, check_choice
 from uncover.measurement.measured import Measured
+from uncover.measurement.observation import Observation
+from uncover.measurement.prediction import DRAWS, TRUE_VALUES
+from uncover.measurement.predictor import Predictor
 from uncover.measurement.transforms import MeasuredLog, carry_covariances
+from uncover.models.membership import Membership
+from uncover.models.realisations import KINDS
 
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
@@ -247,10 +249,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         if len(rows) == 0:
             return 0.0
         samples, joints = training.chosen()[rows], [joint[rows] for joint in held_out]
-        inputs = take(training.inputs, samples)
+        inputs = training.inputs[samples]
         if inputs.X.ndim == 3 and not self.takes_noise_:  # others than Gaussians have seen one realisation
             seen = one_realisation(training.inputs.X, training.seed)[samples][:, None, None]
-            inputs = Inputs(np.take_along_axis(inputs.X, seen, 1)[:, 0])
+            inputs = Observation(np.take_along_axis(inputs.X, seen, 1)[:, 0])
             joints = [j if j.shape[1] == 1 else np.take_along_axis(j, seen, 1) for j in joints]
         P, gate = self._probabilities(joints)
         with warnings.catch_warnings():
@@ -348,7 +350,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         found = self._answers_of_members(inputs, paired, draws or MAP_DRAWS)
         if self.without_noise_ is None:
             return found
-        exact = self.without_noise_._answers(Inputs(inputs.X), draws=draws)
+        exact = self.without_noise_._answers(Observation(inputs.X), draws=draws)
         return _between(exact, found, self.noise_share_(inputs))
 
     def _answers_of_members(self, inputs, paired, draws):
@@ -366,6 +368,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             best_of_views=np.stack(of_views).argmax(-1),
             typicality=self._typicality_at(joints, inputs, paired),
         )
+
+    def _n_views(self, structure, paired):
+        """Number of views of inputs of this structure in which they get a class."""
+        if self.without_noise_ is not None:
+            return 1
+        models = (member.model.model_ for _, member, _ in self._fitted if isinstance(member, GaussianMember))
+        return len(Predictor(next(models), paired=paired).readings(structure))
 
     def _own_parts(self, inputs, joints, views, paired, draws):
         """Shares of each member's entropy due to measurement and parameters: (member, sample) each."""
@@ -500,7 +509,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         X, log = inputs.X, self.logarithm_
         rows = X.reshape(-1, X.shape[-1]).astype(np.float64)
         noise = None if inputs.noise is None else carry_covariances(inputs.noise, log._jacobian(rows))
-        return Inputs(log._values(rows).reshape(X.shape), noise)
+        return Observation(log._values(rows).reshape(X.shape), noise)
 
 
 def _share(part, whole):

@@ -2,16 +2,20 @@
 
 import numpy as np
 
+from uncover.bayes.components import Components
 from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.conformal import ConformalSets
+from uncover.estimators.fitted import name_features
 from uncover.estimators.members import ClassRanks, GaussianMember, KernelMember, LogisticMember, Scale
 from uncover.estimators.mixture import BayesianMDA
+from uncover.estimators.model_files import unpack_classes, unpack_gaussian, unpack_parameters
 from uncover.estimators.noise_share import NoiseShare
 from uncover.estimators.trees import TreeMember
 from uncover.measurement.transforms import MeasuredLog
+from uncover.models.fit import one_for_each
 
 _MOMENTS = ("class_count", "means", "covariances")
 _EXACT = "without noise/"  # arrays of the classifier that takes X as exact
@@ -77,7 +81,7 @@ def _pack_member(member, arrays, pack_model):
     return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
 
 
-def unpack_classifier(document, arrays, unpack_model, unpack_classes):
+def unpack_classifier(document, arrays, unpack_model):
     """Return the model again."""
     model = BayesianClassifier(**document["parameters"])
     model.classes_ = unpack_classes(document["classes"])
@@ -106,7 +110,7 @@ def unpack_classifier(document, arrays, unpack_model, unpack_classes):
     if document.get("without_noise") is not None:
         model.noise_share_ = NoiseShare(arrays["noise_share/within"], float(document["noise_ratio"]))
         own = _below(_EXACT, arrays)
-        model.without_noise_ = unpack_classifier(document["without_noise"], own, unpack_model, unpack_classes)
+        model.without_noise_ = unpack_classifier(document["without_noise"], own, unpack_model)
     return model
 
 
@@ -144,11 +148,16 @@ def _unpack_ranks(arrays):
     return ClassRanks(scores, first.astype(np.intp), int(views[0]))
 
 
-def pack_mixture(model, arrays, pack_model, pack_classes):
+def pack_mixture(model, arrays, pack_gaussian, pack_classes):
     """Return what a BayesianMDA is as JSON, and add its arrays."""
-    inner = pack_model(model.model_, arrays)
-    arrays["class_of_part"] = model.class_of_part_.astype(float)
-    parameters = model.get_params(deep=False)
+    value, parameters = model.model_, model.get_params(deep=False)
+    names, numbers = getattr(model, "feature_names_in_", None), np.arange(len(value.count))
+    own = {**parameters, "class_prior": value.alpha, "calibration": None, "label_noise": None}
+    if not isinstance(own["prior"], str):
+        own["prior"] = one_for_each(own["prior"], numbers, value.n_features)
+    names = None if names is None else [str(name) for name in names]
+    inner = pack_gaussian(value, value.class_model.estimator, own, names, arrays, numbers)
+    arrays["class_of_part"] = value.components.owner.astype(float)
     # A given prior is kept with the class models of the parts.
     given = not isinstance(parameters["prior"], str)
     parameters["prior"] = None if given else parameters["prior"]
@@ -161,19 +170,17 @@ def pack_mixture(model, arrays, pack_model, pack_classes):
     }
 
 
-def unpack_mixture(document, arrays, unpack_model, unpack_classes):
+def unpack_mixture(document, arrays):
     """Return the model again."""
-    model = BayesianMDA(**document["parameters"])
-    model.classes_ = unpack_classes(document["classes"])
-    model.class_of_part_ = arrays["class_of_part"].astype(np.intp)
-    model.model_ = unpack_model(document["model"], arrays)
+    model, inner = BayesianMDA(**document["parameters"]), document["model"]
     if model.prior is None:
-        model.prior = model.model_.prior
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(model.model_, name):
-            setattr(model, name, getattr(model.model_, name))
-    if len(model.class_of_part_) != len(model.model_.classes_):
+        model.prior = unpack_parameters(inner, arrays)["prior"]
+    owner = arrays["class_of_part"].astype(np.intp)
+    components = Components(owner, float(inner.get("temperature", 1.0)))
+    if len(owner) != len(inner["classes"]["values"]):
         raise ValueError("it has another number of parts than of class models")
+    model.model_ = unpack_gaussian(inner, arrays, components, unpack_classes(document["classes"]))
+    name_features(model, model.model_.feature_names)
     return model
 
 

@@ -1,8 +1,11 @@
 """A fitted model as a page of text that can go into a report."""
 
 import textwrap
+from typing import NamedTuple
 
 import numpy as np
+
+from uncover.models.fit import feature_list
 
 _REALISATIONS = {
     "pooled": "each realisation counts as an observation; probabilities are averaged over realisations",
@@ -15,9 +18,14 @@ _REALISATIONS = {
 _FEW = 10.0
 
 
-def describe(model):
-    """Return the page: the data, the five sources of uncertainty, and what was assumed."""
-    parts = [_title(model), *(f"{i}. {text}" for i, text in enumerate(_sources(model), start=1))]
+def describe(model, name, summary):
+    """Return the page of Gaussian classes: the data, the five sources of uncertainty, what was assumed.
+
+    ``name`` is that of the estimator, ``summary`` a sentence on its class model. Components of classes, where
+    a class has several, are described by their numbers.
+    """
+    title = _title(model, name, summary)
+    parts = [title, *(f"{i}. {text}" for i, text in enumerate(_sources(model), start=1))]
     lines = "\n\n".join(parts).splitlines()
     return "\n".join(_wrapped(line) for line in lines) + "\n"
 
@@ -30,27 +38,28 @@ def _wrapped(line, width=100):
     return textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _title(model):
-    features = f"{model.n_features_in_} features"
-    if hasattr(model, "feature_names_in_"):
-        features += ": " + _listed([_printable(name) for name in model.feature_names_in_])
+def _title(model, name, summary):
+    features = f"{model.n_features} features"
+    if model.feature_names is not None:
+        features += ": " + _listed([_printable(name) for name in model.feature_names])
     lines = [
-        f"{type(model).__name__}: {len(model.classes_)} classes, {features}",
-        f"Probability model: {_class_model(model)}",
+        f"{name}: {len(model.count)} classes, {features}",
+        f"Probability model: {summary} Parameters integrated out.",
     ]
-    if model.ignored_features_.any():
-        ignored = model._feature_list(model.ignored_features_)
+    if model.ignored_features.any():
+        ignored = feature_list(model, model.ignored_features)
         lines.append(f"Ignored, because constant or dependent on others: {ignored}")
     return "\n".join(lines)
 
 
-def _class_model(model):
-    summary = (type(model).__doc__ or type(model).__name__).strip().splitlines()[0]
-    return summary + " Parameters integrated out."
+def _names(model):
+    """Names of the classes, or numbers of their components."""
+    trivial = model.components.trivial
+    return [_printable(name) for name in (model.classes if trivial else range(len(model.count)))]
 
 
 def _sources(model):
-    yield "Class prior. Dirichlet with α = " + _listed([f"{a:g}" for a in model.class_prior_])
+    yield "Class prior. Dirichlet with α = " + _listed([f"{a:g}" for a in model.alpha])
     yield "Model prior. " + _model_prior(model)
     yield "Measurement. " + _measurement(model)
     yield "Model posterior. " + _model_posterior(model)
@@ -65,12 +74,11 @@ _PRIORS = {
 
 
 def _model_prior(model):
-    prior = model.prior_
-    named = isinstance(model.prior, str)
-    kind = f'"{model.prior}"' if named else "given by the user"
+    prior, name = model.prior, model.prior_name
+    kind = "given by the user" if name is None else f'"{name}"'
     strength, dof = _range(prior.strength), _range(prior.dof)
     text = f"Normal-inverse-Wishart, {kind}: strength λ = {strength}, degrees of freedom ν = {dof}."
-    text += "\n   " + _PRIORS[model.prior] if named else ""
+    text += "" if name is None else "\n   " + _PRIORS[name]
     advice = advice_on_prior(model, samples=_FEW)
     return text + (f"\n   Note: {advice}" if advice else "")
 
@@ -81,11 +89,10 @@ def advice_on_prior(model, samples):
     With few samples the weak prior is too sure: of 3 features it overstates probabilities by 0.12 with 8
     samples a class, and by 0.05 with 20.
     """
-    if not isinstance(model.prior, str) or model.prior != "weak" or type(model).__name__ == "BayesianNB":
+    if model.prior_name != "weak":
         return None
-    p = int((~model.ignored_features_).sum())
-    count = model.class_count_ / model.statistics_.rows_per_sample(model._kind())
-    count = count.sum() if type(model).__name__ == "BayesianLDA" else count[count > 0].min(initial=np.inf)
+    p = int(model.used_features.sum())
+    count = model.class_model.fewest_samples(model.count / model.rows_per_sample)
     if p < 2 or count < 2 or count >= samples * p:
         return None
     return (
@@ -95,7 +102,7 @@ def advice_on_prior(model, samples):
 
 
 def _measurement(model):
-    measurement = model.measurement_
+    measurement = measurement_of(model)
     lines = [_kind_of_measurement(measurement)]
     if measurement.covariance is not None:
         what = {"shared": "of the common error", "known": "given with X_cov, root mean square"}
@@ -105,10 +112,33 @@ def _measurement(model):
             lines.append(f"(estimated with {measurement.dof:g} degrees of freedom)")
     if measurement.systematic is not None:
         lines.append(f"Systematic, common to all samples: {_deviations(measurement.systematic)}")
-    if hasattr(model, "label_confusion_"):
-        right = ", ".join(f"{share:.3g}" for share in np.diagonal(model.label_confusion_))
+    if model.label_confusion is not None:
+        right = ", ".join(f"{share:.3g}" for share in np.diagonal(model.label_confusion))
         lines.append(f"Labels are taken to be right with probability (by class): {right}")
     return "\n   ".join(lines)
+
+
+class Measurement(NamedTuple):
+    """What a fitted model knows of the measurement uncertainty of its training data."""
+
+    realisations: str  # what several realisations of one sample were taken to mean; "known" for X_cov
+    number: int  # R, of each sample; 0 where it varied
+    covariance: np.ndarray | None  # (feature, feature) of one realisation; of the common error if "shared"
+    dof: float  # degrees of freedom of that estimate; infinite where it was given
+    systematic: np.ndarray | None  # (feature, feature), given for an error that all samples share
+
+
+def measurement_of(model):
+    """Return what Gaussian classes know of the measurement uncertainty of their training data."""
+    worlds, statistics = model.n_worlds, model.statistics
+    if model.known_noise is not None:
+        return Measurement("known", 1, model.known_noise, np.inf, model.systematic)
+    if worlds is None:
+        noise, dof = statistics.noise, statistics.within_dof
+        return Measurement(model.realisations, statistics.realisations, noise, dof, model.systematic)
+    centre = statistics.classes.sum(-1).mean
+    covariance = np.atleast_2d(np.cov(centre.T)) if worlds > 1 else None
+    return Measurement(model.realisations, worlds, covariance, worlds - 1.0, model.systematic)
 
 
 def _kind_of_measurement(measurement):
@@ -131,29 +161,26 @@ def _deviations(covariance):
 
 
 def _model_posterior(model):
-    worlds = model._n_worlds()
+    worlds, means, C = model.n_worlds, model.component_means, len(model.count)
     text = "Normal-inverse-Wishart for each class"
     text += "." if worlds is None else f", in each of {worlds} worlds (the first is shown)."
-    spread = np.sqrt(np.diagonal(model.covariances_, axis1=1, axis2=2))
-    posterior = model.posterior_
-    dof = np.broadcast_to(posterior.dof, posterior.batch_shape).reshape(-1, len(model.classes_))[0]
+    spread = np.sqrt(np.diagonal(model.component_covariances, axis1=1, axis2=2))
+    posterior = model.posterior
+    dof = np.broadcast_to(posterior.dof, posterior.batch_shape).reshape(-1, C)[0]
     freedom = dof - posterior.n_features + 1
-    names = [_printable(name) for name in model.classes_]
+    names = _names(model)
     width = max(len(name) for name in [*names, "class"])
     rows = [
         f"   {'class':<{width}}  {'count N':>12}  {'dof of t':>12}  mean ± standard deviation of features"
     ]
     for k, name in enumerate(names):
-        features = [f"{m:.4g}\u00a0±\u00a0{s:.2g}" for m, s in zip(model.means_[k], spread[k], strict=True)]
-        rows.append(
-            f"   {name:<{width}}  {model.class_count_[k]:>12g}  {freedom[k]:>12g}  {_listed(features, 6)}"
-        )
+        features = [f"{m:.4g}\u00a0±\u00a0{s:.2g}" for m, s in zip(means[k], spread[k], strict=True)]
+        rows.append(f"   {name:<{width}}  {model.count[k]:>12g}  {freedom[k]:>12g}  {_listed(features, 6)}")
     return "\n".join([text, *rows])
 
 
 def _class_posterior(model):
-    share = model.class_posterior_ / model.class_posterior_.sum()
-    names = [_printable(name) for name in model.classes_]
+    share, names = model.concentration / model.concentration.sum(), _names(model)
     shares = [f"{name} {100 * s:.4g}\u00a0%" for name, s in zip(names, share, strict=True)]
     return (
         "Proportions after fitting, Dirichlet with N_k + α_k: "

@@ -6,9 +6,11 @@ from itertools import pairwise
 import numpy as np
 
 from uncover.bayes.budget import UncertaintyBudget
-from uncover.estimators.arrays import namespace
+from uncover.engines.arrays import namespace
 from uncover.estimators.inputs import read_device_samples
-from uncover.estimators.reading import Reader
+from uncover.measurement.prediction import draws_of_readings
+from uncover.measurement.predictor import Predictor
+from uncover.models.realisations import Structure
 
 # As in the compiled kernels: probabilities that may be further off are computed again in double precision.
 _TOLERANCE = 2e-5
@@ -22,11 +24,12 @@ class DeviceReader:
     Only the sums that predictions consist of are kept; of the samples, one block at a time.
     """
 
-    def __init__(self, model, X, paired):
-        self.model, self.xp = model, namespace(X)
-        X = read_device_samples(model, X, reset=False)
-        used = ~model.ignored_features_
-        found = Reader(model, paired=paired, method="exact").lens(X.shape[1] if X.ndim == 3 else None, used)
+    def __init__(self, estimator, X, paired):
+        self.model, self.xp = estimator.model_, namespace(X)
+        X = read_device_samples(estimator, X, reset=False)
+        used, self.structure = self.model.used_features, _structure(X)
+        self.predictor = Predictor(self.model, paired=paired)
+        found = self.predictor.lens(self.structure.realisations, used)
         if found is None:
             raise ValueError(
                 "on a device the class models must be Student t without known noise, one view for each "
@@ -34,16 +37,15 @@ class DeviceReader:
             )
         self.lens, self.pairs = found
         # The divisor of the log joints of the lens: those of components have none.
-        self.temperature = model.temperature_ if self.lens.components.trivial else 1.0
+        self.temperature = self.model.temperature if self.lens.components.trivial else 1.0
         X = X if X.ndim == 3 else X[:, None, :]
         self.X = X if used.all() else X[..., self.xp.asarray(np.flatnonzero(used), device=X.device)]
 
     @staticmethod
-    def reaches(model, X, paired):
-        """Whether predictions of the model for X can be made on the device."""
-        n_realisations = X.shape[1] if X.ndim == 3 else None
-        reader = Reader(model, paired=paired, method="exact")
-        return reader.lens(n_realisations, ~model.ignored_features_) is not None
+    def reaches(estimator, X, paired):
+        """Whether predictions of a fitted estimator for X can be made on the device."""
+        predictor = Predictor(estimator.model_, paired=paired)
+        return predictor.lens(_structure(X).realisations, estimator.model_.used_features) is not None
 
     def average(self, of_view, columns):
         """Average of ``of_view(log joint, depth, world)`` over the views: (sample, column)."""
@@ -65,7 +67,7 @@ class DeviceReader:
     def log_evidence(self):
         """log p(x | D), the densities of the views averaged: (sample,)."""
         xp, X = self.xp, self.X
-        total, scale = None, self._here(self.model._class_models()[0]._log_class_scale(), X)
+        total, scale = None, self._here(np.log(self.model.class_factor[self.model.known]), X)
         for r, w in zip(*self.pairs, strict=True):
             joint = self._log_joint(X[:, int(r)], int(w))[0] * self.temperature - scale
             top = xp.max(joint, axis=1)
@@ -95,9 +97,10 @@ class DeviceReader:
 
         return self._spread(self._largest(self.average(p_values, self.lens.n_parts)))
 
-    def budget(self, draws):
-        """Where the uncertainty comes from, given drawn models for each view."""
+    def budget(self, n_draws):
+        """Where the uncertainty comes from: models are drawn on the host, and used on the device."""
         xp, X = self.xp, self.X
+        draws = draws_of_readings(self.predictor, self.structure, n_draws)
         views = list(zip(*self.pairs, draws, strict=True))
         parts = xp.zeros((4, X.shape[0]), dtype=X.dtype, device=X.device)
         size = max(1, _BLOCK_NUMBERS // draws[0].gaussians.mean.size)
@@ -144,7 +147,7 @@ class DeviceReader:
 
     def _spread(self, values):
         """Columns of the known classes among all classes; the others have 0."""
-        known, K = self.model._known_classes(), len(self.model.classes_)
+        known, K = self.model.known_classes, len(self.model.classes)
         if len(known) == K:
             return values
         out = self.xp.zeros((values.shape[0], K), dtype=values.dtype, device=values.device)
@@ -218,3 +221,7 @@ class DeviceReader:
         """Shares along the second axis: classes of a log joint, draws of a table."""
         e = self.xp.exp(joint - self.xp.max(joint, axis=1, keepdims=True))
         return e / self.xp.sum(e, axis=1, keepdims=True)
+
+
+def _structure(X):
+    return Structure(X.shape[1] if X.ndim == 3 else None)

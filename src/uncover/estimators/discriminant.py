@@ -1,23 +1,8 @@
-"""The three Gaussian class models: a covariance for each class, one for all, or a diagonal one."""
+"""Estimators of the class models in the registry: a covariance for each class, one for all, or a diagonal."""
 
-import numpy as np
-
-from uncover.bayes.evidence import (
-    ScatterEvidence,
-    echo_of_samples,
-    evidence_independent_prior,
-    evidence_prior,
-    evidence_tied_prior,
-    log_evidence_tied,
-    per_sample,
-    prior_weight,
-)
-from uncover.bayes.jeffreys import JeffreysPrior
-from uncover.bayes.niw import NIW, DiagonalNIW
-from uncover.bayes.priors import weak_prior, weak_tied_prior
 from uncover.estimators.base import GenerativeClassifier
-from uncover.estimators.deconvolution import deconvolve_each, deconvolve_features, deconvolve_tied
-from uncover.estimators.evidence import too_small_for_jeffreys
+from uncover.models.class_model import ClassModel
+from uncover.models.registry import CLASS_MODELS, of_estimator
 
 
 class BayesianQDA(GenerativeClassifier):
@@ -94,27 +79,7 @@ class BayesianQDA(GenerativeClassifier):
     array([[0.15, 0.85]])
     """
 
-    def _weak_prior(self, moments, variance=None):
-        return weak_prior(moments, variance)
-
-    def _evidence_prior(self, moments, rows_per_sample):
-        return evidence_prior(moments, rows_per_sample)
-
-    def _echo_in_prior(self):
-        if not isinstance(self.prior, str) or self.prior != "evidence":
-            return 0.0
-        moments = self.statistics_.classes.select_features(~self.ignored_features_)
-        return echo_of_samples(self.prior_, moments, self.statistics_.rows_per_sample(self._kind()))
-
-    def _restricted_evidence(self, prior, moments, rows_per_sample):
-        evidence = ScatterEvidence.of(per_sample(moments, rows_per_sample), prior.expected_covariance)
-        return evidence.at(prior_weight(prior, rows_per_sample))
-
-    def _update(self, prior, moments):
-        return prior.update(moments)
-
-    def _update_through_noise(self, prior, points, noise, membership):
-        return deconvolve_each(prior, points, noise, membership)
+    class_model = CLASS_MODELS["qda"]
 
 
 class BayesianLDA(GenerativeClassifier):
@@ -131,43 +96,7 @@ class BayesianLDA(GenerativeClassifier):
     array([0, 1])
     """
 
-    def _weak_prior(self, moments, variance=None):
-        return weak_tied_prior(moments, variance)
-
-    def _evidence_prior(self, moments, rows_per_sample):
-        return evidence_tied_prior(moments, rows_per_sample)
-
-    def _restricted_evidence(self, prior, moments, rows_per_sample):
-        target = prior.expected_covariance[..., 0, :, :]
-        evidence = ScatterEvidence.of_tied(per_sample(moments, rows_per_sample), target)
-        return evidence.at(prior_weight(prior, rows_per_sample))
-
-    def _log_evidence(self, prior, moments):
-        return log_evidence_tied(prior, moments)
-
-    def _lacking_for_jeffreys(self, count, p):
-        empty, free = too_small_for_jeffreys(self.classes_, count, 0), (count - 1).sum(-1).min()
-        if empty or free >= p:
-            return empty
-        return (
-            f"{count[0].sum():g} samples of {count.shape[1]} classes leave {free:g} for their common "
-            f'covariance; prior="jeffreys" needs at least {p} for {p} features.'
-        )
-
-    def _given_prior(self, prior, classes):
-        each = super()._given_prior(prior, classes)
-        if (each.scale != each.scale[:1]).any() or (each.dof != each.dof[:1]).any():
-            raise ValueError(
-                "BayesianLDA has one covariance for all classes, so scale and dof of the priors must be "
-                "equal; use BayesianQDA for different ones."
-            )
-        return NIW(each.mean, each.strength, each.scale[:1], each.dof[:1])
-
-    def _update(self, prior, moments):
-        return prior.update_tied(moments)
-
-    def _update_through_noise(self, prior, points, noise, membership):
-        return deconvolve_tied(prior, points, noise, membership)
+    class_model = CLASS_MODELS["lda"]
 
 
 class BayesianNB(GenerativeClassifier):
@@ -187,38 +116,27 @@ class BayesianNB(GenerativeClassifier):
     array([0, 1])
     """
 
-    def _check_noise(self, noise):
-        if not noise.is_diagonal:
-            raise ValueError(
-                "BayesianNB treats features as independent and takes variances as X_cov; for covariances "
-                "between features use BayesianQDA or BayesianLDA."
-            )
-
-    def _weak_prior(self, moments, variance=None):
-        return _diagonal(weak_prior(moments, variance))
-
-    def _evidence_prior(self, moments, rows_per_sample):
-        return evidence_independent_prior(moments, rows_per_sample)
-
-    def _restricted_evidence(self, prior, moments, rows_per_sample):
-        variance = np.diagonal(prior.expected_covariance, axis1=-2, axis2=-1)
-        evidence = ScatterEvidence.of_features(per_sample(moments, rows_per_sample), variance)
-        return evidence.at(prior_weight(prior, rows_per_sample))
-
-    def _lacking_for_jeffreys(self, count, p):
-        return too_small_for_jeffreys(self.classes_, count, 1)
-
-    def _given_prior(self, prior, classes):
-        return _diagonal(super()._given_prior(prior, classes))
-
-    def _update(self, prior, moments):
-        if isinstance(prior, JeffreysPrior):
-            return prior.update_independent(moments)
-        return prior.update(moments)
-
-    def _update_through_noise(self, prior, points, noise, membership):
-        return deconvolve_features(prior, points, noise, membership)
+    class_model = CLASS_MODELS["nb"]
 
 
-def _diagonal(niw):
-    return DiagonalNIW(niw.mean, niw.strength, niw.scale, niw.dof)
+def estimator_of(class_model: ClassModel):
+    """The estimator of a class model: one of those above, or made of it.
+
+    >>> estimator_of(CLASS_MODELS["lda"]).__name__
+    'BayesianLDA'
+    """
+    if class_model.estimator not in globals():
+        globals()[class_model.estimator] = type(
+            class_model.estimator,
+            (GenerativeClassifier,),
+            {"class_model": class_model, "__doc__": type(class_model).__doc__, "__module__": __name__},
+        )
+    return globals()[class_model.estimator]
+
+
+def __getattr__(name):
+    """Estimators of further class models of the registry."""
+    class_model = of_estimator(name)
+    if class_model is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return estimator_of(class_model)

@@ -15,9 +15,9 @@ from sklearn.utils.validation import (
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.speed import in_order
-from uncover.estimators.arrays import namespace, to_host
-from uncover.estimators.values import Inputs
+from uncover.engines.arrays import namespace, to_host
 from uncover.measurement.measured import Measured
+from uncover.measurement.observation import Observation
 
 _FEATURE_DIMS = ("band", "feature")
 _REALISATION_DIM = "realisation"
@@ -36,14 +36,14 @@ def read_inputs(estimator, X, X_cov=None, *, reset, allow_nan=False):
     X = to_host(X)
     values = read_samples(estimator, X, reset=reset, allow_nan=allow_nan)
     if X_cov is None:
-        return Inputs(values, None, systematic)
+        return Observation(values, None, systematic)
     if values.ndim == 3:
         raise ValueError(
             "X_cov goes with X of shape (sample, feature); realisations carry their uncertainty themselves."
         )
     if not isinstance(X_cov, Covariances):
         X_cov = Covariances.read(X_cov, *values.shape)
-    return Inputs(values, X_cov, systematic)
+    return Observation(values, X_cov, systematic)
 
 
 def warn_of_units(noise, spread, names):
@@ -59,6 +59,17 @@ def warn_of_units(noise, spread, names):
             f"typical standard uncertainty of {uncertainty[worst]:.3g} in X_cov: are both in the same units?",
             UserWarning,
             stacklevel=4,
+        )
+
+
+def warn_of_single(kind, X):
+    """Say that one realisation has no spread, where that is what the noise would be known by."""
+    if kind.noise_by_spread and X.ndim == 3 and X.shape[1] == 1:
+        warnings.warn(
+            f'X has 1 realisation of each sample; realisations="{kind.name}" takes the noise from their '
+            "spread, which is not known. X is taken as it is: give more realisations, or X_cov.",
+            UserWarning,
+            stacklevel=3,
         )
 
 

@@ -1,9 +1,13 @@
 """Labels that may be wrong: an annotator's certainty, and the confusion of labels, given or learned."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import softmax
+
+from uncover.measurement.prediction import predict
+from uncover.models.fit import NoisyPoints, refit
 
 TOLERANCE = 1e-6
 MAX_ITERATIONS = 500
@@ -11,36 +15,38 @@ MEANINGS = ("certainty", "posterior")
 _START = 0.9
 
 
-def learn_from_certainties(model, inputs, membership):
-    """Refit a model to labels of which ρ_ik, the probability of class k, was judged without looking at x.
+def learn_from_certainties(model, observation, membership):
+    """Refit Gaussian classes to labels of which ρ_ik, the probability of class k, was judged without x.
 
     The base rate is in ρ already: r_ik ∝ ρ_ik p(x_i | k), by expectation–maximisation. Given ρ, the x_i tell
-    nothing of how frequent the classes are: ``class_count_`` stays Σ_i ρ_ik.
+    nothing of how frequent the classes are: ``count`` stays Σ_i ρ_ik.
     """
-    counts, P = model.class_count_, model.class_posterior_ / model.class_posterior_.sum()
-    _alternate(model, inputs, membership, lambda _: membership.probability / P, counts)
+    P = model.concentration / model.concentration.sum()
+    return _alternate(model, observation, membership, lambda _: membership.probability / P, model.count)
 
 
-def learn_from_noisy_labels(model, inputs, membership):
-    """Refit a model to labels of which Θ_kj = P(label j | class k) are wrong.
+def learn_from_noisy_labels(model, label_noise, observation, membership):
+    """Refit Gaussian classes to labels of which Θ_kj = P(label j | class k) are wrong.
 
-    r_ik ∝ Θ_k,yᵢ P(k) p(xᵢ | k); a Θ that is to be learned follows from them, Θ_kj ∝ Σ_i r_ik [yᵢ = j]. Sets
-    ``label_confusion_``.
+    r_ik ∝ Θ_k,yᵢ P(k) p(xᵢ | k); a Θ that is to be learned follows from them, Θ_kj ∝ Σ_i r_ik [yᵢ = j]: the
+    ``label_confusion`` of the result.
     """
     if membership.codes is None:
         raise ValueError("label_noise goes with labels y; label_proba says itself how sure its labels are.")
-    learn = isinstance(model.label_noise, str)
-    model.label_confusion_ = _start(model)
+    learn, start = isinstance(label_noise, str), _start(label_noise, len(model.classes))
+    confusion = start
 
     def likelihood(soft):
+        nonlocal confusion
         if learn and soft is not None:
-            model.label_confusion_ = _confusion_of(soft, membership.codes)
-        return model.label_confusion_[:, membership.codes].T
+            confusion = _confusion_of(soft, membership.codes)
+        return confusion[:, membership.codes].T
 
-    _alternate(model, inputs, membership, likelihood)
+    found = _alternate(model, observation, membership, likelihood)
+    return replace(found, label_confusion=confusion)
 
 
-def _alternate(model, inputs, membership, likelihood, counts=None):
+def _alternate(model, observation, membership, likelihood, counts=None):
     """Expectation–maximisation: the soft labels r_ik ∝ L_ik P(k) p(x_i | k) are those of the next fit.
 
     ``likelihood(soft)`` returns L_ik = P(label of sample i | class k), given the last soft labels or None.
@@ -48,44 +54,45 @@ def _alternate(model, inputs, membership, likelihood, counts=None):
     The prior stays that of the labels as given, but for "evidence", which would keep the classes as wide as
     wrong labels make them.
     """
-    kind = model._kind()
-    measured = kind.measured(inputs, membership.weight)
-    keep_prior = not (isinstance(model.prior, str) and model.prior == "evidence")
+    kind = model.kind
+    measured = kind.measured(observation.X, observation.noise, membership.weight)
     soft = None
     for _ in range(MAX_ITERATIONS):
-        before, soft = soft, membership.soft(_responsibilities(likelihood(soft), model, inputs, membership))
-        model.statistics_ = kind.collect(inputs.X, soft)
+        before = soft
+        soft = membership.soft(_responsibilities(likelihood(soft), model, observation, membership))
+        points = None if measured is None else NoisyPoints(*measured, soft)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said at the first fit
-            model._conclude(measured, soft, keep_prior=keep_prior)
+            statistics = kind.collect(observation.X, soft)
+            model = refit(model, statistics, points, keep_prior=model.prior_name != "evidence")
         if counts is not None:
-            model.class_count_ = counts
+            model = replace(model, count=counts)
         if before is not None and np.abs(soft.probability - before.probability).max() < TOLERANCE:
             break
     else:
         warnings.warn("learning from uncertain labels did not come to rest.", UserWarning, stacklevel=4)
     likelihood(soft)
+    return model
 
 
-def _responsibilities(likelihood, model, inputs, membership):
+def _responsibilities(likelihood, model, observation, membership):
     """r_ik ∝ L_ik P(k | x_i); where no class that a label allows is known, the label as given."""
     with np.errstate(divide="ignore"):
-        joint = np.log(likelihood) + model._log_probability_of(inputs)
+        joint = np.log(likelihood) + predict(model, observation).log_probability(np.float64)
     lost = ~np.isfinite(joint).any(1)
     joint[lost] = 0.0
     return np.where(lost[:, None], membership.targets(), softmax(joint, axis=1))
 
 
-def _start(model):
+def _start(label_noise, K):
     """Θ as given, or mostly right."""
-    K = len(model.classes_)
-    if isinstance(model.label_noise, str):
-        if model.label_noise != "learn":
+    if isinstance(label_noise, str):
+        if label_noise != "learn":
             raise ValueError(
-                f'label_noise must be None, "learn" or a matrix P(label | class); got {model.label_noise!r}.'
+                f'label_noise must be None, "learn" or a matrix P(label | class); got {label_noise!r}.'
             )
         return np.where(np.eye(K) > 0, _START, (1.0 - _START) / (K - 1))
-    confusion = np.asarray(model.label_noise, dtype=np.float64)
+    confusion = np.asarray(label_noise, dtype=np.float64)
     if confusion.shape != (K, K):
         raise ValueError(
             f"label_noise needs the shape ({K}, {K}), a row for each class; got {confusion.shape}."

@@ -5,7 +5,7 @@ samples by models that have not seen them.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -20,8 +20,8 @@ from uncover.bayes.second_order import below_entropy, model_information
 from uncover.bayes.streams import stream
 from uncover.estimators.calibration import fit_temperature
 from uncover.estimators.groups import divide
-from uncover.estimators.reading import Reader
-from uncover.estimators.values import Inputs
+from uncover.measurement.observation import Observation
+from uncover.measurement.prediction import predict
 
 # More samples than this do not make the kernels better, only slower; and so for choosing their width.
 MOST_CENTRES = 2048
@@ -47,7 +47,7 @@ class Training:
 
     Attributes
     ----------
-    inputs : Inputs
+    inputs : Observation
     codes : array of int of shape (sample,)
     classes : array of shape (class,)
     groups : array of int of shape (sample,) or None
@@ -56,7 +56,7 @@ class Training:
         Which samples count when they are left out; all where None.
     """
 
-    inputs: Inputs
+    inputs: Observation
     codes: np.ndarray
     classes: np.ndarray
     groups: np.ndarray | None
@@ -351,17 +351,17 @@ class GaussianMember:
         fitted = clone(model).fit(
             training.inputs.X, labels, X_cov=training.inputs.noise, classes=training.classes
         )
-        fitted.systematic_ = training.inputs.systematic
+        fitted.model_ = replace(fitted.model_, systematic=training.inputs.systematic)
         fold, out = _folds(training), None
         for part in np.unique(fold):
             held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
-            inputs = take(training.inputs, kept)
+            inputs = training.inputs[kept]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said once, of all samples
                 without = clone(model).fit(
                     inputs.X, labels[kept], X_cov=inputs.noise, classes=training.classes
                 )
-                joint = log_joint_of(without, take(training.inputs, held))
+                joint = log_joint_of(without, training.inputs[held])
             if out is None:
                 out = np.empty((len(fold), *joint.shape[1:]))
             out[held] = joint
@@ -388,13 +388,7 @@ class GaussianMember:
 
 def log_joint_of(model, inputs, *, paired=True):
     """Log joint of inputs by a fitted generative model: (sample, view, class)."""
-    out = None
-    for rows, sights in Reader(model, paired=paired, method="exact").blocks(inputs):
-        joint = np.stack([model._spread_classes(sight.log_joint(), -np.inf) for sight in sights], axis=1)
-        if out is None:
-            out = np.empty((len(inputs.X), *joint.shape[1:]))
-        out[rows] = joint
-    return out
+    return predict(model.model_, inputs, paired=paired).log_joint()
 
 
 def _log_density(log_joint):
@@ -407,12 +401,6 @@ def _folds(training):
     """Fold of each sample: a like share of each class in each; whole groups in one."""
     folds = 10 if len(training.codes) < FEWEST_FOR_FIVE_FOLDS else 5
     return divide(training.codes, training.groups, folds, stream(training.seed, "folds"))
-
-
-def take(inputs, rows):
-    """Some of the inputs."""
-    noise = None if inputs.noise is None else inputs.noise[rows]
-    return Inputs(inputs.X[rows], noise, inputs.systematic)
 
 
 def _score(log_odds, targets, weight):

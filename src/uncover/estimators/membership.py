@@ -1,83 +1,9 @@
-"""Which sample belongs to which class, and with what weight: hard or soft labels."""
-
-from dataclasses import dataclass
+"""Labels that users pass, hard or soft, as a membership."""
 
 import numpy as np
 
-from uncover.bayes.moments import Moments
-from uncover.estimators.arrays import on_device
-from uncover.estimators.device_moments import moments_on_device
 from uncover.estimators.inputs import different, encode, read_labels, read_weights
-
-
-@dataclass(frozen=True)
-class Membership:
-    """Labels of samples: the number of a class for each, or a probability of each class.
-
-    Attributes
-    ----------
-    n_classes : int
-    codes : array of int of shape (sample,) or None
-        Hard labels.
-    probability : array of shape (sample, class) or None
-        Soft labels.
-    weight : array of shape (sample,) or None
-    """
-
-    n_classes: int
-    codes: np.ndarray | None
-    probability: np.ndarray | None
-    weight: np.ndarray | None
-
-    @property
-    def uncertain(self):
-        """Whether any label is a probability other than 0 and 1."""
-        return self.codes is None and bool(np.any((self.probability > 0) & (self.probability < 1)))
-
-    def of_class(self, k):
-        """Samples with a share in class k, and their weights (sample,)."""
-        if self.codes is not None:
-            rows = np.flatnonzero(self.codes == k)
-            return rows, np.ones(len(rows)) if self.weight is None else self.weight[rows]
-        assert self.probability is not None
-        share = self.probability[:, k] if self.weight is None else self.probability[:, k] * self.weight
-        rows = np.flatnonzero(share > 0)
-        return rows, share[rows]
-
-    def __getitem__(self, rows):
-        """Labels and weights of some samples, by index."""
-        return Membership(
-            self.n_classes,
-            None if self.codes is None else self.codes[rows],
-            None if self.probability is None else self.probability[rows],
-            None if self.weight is None else self.weight[rows],
-        )
-
-    def targets(self):
-        """Probability of each class for each sample: (sample, class)."""
-        return self.probability if self.codes is None else np.eye(self.n_classes)[self.codes]
-
-    def shares(self, rows):
-        """Weight of some samples in each class: (sample, class)."""
-        share = self[rows].targets()
-        return share if self.weight is None else share * self.weight[rows][:, None]
-
-    def moments(self, samples):
-        """Moments of samples (..., sample, feature) for each class: batch (..., class)."""
-        if on_device(samples):
-            return moments_on_device(samples, self)
-        if self.codes is not None:
-            return Moments.by_group(samples, self.codes, self.n_classes, self.weight)
-        each = (self.of_class(k) for k in range(self.n_classes))
-        return Moments.stack([Moments.of(samples[..., rows, :], weight) for rows, weight in each], axis=-1)
-
-    def total_weight(self, n_samples):
-        """Sum of weights of all samples."""
-        return float(n_samples if self.weight is None else self.weight.sum())
-
-    def soft(self, probability):
-        """The same samples and weights with other labels."""
-        return Membership(self.n_classes, None, probability, self.weight)
+from uncover.models.membership import Membership
 
 
 def read_membership(estimator, y, label_proba, classes, sample_weight, X):

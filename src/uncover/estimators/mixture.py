@@ -1,6 +1,5 @@
 """Classes made of several Gaussian parts, such as cropland = bare soil + green crop."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -8,15 +7,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.components import Components, find_components
-from uncover.estimators.arrays import on_device, to_host
-from uncover.estimators.base import concentration
+from uncover.engines.arrays import on_device, to_host
+from uncover.estimators.base import learn
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
-from uncover.estimators.discriminant import BayesianQDA
+from uncover.estimators.choices import check_choice
+from uncover.estimators.describe import describe
 from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
-from uncover.estimators.membership import Membership, read_membership
+from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
-from uncover.estimators.values import check_choice
+from uncover.models.membership import Membership
+from uncover.models.registry import CLASS_MODELS
 
 
 class Component(NamedTuple):
@@ -53,8 +54,8 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
     classes_ : array of shape (class,)
     components_ : list of Component
         The parts: class, share, mean and covariance of each.
-    model_ : BayesianQDA
-        The class models of the parts, numbered.
+    model_ : GaussianClasses
+        The fitted value: class models of the components, and the class of each.
     temperature_ : float
     class_scale_ : array of shape (class,)
     n_features_in_ : int
@@ -72,6 +73,8 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
     >>> clf.predict([[0, 0], [4, 0], [8, 0]])
     array(['crop', 'grass', 'crop'], dtype='<U5')
     """
+
+    class_model = CLASS_MODELS["qda"]
 
     def __init__(
         self,
@@ -94,88 +97,43 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.fit`.
         """
-        X, y = to_host(X), to_host(y)
-        inputs = read_inputs(self, X, X_cov, reset=True)
-        membership, self.classes_ = read_membership(self, y, None, None, sample_weight, inputs.X)
+        observation = read_inputs(self, to_host(X), X_cov, reset=True)
+        membership, classes = read_membership(self, to_host(y), None, None, sample_weight, observation.X)
         check_choice("calibration", self.calibration, (None, "loo"))
-        groups = read_groups(groups, len(inputs.X))
-        parts, self.class_of_part_ = _find_parts(inputs.X, membership)
-        alpha = concentration(self.class_prior, len(self.classes_))
-        number = np.bincount(self.class_of_part_, minlength=len(self.classes_))
-        self.model_ = BayesianQDA(
-            prior=self.prior,
-            class_prior=(alpha / number)[self.class_of_part_],
-            realisations=self.realisations,
-            missing=self.missing,
-            random_state=self.random_state,
-        )
-        with warnings.catch_warnings():
-            # The parts of the classes stand in for classes here, and may be many.
-            warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
-            names = np.arange(len(self.class_of_part_))
-            self.model_.fit(X, parts, sample_weight, X_cov=X_cov, classes=names)
+        groups = read_groups(groups, len(observation.X))
+        codes, owner = _find_components(observation.X, membership)
+        of_components = Membership(len(owner), codes, None, membership.weight)
+        components = Components(owner)
+        model = learn(self, observation, of_components, classes, components)
         if self.calibration is not None:
-            of_parts = Membership(len(self.class_of_part_), parts, None, membership.weight)
-            left_out = held_out_log_joint(self.model_, inputs, of_parts, groups)
-            joint = Components(self.class_of_part_).log_joint(left_out)
-            weight = scored_weight(scored, membership.weight, len(inputs.X))
-            found = calibrate(joint, membership.targets(), weight)
-            self.model_.temperature_, scale = found
-            self.model_.class_scale_ = scale[self.class_of_part_]
+            joint = components.log_joint(held_out_log_joint(model, observation, of_components, groups))
+            weight = scored_weight(scored, membership.weight, len(observation.X))
+            model = model.calibrated(*calibrate(joint, membership.targets(), weight))
+        self.model_ = model
         return self
 
     @property
-    def temperature_(self):
-        """What the log joint is divided by."""
-        return self.model_.temperature_
-
-    @property
-    def class_scale_(self):
-        """Factor of the joint density of each class that calibration found."""
-        _, first = np.unique(self.class_of_part_, return_index=True)
-        return self.model_.class_scale_[first]
+    def class_of_part_(self):
+        """Number of the class of each component."""
+        return self.model_.components.owner
 
     @property
     def components_(self):
         """The parts of the classes."""
-        count, cls = self.model_.class_count_, self.class_of_part_
-        total = np.bincount(cls, count)[cls]
-        columns = zip(cls, count / total, self.model_.means_, self.model_.covariances_, strict=True)
-        return [Component(self.classes_[k], float(share), mean, cov) for k, share, mean, cov in columns]
-
-    @property
-    def class_count_(self):
-        """N_k, the sum of weights of each class."""
-        return np.bincount(self.class_of_part_, self.model_.class_count_)
-
-    @property
-    def means_(self):
-        """Mean of each class, over its parts."""
-        return self._of_classes(self.model_.means_)
-
-    @property
-    def covariances_(self):
-        """Covariance of each class: within its parts, and between them."""
-        away = self.model_.means_ - self.means_[self.class_of_part_]
-        return self._of_classes(self.model_.covariances_ + away[:, :, None] * away[:, None, :])
-
-    def _of_classes(self, of_parts):
-        """Weighted mean over the parts of each class."""
-        count, K = self.model_.class_count_, len(self.classes_)
-        share = np.where(self.class_of_part_ == np.arange(K)[:, None], count, 0.0)
-        share = share / np.maximum(share.sum(1, keepdims=True), np.finfo(float).tiny)
-        return np.tensordot(share, of_parts, axes=1)
+        model = self.model_
+        share = model.count / model.class_count[model.components.owner]
+        columns = zip(model.labels, share, model.component_means, model.component_covariances, strict=True)
+        return [Component(label, float(part), mean, cov) for label, part, mean, cov in columns]
 
     def describe(self):
         """Return a page of text on the fitted model: its parts, and their class models."""
         check_is_fitted(self)
         parts = [f"   {i}: {c.label}, {100 * c.share:.0f} %" for i, c in enumerate(self.components_)]
-        return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", self.model_.describe()])
-
-    def sample_posterior(self, n=1, random_state=None):
-        """Draw proportions, means and covariances of the parts, as :meth:`BayesianQDA.sample_posterior`."""
-        check_is_fitted(self)
-        return self.model_.sample_posterior(n, random_state)
+        summary = (
+            "Bayesian quadratic discriminant analysis: a Gaussian with its own covariance for each class."
+        )
+        page = describe(self.model_, "BayesianQDA", summary)
+        return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", page])
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log P(class | x, D); exact where the probability underflows to 0."""
@@ -195,46 +153,9 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "model_")
 
-    # ---- what reads inputs: the class models of the parts ---------------------
 
-    def _class_models(self):
-        owner = self.class_of_part_[self.model_._known_classes()]
-        numbers = np.searchsorted(self._known_classes(), owner)
-        return self.model_, Components(numbers, self.model_.temperature_)
-
-    def _known_classes(self):
-        return np.unique(self.class_of_part_[self.model_._known_classes()])
-
-    @property
-    def ignored_features_(self):
-        """Which features are constant, and not used."""
-        return self.model_.ignored_features_
-
-    @property
-    def posterior_(self):
-        """Posteriors of the parts."""
-        return self.model_.posterior_
-
-    @property
-    def statistics_(self):
-        """Statistics of the parts."""
-        return self.model_.statistics_
-
-    def _kind(self):
-        return self.model_._kind()
-
-    def _check_noise(self, noise):
-        self.model_._check_noise(noise)
-
-    def _training_spread(self):
-        return self.model_._training_spread()
-
-    def _feature_names(self):
-        return self.model_._feature_names()
-
-
-def _find_parts(X, membership):
-    """Number of the part of each sample, over all classes, and the class of each part."""
+def _find_components(X, membership):
+    """Number of the component of each sample, over all classes, and the class of each component."""
     points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X.astype(np.float64)
     parts, owner = np.empty(len(points), dtype=np.intp), []
     for k in range(membership.n_classes):

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import numpy as np
 
+from uncover.bayes.components import Components
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
-from uncover.bayes.niw import NIW, DiagonalNIW
+from uncover.bayes.niw import NIW
 from uncover.estimators.fitted import PARAMETERS, FittedModel
-from uncover.estimators.realisations import Statistics
+from uncover.models.gaussian import GaussianClasses
+from uncover.models.realisations import Statistics
+from uncover.models.registry import CLASS_MODELS, of_estimator
 
 FORMAT = "uncover-model"
 FORMAT_VERSION = 2
-# Estimators of one kind of class model.
-OF_ONE_KIND = ("BayesianQDA", "BayesianLDA", "BayesianNB")
-_DISTRIBUTIONS = {
-    cls.__name__: cls for cls in (NIW, DiagonalNIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal)
-}
+# Distributions that class models have in common.
+_COMMON = (NIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal)
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
 
@@ -41,11 +41,12 @@ def load_fitted(path):
     Others, and sets, come as :func:`uncover.load_model` returns them.
     """
     document, arrays = read_model_file(Path(path))
-    if document.get("estimator") in OF_ONE_KIND:
+    if of_estimator(document.get("estimator")) is not None:
         with consistent(path):
-            model = FittedModel(document["estimator"], unpack_parameters(document, arrays))
-            remember(model, document)
-            return fill(model, document, arrays)
+            parameters, model = unpack_parameters(document, arrays), unpack_gaussian(document, arrays)
+        fitted = FittedModel(document["estimator"], parameters, model)
+        remember(fitted, document)
+        return fitted
     from uncover.estimators.persistence import load_model
 
     return load_model(path)
@@ -66,47 +67,56 @@ def remember(model, document):
     model.features_ = document["features"]
 
 
-def fill(model, document, arrays):
-    """Give a model what it was fitted to, and return it."""
-    model.classes_ = unpack_classes(document["classes"])
-    model.n_features_in_ = int(document["n_features"])
-    if document["feature_names"] is not None:
-        model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
-    model.ignored_features_ = np.array(document["ignored_features"], dtype=bool)
+def unpack_gaussian(document, arrays, components=None, classes=None):
+    """Gaussian classes of a document; ``components`` says which classes these are the components of."""
+    if components is None:
+        classes = unpack_classes(document["classes"])
+        components = Components.single(len(classes), float(document.get("temperature", 1.0)))
+    C, parameters = len(components.owner), document["parameters"]
     moments = Moments(*(arrays[f"moments/{name}"] for name in ("count", "mean", "scatter", "residual")))
-    model.statistics_ = Statistics(
-        moments,
-        arrays["within_scatter"],
-        float(document["within_dof"]),
-        int(document["realisations"]),
-        float(document.get("noise_weight", 0.0)),
+    names = document["feature_names"]
+    model = GaussianClasses(
+        class_model=of_estimator(document["estimator"]),
+        classes=classes,
+        components=components,
+        ignored_features=np.array(document["ignored_features"], dtype=bool),
+        statistics=Statistics(
+            moments,
+            arrays["within_scatter"],
+            float(document["within_dof"]),
+            int(document["realisations"]),
+            float(document.get("noise_weight", 0.0)),
+        ),
+        prior=_unpack_distribution(document["prior"], "prior", arrays),
+        posterior=_unpack_distribution(document["posterior"], "posterior", arrays),
+        prior_name=parameters["prior"] if isinstance(parameters["prior"], str) else None,
+        alpha=arrays["class_prior"],
+        count=arrays.get("class_count_", moments.count.reshape(-1, C)[0]),
+        class_factor=arrays.get("class_scale_", np.ones(C)),
+        realisations=parameters["realisations"],
+        known_noise=arrays.get("known_noise_"),
+        systematic=arrays.get("systematic_"),
+        label_confusion=arrays.get("label_confusion_"),
+        feature_names=None if names is None else np.array(names, dtype=object),
+        seed=parameters["random_state"],
     )
-    model.class_prior_ = arrays["class_prior"]
-    model.temperature_ = float(document.get("temperature", 1.0))
-    model.class_scale_ = arrays.get("class_scale_", np.ones(len(model.classes_)))
-    model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
-    if "label_confusion_" in arrays:
-        model.label_confusion_ = arrays["label_confusion_"]
-    counts = moments.count.reshape(-1, len(model.classes_))[0]
-    model.class_count_ = arrays.get("class_count_", counts)
-    model.prior_ = _unpack_distribution(document["prior"], "prior", arrays)
-    model.posterior_ = _unpack_distribution(document["posterior"], "posterior", arrays)
-    _check_shapes(model)
+    _check_shapes(model, int(document["n_features"]))
     return model
 
 
-def _check_shapes(model):
-    K, p, used = len(model.classes_), model.n_features_in_, int((~model.ignored_features_).sum())
-    moments = model.statistics_.classes
+def _check_shapes(model, p):
+    C, used = len(model.components.owner), int(model.used_features.sum())
+    moments = model.statistics.classes
     fits = (
-        model.ignored_features_.shape == (p,)
-        and model.class_prior_.shape == model.class_scale_.shape == model.class_count_.shape == (K,)
-        and moments.count.shape[-1:] == (K,)
+        model.class_model is not None
+        and model.ignored_features.shape == (p,)
+        and model.alpha.shape == model.class_factor.shape == model.count.shape == (C,)
+        and moments.count.shape[-1:] == (C,)
         and moments.mean.shape == moments.residual.shape == (*moments.count.shape, p)
         and moments.scatter.shape == (*moments.count.shape, p, p)
-        and model.statistics_.within_scatter.shape == (p, p)
-        and all(d.n_features == used and d.batch_shape[-1:] == (K,) for d in (model.prior_, model.posterior_))
-        and len(getattr(model, "feature_names_in_", range(p))) == p
+        and model.statistics.within_scatter.shape == (p, p)
+        and all(d.n_features == used and d.batch_shape[-1:] == (C,) for d in (model.prior, model.posterior))
+        and len(model.features) == p
     )
     if not fits:
         raise ValueError("the sizes of its arrays do not fit together")
@@ -123,7 +133,8 @@ def unpack_parameters(document, arrays):
 
 
 def _unpack_distribution(entry, name, arrays):
-    cls = _DISTRIBUTIONS[entry["distribution"]]
+    known = [*_COMMON, *(cls for model in CLASS_MODELS.values() for cls in model.distributions)]
+    cls = {each.__name__: each for each in known}[entry["distribution"]]
     return cls(*(arrays[f"{name}/{field}"] for field in cls.parameters()))
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from uncover.estimators.base import GenerativeClassifier
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.classifier_files import (
     pack_classifier,
@@ -15,23 +14,30 @@ from uncover.estimators.classifier_files import (
     unpack_sets,
 )
 from uncover.estimators.conformal import ConformalSets
-from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
-from uncover.estimators.fitted import without_sets
+from uncover.estimators.discriminant import estimator_of
+from uncover.estimators.fitted import name_features, without_sets
 from uncover.estimators.mixture import BayesianMDA
 from uncover.estimators.model_files import (
     FORMAT,
     FORMAT_VERSION,
     consistent,
-    fill,
     read_model_file,
     remember,
-    unpack_classes,
+    unpack_gaussian,
     unpack_parameters,
     write_model_file,
 )
+from uncover.models.fit import one_for_each
+from uncover.models.registry import CLASS_MODELS, of_estimator
 
-_ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
-_OPTIONAL = ("systematic_", "known_noise_", "label_confusion_", "class_scale_", "class_count_")
+# Arrays of Gaussian classes that a file may have, by their names there.
+_OPTIONAL = {
+    "systematic_": "systematic",
+    "known_noise_": "known_noise",
+    "label_confusion_": "label_confusion",
+    "class_scale_": "class_factor",
+    "class_count_": "count",
+}
 
 
 def save_model(model, path, *, units=None, provenance=None, features=None) -> None:
@@ -56,35 +62,45 @@ def _pack(model, arrays) -> dict:
     if isinstance(model, BayesianClassifier):
         return pack_classifier(model, arrays, _pack, _pack_classes)
     if isinstance(model, BayesianMDA):
-        return pack_mixture(model, arrays, _pack, _pack_classes)
+        return pack_mixture(model, arrays, pack_gaussian, _pack_classes)
     if isinstance(model, ConformalSets):
         return pack_sets(model, arrays, _pack)
-    if _ESTIMATORS.get(type(model).__name__) is not type(model):
+    class_model = of_estimator(type(model).__name__)
+    if class_model is None or estimator_of(class_model) is not type(model):
+        names = [each.estimator for each in CLASS_MODELS.values()]
         raise TypeError(
-            f"model files are for {', '.join([*_ESTIMATORS, 'BayesianMDA', 'BayesianClassifier'])} and "
+            f"model files are for {', '.join([*names, 'BayesianMDA', 'BayesianClassifier'])} and "
             f"ConformalSets; a {type(model).__name__} could not be loaded."
         )
-    moments = model.statistics_.classes
+    parameters = model.get_params(deep=False)
+    if not isinstance(model.prior, str):  # kept as one NIW with an axis of classes; the constructor takes it
+        parameters["prior"] = one_for_each(model.prior, model.classes_, model.n_features_in_)
+    return pack_gaussian(model.model_, type(model).__name__, parameters, _names_or_none(model), arrays)
+
+
+def pack_gaussian(model, estimator, parameters, feature_names, arrays, classes=None) -> dict:
+    """What Gaussian classes are as JSON, and what the estimator was made with; arrays beside it."""
+    moments = model.statistics.classes
     for name in ("count", "mean", "scatter", "residual"):
         arrays[f"moments/{name}"] = getattr(moments, name)
-    arrays["within_scatter"] = model.statistics_.within_scatter
-    arrays["class_prior"] = model.class_prior_
-    for name in _OPTIONAL:
-        if getattr(model, name, None) is not None:
-            arrays[name] = getattr(model, name)
+    arrays["within_scatter"] = model.statistics.within_scatter
+    arrays["class_prior"] = model.alpha
+    for name, field in _OPTIONAL.items():
+        if getattr(model, field) is not None:
+            arrays[name] = getattr(model, field)
     return {
-        "estimator": type(model).__name__,
-        "parameters": _pack_parameters(model, arrays),
-        "classes": _pack_classes(model.classes_),
-        "n_features": model.n_features_in_,
-        "feature_names": _names_or_none(model),
-        "ignored_features": model.ignored_features_.tolist(),
-        "realisations": model.statistics_.realisations,
-        "within_dof": model.statistics_.within_dof,
-        "noise_weight": model.statistics_.noise_weight,
-        "temperature": model.temperature_,
-        "prior": _pack_distribution(model.prior_, "prior", arrays),
-        "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
+        "estimator": estimator,
+        "parameters": _pack_parameters(parameters, arrays),
+        "classes": _pack_classes(model.classes if classes is None else classes),
+        "n_features": model.n_features,
+        "feature_names": feature_names,
+        "ignored_features": model.ignored_features.tolist(),
+        "realisations": model.statistics.realisations,
+        "within_dof": model.statistics.within_dof,
+        "noise_weight": model.statistics.noise_weight,
+        "temperature": model.temperature,
+        "prior": _pack_distribution(model.prior, "prior", arrays),
+        "posterior": _pack_distribution(model.posterior, "posterior", arrays),
     }
 
 
@@ -116,32 +132,31 @@ def load_model(path):
 
 def _unpack(document, arrays):
     if document["estimator"] == "BayesianClassifier":
-        return unpack_classifier(document, arrays, _unpack, unpack_classes)
+        return unpack_classifier(document, arrays, _unpack)
     if document["estimator"] == "BayesianMDA":
-        return unpack_mixture(document, arrays, _unpack, unpack_classes)
+        return unpack_mixture(document, arrays)
     if document["estimator"] == "ConformalSets":
         return unpack_sets(document, arrays, _unpack)
-    estimator = _ESTIMATORS[document["estimator"]](**unpack_parameters(document, arrays))
-    return fill(estimator, document, arrays)
+    class_model = of_estimator(document["estimator"])
+    if class_model is None:
+        raise ValueError(f"its estimator, {document['estimator']!r}, is none of this program")
+    estimator = estimator_of(class_model)(**unpack_parameters(document, arrays))
+    estimator.model_ = unpack_gaussian(document, arrays)
+    name_features(estimator, estimator.model_.feature_names)
+    return estimator
 
 
-def _pack_parameters(model, arrays):
+def _pack_parameters(given, arrays):
     """Constructor arguments as JSON; priors and arrays beside it."""
-    parameters = model.get_params(deep=False)
-    prior = parameters["prior"]
-    if not isinstance(prior, str):
-        # Given priors are kept as one NIW with an axis of classes, which the constructor takes as well.
-        parameters["prior"] = _pack_distribution(_as_given(model), "given_prior", arrays)
+    parameters = dict(given)
+    if not isinstance(parameters["prior"], str):
+        parameters["prior"] = _pack_distribution(parameters["prior"], "given_prior", arrays)
     for name in ("class_prior", "label_noise"):
         if not isinstance(parameters[name], str | None):
             parameters[name] = np.asarray(parameters[name], float).tolist()
     if isinstance(parameters["random_state"], np.integer):
         parameters["random_state"] = int(parameters["random_state"])
     return parameters
-
-
-def _as_given(model):
-    return GenerativeClassifier._given_prior(model, model.prior, model.classes_)
 
 
 def _pack_distribution(niw, name, arrays):

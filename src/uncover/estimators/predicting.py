@@ -1,25 +1,19 @@
-"""Every ``predict*`` of a fitted model, derived from the log-joint of one view of the input."""
+"""Every ``predict*`` of an estimator: the input is checked, and its fitted model asked."""
 
 import warnings
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.budget import UncertaintyBudget
-from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.streams import stream
-from uncover.estimators.arrays import like, on_device, to_host
-from uncover.estimators.attribution import ModelDraws, average_budgets, split_sight
+from uncover.engines.arrays import like, on_device, to_host
+from uncover.estimators.choices import check_choice
 from uncover.estimators.device import DeviceReader
-from uncover.estimators.fitted import FittedMixin
+from uncover.estimators.fitted import LearnedAttributes
 from uncover.estimators.inputs import read_inputs, warn_of_units
-from uncover.estimators.reading import Reader
-from uncover.estimators.values import Inputs, check_choice
-
-# Draws of class models and of true values behind the budget, unless asked for otherwise.
-DRAWS, TRUE_VALUES = 1600, 256
+from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
 
 
 class PosteriorDraws(NamedTuple):
@@ -30,8 +24,8 @@ class PosteriorDraws(NamedTuple):
     Sigma: np.ndarray  # (draw, class, feature, feature)
 
 
-class PredictionMixin(FittedMixin):
-    """Prediction with a fitted model: what GenerativeClassifier has beside its fitting."""
+class PredictionMixin(LearnedAttributes):
+    """Prediction with fitted Gaussian classes: what an estimator has beside its fitting."""
 
     def predict(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return the most probable class of each sample.
@@ -63,34 +57,16 @@ class PredictionMixin(FittedMixin):
 
         Parameters are those of ``predict``.
         """
-
         if on_device(X):
             return self._read_on_device(X, X_cov, paired).probability()
-        inputs, reader = self._open(X, X_cov, paired, method)
-        fast = self._fast_probability(inputs, reader)
-        if fast is not None:
-            return fast
-
-        def average(sights):
-            P = sum(softmax(sight.log_odds(), axis=1) for sight in sights) / len(sights)
-            return self._spread_classes(P, 0.0)
-
-        return self._in_blocks(average, inputs, reader)
+        return self._predict(X, X_cov, paired, method).probability()
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log P(class | x, D); as in ``predict_proba``, and exact where that underflows to 0."""
         if on_device(X):
             reader = self._read_on_device(X, X_cov, paired)
             return reader.xp.log(reader.probability())
-
-        return self._predict_in_blocks(self._mean_log_probability, X, X_cov, paired, method)
-
-    def _mean_log_probability(self, sights):
-        """Logarithm of the class probabilities, averaged over views."""
-        joints = (sight.log_odds() for sight in sights)
-        logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
-        mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
-        return self._spread_classes(mean, -np.inf)
+        return self._predict(X, X_cov, paired, method).log_probability()
 
     def score_samples(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log p(x | D), the log density of each sample under the whole model.
@@ -100,13 +76,7 @@ class PredictionMixin(FittedMixin):
         """
         if on_device(X):
             return self._read_on_device(X, X_cov, paired).log_evidence()
-
-        def evidence(sights):
-            scale = self._class_models()[0]._log_class_scale()
-            logs = [logsumexp(sight.log_joint() - scale, axis=1) for sight in sights]
-            return logsumexp(logs, axis=0) - np.log(len(logs))
-
-        return self._predict_in_blocks(evidence, X, X_cov, paired, method)
+        return self._predict(X, X_cov, paired, method).log_density()
 
     def typicality(self, X, X_cov=None, *, per_class=False, paired=True):
         """Return how typical each sample is of the classes: a p-value in [0, 1].
@@ -133,15 +103,7 @@ class PredictionMixin(FittedMixin):
         if on_device(X):
             reader = self._read_on_device(X, X_cov, paired)
             return reader.typicality() if per_class else reader.xp.max(reader.typicality(), axis=1)
-
-        def average(sights):
-            mean = sum(sight.typicality() for sight in sights) / len(sights)
-            p_value = self._spread_classes(sights[0].largest_of_parts(mean), 0.0)
-            return p_value if per_class else p_value.max(axis=1)
-
-        inputs, reader = self._open(X, X_cov, paired, "exact")
-        found = self._in_blocks(average, inputs, reader)
-        return found if inputs.noise is not None else self._bounded_where_new(found, inputs.X)
+        return self._predict(X, X_cov, paired, "exact").typicality(per_class=per_class)
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from.
@@ -171,45 +133,13 @@ class PredictionMixin(FittedMixin):
             )
         if on_device(X):
             if X_cov is None and DeviceReader.reaches(self, X, paired):
-                return self._budget_on_device(X, paired, n_draws)
+                return self._read_on_device(X, None, paired).budget(n_draws)
             budget = self.uncertainty(
                 to_host(X), X_cov, paired=paired, n_draws=n_draws, n_true_values=n_true_values
             )
             dtype = np.float32 if "float32" in str(X.dtype) else np.float64
             return UncertaintyBudget(*(like(part.astype(dtype), X) for part in vars(budget).values()))
-        inputs, reader = self._open(X, X_cov, paired, "exact")
-        self._warn_of_empty_samples(inputs.X)
-        models: dict = {}
-        parts = np.empty((4, len(inputs.X)))
-        views = inputs.X.shape[1] if inputs.X.ndim == 3 else 1
-        for rows, sights in reader.blocks(inputs, extra=max(n_draws // views, n_true_values)):
-            views = []
-            for i, sight in enumerate(sights):
-                key = id(sight.models)
-                if key not in models:
-                    models[key] = self._draw_models(sight, n_draws)
-                drawn = models[key] if models[key] is None else models[key].share(i, len(sights))
-                rng = stream(self.random_state, "true values", i)
-                views.append(split_sight(sight, drawn, n_true_values, rng))
-            budget = average_budgets(views)
-            parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
-        return UncertaintyBudget(*parts)
-
-    def _budget_on_device(self, X, paired, n_draws):
-        """The budget of arrays on a device, of unknown noise: models are drawn here, and used there."""
-        device = self._read_on_device(X, None, paired)
-        reader = Reader(self, paired=paired, method="exact")
-        views = reader.views(Inputs(np.zeros((1, *X.shape[1:]))))
-        sights = [reader.sight(view, ~self.ignored_features_) for view in views]
-        drawn = {id(sight.models): self._draw_models(sight, n_draws) for sight in sights}
-        return device.budget([drawn[id(s.models)].share(i, len(sights)) for i, s in enumerate(sights)])
-
-    def _draw_models(self, sight, n):
-        if sight.points.shape[1] == 0:
-            return None
-        rng = stream(self.random_state, "models", sight.world)
-        models, _ = self._class_models()
-        return ModelDraws.of(sight.truth, models.class_posterior_, models._known_classes(), n, rng)
+        return self._predict(X, X_cov, paired, "exact").budget(n_draws, n_true_values)
 
     def sample_posterior(self, n=1, random_state=None):
         """Draw class proportions, means and covariances from the posterior.
@@ -228,96 +158,46 @@ class PredictionMixin(FittedMixin):
         """
         check_is_fitted(self)
         rng = stream(self.random_state if random_state is None else random_state, "posterior")
-        phi = rng.dirichlet(self.class_posterior_, n)
-        K, p = len(self.classes_), self.posterior_.n_features
-        mu, sigma = np.full((n, K, p), np.nan), np.full((n, K, p, p), np.nan)
-        worlds = self._n_worlds()
-        chosen = np.zeros(n, dtype=int) if worlds is None else rng.integers(worlds, size=n)
-        for world in np.unique(chosen):
-            mine = chosen == world
-            posterior = self._posterior_of_world(None if worlds is None else world)
-            index = np.ix_(mine, self._known_classes())
-            mu[index], sigma[index] = posterior.sample(int(mine.sum()), rng)
-        return PosteriorDraws(phi, mu, sigma)
+        return PosteriorDraws(*self.model_.sample(n, rng))
 
     def _read_on_device(self, X, X_cov, paired):
         check_is_fitted(self)
         if X_cov is not None:
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
         reader = DeviceReader(self, X, paired)
-        if isinstance(self.posterior_, DeconvolvedNIW):
+        if self.model_.describes_true_values:
             _warn_of_exactness()
         return reader
 
-    # ---- internals of prediction -------------------------------------------------------------------
-
-    def _open(self, X, X_cov, paired, method):
-        """Read new inputs, and say how they are to be read."""
+    def _predict(self, X, X_cov, paired, method):
+        """Check new inputs, and combine them with the fitted model."""
         check_is_fitted(self)
         check_choice("method", method, ("exact", "fast"))
-        inputs = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
-        reader = Reader(self, paired=paired, method=method)
-        if inputs.noise is not None:
-            self._check_noise(inputs.noise)
-            warn_of_units(inputs.noise, self._training_spread(), self._feature_names())
-        repeated = self.realisations == "repeats" and self.statistics_.noise is not None
-        known = repeated or self._kind().knows_noise(inputs)
-        if isinstance(self.posterior_, DeconvolvedNIW) and not known:
+        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
+        model = self.model_
+        if observation.noise is not None:
+            model.class_model.check_noise(observation.noise)
+            warn_of_units(observation.noise, model.training_spread, self._feature_names())
+        repeated = model.realisations == "repeats" and model.statistics.noise is not None
+        if model.describes_true_values and not (repeated or model.kind.knows_noise(observation.structure)):
             _warn_of_exactness()
-        return inputs, reader
+        if self.missing == "marginalise":
+            _warn_of_empty_samples(observation.X)
+        return predict(model, observation, paired=paired, method=method)
 
-    def _predict_in_blocks(self, combine, X, X_cov, paired, method):
-        """Apply ``combine(sights)`` to blocks of samples, and put the results in the samples' order."""
-        return self._in_blocks(combine, *self._open(X, X_cov, paired, method))
+    def _feature_names(self):
+        return getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
 
-    def _in_blocks(self, combine, inputs, reader):
-        self._warn_of_empty_samples(inputs.X)
-        out = None
-        for rows, sights in reader.blocks(inputs):
-            result = combine(sights)
-            if out is None:
-                dtype = np.float32 if inputs.X.dtype == np.float32 else np.float64
-                out = np.empty((len(inputs.X), *result.shape[1:]), dtype)
-            out[rows] = result
-        return out
 
-    def _fast_probability(self, inputs, reader):
-        """P(class | x, D) by the fast path; None where it does not reach."""
-        X = inputs.X
-        lacking = self.missing == "marginalise" and np.isnan(X).any()
-        if inputs.noise is not None or reader.systematic(inputs) is not None or lacking:
-            return None
-        used = ~self.ignored_features_
-        found = reader.lens(X.shape[1] if X.ndim == 3 else None, used)
-        if found is None:
-            return None
-        lens, pairs = found
-        X = X if X.ndim == 3 else X[:, None, :]
-        P = lens.probability(X if used.all() else X[..., used], pairs)
-        return self._spread_classes(P, 0.0)
-
-    def _warn_of_empty_samples(self, X):
-        empty = np.isnan(X).any(axis=1).all(axis=-1) if X.ndim == 3 else np.isnan(X).all(axis=1)
-        if empty.any():
-            warnings.warn(
-                f"{int(empty.sum())} sample(s) have no feature at all (the first: {int(empty.argmax())}); "
-                "they get the class proportions as probabilities, and NaN as typicality.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _log_probability_of(self, inputs):
-        """log P(class | x, D) of inputs that have been read."""
-        out = np.empty((len(inputs.X), len(self.classes_)))
-        for rows, sights in Reader(self, paired=True, method="exact").blocks(inputs):
-            out[rows] = self._mean_log_probability(sights)
-        return out
-
-    def _training_spread(self):
-        """Standard deviation of each feature over all training samples."""
-        moments = self.statistics_.classes
-        total = moments.sum(-1)
-        return np.sqrt(total.variance.reshape(-1, self.n_features_in_)[0])
+def _warn_of_empty_samples(X):
+    empty = np.isnan(X).any(axis=1).all(axis=-1) if X.ndim == 3 else np.isnan(X).all(axis=1)
+    if empty.any():
+        warnings.warn(
+            f"{int(empty.sum())} sample(s) have no feature at all (the first: {int(empty.argmax())}); "
+            "they get the class proportions as probabilities, and NaN as typicality.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _warn_of_exactness():
@@ -325,5 +205,5 @@ def _warn_of_exactness():
         "the model was fitted with known noise and describes true values; X has no X_cov and is "
         "taken as exact.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=4,
     )

@@ -1,21 +1,8 @@
-"""What a fitted model says about itself: its parameters and its five sources of uncertainty."""
+"""What a fitted model says about itself: its five sources of uncertainty, a page of text, a file."""
 
-from typing import NamedTuple
-
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from uncover.estimators.describe import describe
-
-
-class Measurement(NamedTuple):
-    """What a fitted model knows of the measurement uncertainty of its training data."""
-
-    realisations: str  # what several realisations of one sample were taken to mean; "known" for X_cov
-    number: int  # R, of each sample; 0 where it varied
-    covariance: np.ndarray | None  # (feature, feature) of one realisation; of the common error if "shared"
-    dof: float  # degrees of freedom of that estimate; infinite where it was given
-    systematic: np.ndarray | None  # (feature, feature), given for an error that all samples share
+from uncover.estimators.describe import describe, measurement_of
 
 
 class SourcesMixin:
@@ -24,15 +11,7 @@ class SourcesMixin:
     @property
     def measurement_(self):
         """What is known of the measurement uncertainty of the training data."""
-        worlds, statistics = self._n_worlds(), self.statistics_
-        if self.known_noise_ is not None:
-            return Measurement("known", 1, self.known_noise_, np.inf, self.systematic_)
-        if worlds is None:
-            noise, dof = statistics.noise, statistics.within_dof
-            return Measurement(self.realisations, statistics.realisations, noise, dof, self.systematic_)
-        centre = statistics.classes.sum(-1).mean
-        covariance = np.atleast_2d(np.cov(centre.T)) if worlds > 1 else None
-        return Measurement(self.realisations, worlds, covariance, worlds - 1.0, self.systematic_)
+        return measurement_of(self.model_)
 
     @property
     def sources_(self):
@@ -48,7 +27,8 @@ class SourcesMixin:
     def describe(self):
         """Return a page of text on the fitted model and its five sources of uncertainty."""
         check_is_fitted(self)
-        return describe(self)
+        summary = (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
+        return describe(self.model_, type(self).__name__, summary)
 
     def save(self, path, *, units=None, provenance=None, features=None):
         """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from uncover.estimators.classifier import BayesianClassifier
-from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
+from uncover.estimators.discriminant import estimator_of
 from uncover.estimators.mixture import BayesianMDA
 from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
+from uncover.models.registry import CLASS_MODELS
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
@@ -121,7 +121,7 @@ def fit_model(
     if keeper is not None:
         fitted = keeper.calibrated(model)
         provenance["kept for sets"] = keeper.count
-    _name_bands(model, opened[0].bands)
+    model.feature_names_in_ = np.array(opened[0].bands, dtype=object)
     return Training(fitted, units.pop() if len(units) == 1 else None, provenance, features)
 
 
@@ -136,20 +136,13 @@ def make_model(options: FitOptions) -> Any:
                 "--calibrate"
             )
         return BayesianClassifier(**common)
-    kinds = {"qda": BayesianQDA, "lda": BayesianLDA, "nb": BayesianNB, "mda": BayesianMDA}
+    kinds = {name: estimator_of(model) for name, model in CLASS_MODELS.items()} | {"mda": BayesianMDA}
     if options.model not in kinds:
         raise ValueError(f"there is no model {options.model!r}; choose {', '.join(kinds)} or recommended")
     prior, calibration = ("evidence", "loo") if options.model == "mda" else ("weak", None)
     return kinds[options.model](
         prior=options.prior or prior, calibration=options.calibration or calibration, **common
     )
-
-
-def _name_bands(model: Any, bands: tuple[str, ...]) -> None:
-    """Names of the features, on the model and on the one that it may consist of."""
-    for each in (model, getattr(model, "model_", None)):
-        if each is not None:
-            each.feature_names_in_ = np.array(bands, dtype=object)
 
 
 def _accumulate(
@@ -175,14 +168,11 @@ def _accumulate(
             groups = {"groups": everything.groups, "scored": everything.inner}
         model.fit(_measured(everything, sources), **_labels(everything, classes, doubt), **groups)
         return used
-    waiting: Batch | None = None
+    statistics = None
     for batch in _large_batches(batches):
-        if waiting is not None:
-            _add(model, waiting, classes, last=False)
-        waiting = batch
+        statistics = model.collect(batch.values, batch.classes, classes, after=statistics)
     _check_used(sources, used, classes, keeper)
-    assert waiting is not None
-    _add(model, waiting, classes, last=True)
+    model.fit_statistics(classes, statistics)
     return used
 
 
@@ -235,7 +225,7 @@ def _counted(
 
 
 def _large_batches(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Small batches of one kind joined: a model has to be able to make sense of the first one alone."""
+    """Small batches of one shape joined: fewer and larger sums."""
     held: list[Batch] = []
     for batch in batches:
         if held and (
@@ -247,14 +237,6 @@ def _large_batches(batches: Iterator[Batch]) -> Iterator[Batch]:
         held.append(batch)
     if held:
         yield joined(held)
-
-
-def _add(model: Any, batch: Batch, classes: list[str], *, last: bool) -> None:
-    """Add a batch; what the model has to warn of is known with the last one only."""
-    with warnings.catch_warnings():
-        if not last:
-            warnings.simplefilter("ignore", UserWarning)
-        model.partial_fit(batch.values, batch.classes, classes=classes)
 
 
 def _check_used(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.models.registry import CLASS_MODELS
 from uncover.pipeline.layers import Layer
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -68,8 +69,10 @@ class LabelDoubt:
         came = "--label-probability" if self.probability is not None else "--label-noise"
         if self.probability is None and self.noise is None:
             return
-        if model not in ("qda", "lda", "nb"):
-            raise ValueError(f"{came} goes with --model qda, lda or nb; {model} takes labels as they are")
+        if model not in CLASS_MODELS:
+            *names, last = CLASS_MODELS
+            wanted = f"{', '.join(names)} or {last}"
+            raise ValueError(f"{came} goes with --model {wanted}; {model} takes labels as they are")
         if coverage is not None or (calibrates and self.meaning == "certainty"):
             other = "--calibrate" if coverage is None else "--coverage"
             raise ValueError(

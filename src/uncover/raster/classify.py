@@ -200,7 +200,7 @@ def _warn_of_noise(model: Any, evidence: Evidence, paired: bool) -> None:
     A model that was fitted to values as they are has their noise in the spread of its classes.
     """
     if not isinstance(evidence, Noisy):
-        if getattr(_of_parts(model), "known_noise_", None) is not None and evidence.realisations == 1:
+        if getattr(model, "known_noise_", None) is not None and evidence.realisations == 1:
             _warn(
                 "the model was fitted with --uncertainty and describes true values, and the map takes the "
                 "scene as exact: give the scene's own --uncertainty"
@@ -226,7 +226,7 @@ def knows_noise(model: Any) -> bool:
 
     if is_average(model):
         return bool(model.takes_noise_)
-    if getattr(_of_parts(model), "known_noise_", None) is not None:
+    if getattr(model, "known_noise_", None) is not None:
         return True
     return model.realisations in ("draws", "repeats") and _worlds_of(model) > 1
 
@@ -237,14 +237,8 @@ def _states_uncertainty(model: Any) -> bool:
 
     if is_average(model):
         return bool(model.takes_systematic_) or bool(common_effects(model))
-    inner = _of_parts(model)
-    stated = any(getattr(inner, name, None) is not None for name in ("systematic_", "known_noise_"))
+    stated = any(getattr(model, name, None) is not None for name in ("systematic_", "known_noise_"))
     return stated or bool(common_effects(model)) or _worlds_of(model) > 1
-
-
-def _of_parts(model: Any) -> Any:
-    """The model of the parts of classes, where classes have parts; else the model itself."""
-    return getattr(model, "model_", model)
 
 
 def _warn(message: str) -> None:

@@ -43,7 +43,7 @@ class Pixels:
         """All realisations, (realisation, band, pixel)."""
         if self.coefficients is None:
             return self.planes
-        from uncover.estimators.summary import corrected
+        from uncover.measurement.summary import corrected
 
         return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from uncover.raster.quality import FLAGGED, Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
     from uncover.estimators.averaged import ReadsPixels
-    from uncover.estimators.summary import PixelSummary
+    from uncover.measurement.summary import PixelSummary
 
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
@@ -207,17 +206,10 @@ def _add_areas(
 
 
 def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
-    """How many worlds a map has: found out with one pixel in the middle of the training data."""
+    """Number of worlds in which pixels get a class."""
     from uncover.estimators.averaged import make_summariser
 
-    middle = np.asarray(model.means_).reshape(-1, model.n_features_in_)
-    middle = np.nanmean(middle, axis=0)[None]
-    summariser = make_summariser(model, paired=reader.paired, method=reader.method, n_true_values=1)
-    planes = np.repeat(middle.T[None], evidence.realisations, axis=0)
-    with warnings.catch_warnings():  # that this pixel has no noise is no matter
-        warnings.simplefilter("ignore", UserWarning)
-        summary = summariser.summarise(planes, systematic=evidence.systematic)
-    return len(summary.world_classes)
+    return make_summariser(model, paired=reader.paired).n_worlds(evidence.realisations)
 
 
 def _sizes(inside: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -16,7 +16,7 @@ from uncover.bayes.speed import machine_code
 from uncover.raster.quality import Quality
 
 if TYPE_CHECKING:
-    from uncover.estimators.summary import PixelSummary
+    from uncover.measurement.summary import PixelSummary
     from uncover.raster.product import Layer, Thresholds
 
 Places = NDArray[np.intp]

@@ -1,14 +1,24 @@
 """Learning class models through known noise, for each family of class models."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolution import NoisySamples, deconvolve, noise_free_variances
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
-from uncover.estimators.membership import Membership
+from uncover.bayes.niw import NIW
+from uncover.models.membership import Membership
+from uncover.models.realisations import Statistics
+
+Array = NDArray[np.float64]
 
 
-def variances_without_noise(points, noise, membership):
+def variances_without_noise(points: Any, noise: Covariances, membership: Membership) -> Array:
     """Variance of the true values of each class and feature: (class, feature); 0 where it is unknown."""
     out = np.zeros((membership.n_classes, points.shape[1]))
     for k, samples in _samples_of_classes(points, noise, membership):
@@ -17,7 +27,7 @@ def variances_without_noise(points, noise, membership):
     return out
 
 
-def without_noise(prior, points, noise, membership):
+def without_noise(prior: NIW, points: Any, noise: Covariances, membership: Membership) -> NIW:
     """Return a prior that was made from noisy samples, for their true values.
 
     The covariance that it expects loses the average noise; how much it weighs stays.
@@ -31,7 +41,7 @@ def without_noise(prior, points, noise, membership):
     return prior.exchange_noise(average, present=1.0, wanted=0.0)
 
 
-def deconvolve_each(prior, points, noise, membership):
+def deconvolve_each(prior: NIW, points: Any, noise: Covariances, membership: Membership) -> DeconvolvedNIW:
     """Posterior of classes that have a covariance each."""
     found = dict(_samples_of_classes(points, noise, membership))
     each = [
@@ -41,7 +51,7 @@ def deconvolve_each(prior, points, noise, membership):
     return _join(DeconvolvedNIW, each)
 
 
-def deconvolve_tied(prior, points, noise, membership):
+def deconvolve_tied(prior: NIW, points: Any, noise: Covariances, membership: Membership) -> DeconvolvedNIW:
     """Posterior of classes that share one covariance."""
     parts = [(k, *membership.of_class(k)) for k in range(membership.n_classes)]
     rows = np.concatenate([rows for _, rows, _ in parts])
@@ -51,7 +61,9 @@ def deconvolve_tied(prior, points, noise, membership):
     return deconvolve(samples, prior)
 
 
-def deconvolve_features(prior, points, noise, membership):
+def deconvolve_features(
+    prior: NIW, points: Any, noise: Covariances, membership: Membership
+) -> DeconvolvedDiagonal:
     """Posterior of classes whose features are independent: one problem for each class and feature."""
     p = points.shape[1]
     marginal = [prior.select_features([j]) for j in range(p)]
@@ -74,7 +86,7 @@ def deconvolve_features(prior, points, noise, membership):
     )
 
 
-def points_of_repeats(statistics):
+def points_of_repeats(statistics: Statistics) -> tuple[Array, Covariances, Membership]:
     """Points, the noise of a mean of R repeats, and the membership, of samples that have these statistics.
 
     Where all have the same noise, learning through it needs no more than their moments: 2p points of each
@@ -86,13 +98,16 @@ def points_of_repeats(statistics):
     count = np.where(moments.count > 0, moments.count, 1.0)
     root = axes * np.sqrt(np.maximum(value, 0.0) * p / count[:, None])[:, None, :]
     columns = np.swapaxes(np.concatenate([root, -root], axis=-1), -1, -2)
+    assert statistics.noise is not None
     noise = Covariances(statistics.noise / statistics.realisations, None, None)
     weight = np.repeat(moments.count / (2 * p), 2 * p)
     membership = Membership(K, np.repeat(np.arange(K), 2 * p), None, weight)
     return (moments.mean[:, None] + columns).reshape(-1, p), noise, membership
 
 
-def _samples_of_classes(points, noise, membership):
+def _samples_of_classes(
+    points: Any, noise: Covariances, membership: Membership
+) -> Iterator[tuple[int, NoisySamples]]:
     """Number and samples of each class that has any."""
     for k in range(membership.n_classes):
         rows, weight = membership.of_class(k)
@@ -101,7 +116,7 @@ def _samples_of_classes(points, noise, membership):
             yield k, NoisySamples(x, noise[rows], weight, np.zeros(len(rows), dtype=np.intp), 1)
 
 
-def _unlearned(prior):
+def _unlearned(prior: NIW) -> DeconvolvedNIW:
     """A class without samples: the prior itself, in the form of the others."""
     p = prior.n_features
     strength = np.where(prior.strength > 0, prior.strength, 1.0)
@@ -117,5 +132,5 @@ def _unlearned(prior):
     )
 
 
-def _join(cls, each):
+def _join(cls: type[DeconvolvedNIW], each: list[DeconvolvedNIW]) -> DeconvolvedNIW:
     return cls(*(np.concatenate([getattr(one, name) for one in each]) for name in cls.parameters()))

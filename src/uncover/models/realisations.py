@@ -1,17 +1,24 @@
 """What several realisations of one sample mean: how they are counted in fitting and read in prediction."""
 
-import warnings
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.evidence import ScatterEvidence
 from uncover.bayes.moments import Moments
 from uncover.bayes.speed import in_order
 from uncover.bayes.streams import stream
-from uncover.estimators.arrays import on_device
-from uncover.estimators.device_moments import means_and_scatter_within
+from uncover.engines.arrays import on_device
+from uncover.engines.device_moments import means_and_scatter_within
+from uncover.models.membership import Membership
+
+Array = NDArray[np.float64]
 
 MEAN_WORLD = -1
 # Worlds of the model that each realisation of another scene is read with. One alone would leave what the two
@@ -45,12 +52,12 @@ class Statistics:
     """
 
     classes: Moments
-    within_scatter: np.ndarray
+    within_scatter: Array
     within_dof: float
     realisations: int
     noise_weight: float = 0.0
 
-    def __add__(self, other):
+    def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
             self.classes + other.classes,
             self.within_scatter + other.within_scatter,
@@ -59,7 +66,7 @@ class Statistics:
             min(self.noise_weight, other.noise_weight),
         )
 
-    def rows_per_sample(self, kind):
+    def rows_per_sample(self, kind: Kind) -> float:
         """Return how many rows of the moments each sample has on average: R where each counts, else 1."""
         if not kind.counts_rows:
             return 1.0
@@ -67,12 +74,12 @@ class Statistics:
         return rows / max(rows - self.within_dof, np.finfo(float).tiny)
 
     @property
-    def noise(self):
+    def noise(self) -> Array | None:
         """Covariance of one realisation about its sample's mean, Σ̂_x; None where R was 1 throughout."""
-        return self.within_scatter / self.within_dof if self.within_dof > 0 else None
+        return np.asarray(self.within_scatter / self.within_dof) if self.within_dof > 0 else None
 
     @property
-    def drawn_noise(self):
+    def drawn_noise(self) -> DrawnNoise | None:
         """What is known of the noise of draws before they are seen; None where there were none."""
         return None if self.noise is None else DrawnNoise(self.noise, self.noise_weight)
 
@@ -87,68 +94,92 @@ class DrawnNoise:
         (1 + 1/R) (aC + S_i) / (a + R − 1)
     """
 
-    covariance: np.ndarray  # C, (feature, feature)
+    covariance: Array  # C, (feature, feature)
     weight: float  # a
 
     @classmethod
-    def of(cls, X, weight=None):
+    def of(cls, X: Any, weight: Array | None = None) -> DrawnNoise:
         """Of draws (sample, draw, feature) with weights of the samples; a has the highest evidence."""
         R = X.shape[1]
-        scatter = _scatter_of_draws(X)
+        scatter = scatter_of_draws(X)
         share = np.full(len(X), 1.0 / len(X)) if weight is None else weight / weight.sum()
         C = np.tensordot(share, scatter, axes=1) / (R - 1)
         axes = _unit_axes(C)
         if axes.shape[1] == 0:
             return cls(C, 0.0)
-        seen = Moments(
-            np.full(len(X), float(R)), np.zeros((len(X), axes.shape[1])), axes.T @ scatter @ axes, 0.0
-        )
+        none = np.zeros((len(X), axes.shape[1]))
+        seen = Moments(np.full(len(X), float(R)), none, axes.T @ scatter @ axes, none)
         evidence = ScatterEvidence.of(seen, np.eye(axes.shape[1]))
         return cls(C, float(max(_WEIGHTS, key=lambda a: evidence.at_each(np.array([a]), weight)[0])))
 
-    def of_each(self, X):
+    def of_each(self, X: Any) -> Covariances:
         """Covariances of the distances of the draws' means from the truth."""
         R = X.shape[1]
         stretch = 1.0 + 1.0 / R
         if self.weight > _ALIKE * (R - 1):
             return Covariances(stretch * self.covariance, None, None)
-        scatter = _scatter_of_draws(X)
+        scatter = scatter_of_draws(X)
         own = (self.weight * self.covariance + scatter) / (self.weight + R - 1)
         return Covariances(None, None, stretch * own)
 
 
-def _unit_axes(covariance):
+def _unit_axes(covariance: Array) -> Array:
     """Directions in which a covariance is not 0, scaled so that it is 1 along each: (feature, direction)."""
     unit = np.sqrt(np.diagonal(covariance))
     unit = np.where(unit > 0, unit, 1.0)
     value, axes = np.linalg.eigh(covariance / (unit[:, None] * unit))
     keep = value > 1e-10 * max(float(value[-1]), np.finfo(float).tiny)
-    return axes[:, keep] / np.sqrt(value[keep]) / unit[:, None]
+    return np.asarray(axes[:, keep] / np.sqrt(value[keep]) / unit[:, None])
 
 
 @dataclass(frozen=True)
-class View:
-    """One reading of new inputs: points for one world of class models.
+class Structure:
+    """What samples consist of, without their values.
 
     Attributes
     ----------
-    points : array of shape (sample, feature)
+    realisations : int or None
+        Of each sample; None for one value without an axis of realisations.
+    noise : bool
+        Whether covariances of the samples' errors are given.
+    """
+
+    realisations: int | None = None
+    noise: bool = False
+
+
+class Noise(Enum):
+    """Where the known noise of points comes from."""
+
+    GIVEN = "covariances beside the values"
+    DRAWN = "the draws of each sample, and those of the training samples"
+    SPREAD = "the spread of the realisations of each sample"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read samples: which value counts, and the class models of which world.
+
+    Attributes
+    ----------
+    realisation : int or None
+        Number of the realisation that is read; None: the mean over realisations.
     world : int or None
         Index into the leading batch axis of the posterior, where it has one; MEAN_WORLD for the average.
     other_scene : bool
         Whether the points' common error is independent of that of the training data: the spread of the
         class models over the worlds then counts as noise.
     repeats : int or None
-        Of how many repeats the points are means; None where that has no meaning.
-    noise : Covariances or None
-        Known covariances of the points' errors.
+        Number of repeats whose mean is read; None where that has no meaning.
+    noise : Noise or None
+        Known noise of the points; None where there is none.
     """
 
-    points: np.ndarray
+    realisation: int | None = 0
     world: int | None = None
     other_scene: bool = False
     repeats: int | None = None
-    noise: Covariances | None = None
+    noise: Noise | None = None
 
 
 @dataclass(frozen=True)
@@ -158,48 +189,70 @@ class Pairing:
     worlds: int
     paired: bool
     seed: int | None
-    noise: DrawnNoise | None = None
 
 
 class Kind:
-    """What the meanings of realisations have in common."""
+    """What the meanings of realisations have in common: samples whose errors have nothing in common.
 
+    Attributes
+    ----------
+    name : str
+    counts_rows : bool
+        Whether every realisation is an observation of its own.
+    same_number : bool
+        Whether all samples need the same number of realisations.
+    by_realisation : bool
+        Whether each realisation is read by itself.
+    noise_by_spread : bool
+        Whether the noise is known by the spread of the realisations.
+    """
+
+    name: str
+    counts_rows = False
+    same_number = False
+    by_realisation = False
     noise_by_spread = False
 
-    def warn_of_single(self, X):
-        """Say that one realisation has no spread, where that is what the noise would be known by."""
-        if self.noise_by_spread and X.ndim == 3 and X.shape[1] == 1:
-            warnings.warn(
-                f'X has 1 realisation of each sample; realisations="{self.name}" takes the noise from their '
-                "spread, which is not known. X is taken as it is: give more realisations, or X_cov.",
-                UserWarning,
-                stacklevel=4,
+    def collect(self, X: Any, membership: Membership) -> Statistics:
+        """Statistics of labelled samples."""
+        return _nested(X, membership).statistics
+
+    def add(self, before: Statistics, new: Statistics) -> Statistics:
+        """Statistics of both sets of samples."""
+        if self.same_number and new.realisations != before.realisations:
+            raise ValueError(
+                f"X has {new.realisations} realisations, the samples before had {before.realisations}; "
+                f'realisations="{self.name}" needs the same number in every call.'
             )
+        return before + new
 
+    def knows_noise(self, structure: Structure) -> bool:
+        """Whether the noise of samples is known."""
+        return structure.noise
 
-class Independent(Kind):
-    """Samples whose errors have nothing in common; their noise may be known."""
-
-    counts_rows = False
-
-    def knows_noise(self, inputs):
-        """Whether the noise of the inputs is known."""
-        return inputs.noise is not None
-
-    def measured(self, inputs, weight=None):
+    def measured(
+        self, X: Any, noise: Covariances | None, weight: Array | None = None
+    ) -> tuple[Any, Covariances] | None:
         """Points with known noise to learn through, or None; ``weight`` (sample,) is that of the samples."""
-        return None if inputs.noise is None else (inputs.X, inputs.noise)
+        return None if noise is None else (X, noise)
+
+    def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
+        """The ways to read samples of this structure."""
+        raise NotImplementedError
+
+    def pairs(self, n_realisations: int, pairing: Pairing) -> list[tuple[int, int | None]]:
+        """Realisations with the world that each belongs to: none."""
+        return [(r, None) for r in range(n_realisations)]
 
 
-class Pooled(Independent):
+class Pooled(Kind):
     """Every realisation is an observation of its own (the paper): N_k = R·n_k; probabilities averaged."""
 
     name = "pooled"
     counts_rows = True
-    same_number = False
     by_realisation = True
 
-    def collect(self, X, membership):
+    def collect(self, X: Any, membership: Membership) -> Statistics:
         """Statistics of labelled samples."""
         nested = _nested(X, membership)
         R, means = nested.realisations, nested.classes
@@ -209,73 +262,57 @@ class Pooled(Independent):
         )
         return replace(nested.statistics, classes=pooled)
 
-    def views(self, inputs, pairing):
-        """One view for each realisation."""
-        X = inputs.X
-        if X.ndim == 2:
-            return [View(X, noise=inputs.noise)]
-        return [View(X[:, r]) for r in range(X.shape[1])]
-
-    def pairs(self, n_realisations, pairing):
-        """Realisations with the world that each belongs to: none."""
-        return [(r, None) for r in range(n_realisations)]
+    def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
+        """Each realisation by itself."""
+        if structure.realisations is None:
+            return [Reading(noise=_given(structure))]
+        return [Reading(r) for r in range(structure.realisations)]
 
 
-class Repeats(Independent):
+class Repeats(Kind):
     """Independent measurements of one true value: the mean is observed, with count n_k."""
 
     name = "repeats"
     same_number = True
-    by_realisation = False
     noise_by_spread = True
 
-    def collect(self, X, membership):
-        """Statistics of labelled samples."""
-        return _nested(X, membership).statistics
-
-    def views(self, inputs, pairing):
-        """One view, of the means, that says how many repeats stand behind them."""
-        X = inputs.X
-        if X.ndim == 2:
-            return [View(X, repeats=1, noise=inputs.noise)]
-        return [View(X.mean(axis=1, dtype=np.float64), repeats=X.shape[1])]
+    def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
+        """The means, and how many repeats stand behind them."""
+        if structure.realisations is None:
+            return [Reading(repeats=1, noise=_given(structure))]
+        return [Reading(None, repeats=structure.realisations)]
 
 
-class Draws(Independent):
+class Draws(Kind):
     """Monte Carlo draws around one measurement: their mean is the measurement, their spread its noise."""
 
     name = "draws"
-    same_number = False
-    by_realisation = False
     noise_by_spread = True
 
-    def collect(self, X, membership):
+    def collect(self, X: Any, membership: Membership) -> Statistics:
         """Statistics of labelled samples."""
-        statistics = _nested(X, membership).statistics
+        statistics = super().collect(X, membership)
         if X.ndim == 2 or X.shape[1] == 1:
             return statistics
         return replace(statistics, noise_weight=DrawnNoise.of(X, membership.weight).weight)
 
-    def knows_noise(self, inputs):
-        """Whether the noise of the inputs is known."""
-        return inputs.noise is not None or (inputs.X.ndim == 3 and inputs.X.shape[1] > 1)
+    def knows_noise(self, structure: Structure) -> bool:
+        """Whether the noise of samples is known."""
+        return structure.noise or (structure.realisations or 1) > 1
 
-    def measured(self, inputs, weight=None):
+    def measured(
+        self, X: Any, noise: Covariances | None, weight: Array | None = None
+    ) -> tuple[Any, Covariances] | None:
         """Points with known noise to learn through, or None; ``weight`` (sample,) is that of the samples."""
-        X = inputs.X
         if X.ndim == 2 or X.shape[1] == 1:
-            return super().measured(inputs)
+            return super().measured(X, noise)
         return X.mean(axis=1, dtype=np.float64), DrawnNoise.of(X, weight).of_each(X)
 
-    def views(self, inputs, pairing):
-        """One view, of the means, with the noise that the training samples and their own draws tell of."""
-        X = inputs.X
-        if X.ndim == 2:
-            return [View(X, noise=inputs.noise)]
-        if X.shape[1] == 1:
-            return [View(X[:, 0])]
-        noise = pairing.noise or DrawnNoise(np.zeros((X.shape[2],) * 2), 0.0)
-        return [View(X.mean(axis=1, dtype=np.float64), noise=noise.of_each(X))]
+    def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
+        """The means, with the noise that the training samples and their own draws tell of."""
+        if structure.realisations is None:
+            return [Reading(noise=_given(structure))]
+        return [Reading() if structure.realisations == 1 else Reading(None, noise=Noise.DRAWN)]
 
 
 class Shared(Kind):
@@ -288,11 +325,10 @@ class Shared(Kind):
     """
 
     name = "shared"
-    counts_rows = False
     same_number = True
     by_realisation = True
 
-    def collect(self, X, membership):
+    def collect(self, X: Any, membership: Membership) -> Statistics:
         """Statistics of labelled samples, for each world."""
         worlds = (X if X.ndim == 3 else X[:, None, :]).swapaxes(0, 1)
         p = X.shape[-1]
@@ -300,30 +336,28 @@ class Shared(Kind):
             moments = membership.moments(worlds)
         return Statistics(moments, np.zeros((p, p)), 0.0, len(worlds))
 
-    def knows_noise(self, inputs):
-        """Whether the noise of single inputs is known: no, it is shared."""
+    def knows_noise(self, structure: Structure) -> bool:
+        """Whether the noise of single samples is known: no, it is shared."""
         return False
 
-    def measured(self, inputs, weight=None):
+    def measured(self, X: Any, noise: Covariances | None, weight: Array | None = None) -> None:
         """Points with known noise to learn through: none, an error that is shared is in no spread."""
-        if inputs.noise is not None:
+        if noise is not None:
             raise ValueError(
                 'realisations="shared" describes the whole error by its worlds and takes no X_cov beside it.'
             )
 
-    def views(self, inputs, pairing):
-        """One view for each pair of a realisation and a world; of another scene, one of the means."""
-        X, other = inputs.X, not pairing.paired
-        if X.ndim == 2 or X.shape[1] == 1:
-            points = X if X.ndim == 2 else X[:, 0]
-            return [View(points, MEAN_WORLD, other, noise=inputs.noise)]
+    def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
+        """Each pair of a realisation and a world; of another scene, the means."""
+        other = not pairing.paired
+        if structure.realisations in (None, 1):
+            return [Reading(0, MEAN_WORLD, other, noise=_given(structure))]
         if other:
-            means = X.mean(axis=1, dtype=np.float64)
-            spread = _scatter_of_draws(X) / (X.shape[1] - 1)
-            return [View(means, MEAN_WORLD, other, noise=Covariances(None, None, spread))]
-        return [View(X[:, r], world) for r, world in self.pairs(X.shape[1], pairing)]
+            return [Reading(None, MEAN_WORLD, other, noise=Noise.SPREAD)]
+        assert structure.realisations is not None
+        return [Reading(r, world) for r, world in self.pairs(structure.realisations, pairing)]
 
-    def pairs(self, n_realisations, pairing):
+    def pairs(self, n_realisations: int, pairing: Pairing) -> list[tuple[int, int | None]]:
         """Realisations with the world that each belongs to; of another scene, with several in turn."""
         R, new = pairing.worlds, n_realisations
         if pairing.paired and R not in (1, new):
@@ -339,23 +373,27 @@ class Shared(Kind):
         return [(r % new, int(worlds[(r + shift) % R])) for shift in shifts for r in range(max(R, new))]
 
 
-KINDS = {kind.name: kind for kind in (Pooled(), Repeats(), Draws(), Shared())}
+def _given(structure: Structure) -> Noise | None:
+    return Noise.GIVEN if structure.noise else None
+
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Pooled(), Repeats(), Draws(), Shared())}
 
 
 @dataclass(frozen=True)
 class _Nested:
     classes: Moments  # (class,), of the means over realisations
-    within_by_class: np.ndarray  # (class, feature, feature)
+    within_by_class: Array  # (class, feature, feature)
     within_dof: float
     realisations: int
 
     @property
-    def statistics(self):
+    def statistics(self) -> Statistics:
         return Statistics(self.classes, self.within_by_class.sum(0), self.within_dof, self.realisations)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # checked when the fit is concluded
-def _nested(X, membership):
+def _nested(X: Any, membership: Membership) -> _Nested:
     """Moments of the samples' means for each class, and the scatter within the samples, in blocks."""
     n, p = len(X), X.shape[-1]
     K = membership.n_classes
@@ -372,7 +410,7 @@ def _nested(X, membership):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _of_block(X, membership):
+def _of_block(X: Any, membership: Membership) -> tuple[Moments, Array]:
     """Moments of the means of a block of samples, and the scatter within them, for each class."""
     p = X.shape[-1]
     x = X.astype(np.float64)
@@ -386,7 +424,7 @@ def _of_block(X, membership):
     return membership.moments(means), within
 
 
-def _scatter_of_draws(X):
+def scatter_of_draws(X: Any) -> Array:
     """Scatter of the draws of each sample about their mean: (sample, feature, feature)."""
     n, R, p = X.shape
     out = np.empty((n, p, p))
@@ -397,7 +435,7 @@ def _scatter_of_draws(X):
     return out
 
 
-def _blocks(n_rows, numbers_per_row):
+def _blocks(n_rows: int, numbers_per_row: int) -> list[slice]:
     """Slices of rows that hold a fixed quantity of numbers."""
     rows = max(1, _BLOCK_NUMBERS // max(1, numbers_per_row))
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]

@@ -1,6 +1,7 @@
 """All layers of a map from one pass over the realisations of its pixels, none of which is kept."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -10,15 +11,17 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.noise import sample_true_value
 from uncover.bayes.noisy_lens import NoisyLens
 from uncover.bayes.second_order import (
-    LogDensityVariance,
     below_entropy,
     model_information,
     squared_distances,
 )
 from uncover.bayes.speed import machine_code
 from uncover.bayes.streams import stream
-from uncover.estimators.reading import Reader, Sight
-from uncover.estimators.values import Inputs
+from uncover.measurement.observation import Observation
+from uncover.measurement.predictor import MeasuredPoints, Predictor
+from uncover.models.gaussian import GaussianClasses
+from uncover.models.realisations import Structure
+from uncover.models.typical import bounded_where_new
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Summariser:
 
     Parameters
     ----------
-    model : fitted estimator
+    model : GaussianClasses, or a fitted estimator that has some as ``model_``
     paired : bool
         Whether the pixels are of the scene that trained the model.
     method : "exact" or "fast"
@@ -83,11 +86,17 @@ class Summariser:
     True
     """
 
-    def __init__(self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 96) -> None:
-        self.model = model
-        self.reader = Reader(model, paired=paired, method=method)
+    def __init__(
+        self,
+        model: GaussianClasses | Any,
+        *,
+        paired: bool = True,
+        method: str = "exact",
+        n_true_values: int = 96,
+    ) -> None:
+        self.model: GaussianClasses = getattr(model, "model_", model)
+        self.predictor = Predictor(self.model, paired=paired, method=method)
         self.n_true_values = n_true_values
-        self._variances: dict = {}
         self._noisy_lenses: dict = {}
         self._world_lenses: dict = {}
 
@@ -120,48 +129,55 @@ class Summariser:
         """
         summary = self._summarise(planes, coefficients, noise, systematic, first_pixel, features)
         if coefficients is None and noise is None:
-            bounded = self.model._bounded_where_new(summary.typicality, np.moveaxis(planes, 2, 0))
+            bounded = bounded_where_new(self.model, summary.typicality, np.moveaxis(planes, 2, 0))
             summary.parts[5] = bounded
         return summary
 
     def _summarise(self, planes, coefficients, noise, systematic, first_pixel, features) -> PixelSummary:
-        used = ~self.model.ignored_features_
+        used = self.model.used_features
         if features is not None:
             used = used & features
         n = len(planes) if coefficients is None else len(coefficients)
-        if self.reader.kind.name == "draws" and n > 1:
+        if self.predictor.kind.name == "draws" and n > 1:
             planes, noise = self._measured(planes, coefficients)
             n, coefficients = 1, None
-        single = Inputs(np.zeros((1, len(used))), None, systematic)
-        if noise is None and self.reader.systematic(single) is None:
-            fast = self.reader.lens(n, used)
+        if noise is None and self.predictor.systematic(systematic) is None:
+            fast = self.predictor.lens(n, used)
             if fast is not None:
                 return self._by_lens(*fast, planes, coefficients, used)
-        if self.reader.method == "fast":
+        if self.predictor.method == "fast":
             lenses = self._lenses_for_noise(n, noise, systematic, used)
             if lenses is not None:
                 return self._by_noisy_lenses(*lenses, planes, coefficients, noise, systematic, used)
         values = planes if coefficients is None else corrected(planes[0], coefficients)
         summary = self._by_sights(values, noise, systematic, first_pixel, used)
         return (
-            self._with_worlds(values, summary, noise, systematic, used) if self._between_scenes else summary
+            self._with_worlds(values, summary, noise, systematic, used)
+            if self.predictor.between_scenes
+            else summary
         )
 
     def _measured(self, planes, coefficients) -> tuple[np.ndarray, Covariances | None]:
         """Draws around measurements as these, (1, feature, pixel), and the noise that the draws tell of."""
         values = planes if coefficients is None else corrected(planes[0], coefficients)
-        (view,) = self.reader.views(Inputs(np.moveaxis(values, 2, 0), None, None))
-        return view.points.T[None].astype(planes.dtype), view.noise
+        observation = Observation(np.moveaxis(values, 2, 0))
+        (reading,) = self.predictor.readings(observation.structure)
+        noise = observation.noise_of(reading, self.model.statistics.drawn_noise)
+        return observation.points(reading).T[None].astype(planes.dtype), noise
+
+    def n_worlds(self, n_realisations: int) -> int:
+        """Number of worlds in which pixels of so many realisations get a class."""
+        return self.predictor.n_worlds(n_realisations)
 
     def world_pairs(self, n_realisations: int) -> np.ndarray:
         """Draws that make each world: (world, quantity), the realisation and perhaps the model's world."""
-        kind = self.reader.kind
+        kind = self.predictor.kind
         if not kind.by_realisation:
             return np.zeros((1, 1), int)
         pairs = np.array(
-            [[r, -1 if w is None else w] for r, w in kind.pairs(n_realisations, self.reader.pairing)]
+            [[r, -1 if w is None else w] for r, w in kind.pairs(n_realisations, self.predictor.pairing)]
         )
-        return pairs if self._between_scenes else pairs[:, :1]
+        return pairs if self.predictor.between_scenes else pairs[:, :1]
 
     def _by_lens(self, lens, pairs, planes, coefficients, used) -> PixelSummary:
         if not used.all():
@@ -170,8 +186,8 @@ class Summariser:
         sums = lens.summarise(planes, pairs, coefficients=coefficients)
         n, best = len(pairs.worlds), sums.best
         probability, typicality, inner, model = (part if n == 1 else part / n for part in sums[:4])
-        if len(probability) < len(self.model.classes_):
-            best = self.model._known_classes().astype(np.uint8)[best]
+        if len(probability) < len(self.model.classes):
+            best = self.model.known_classes.astype(np.uint8)[best]
             probability, typicality = self._spread_rows(probability), self._spread_rows(typicality)
         return _conclude(probability, typicality, 0.0, model, inner, best)
 
@@ -180,14 +196,13 @@ class Summariser:
         shared = None if systematic is None else systematic.tobytes()
         key = n, noise is None, shared, used.tobytes()
         if key not in self._noisy_lenses:
-            nowhere = np.zeros((1, n, len(used)) if n > 1 else (1, len(used)))
-            inputs = Inputs(nowhere, None if noise is None else noise[:1], systematic)
-            common, views = self.reader.systematic(inputs), self.reader.views(inputs)
+            readings = self.predictor.readings(Structure(n if n > 1 else None, noise is not None))
+            common = self.predictor.systematic(systematic)
             found = [
-                self.reader.noisy_lens(view, used, common, self.n_true_values)
-                for view in (views if used.any() else [])
+                self.predictor.noisy_lens(reading, used, common, self.n_true_values)
+                for reading in (readings if used.any() else [])
             ]
-            spread = n > 1 and len(found) == 1 and views[0].noise is not None
+            spread = n > 1 and len(found) == 1 and readings[0].noise is not None
             known = [lens for lens in found if lens is not None]
             self._noisy_lenses[key] = (known, spread) if found and len(known) == len(found) else None
         return self._noisy_lenses[key]
@@ -214,13 +229,13 @@ class Summariser:
         probability, typicality, measurement, model, inner = (
             sum(x) / len(x) for x in zip(*parts, strict=True)
         )
-        spread_rows, known = self._spread_rows, self.model._known_classes().astype(np.uint8)
-        typicality = self.reader.components.largest(typicality.T).T
+        spread_rows, known = self._spread_rows, self.model.known_classes.astype(np.uint8)
+        typicality = self.predictor.components.largest(typicality.T).T
         summary = _conclude(
             spread_rows(probability), spread_rows(typicality), measurement, model, inner, known[best]
         )
         n = len(planes) if coefficients is None else len(coefficients)
-        worlds = self._noisy_worlds(n, systematic, used) if self._between_scenes else None
+        worlds = self._noisy_worlds(n, systematic, used) if self.predictor.between_scenes else None
         if worlds is None:
             return summary
         moved = worlds.best(planes, coefficients=coefficients, covariances=covariances, spread=spread)
@@ -229,37 +244,32 @@ class Summariser:
     def _noisy_worlds(self, n, systematic, used):
         key = n, None if systematic is None else systematic.tobytes(), used.tobytes()
         if key not in self._world_lenses:
-            common = self.reader.systematic(Inputs(np.zeros((1, len(used))), None, systematic))
-            self._world_lenses[key] = self.reader.noisy_worlds(n, used, common)
+            common = self.predictor.systematic(systematic)
+            self._world_lenses[key] = self.predictor.noisy_worlds(n, used, common)
         return self._world_lenses[key]
 
     def _spread_rows(self, values: np.ndarray) -> np.ndarray:
         """Put the rows of the known classes among all classes."""
-        return self.model._spread_classes(values.T, 0.0).T
+        return self.model.among_all_classes(values.T, 0.0).T
 
     def _by_sights(self, values, noise, systematic, first_pixel, used) -> PixelSummary:
         """View by view, for what the fast path does not reach."""
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
-        inputs = Inputs(points[:, 0] if len(values) == 1 else points, noise, systematic)
-        common = self.reader.systematic(inputs)
+        observation = Observation(points[:, 0] if len(values) == 1 else points, noise)
+        common = self.predictor.systematic(systematic)
         totals: tuple = ()
         classes = []
-        for view in self.reader.views(inputs):
-            parts = self._read(self.reader.sight(view, used, common), first_pixel)
+        for reading in self.predictor.readings(observation.structure):
+            parts = self._read(self.predictor.measured(observation, reading, used, common), first_pixel)
             totals = tuple(a + b for a, b in zip(totals, parts, strict=True)) if totals else parts
             classes.append(parts[0].argmax(axis=0).astype(np.uint8))
         probability, typicality, measurement, model, inner = (total / len(classes) for total in totals)
         spread = self._spread_rows
-        typicality = self.reader.components.largest(typicality.T).T
-        known = self.model._known_classes().astype(np.uint8)
+        typicality = self.predictor.components.largest(typicality.T).T
+        known = self.model.known_classes.astype(np.uint8)
         return _conclude(
             spread(probability), spread(typicality), measurement, model, inner, known[np.stack(classes)]
         )
-
-    @property
-    def _between_scenes(self) -> bool:
-        """Whether the pixels' worlds are independent of the model's: all are then read in one view."""
-        return self.reader.kind.name == "shared" and not self.reader.pairing.paired
 
     def _with_worlds(self, values, summary, noise, systematic, used) -> PixelSummary:
         """With the most probable class in pairs of worlds of the two scenes, and how often it is another.
@@ -267,46 +277,50 @@ class Summariser:
         Each is read through the noise of both, by matched covariance.
         """
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
-        inputs = Inputs(points[:, 0] if len(values) == 1 else points, noise, systematic)
-        (view,), common = self.reader.views(inputs), self.reader.systematic(inputs)
-        known, worlds = self.model._known_classes(), []
-        for realisation, world in self.reader.kind.pairs(len(values), self.reader.pairing):
-            moved = replace(view, points=points[:, realisation], world=world)
-            sight = replace(self.reader.sight(moved, used, common), method="fast")
-            worlds.append(known[sight.log_odds().argmax(axis=1)])
+        observation = Observation(points[:, 0] if len(values) == 1 else points, noise)
+        (mean,), common = (
+            self.predictor.readings(observation.structure),
+            self.predictor.systematic(systematic),
+        )
+        of_mean = self.predictor.measured(observation, mean, used, common)
+        known, worlds = self.model.known_classes, []
+        for realisation, world in self.predictor.kind.pairs(len(values), self.predictor.pairing):
+            moved = replace(
+                of_mean,
+                points=points[:, realisation][:, used],
+                models=self.predictor.class_models(replace(mean, world=world), used),
+                world=world,
+                method="fast",
+            )
+            worlds.append(known[moved.log_odds().argmax(axis=1)])
         return summary if len(worlds) < 2 else _replace_worlds(summary, np.stack(worlds).astype(np.uint8))
 
-    def _read(self, sight: Sight, first_pixel: int):
+    def _read(self, sight: MeasuredPoints, first_pixel: int):
         """Probabilities, typicality and the parts of the budget of one sight, for the known classes.
 
         Typicality is that of the parts of classes, where they have some.
         """
         distance, joint = squared_distances(sight.models.predictive, sight.points), sight.log_joint()
-        known = softmax(sight.odds_of(joint), axis=1)
+        known = softmax(sight.components.log_odds(joint), axis=1)
         measurement = np.zeros(len(known))
         if sight.noisy:
-            measurement = self._measurement(sight, known, sight.of_parts(known, joint), first_pixel)
-        variance = sight.components.variance(joint, self._variance(sight).at(distance))
+            measurement = self._measurement(
+                sight, known, sight.components.probability(known, joint), first_pixel
+            )
+        variance = sight.components.variance(joint, sight.models.log_density_variance.at(distance))
         inner = entropy(known)
         model = model_information(known, variance, inner - measurement)
         return known.T, sight.typicality().T, measurement, model, inner
 
-    def _variance(self, sight: Sight) -> LogDensityVariance:
-        key = id(sight.models)
-        if key not in self._variances:
-            models = self.reader.model
-            concentration = models.class_posterior_[models._known_classes()]
-            # The models are kept with it: an id is theirs as long as they live.
-            self._variances[key] = sight.models, LogDensityVariance.of(sight.models.posterior, concentration)
-        return self._variances[key][1]
-
-    def _measurement(self, sight: Sight, P: np.ndarray, parts: np.ndarray, first_pixel: int) -> np.ndarray:
+    def _measurement(
+        self, sight: MeasuredPoints, P: np.ndarray, parts: np.ndarray, first_pixel: int
+    ) -> np.ndarray:
         """Information that the true value would give, from draws of it.
 
         P are probabilities of the classes, ``parts`` those of their parts, or the same.
         """
         truth = sight.truth.predictive()
-        rng = stream(self.model.random_state, "true values of pixels", first_pixel, sight.world)
+        rng = stream(self.model.seed, "true values of pixels", first_pixel, sight.world)
         n = self.n_true_values
         cumulated = parts.cumsum(axis=1)
         level = (np.arange(n) + rng.random((len(P), n))) / n * cumulated[:, -1:]  # one in each stratum
@@ -317,7 +331,7 @@ class Summariser:
             noise = sight.full_noise(k)
             assert noise is not None
             chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
-        at_truth = sight.odds_of(sight.log_prior + truth.log_prob(chi))
+        at_truth = sight.components.log_odds(sight.log_prior + truth.log_prob(chi))
         information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
         return information
 

@@ -1,18 +1,20 @@
 """Sufficient statistics of samples that lie on a device: formed there, and only they come to the host."""
 
+from collections.abc import Iterator
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
 from uncover.bayes.moments import Moments
-from uncover.estimators.arrays import like, namespace, to_host
+from uncover.engines.arrays import like, namespace, to_host
 
 # Numbers (float64) of one block of samples.
 _BLOCK_NUMBERS = 1 << 26
 
 
-def moments_on_device(X, membership):
+def moments_on_device(X: Any, membership: Any) -> Moments:
     """Moments of samples (..., sample, feature) for each class: batch (..., class)."""
     if X.ndim == 3:
         return Moments.stack([moments_on_device(X[r], membership) for r in range(X.shape[0])])
@@ -21,7 +23,7 @@ def moments_on_device(X, membership):
     return reduce(add, blocks, Moments.empty(p, (membership.n_classes,)))
 
 
-def means_and_scatter_within(X, membership):
+def means_and_scatter_within(X: Any, membership: Any) -> tuple[Any, Any]:
     """Mean of each sample (sample, realisation, feature), and the scatter about it summed by class."""
     xp = namespace(X)
     n, R, p = X.shape
@@ -37,7 +39,7 @@ def means_and_scatter_within(X, membership):
     return means, within
 
 
-def _of_block(X, membership):
+def _of_block(X: Any, membership: Any) -> Moments:
     """Moments of one block: two passes, the second about the mean of the first."""
     xp = namespace(X)
     x = xp.astype(X, xp.float64)
@@ -53,7 +55,7 @@ def _of_block(X, membership):
     return Moments.stack(parts)
 
 
-def _shares(membership, x):
+def _shares(membership: Any, x: Any) -> Iterator[Any]:
     """Weight of the samples in each class, one class after the other, beside the samples x."""
     xp = namespace(x)
     if membership.codes is None:
@@ -66,6 +68,6 @@ def _shares(membership, x):
         yield share if weight is None else share * weight
 
 
-def _blocks(n_rows, numbers_per_row):
+def _blocks(n_rows: int, numbers_per_row: int) -> list[slice]:
     size = max(1, _BLOCK_NUMBERS // max(1, numbers_per_row))
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]

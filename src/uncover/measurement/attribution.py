@@ -48,7 +48,7 @@ class ModelDraws:
 
         The information that n draws have of the class is (n − 1)/n of what all models have, to second order.
         """
-        log_odds = sight.odds_of(self.log_phi + self.gaussians.log_prob(points))
+        log_odds = sight.components.log_odds(self.log_phi + self.gaussians.log_prob(points))
         information, rest = split_by_draw(joint_table(log_odds, probability))
         n = len(self.log_phi)
         model = np.minimum(information * n / max(n - 1, 1), information + rest)
@@ -58,12 +58,12 @@ class ModelDraws:
 def split_sight(sight, models, n_true_values, rng):
     """Parts of the budget of one sight: true values are drawn where the noise is known."""
     joint = sight.log_joint()
-    P = softmax(sight.odds_of(joint), axis=1)
+    P = softmax(sight.components.log_odds(joint), axis=1)
     if sight.points.shape[1] == 0:
         return Parts(P, np.zeros(len(P)), np.zeros(len(P)), entropy(P))
     if not sight.noisy:
         return Parts(P, np.zeros(len(P)), *models.split(sight.points, P, sight))
-    chi = _draw_true_values(sight, sight.of_parts(P, joint), n_true_values, rng)
+    chi = _draw_true_values(sight, sight.components.probability(P, joint), n_true_values, rng)
     return _split_at_true_values(sight, P, chi, models)
 
 
@@ -83,7 +83,7 @@ def _split_at_true_values(sight, P, chi, models):
     """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ."""
     n_samples, n, _ = chi.shape
     flat = chi.reshape(n_samples * n, -1)
-    at_truth = sight.odds_of(sight.log_prior + sight.truth.predictive().log_prob(flat))
+    at_truth = sight.components.log_odds(sight.log_prior + sight.truth.predictive().log_prob(flat))
     at_truth -= logsumexp(at_truth, axis=1, keepdims=True)
     table = joint_table(at_truth.reshape(n_samples, n, -1), P)
     measurement, rest = split_by_draw(table)

@@ -1,0 +1,1 @@
+"""Fast and device implementations of what `models` and `bayes` compute."""

@@ -1,0 +1,75 @@
+"""An observation: values of samples with what is known of their errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.covariances import Covariances
+from uncover.models.realisations import DrawnNoise, Noise, Reading, Structure, scatter_of_draws
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Values with what is known of their errors.
+
+    Attributes
+    ----------
+    X : array of shape (sample, feature) or (sample, realisation, feature)
+    noise : Covariances or None
+        Of the errors of each sample.
+    systematic : array of shape (feature, feature) or None
+        Covariance of an error that all samples share.
+
+    Examples
+    --------
+    >>> Observation(np.zeros((10, 25, 4))).structure
+    Structure(realisations=25, noise=False)
+    """
+
+    X: NDArray[Any]
+    noise: Covariances | None = None
+    systematic: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: Any) -> Observation:
+        """Some of the samples."""
+        noise = None if self.noise is None else self.noise[rows]
+        return Observation(self.X[rows], noise, self.systematic)
+
+    @property
+    def structure(self) -> Structure:
+        """What the samples consist of, without their values."""
+        return Structure(self.X.shape[1] if self.X.ndim == 3 else None, self.noise is not None)
+
+    @property
+    def lacks_features(self) -> bool:
+        """Whether any value is missing (NaN)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isnan(self.X.sum())) and bool(np.isnan(self.X).any())
+
+    def points(self, reading: Reading) -> NDArray[Any]:
+        """The values that a reading is of: (sample, feature)."""
+        if self.X.ndim == 2:
+            return self.X
+        if reading.realisation is None:
+            return np.asarray(self.X.mean(axis=1, dtype=np.float64))
+        return np.asarray(self.X[:, reading.realisation])
+
+    def noise_of(self, reading: Reading, drawn: DrawnNoise | None) -> Covariances | None:
+        """Known covariances of the errors of those values; ``drawn`` is what training draws tell of them."""
+        if reading.noise is Noise.GIVEN:
+            return self.noise
+        if reading.noise is Noise.DRAWN:
+            drawn = drawn or DrawnNoise(np.zeros((self.X.shape[2],) * 2), 0.0)
+            return drawn.of_each(self.X)
+        if reading.noise is Noise.SPREAD:
+            return Covariances(None, None, scatter_of_draws(self.X) / (self.X.shape[1] - 1))
+        return None

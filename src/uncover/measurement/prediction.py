@@ -1,0 +1,190 @@
+"""A fitted model and an observation together: every answer, averaged over the readings of the observation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from uncover.bayes.budget import UncertaintyBudget
+from uncover.bayes.streams import stream
+from uncover.measurement.attribution import ModelDraws, average_budgets, split_sight
+from uncover.measurement.observation import Observation
+from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
+from uncover.models.gaussian import GaussianClasses
+from uncover.models.realisations import Structure
+from uncover.models.typical import bounded_where_new
+
+Array = NDArray[np.float64]
+
+# Draws of class models and of true values behind the budget, unless asked for otherwise.
+DRAWS, TRUE_VALUES = 1600, 256
+
+
+def predict(
+    model: GaussianClasses, observation: Observation, *, paired: bool = True, method: str = "exact"
+) -> Prediction:
+    """Combine a fitted model with an observation.
+
+    Realisations, known noise, missing features (NaN), temperature and averaging are handled here, and
+    nowhere else; maps, whose pixels come as planes, go through
+    :class:`~uncover.measurement.summary.Summariser`.
+
+    Parameters
+    ----------
+    model : GaussianClasses
+    observation : Observation
+    paired : bool
+        Whether the samples come from the scene that trained the model: a common error then cancels.
+    method : "exact" or "fast"
+        With known noise: the integral over the class models, or the Student t of the same covariance.
+
+    Returns
+    -------
+    Prediction
+        What is asked of it is computed then.
+
+    Examples
+    --------
+    >>> from uncover import BayesianQDA
+    >>> model = BayesianQDA().fit([[0.0], [0.2], [2.0], [2.3]], ["a", "a", "b", "b"]).model_
+    >>> predict(model, Observation(np.array([[0.1]]))).probability().round(2)
+    array([[0.92, 0.08]])
+    """
+    return Prediction(Predictor(model, paired=paired, method=method), observation)
+
+
+class Prediction:
+    """What a fitted model says of an observation; each method is one pass over the samples."""
+
+    def __init__(self, predictor: Predictor, observation: Observation) -> None:
+        self.predictor, self.observation = predictor, observation
+        self.model = predictor.model
+
+    def probability(self) -> NDArray[Any]:
+        """P(class | x, D): (sample, class)."""
+        fast = self._fast_probability()
+        return self._in_blocks(self._mean_probability) if fast is None else fast
+
+    def log_probability(self, dtype: Any = None) -> NDArray[Any]:
+        """log P(class | x, D), exact where the probability underflows to 0: (sample, class)."""
+        return self._in_blocks(self._mean_log_probability, dtype)
+
+    def log_joint(self) -> Array:
+        """log P(class) + log p(x | class) by each reading: (sample, reading, class)."""
+        return self._in_blocks(self._log_joints, np.float64)
+
+    def component_log_joint(self) -> Array:
+        """The same of the components: (sample, reading, component)."""
+        return self._in_blocks(self._component_log_joints, np.float64)
+
+    def log_density(self) -> NDArray[Any]:
+        """log p(x | D); of several readings the densities are averaged: (sample,)."""
+        factor = np.log(self.model.class_factor[self.model.known])
+
+        def mean(readings: list[MeasuredPoints]) -> Array:
+            logs = [logsumexp(points.log_joint() - factor, axis=1) for points in readings]
+            return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
+
+        return self._in_blocks(mean)
+
+    def typicality(self, *, per_class: bool = False) -> NDArray[Any]:
+        """p-value of each sample: the largest over the classes, (sample,), or of each, (sample, class)."""
+
+        def mean(readings: list[MeasuredPoints]) -> Array:
+            each = [points.typicality() for points in readings]
+            of_components = np.asarray(sum(each) / len(each))
+            of_classes = self.predictor.components.largest(of_components)
+            p_value = self.model.among_all_classes(of_classes, 0.0)
+            return np.asarray(p_value if per_class else p_value.max(axis=1))
+
+        found = self._in_blocks(mean)
+        if self.observation.noise is not None:
+            return found
+        return bounded_where_new(self.model, found, self.observation.X)
+
+    def budget(self, n_draws: int = DRAWS, n_true_values: int = TRUE_VALUES) -> UncertaintyBudget:
+        """Where the uncertainty of each prediction comes from, by draws of models and of true values."""
+        drawn: dict[ClassModels, ModelDraws] = {}
+        parts = np.empty((4, len(self.observation)))
+        realisations = self.observation.structure.realisations or 1
+        extra = max(n_draws // realisations, n_true_values)
+        for rows, readings in self.predictor.blocks(self.observation, extra):
+            found = []
+            for i, points in enumerate(readings):
+                if points.models not in drawn and points.points.shape[1]:
+                    drawn[points.models] = draw_models(self.model, points.models, points.world, n_draws)
+                models = drawn.get(points.models)  # none where no feature is left
+                share = None if models is None else models.share(i, len(readings))
+                rng = stream(self.model.seed, "true values", i)
+                found.append(split_sight(points, share, n_true_values, rng))
+            budget = average_budgets(found)
+            parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
+        return UncertaintyBudget(*parts)
+
+    # ---- averages over readings ----------------------------------------------------------------------
+
+    def _mean_probability(self, readings: list[MeasuredPoints]) -> Array:
+        P = sum(softmax(points.log_odds(), axis=1) for points in readings) / len(readings)
+        return self.model.among_all_classes(P, 0.0)
+
+    def _mean_log_probability(self, readings: list[MeasuredPoints]) -> Array:
+        joints = (points.log_odds() for points in readings)
+        logs = [joint - logsumexp(joint, axis=1, keepdims=True) for joint in joints]
+        mean = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0) - np.log(len(logs))
+        return self.model.among_all_classes(mean, -np.inf)
+
+    def _log_joints(self, readings: list[MeasuredPoints]) -> Array:
+        each = [self.predictor.components.log_joint(points.log_joint()) for points in readings]
+        return self.model.among_all_classes(np.stack(each, axis=1), -np.inf)
+
+    def _component_log_joints(self, readings: list[MeasuredPoints]) -> Array:
+        out = np.full((len(readings[0].points), len(readings), len(self.model.count)), -np.inf)
+        for i, points in enumerate(readings):
+            out[:, i, self.model.known] = points.log_joint()
+        return out
+
+    def _in_blocks(self, combine: Callable[[list[MeasuredPoints]], Array], dtype: Any = None) -> NDArray[Any]:
+        """Results of ``combine(readings)`` for blocks of samples, in the samples' order."""
+        X, out = self.observation.X, None
+        kind = dtype or (np.float32 if X.dtype == np.float32 else np.float64)
+        for rows, readings in self.predictor.blocks(self.observation):
+            result = combine(readings)
+            if out is None:
+                out = np.empty((len(X), *result.shape[1:]), kind)
+            out[rows] = result
+        assert out is not None
+        return out
+
+    def _fast_probability(self) -> NDArray[Any] | None:
+        """P(class | x, D) by the fast path; None where it does not reach."""
+        observation, used = self.observation, self.model.used_features
+        X = observation.X
+        common = self.predictor.systematic(observation.systematic)
+        if observation.noise is not None or common is not None or observation.lacks_features:
+            return None
+        found = self.predictor.lens(observation.structure.realisations, used)
+        if found is None:
+            return None
+        lens, pairs = found
+        X = X if X.ndim == 3 else X[:, None, :]
+        P = lens.probability(X if used.all() else X[..., used], pairs)
+        return self.model.among_all_classes(P, 0.0)
+
+
+def draw_models(model: GaussianClasses, models: ClassModels, world: int | None, n: int) -> ModelDraws:
+    """Draw n class models of a reading."""
+    truth = models.posterior if models.truth is None else models.truth
+    rng = stream(model.seed, "models", world)
+    return ModelDraws.of(truth, model.concentration, model.known, n, rng)
+
+
+def draws_of_readings(predictor: Predictor, structure: Structure, n_draws: int) -> list[ModelDraws]:
+    """The drawn models of each reading of all features, a share of them each."""
+    used, readings = predictor.model.used_features, predictor.readings(structure)
+    models = [(predictor.class_models(reading, used), reading.world) for reading in readings]
+    drawn = {m: draw_models(predictor.model, m, world, n_draws) for m, world in dict.fromkeys(models)}
+    return [drawn[m].share(i, len(models)) for i, (m, _) in enumerate(models)]

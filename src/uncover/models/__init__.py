@@ -1,0 +1,1 @@
+"""Fitted models as frozen values: no scikit-learn, no files, no rasters."""

@@ -1,0 +1,326 @@
+"""From statistics of samples to Gaussian classes: the prior, and its update."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.components import Components
+from uncover.bayes.covariances import Covariances
+from uncover.bayes.jeffreys import JeffreysPrior
+from uncover.bayes.linalg import independent_features
+from uncover.bayes.moments import Moments
+from uncover.bayes.niw import NIW
+from uncover.bayes.priors import Spread
+from uncover.models.class_model import ClassModel
+from uncover.models.deconvolution import points_of_repeats, variances_without_noise, without_noise
+from uncover.models.gaussian import GaussianClasses
+from uncover.models.membership import Membership
+from uncover.models.realisations import Statistics
+
+Array = NDArray[np.float64]
+
+PRIORS = ("weak", "evidence", "jeffreys")
+_PRIOR_NAMES = ", ".join(f'"{name}"' for name in PRIORS)
+
+
+class NoisyPoints(NamedTuple):
+    """Training samples whose noise is known."""
+
+    points: Any  # (sample, feature)
+    noise: Covariances
+    membership: Membership
+
+    def select_features(self, keep: NDArray[np.bool_]) -> NoisyPoints:
+        """The same with some of the features."""
+        return NoisyPoints(self.points[:, keep], self.noise.select_features(keep), self.membership)
+
+
+def fit(
+    statistics: Statistics,
+    *,
+    class_model: ClassModel,
+    classes: NDArray[Any],
+    prior: Any = "weak",
+    class_prior: Any = 1.0,
+    realisations: str = "pooled",
+    measured: NoisyPoints | None = None,
+    components: Components | None = None,
+    feature_names: NDArray[Any] | None = None,
+    seed: int | None = 0,
+) -> GaussianClasses:
+    """Fit class models to statistics of samples.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        As the kind of realisations collects them, one class for each component.
+    class_model : ClassModel
+    classes : array of shape (class,)
+    prior : "weak", "evidence", "jeffreys", NIW, or one NIW for each class
+    class_prior : float or array of shape (class,)
+    realisations : str
+    measured : NoisyPoints, optional
+        The samples themselves, where their noise is known.
+    components : Components, optional
+        Class of each component of the statistics; by default one for each class.
+    feature_names : array of str, optional
+    seed : int or None
+
+    Examples
+    --------
+    >>> from uncover.models.registry import CLASS_MODELS
+    >>> labels = Membership(2, np.array([0, 0, 1, 1]), None, None)
+    >>> statistics = KINDS["pooled"].collect(np.array([[0.0], [0.2], [2.0], [2.3]]), labels)
+    >>> model = fit(statistics, class_model=CLASS_MODELS["qda"], classes=np.array(["low", "high"]))
+    >>> model.means.round(2).ravel()
+    array([0.1 , 2.15])
+    """
+    components = components or Components.single(len(classes))
+    moments, C = statistics.classes, len(components.owner)
+    check_range(moments)
+    number = np.bincount(components.owner, minlength=len(classes))
+    alpha = (concentration(class_prior, len(classes)) / number)[components.owner]
+    start = GaussianClasses(
+        class_model=class_model,
+        classes=classes,
+        components=components,
+        ignored_features=np.zeros(moments.n_features, dtype=bool),
+        statistics=statistics,
+        prior=_UNKNOWN,
+        posterior=_UNKNOWN,
+        prior_name=prior if isinstance(prior, str) else None,
+        alpha=alpha,
+        count=moments.count.reshape(-1, C)[0],
+        class_factor=np.ones(C),
+        realisations=realisations,
+        feature_names=feature_names,
+        seed=seed,
+    )
+    if start.prior_name is not None:
+        start = replace(start, ignored_features=_ignored_features(start))
+    measured = _points_to_learn_from(start, measured)
+    moments = start.used_moments
+    return _updated(replace(start, prior=_make_prior(start, prior, moments, measured)), moments, measured)
+
+
+def refit(
+    model: GaussianClasses, statistics: Statistics, measured: NoisyPoints | None, *, keep_prior: bool = True
+) -> GaussianClasses:
+    """Fit a model again to other samples: its prior stays, or is made anew by the same name."""
+    check_range(statistics.classes)
+    C = len(model.count)
+    again = replace(
+        model,
+        statistics=statistics,
+        count=statistics.classes.count.reshape(-1, C)[0],
+        components=Components(model.components.owner),
+        class_factor=np.ones(C),
+    )
+    if not keep_prior:
+        again = replace(again, ignored_features=_ignored_features(again))
+    measured, moments = _points_to_learn_from(again, measured), again.used_moments
+    if not keep_prior:
+        again = replace(again, prior=_make_prior(again, again.prior_name, moments, measured))
+    return _updated(again, moments, measured)
+
+
+_UNKNOWN = NIW(np.zeros(1), np.zeros(()), np.eye(1), np.array(2.0))  # stands in until there is a prior
+
+
+def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | None) -> GaussianClasses:
+    """With the posterior."""
+    if measured is None:
+        return replace(model, posterior=model.class_model.update(model.prior, moments))
+    posterior = model.class_model.update_through_noise(model.prior, *measured)
+    if not np.all(getattr(posterior, "converged", True)):
+        warnings.warn(
+            "taking the noise out of the spread of the classes did not come to rest; the noise may be "
+            "too large for the number of samples.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return replace(model, posterior=posterior)
+
+
+def _points_to_learn_from(model: GaussianClasses, measured: NoisyPoints | None) -> NoisyPoints | None:
+    """Points whose noise is known, of the features in use.
+
+    Means of repeats have noise; a prior that a user gave is for true values, and there it has to be known.
+    """
+    if measured is not None:
+        return measured.select_features(model.used_features)
+    repeated = model.realisations == "repeats" and model.statistics.noise is not None
+    if model.prior_name is None and repeated:
+        return NoisyPoints(*points_of_repeats(model.statistics))
+    return None
+
+
+def _make_prior(model: GaussianClasses, prior: Any, moments: Moments, measured: NoisyPoints | None) -> NIW:
+    if model.prior_name is None:
+        given = one_for_each(prior, model.labels, model.n_features)
+        return model.class_model.given_prior(given)
+    if model.prior_name == "evidence":
+        found = model.class_model.evidence_prior(moments, model.rows_per_sample)
+        return found if measured is None else without_noise(found, *measured)
+    if model.prior_name == "jeffreys":
+        return _jeffreys_prior(model, moments, measured)
+    variance = None if measured is None else variances_without_noise(*measured)
+    return model.class_model.weak_prior(moments, variance)
+
+
+def _jeffreys_prior(model: GaussianClasses, moments: Moments, measured: NoisyPoints | None) -> NIW:
+    """The improper prior, where there are samples enough to make a posterior of it."""
+    if measured is not None:
+        raise ValueError(
+            'prior="jeffreys" has no spread to expect, and known noise leaves none for certain; use '
+            'prior="weak" or "evidence" with X_cov and draws.'
+        )
+    count = moments.count.reshape(-1, len(model.count))
+    lacking = model.class_model.lacking_for_jeffreys(model.labels, count, moments.n_features)
+    if lacking:
+        raise ValueError(f'{lacking} Use prior="weak" or "evidence".')
+    return JeffreysPrior.of(moments)
+
+
+def one_for_each(prior: Any, classes: NDArray[Any], n_features: int) -> NIW:
+    """A prior given by the user, as one NIW with a batch axis of classes."""
+    if isinstance(prior, NIW) and prior.batch_shape in ((), (len(classes),)):
+        each = [prior if prior.batch_shape == () else prior[k] for k in range(len(classes))]
+    elif isinstance(prior, dict):
+        each = _in_order_of_classes(prior, classes)
+    elif isinstance(prior, (list, tuple)):
+        each = list(prior)
+    else:
+        raise ValueError(
+            f"prior must be {_PRIOR_NAMES}, a NIW, or one NIW for each class (a list in the order of "
+            f"classes_, or a dictionary); got {prior!r}."
+        )
+    strange = [type(one).__name__ for one in each if not isinstance(one, NIW)]
+    if len(each) != len(classes) or strange:
+        what = f"{len(each)} entries" + (f", among them {strange[0]}" if strange else "")
+        raise ValueError(f"prior needs one NIW for each of the {len(classes)} classes, got {what}.")
+    if any(one.n_features != n_features for one in each):
+        sizes = sorted({one.n_features for one in each})
+        raise ValueError(f"prior is for {sizes} features, X has {n_features}.")
+    return NIW(*(np.stack([getattr(one, name) for one in each]) for name in NIW.parameters()))
+
+
+def _in_order_of_classes(prior: dict[Any, Any], classes: NDArray[Any]) -> list[Any]:
+    missing = [name for name in classes.tolist() if name not in prior]
+    if missing:
+        raise ValueError(f"prior has no NIW for the class(es) {missing}.")
+    return [prior[name] for name in classes.tolist()]
+
+
+def concentration(class_prior: Any, n_classes: int) -> Array:
+    """Dirichlet parameters α of the class proportions."""
+    try:
+        alpha = np.asarray(class_prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"class_prior must be a number or one number for each class, got {class_prior!r}."
+        ) from None
+    if alpha.shape not in ((), (n_classes,)):
+        raise ValueError(
+            f"class_prior must be a number or one number for each of the {n_classes} classes, "
+            f"got shape {alpha.shape}."
+        )
+    if not np.all(np.isfinite(alpha) & (alpha > 0)):
+        raise ValueError(f"class_prior must be positive and finite, got {class_prior!r}.")
+    return np.broadcast_to(alpha, (n_classes,)).copy()
+
+
+def check_range(moments: Moments) -> None:
+    """Refuse moments whose squares have overflowed."""
+    if not np.isfinite(moments.scatter).all():
+        raise ValueError("squares of X leave the range of floating point numbers; rescale the features.")
+
+
+# ---- features that cannot be used -------------------------------------------------------------------
+
+
+def constant_features(moments: Moments) -> NDArray[np.bool_]:
+    """Which features are constant, in any world."""
+    constant = Spread.of(moments).constant
+    return np.asarray(np.any(constant.reshape(-1, constant.shape[-1]), axis=0))
+
+
+def _ignored_features(model: GaussianClasses) -> NDArray[np.bool_]:
+    """The features that a default prior cannot use; warns of them, and of what it borrows."""
+    moments = model.statistics.classes
+    total = moments.count.reshape(-1, len(model.count))[0].sum()
+    if total <= 1:
+        raise ValueError(
+            f"the samples (with weights, the sum of these) number {total:g} in all; a spread needs more "
+            "than 1. Give more samples, or scale the weights up."
+        )
+    constant = constant_features(moments)
+    if constant.all():
+        raise ValueError(
+            "every feature of X is constant, or varies by rounding only: there is nothing to tell "
+            "classes apart by."
+        )
+    ignored = constant | _following_features(model, constant)
+    _warn_of_constant(model, constant)
+    if model.prior_name == "weak":
+        _warn_of_borrowing(model, constant)
+    return np.asarray(ignored)
+
+
+def _following_features(model: GaussianClasses, constant: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Features that follow from others: a covariance that all classes share would be singular.
+
+    The weak prior, which has none, uses them. With fewer samples than features nothing is known of it.
+    """
+    following = np.zeros_like(constant)
+    used = np.flatnonzero(~constant)
+    samples = model.count.sum() / model.rows_per_sample
+    if model.prior_name == "weak" or samples - len(model.count) <= len(used):
+        return following
+    moments = model.statistics.classes.select_features(used)
+    total = moments.sum(-1).scatter.reshape(-1, len(used), len(used))
+    following[used] = ~np.any([independent_features(scatter) for scatter in total], axis=0)
+    if following.any():
+        warnings.warn(
+            f"feature(s) {feature_list(model, following)} follow from the others, as a sum or a scaled "
+            "copy does, and are ignored.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return following
+
+
+def _warn_of_constant(model: GaussianClasses, constant: NDArray[np.bool_]) -> None:
+    if constant.any():
+        warnings.warn(
+            f"feature(s) {feature_list(model, constant)} are constant and are ignored.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _warn_of_borrowing(model: GaussianClasses, constant: NDArray[np.bool_]) -> None:
+    """Say of which classes the weak prior takes the variance from all."""
+    moments = model.statistics.classes
+    borrowed = Spread.of(moments).borrowed & (moments.count > 0)[..., None] & ~constant
+    each = np.asarray(borrowed.reshape(-1, len(model.count), model.n_features).any(0))
+    if each.any():
+        names = [repr(name) for name in dict.fromkeys(model.labels[each.any(1)].tolist())]
+        warnings.warn(
+            f"class(es) {', '.join(names)} have no variance of their own in feature(s) "
+            f"{feature_list(model, each.any(0))} (one sample, or equal values); the weak prior takes the "
+            "variance within all classes instead.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def feature_list(model: GaussianClasses, mask: NDArray[np.bool_]) -> str:
+    """Names of some features, for messages."""
+    chosen = [str(name) for name in model.features[mask]]
+    return ", ".join(chosen[:8]) + (f", … ({len(chosen)} in all)" if len(chosen) > 8 else "")

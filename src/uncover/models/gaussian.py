@@ -1,0 +1,291 @@
+"""Gaussian classes: posteriors of the components of classes, as a frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.components import Components
+from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.evidence import per_sample, prior_weight
+from uncover.bayes.moments import Moments
+from uncover.bayes.niw import NIW
+from uncover.models.class_model import ClassModel, NoEvidenceError
+from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianClasses:
+    """Normal-inverse-Wishart posteriors of the components of classes; most classes have one component.
+
+    Attributes
+    ----------
+    class_model : ClassModel
+        What the components have in common, and how their posteriors follow from samples.
+    classes : array of shape (class,)
+        Labels.
+    components : Components
+        Class of each component, and the temperature: the divisor of the log joints of the classes.
+    ignored_features : array of bool of shape (feature,)
+        Features that are not used: constant, or following from others.
+    statistics : Statistics
+        Of the training samples, all features: batch (component,) or (world, component).
+    prior, posterior : NIW
+        Of the features in use, with the same batch shapes; the prior's may be shorter.
+    prior_name : str or None
+        "weak", "evidence" or "jeffreys"; None where the prior was given.
+    alpha : array of shape (component,)
+        Dirichlet parameters of the proportions before samples were seen.
+    count : array of shape (component,)
+        N_c, the sum of weights.
+    class_factor : array of shape (component,)
+        Factor of the joint density that calibration found.
+    realisations : str
+        What several realisations of a sample mean: a name of ``KINDS``.
+    known_noise : array of shape (feature, feature) or None
+        Mean covariance of the noise that was given with the training samples.
+    systematic : array of shape (feature, feature) or None
+        Covariance of an error that all training samples share.
+    label_confusion : array of shape (class, class) or None
+        P(label j | class k), where labels may be wrong.
+    feature_names : array of str or None
+    seed : int or None
+        Of the draws behind budgets, and of the pairing of scenes.
+    """
+
+    class_model: ClassModel
+    classes: NDArray[Any]
+    components: Components
+    ignored_features: NDArray[np.bool_]
+    statistics: Statistics
+    prior: NIW
+    posterior: NIW
+    prior_name: str | None
+    alpha: Array
+    count: Array
+    class_factor: Array
+    realisations: str = "pooled"
+    known_noise: Array | None = None
+    systematic: Array | None = None
+    label_confusion: Array | None = None
+    feature_names: NDArray[Any] | None = None
+    seed: int | None = 0
+
+    # ---- features, kinds, worlds -------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, the ignored ones too."""
+        return len(self.ignored_features)
+
+    @property
+    def features(self) -> NDArray[Any]:
+        """Names of the features, or their numbers."""
+        return np.arange(self.n_features) if self.feature_names is None else self.feature_names
+
+    @property
+    def used_features(self) -> NDArray[np.bool_]:
+        """Features that are not ignored."""
+        return ~self.ignored_features
+
+    @property
+    def kind(self) -> Kind:
+        """What several realisations of a sample mean."""
+        return KINDS[self.realisations]
+
+    @property
+    def n_worlds(self) -> int | None:
+        """Number of worlds, None where the posterior has no axis of worlds."""
+        count = self.statistics.classes.count
+        return None if count.ndim == 1 else len(count)
+
+    @property
+    def describes_true_values(self) -> bool:
+        """Whether the noise of the training samples was taken out of the spread of the classes."""
+        return isinstance(self.posterior, DeconvolvedNIW)
+
+    @property
+    def rows_per_sample(self) -> float:
+        """Rows of the moments that a sample has on average."""
+        return self.statistics.rows_per_sample(self.kind)
+
+    @property
+    def used_moments(self) -> Moments:
+        """Moments of the components, of the features in use."""
+        return self.statistics.classes.select_features(self.used_features)
+
+    @property
+    def training_spread(self) -> Array:
+        """Standard deviation of each feature over all training samples."""
+        total = self.statistics.classes.sum(-1)
+        return np.asarray(np.sqrt(total.variance.reshape(-1, self.n_features)[0]))
+
+    # ---- components --------------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Label of the class of each component."""
+        return np.asarray(self.classes[self.components.owner])
+
+    @property
+    def temperature(self) -> float:
+        """What the log joint of the classes is divided by."""
+        return self.components.temperature
+
+    @property
+    def concentration(self) -> Array:
+        """Dirichlet parameters of the proportions of the components, N_c + α_c."""
+        return self.count + self.alpha
+
+    @property
+    def component_means(self) -> Array:
+        """Posterior mean of each component, the average over worlds: (component, feature)."""
+        posterior, C = self.posterior, len(self.count)
+        mean = np.broadcast_to(posterior.mean, (*posterior.batch_shape, posterior.n_features))
+        moments = self.statistics.classes
+        out = np.repeat(moments.mean.reshape(-1, self.n_features)[:1], C, axis=0)
+        out[:, self.used_features] = mean.reshape(-1, C, mean.shape[-1]).mean(0)
+        return out
+
+    @property
+    def component_covariances(self) -> Array:
+        """Posterior expectation of Σ of each component, Ψ/(ν−p−1), the average over worlds."""
+        expected, C = self.posterior.expected_covariance, len(self.count)
+        p = expected.shape[-1]
+        each = np.broadcast_to(expected, (*self.posterior.batch_shape, p, p))
+        out = np.zeros((C, self.n_features, self.n_features))
+        keep = np.flatnonzero(self.used_features)
+        out[:, keep[:, None], keep] = each.reshape(-1, C, p, p).mean(0)
+        return out
+
+    # ---- classes -----------------------------------------------------------------------------------
+
+    @property
+    def class_count(self) -> Array:
+        """N_k, the sum of weights of each class."""
+        return self.components.total(self.count)
+
+    @property
+    def class_alpha(self) -> Array:
+        """Dirichlet parameters of the class proportions before samples were seen."""
+        return self.components.total(self.alpha)
+
+    @property
+    def means(self) -> Array:
+        """Mean of each class, over its components: (class, feature)."""
+        return self._of_classes(self.component_means)
+
+    @property
+    def covariances(self) -> Array:
+        """Covariance of each class: within its components, and between them."""
+        if self.components.trivial:
+            return self.component_covariances
+        away = self.component_means - self.means[self.components.owner]
+        return self._of_classes(self.component_covariances + away[:, :, None] * away[:, None, :])
+
+    def _of_classes(self, of_components: Array) -> Array:
+        """Weighted mean over the components of each class."""
+        if self.components.trivial:
+            return of_components
+        share = np.where(self.components.owner == np.arange(len(self.classes))[:, None], self.count, 0.0)
+        share = share / np.maximum(share.sum(1, keepdims=True), np.finfo(float).tiny)
+        return np.asarray(np.tensordot(share, of_components, axes=1))
+
+    # ---- what is known: components with a mean -----------------------------------------------------
+
+    @cached_property
+    def known(self) -> NDArray[np.intp]:
+        """Components with a mean, from samples or a prior of strength > 0."""
+        strength = np.broadcast_to(self.posterior.strength, self.posterior.batch_shape)
+        return np.flatnonzero(strength.reshape(-1, len(self.count))[0] > 0)
+
+    @cached_property
+    def known_classes(self) -> NDArray[np.intp]:
+        """Classes with a known component."""
+        return np.unique(self.components.owner[self.known])
+
+    @cached_property
+    def known_components(self) -> Components:
+        """The known components of the known classes."""
+        return self.components.select(self.known)
+
+    @property
+    def log_prior(self) -> Array:
+        """log P(component) of the known components, with the factor that calibration found."""
+        share = self.class_factor * self.concentration / self.concentration.sum()
+        return np.asarray(np.log(share[self.known]))
+
+    def known_posterior(self, world: int | None = None) -> NIW:
+        """Posterior of the known components in one world; of all together where there is one only."""
+        posterior = self.posterior
+        if world == MEAN_WORLD:
+            posterior = posterior.mean_over_leading_axis()
+        elif world is not None:
+            posterior = posterior.member(world)
+        return posterior.take(self.known)
+
+    def among_all_classes(self, values: NDArray[Any], fill: float) -> NDArray[Any]:
+        """Put the columns of the known classes (..., known class) among all classes."""
+        if len(self.known_classes) == len(self.classes):
+            return values
+        out = np.full((*values.shape[:-1], len(self.classes)), fill, values.dtype)
+        out[..., self.known_classes] = values
+        return out
+
+    # ---- other values ------------------------------------------------------------------------------
+
+    def calibrated(self, temperature: float, class_factor: Array) -> GaussianClasses:
+        """The same with a temperature and a factor of each class."""
+        owner = self.components.owner
+        return replace(self, components=Components(owner, temperature), class_factor=class_factor[owner])
+
+    @property
+    def echo(self) -> float:
+        """How much of the scatter of each training sample is in the prior of every class."""
+        if self.prior_name != "evidence":
+            return 0.0
+        return self.class_model.echo(self.prior, self.used_moments, self.rows_per_sample)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log marginal likelihood of the training samples given their classes, log p(X | y)."""
+        if self.describes_true_values:
+            raise NoEvidenceError(
+                "a model that was learned through known noise has no evidence in closed form; compare models "
+                "by held-out samples."
+            )
+        rows, moments = self.rows_per_sample, self.used_moments
+        if self.prior_name == "evidence":
+            evidence = self.class_model.scatter_evidence(self.prior, per_sample(moments, rows))
+            total = evidence.at(prior_weight(self.prior, rows))
+        elif np.all(self.prior.strength > 0):
+            total = float(np.sum(self.class_model.log_evidence(self.prior, moments)))
+        else:
+            raise NoEvidenceError(
+                "the evidence does not exist for a prior of strength 0 (a flat prior of the mean is not a "
+                'distribution). Use prior="evidence" or a NIW with strength > 0.'
+            )
+        return float(total) / (self.n_worlds or 1)
+
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Draw proportions, means and covariances of the components, ``draw`` first.
+
+        A component of which nothing is known has NaN. With several worlds, each draw comes from one of them.
+        """
+        phi = rng.dirichlet(self.concentration, n)
+        C, p = len(self.count), self.posterior.n_features
+        mu, sigma = np.full((n, C, p), np.nan), np.full((n, C, p, p), np.nan)
+        worlds = self.n_worlds
+        chosen = np.zeros(n, dtype=int) if worlds is None else rng.integers(worlds, size=n)
+        for world in np.unique(chosen):
+            mine = chosen == world
+            posterior = self.known_posterior(None if worlds is None else world)
+            index = np.ix_(mine, self.known)
+            mu[index], sigma[index] = posterior.sample(int(mine.sum()), rng)
+        return phi, mu, sigma
