@@ -104,7 +104,8 @@ def _averaged_probabilities(shared, seen, rng):
     """Class probabilities where realisations predict in worlds taken at random, and are averaged."""
     worlds = rng.permutation(seen.shape[1])
     each = [
-        shared._posterior_of_world(world).predictive().log_prob(seen[:, r]) for r, world in enumerate(worlds)
+        shared.model_.known_posterior(world).predictive().log_prob(seen[:, r])
+        for r, world in enumerate(worlds)
     ]
     return softmax(np.log(shared.class_posterior_) + np.stack(each), axis=-1).mean(0)
 
