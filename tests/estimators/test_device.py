@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from uncover.estimators.arrays import namespace, on_device, to_host
+from uncover.engines.arrays import namespace, on_device, to_host
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA, UncertaintyBudget
 from uncover.estimators import device_moments, inputs
