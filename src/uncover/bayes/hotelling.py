@@ -5,10 +5,14 @@ member x has the distribution p(n−1)/(n−p)·F(p, n−p) (Hotelling 1931). It
 that prefers nothing, a Student t: all that is computed for predictives can be computed for it.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import fdtri
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincc, chdtrc, fdtri
+
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
@@ -25,6 +29,13 @@ _TAIL = 1e-3
 _BORROWED = 2.0
 # Two densities whose p-values differ by no more than this share, where these are small, count as one.
 _ALIKE = 0.05
+# Standard errors that the variance left by taking noise out counts as, at least.
+_FEWEST_ERRORS = 2.0
+# p-value at which an F distribution of other degrees of freedom is replaced by that of a Student t.
+_MATCHED = 0.01
+# Numbers of one block of points.
+_BLOCK_NUMBERS = 1 << 18
+_FAR = 1e140
 
 
 def reference_of_classes(moments: Moments) -> NIW:
@@ -47,7 +58,7 @@ def reference_of_classes(moments: Moments) -> NIW:
     scale, dof = np.array(moments.scatter), n - 1.0
     spread, free = Spread.of(moments).pooled, float(np.maximum(n - 1, 0).sum())
     for k in range(len(n)):
-        if n[k] > p and _regular(scale[k]):
+        if scatter_suffices(scale[k], float(dof[k])):
             continue
         others = moments.scatter.sum(0) - moments.scatter[k]
         metric = others if free - max(n[k] - 1, 0) >= p and _regular(others) else np.diag(spread)
@@ -60,11 +71,16 @@ def reference_of_classes(moments: Moments) -> NIW:
     return NIW(moments.mean + moments.residual, np.maximum(n, 1.0), scale, dof)
 
 
+def scatter_suffices(scatter: Array, free: float) -> bool:
+    """Whether a scatter of so many degrees of freedom makes a metric: none of its directions is empty."""
+    return free > len(scatter) - 1 and _regular(scatter)
+
+
 def reference_of_tied(moments: Moments) -> NIW:
     """The same for classes that share one covariance: F(p, N−K−p+1)."""
     p = moments.n_features
     free = float((moments.count - (moments.count > 0)).sum())
-    if free >= p and _regular(moments.scatter.sum(0)):
+    if scatter_suffices(moments.scatter.sum(0), free):
         return JeffreysPrior.of(moments).update_tied(moments)
     metric, free = np.diag(Spread.of(moments).pooled), max(free, 1.0)
     size = max(float(np.trace(np.linalg.solve(metric, moments.scatter.sum(0)))), 1e-12)
@@ -106,6 +122,128 @@ def alike(one: StudentT | IndependentT, other: StudentT | IndependentT) -> bool:
         if np.any(np.abs(found - level) > _ALIKE * level):
             return False
     return True
+
+
+class _Tail(NamedTuple):
+    """How q = zᵀM⁻¹z of new members is distributed: q/size ~ F(features, dof); arrays of shape (point,)."""
+
+    inverse: Array  # (point, feature, feature), M⁻¹
+    size: Array
+    features: Array
+    dof: Array
+
+
+def _tail(new: Array, own: Array, free: float) -> _Tail:
+    """Metric and distribution of distances in the units of C, the covariance of a noisy sample's distance.
+
+    ``new`` (point, feature, feature) and ``own`` (feature, feature) are the noise W of a point and that S of
+    the samples behind C, which has ``free`` degrees of freedom: the distance has the covariance I + W − S.
+    With t = min(1, tr S/tr W) its metric is M = I + (1−t)W, and what that leaves out, E = tW − S, counts by
+    its mean and its spread over the directions. With W = S all is Hotelling's.
+    """
+    p = own.shape[-1]
+    trace = np.trace(new, axis1=1, axis2=2)
+    t = np.minimum(1.0, np.trace(own) / np.where(trace > 0, trace, np.finfo(np.float64).tiny))[:, None, None]
+    inverse = np.linalg.inv(np.eye(p) + (1.0 - t) * new)
+    first, second = np.trace(inverse, axis1=1, axis2=2), (inverse**2).sum((1, 2))
+    # Degrees of freedom of a sum with a known matrix (Krishnamoorthy and Yu 2004, after Nel and van der Merwe
+    # 1986). They are found from C itself, which flatters them where it has few.
+    grown = (p + p * p) * free / (second + first**2) - free
+    nu = free + np.sqrt((free - p + 1.0) / free) * grown
+    rest = inverse @ (t * new - own)
+    unbiased = max(free - p - 1.0, 0.0) / free  # E[C⁻¹] is larger than the inverse of E[C]
+    mean = np.trace(rest, axis1=1, axis2=2) / p
+    left = np.maximum(1.0 + unbiased * mean, min(_FEWEST_ERRORS * np.sqrt(2.0 / (free * p)), 1.0))
+    square = np.einsum("nij,nji->n", rest, rest) / p - mean**2 * free / max(free - p, 1e-6)
+    spread = np.maximum(unbiased**2 * square, 0.0) / left**2
+    dof = nu - p + 1.0
+    lost = (1.0 / np.minimum(left, 1.0) ** 2 - 1.0) / (free * p)
+    seen = np.maximum(1.0 / (1.0 / dof + lost), np.minimum(dof, 1.0))
+    return _Tail(inverse, nu * p * left / dof, p / (1.0 + spread), seen)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Densities of classes whose distances have a known distribution, for points of any known noise.
+
+    Attributes
+    ----------
+    density : StudentT or IndependentT
+        Hotelling's, of the samples as they were measured: batch (class,).
+    noise : array of shape (class, feature, feature)
+        Mean noise of these samples.
+
+    Examples
+    --------
+    >>> density = StudentT.from_scale([[0.0]], [[[2.0]]], [1e6])  # a variance of 2, half of it noise
+    >>> none, same = (Covariances.read([c], n_samples=1, n_features=1) for c in (0.0, 1.0))
+    >>> seen = Reference(density, np.ones((1, 1, 1)))
+    >>> [round(float(seen.p_value(0, [[2.0]], c)[0]), 3) for c in (none, same)]  # 2 and √2 deviations
+    [0.046, 0.157]
+    """
+
+    density: StudentT | IndependentT
+    noise: Array
+
+    def p_value(self, k: int, points: ArrayLike, covariances: Covariances) -> Array:
+        """p-value of points (point, feature) of known noise for class k."""
+        x = np.asarray(points, np.float64)
+        rows = max(16, _BLOCK_NUMBERS // x.shape[1] ** 2)
+        out = np.empty(len(x))
+        for start in range(0, len(x), rows):
+            part = slice(start, start + rows)
+            out[part] = self._of_block(k, x[part], covariances[part])
+        return out
+
+    def _of_block(self, k: int, x: Array, covariances: Covariances) -> Array:
+        if isinstance(self.density, StudentT):
+            return _p_value(self.density[k], self.noise[k], x, covariances.matrices())
+        t, variance = self.density[k], covariances.variances()
+        u = [
+            _p_value(t.feature(j), self.noise[k][j : j + 1, j : j + 1], x[:, [j]], variance[:, j, None, None])
+            for j in range(x.shape[1])
+        ]
+        with np.errstate(divide="ignore"):
+            return np.asarray(chdtrc(2 * len(u), -2.0 * np.log(u).sum(0)))
+
+    def without_noise(self) -> StudentT | IndependentT:
+        """Densities for points without noise: their p-values of 0.01 are those of :meth:`p_value`."""
+        if not self.noise.any():
+            return self.density
+        if isinstance(self.density, StudentT):
+            each = [_matched(self.density[k], noise) for k, noise in enumerate(self.noise)]
+            return StudentT(self.density.location, *(np.stack(part) for part in zip(*each, strict=True)))
+        K, p = self.density.location.shape
+        single = [
+            [_matched(self.density[k].feature(j), self.noise[k][j : j + 1, j : j + 1]) for j in range(p)]
+            for k in range(K)
+        ]
+        scale, dof = (np.array([[np.squeeze(part[i]) for part in row] for row in single]) for i in (0, 1))
+        return IndependentT(self.density.location, scale, dof)
+
+
+def _p_value(density: StudentT, own: Array, x: Array, new: Array) -> Array:
+    """p-values of points under one density, with the noise (1 or point, feature, feature) of the points."""
+    free = float(density.dof) + density.n_features - 1.0
+    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    tail = _tail(whitening @ new @ whitening.T, whitening @ own @ whitening.T, free)
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = np.clip(np.nan_to_num((x - density.location) @ whitening.T, nan=_FAR), -_FAR, _FAR)
+    q = np.einsum("ni,nij,nj->n", z, np.broadcast_to(tail.inverse, (len(z), *own.shape)), z) / tail.size
+    a, b = tail.features, tail.dof
+    return np.asarray(betaincc(0.5 * a, 0.5 * b, a * q / (a * q + b)))
+
+
+def _matched(density: StudentT, own: Array) -> tuple[Array, float]:
+    """Root and degrees of freedom of the Student t for points without noise."""
+    p = density.n_features
+    free = float(density.dof) + p - 1.0
+    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    _, size, features, dof = (
+        part[0] for part in _tail(np.zeros((1, p, p)), whitening @ own @ whitening.T, free)
+    )
+    wider = fdtri(features, dof, 1.0 - _MATCHED) / fdtri(p, dof, 1.0 - _MATCHED)
+    return density.root * np.sqrt(float(density.dof) / free * size / p * wider), float(dof)
 
 
 def _borrowed_size(metric: Array, moments: Moments, free: float) -> float:

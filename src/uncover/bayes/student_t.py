@@ -197,6 +197,11 @@ class IndependentT:
         shape = (n, *self.batch_shape, self.location.shape[-1])
         return np.asarray(self.location + self.scale * rng.standard_t(self.dof, shape))
 
+    def feature(self, j: int) -> StudentT:
+        """The Student t of one feature; of one member of a batch."""
+        dof = np.broadcast_to(self.dof, self.location.shape)
+        return StudentT(self.location[[j]], self.scale[[j]][:, None], dof[j])
+
     def squared_deviations(self, points: ArrayLike) -> Array:
         """((x_j − m_j) / s_j)²: shape (..., *batch, feature)."""
         x = np.asarray(points, np.float64)

@@ -31,7 +31,15 @@ from uncover.estimators.model_files import (
 )
 
 _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
-_OPTIONAL = ("systematic_", "known_noise_", "label_confusion_", "class_scale_", "class_count_")
+_OPTIONAL = (
+    "systematic_",
+    "known_noise_",
+    "class_noise_",
+    "noise_evenness_",
+    "label_confusion_",
+    "class_scale_",
+    "class_count_",
+)
 
 
 def save_model(model, path, *, units=None, provenance=None, features=None) -> None:
