@@ -10,14 +10,19 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, chdtrc, fdtri
+from scipy.special import chdtrc, fdtri
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import Spread
-from uncover.bayes.student_t import IndependentT, StudentT
+from uncover.bayes.small_matrices import (
+    cholesky_of_many,
+    invert_triangles_of_many,
+    squares_of_triangles,
+)
+from uncover.bayes.student_t import IndependentT, StudentT, f_tail
 
 Array = NDArray[np.float64]
 
@@ -34,7 +39,7 @@ _FEWEST_ERRORS = 2.0
 # p-value at which an F distribution of other degrees of freedom is replaced by that of a Student t.
 _MATCHED = 0.01
 # Numbers of one block of points.
-_BLOCK_NUMBERS = 1 << 18
+_BLOCK_NUMBERS = 1 << 15
 _FAR = 1e140
 
 
@@ -127,7 +132,7 @@ def alike(one: StudentT | IndependentT, other: StudentT | IndependentT) -> bool:
 class _Tail(NamedTuple):
     """How q = zᵀM⁻¹z of new members is distributed: q/size ~ F(features, dof); arrays of shape (point,)."""
 
-    inverse: Array  # (point, feature, feature), M⁻¹
+    root: Array  # (feature, feature, point), a lower triangle whose square is M⁻¹
     size: Array
     features: Array
     dof: Array
@@ -136,30 +141,32 @@ class _Tail(NamedTuple):
 def _tail(new: Array, own: Array, free: float) -> _Tail:
     """Metric and distribution of distances in the units of C, the covariance of a noisy sample's distance.
 
-    ``new`` (point, feature, feature) and ``own`` (feature, feature) are the noise W of a point and that S of
+    ``new`` (feature, feature, point) and ``own`` (feature, feature) are the noise W of a point and that S of
     the samples behind C, which has ``free`` degrees of freedom: the distance has the covariance I + W − S.
     With t = min(1, tr S/tr W) its metric is M = I + (1−t)W, and what that leaves out, E = tW − S, counts by
     its mean and its spread over the directions. With W = S all is Hotelling's.
     """
-    p = own.shape[-1]
-    trace = np.trace(new, axis1=1, axis2=2)
-    t = np.minimum(1.0, np.trace(own) / np.where(trace > 0, trace, np.finfo(np.float64).tiny))[:, None, None]
-    inverse = np.linalg.inv(np.eye(p) + (1.0 - t) * new)
-    first, second = np.trace(inverse, axis1=1, axis2=2), (inverse**2).sum((1, 2))
+    p, trace = len(own), np.trace(new)
+    t = np.minimum(1.0, np.trace(own) / np.where(trace > 0, trace, np.finfo(np.float64).tiny))
+    one = np.eye(p)[..., None]
+    root = invert_triangles_of_many(cholesky_of_many(one + (1.0 - t) * new))
+    inverse = squares_of_triangles(root)
+    first, second = np.trace(inverse), (inverse**2).sum((0, 1))
     # Degrees of freedom of a sum with a known matrix (Krishnamoorthy and Yu 2004, after Nel and van der Merwe
     # 1986). They are found from C itself, which flatters them where it has few.
     grown = (p + p * p) * free / (second + first**2) - free
     nu = free + np.sqrt((free - p + 1.0) / free) * grown
-    rest = inverse @ (t * new - own)
+    seen = np.where(1.0 - t > 1e-6, (one - inverse) / np.maximum(1.0 - t, 1e-6), new)  # M⁻¹W
+    rest = t * seen - np.tensordot(own, inverse, axes=1)  # M⁻¹E, transposed
     unbiased = max(free - p - 1.0, 0.0) / free  # E[C⁻¹] is larger than the inverse of E[C]
-    mean = np.trace(rest, axis1=1, axis2=2) / p
+    mean = np.trace(rest) / p
     left = np.maximum(1.0 + unbiased * mean, min(_FEWEST_ERRORS * np.sqrt(2.0 / (free * p)), 1.0))
-    square = np.einsum("nij,nji->n", rest, rest) / p - mean**2 * free / max(free - p, 1e-6)
+    square = (rest * rest.swapaxes(0, 1)).sum((0, 1)) / p - mean**2 * free / max(free - p, 1e-6)
     spread = np.maximum(unbiased**2 * square, 0.0) / left**2
     dof = nu - p + 1.0
     lost = (1.0 / np.minimum(left, 1.0) ** 2 - 1.0) / (free * p)
-    seen = np.maximum(1.0 / (1.0 / dof + lost), np.minimum(dof, 1.0))
-    return _Tail(inverse, nu * p * left / dof, p / (1.0 + spread), seen)
+    known = np.maximum(1.0 / (1.0 / dof + lost), np.minimum(dof, 1.0))
+    return _Tail(root, nu * p * left / dof, p / (1.0 + spread), known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,12 +233,13 @@ def _p_value(density: StudentT, own: Array, x: Array, new: Array) -> Array:
     """p-values of points under one density, with the noise (1 or point, feature, feature) of the points."""
     free = float(density.dof) + density.n_features - 1.0
     whitening = density.whitening * np.sqrt(free / float(density.dof))
-    tail = _tail(whitening @ new @ whitening.T, whitening @ own @ whitening.T, free)
+    half = np.tensordot(whitening, np.moveaxis(new, 0, 2), axes=1)
+    tail = _tail(np.tensordot(whitening, half.swapaxes(0, 1), axes=1), whitening @ own @ whitening.T, free)
     with np.errstate(over="ignore", invalid="ignore"):
-        z = np.clip(np.nan_to_num((x - density.location) @ whitening.T, nan=_FAR), -_FAR, _FAR)
-    q = np.einsum("ni,nij,nj->n", z, np.broadcast_to(tail.inverse, (len(z), *own.shape)), z) / tail.size
-    a, b = tail.features, tail.dof
-    return np.asarray(betaincc(0.5 * a, 0.5 * b, a * q / (a * q + b)))
+        z = np.clip(np.nan_to_num(whitening @ (x - density.location).T, nan=_FAR), -_FAR, _FAR)
+    root = tail.root[..., 0] @ z if len(new) == 1 else np.einsum("ijn,jn->in", tail.root, z)
+    q, a, b = (root**2).sum(0) / tail.size, tail.features, tail.dof
+    return f_tail(a * q, a, b)
 
 
 def _matched(density: StudentT, own: Array) -> tuple[Array, float]:
@@ -239,9 +247,8 @@ def _matched(density: StudentT, own: Array) -> tuple[Array, float]:
     p = density.n_features
     free = float(density.dof) + p - 1.0
     whitening = density.whitening * np.sqrt(free / float(density.dof))
-    _, size, features, dof = (
-        part[0] for part in _tail(np.zeros((1, p, p)), whitening @ own @ whitening.T, free)
-    )
+    _, *numbers = _tail(np.zeros((p, p, 1)), whitening @ own @ whitening.T, free)
+    size, features, dof = (part[0] for part in numbers)
     wider = fdtri(features, dof, 1.0 - _MATCHED) / fdtri(p, dof, 1.0 - _MATCHED)
     return density.root * np.sqrt(float(density.dof) / free * size / p * wider), float(dof)
 
