@@ -80,6 +80,7 @@ def fill(model, document, arrays):
         float(document["within_dof"]),
         int(document["realisations"]),
         float(document.get("noise_weight", 0.0)),
+        float(document.get("scale_weight", 1e6)),  # of a file without it: the size was that of all
     )
     model.class_prior_ = arrays["class_prior"]
     model.temperature_ = float(document.get("temperature", 1.0))

@@ -90,6 +90,7 @@ def _pack(model, arrays) -> dict:
         "realisations": model.statistics_.realisations,
         "within_dof": model.statistics_.within_dof,
         "noise_weight": model.statistics_.noise_weight,
+        "scale_weight": model.statistics_.scale_weight,
         "temperature": model.temperature_,
         "prior": _pack_distribution(model.prior_, "prior", arrays),
         "posterior": _pack_distribution(model.posterior_, "posterior", arrays),
