@@ -50,7 +50,7 @@ def _p_values(prior, p, n, each, rng):
 
 def typicality_with_noise(quick):
     """Share of new members that is flagged where the noise of samples and of inputs is known."""
-    rows, sets = [], 40 if quick else 250
+    rows, sets = [], 8 if quick else 40
     cases = [(BayesianQDA, p, n, even) for even in (True, False) for p in (1, 3, 10) for n in (8, 30, 200)]
     cases += [(cls, 3, n, True) for cls in (BayesianLDA, BayesianNB) for n in (8, 30)]
     for cls, p, n, even in cases:

@@ -166,7 +166,7 @@ def _tail(new: Array, own: Array, free: float) -> _Tail:
     dof = nu - p + 1.0
     lost = (1.0 / np.minimum(left, 1.0) ** 2 - 1.0) / (free * p)
     known = np.maximum(1.0 / (1.0 / dof + lost), np.minimum(dof, 1.0))
-    return _Tail(root, nu * p * left / dof, p / (1.0 + spread), known)
+    return _Tail(root, nu * p * left / dof, np.maximum(p / (1.0 + spread), 1.0), known)
 
 
 @dataclass(frozen=True, eq=False)
