@@ -116,7 +116,7 @@ class PredictionMixin(FittedMixin):
         of its new members is below a: the distance is Hotelling's T², of F(p, n−p); with a common covariance
         of F(p, N−K−p+1), with independent features of F(1, n−1) each. With n ≤ p, or features that depend on
         each other, at most a is below a. With known noise it is exact for inputs as noisy as the samples, and
-        near for others: with noise as large as the class 4 to 6 % are below 0.05 where the inputs have as
+        near for others: with noise as large as the class 3 to 6 % are below 0.05 where the inputs have as
         much or more, and 1 to 6 % where they have less, few with few samples, which hardly tell the class
         from its noise.
         Realisations of a sample count as one sample, and of their p-values the mean is taken. The largest
