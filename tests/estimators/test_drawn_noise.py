@@ -41,12 +41,15 @@ def test_noise_that_differs_between_samples_is_told_apart(rng):
 @pytest.mark.parametrize(("p", "R"), [(10, 3), (10, 5), (4, 3)])
 def test_few_draws_of_noise_that_differs_do_not_widen_the_classes(p, R, rng):
     """Variances differ tenfold; 0.25, 0.18 and 0.10 lay between the class variances, the truth being 1."""
-    size = np.exp(0.5 * rng.uniform(np.log(0.3), np.log(3.0), 1500))
-    X, y = drawn(rng, 1500, p, R, size)
-    known = BayesianQDA().fit(X.mean(1), y, X_cov=(1.0 + 1.0 / R) * size[:, None] ** 2 * np.ones(p))
-    models = BayesianQDA(realisations="draws").fit(X, y), known
-    found, wanted = (np.diagonal(m.covariances_, axis1=1, axis2=2).mean() for m in models)
-    assert found == pytest.approx(wanted, abs=0.05)
+    beyond = []
+    for _ in range(4):
+        size = np.exp(0.5 * rng.uniform(np.log(0.3), np.log(3.0), 1500))
+        X, y = drawn(rng, 1500, p, R, size)
+        known = BayesianQDA().fit(X.mean(1), y, X_cov=(1.0 + 1.0 / R) * size[:, None] ** 2 * np.ones(p))
+        models = BayesianQDA(realisations="draws").fit(X, y), known
+        found, wanted = (np.diagonal(m.covariances_, axis1=1, axis2=2).mean() for m in models)
+        beyond.append(found - wanted)
+    assert abs(np.mean(beyond)) < 0.05
 
 
 def test_noise_whose_shape_differs_between_samples_is_told_apart(rng):
