@@ -15,7 +15,7 @@ from benchmarks.statistics import NEARLY_RIGHT
 from uncover.bayes.streams import stream
 from uncover.metrics import intervals
 
-RAREST = 1e-5  # counts less probable than this are left out, less than 0.001 in all
+RAREST = 1e-4  # counts less probable than this are left out, less than 0.001 in all
 SMALL = 14 * [0.05]
 # Name, W_h, samples of each stratum, share of each that is wrong (or, for an area, in the class).
 CASES = [
@@ -30,7 +30,6 @@ CASES = [
     ("in one of the 14 small strata, 50; 5 %", [0.3, *SMALL], 50, [0, 0.05, *13 * [0]]),
     ("0.9 and 0.1, 10 and 90; 5 % in each", [0.9, 0.1], (10, 90), [0.05, 0.05]),
     ("0.1, 0.3, 0.6, 25; 1 % in each", [0.1, 0.3, 0.6], 25, 3 * [0.01]),
-    ("0.1, 0.3, 0.6, 10; 30, 20, 10 %", [0.1, 0.3, 0.6], 10, [0.3, 0.2, 0.1]),
 ]
 
 

@@ -27,13 +27,15 @@ def areas_of_seed(pair, seed, method, draws=DRAWS):
     return counted(found.world_classes), summariser.world_pairs(draws), counted(found.best)
 
 
-def crossed(areas, pairs, crossings):
-    """Spread and its stated error from the worlds of fewer crossings, of those that were made.
+def chosen_crossings(n_worlds, crossings):
+    """Mask of the worlds of 1, 2, 4 or 8 crossings among those of 8: all are shifts of one permutation."""
+    turns = np.arange(n_worlds) // (n_worlds // CROSSINGS)
+    return turns % (CROSSINGS // crossings) == 0
 
-    Crossings are shifts of a permutation; those of 1, 2 and 4 are among those of 8.
-    """
-    turns = np.arange(len(pairs)) // (len(pairs) // CROSSINGS)
-    kept = turns % (CROSSINGS // crossings) == 0
+
+def crossed(areas, pairs, crossings):
+    """Spread and its stated error from the worlds of some of the crossings."""
+    kept = chosen_crossings(len(pairs), crossings)
     return spread_over_worlds(areas[kept], pairs[kept])
 
 
@@ -87,7 +89,7 @@ def few_crossings(found):
 def worlds(quick):
     """Return the tables of the number of worlds and of their crossings."""
     training, scene, depths = one_pair()
-    seeds = {("quantile", DRAWS): 40, ("mc", DRAWS): 40, ("quantile", 100): 12}
+    seeds = {("quantile", DRAWS): 20, ("mc", DRAWS): 20, ("quantile", 100): 10}
     found = {
         how: [areas_of_seed((training, scene, depths), seed, *how) for seed in range(3 if quick else number)]
         for how, number in seeds.items()
