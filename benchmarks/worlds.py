@@ -89,7 +89,7 @@ def few_crossings(found):
 def worlds(quick):
     """Return the tables of the number of worlds and of their crossings."""
     training, scene, depths = one_pair()
-    seeds = {("quantile", DRAWS): 20, ("mc", DRAWS): 20, ("quantile", 100): 10}
+    seeds = {("quantile", DRAWS): 40, ("mc", DRAWS): 40, ("quantile", 100): 20}
     found = {
         how: [areas_of_seed((training, scene, depths), seed, *how) for seed in range(3 if quick else number)]
         for how, number in seeds.items()
