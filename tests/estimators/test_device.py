@@ -5,10 +5,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from uncover.engines.arrays import namespace, on_device, to_host
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA, UncertaintyBudget
-from uncover.estimators import device_moments, inputs
+from uncover.engines import device_moments
+from uncover.engines.arrays import namespace, on_device, to_host
+from uncover.estimators import inputs
 
 N, R, P = 300, 4, 5
 BOTH = pytest.mark.parametrize("kind", ["float32", "float64"])
@@ -75,9 +76,11 @@ def test_tensors_say_what_arrays_say(model, data, kind, shape, place):
     sure = model.predict_proba(exact).min(axis=1) > 1e-3
     close(model.predict_log_proba(tensor)[sure], model.predict_log_proba(exact)[sure], kind, 1e-2)
     close(model.score_samples(tensor), model.score_samples(exact), kind, 1e-4)
-    close(model.typicality(tensor), model.typicality(exact), kind, 2e-5) if kind == "float32" else None
-    per_class = model.typicality(tensor, per_class=True)
-    assert_allclose(to_host(per_class), model.typicality(exact, per_class=True), rtol=0, atol=2e-5)
+    for per_class in (False, True):
+        found = model.typicality(tensor, per_class=per_class)
+        assert on_device(found) and found.dtype == tensor.dtype
+        wanted = model.typicality(exact, per_class=per_class)
+        assert_allclose(to_host(found), wanted, rtol=0, atol=2e-5)
     assert_array_equal(to_host(model.predict(tensor)), model.predict(array))
 
 

@@ -86,6 +86,7 @@ def unpack_gaussian(document, arrays, components=None, classes=None):
             float(document["within_dof"]),
             int(document["realisations"]),
             float(document.get("noise_weight", 0.0)),
+            float(document.get("scale_weight", 1e6)),  # of a file without it: the size was that of all
         ),
         prior=_unpack_distribution(document["prior"], "prior", arrays),
         posterior=_unpack_distribution(document["posterior"], "posterior", arrays),
@@ -96,6 +97,8 @@ def unpack_gaussian(document, arrays, components=None, classes=None):
         realisations=parameters["realisations"],
         known_noise=arrays.get("known_noise_"),
         systematic=arrays.get("systematic_"),
+        class_noise=arrays.get("class_noise_"),
+        noise_evenness=arrays.get("noise_evenness_"),
         label_confusion=arrays.get("label_confusion_"),
         feature_names=None if names is None else np.array(names, dtype=object),
         seed=parameters["random_state"],

@@ -34,6 +34,8 @@ from uncover.models.registry import CLASS_MODELS, of_estimator
 _OPTIONAL = {
     "systematic_": "systematic",
     "known_noise_": "known_noise",
+    "class_noise_": "class_noise",
+    "noise_evenness_": "noise_evenness",
     "label_confusion_": "label_confusion",
     "class_scale_": "class_factor",
     "class_count_": "count",
@@ -98,6 +100,7 @@ def pack_gaussian(model, estimator, parameters, feature_names, arrays, classes=N
         "realisations": model.statistics.realisations,
         "within_dof": model.statistics.within_dof,
         "noise_weight": model.statistics.noise_weight,
+        "scale_weight": model.statistics.scale_weight,
         "temperature": model.temperature,
         "prior": _pack_distribution(model.prior, "prior", arrays),
         "posterior": _pack_distribution(model.posterior, "posterior", arrays),

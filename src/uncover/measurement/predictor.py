@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
-from uncover.bayes.hotelling import alike
+from uncover.bayes.hotelling import Reference, alike
 from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
-from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
+from uncover.bayes.noise import log_prob_with_noise
 from uncover.bayes.noisy_lens import NoisyLens, Seen
 from uncover.bayes.noisy_worlds import NoisyWorlds
 from uncover.bayes.second_order import LogDensityVariance
@@ -28,7 +28,7 @@ from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.measurement.observation import Observation
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Pairing, Reading, Structure
-from uncover.models.typical import reference_posterior
+from uncover.models.typical import reference_noise, reference_posterior
 
 Array = NDArray[np.float64]
 Features = NDArray[np.bool_]  # (feature,), which are in use
@@ -55,8 +55,8 @@ class ClassModels:
         Noise covariance beyond the true values, common to all samples.
     class_noise : array of shape (component, feature, feature) or None
         Noise covariance against each component: how its mean differs between worlds.
-    reference : callable or None
-        Makes the posterior whose distances typicality is read from; None: the posterior above.
+    make_reference : callable or None
+        Makes the densities that typicality is read from; None: those of the posterior above.
     """
 
     posterior: NIW
@@ -65,7 +65,7 @@ class ClassModels:
     truth: NIW | None = None
     full_noise: Array | None = None
     class_noise: Array | None = None
-    reference: Callable[[], NIW] | None = None
+    make_reference: Callable[[], Reference] | None = None
 
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
@@ -73,11 +73,17 @@ class ClassModels:
         return self.posterior.predictive()
 
     @cached_property
+    def reference(self) -> Reference:
+        """Densities that the typicality of points with known noise is read from."""
+        if self.make_reference is not None:
+            return self.make_reference()
+        p = self.predictive.location.shape[-1]
+        return Reference(self.predictive, np.zeros((*self.predictive.batch_shape, p, p)))
+
+    @cached_property
     def typical(self) -> StudentT | IndependentT:
-        """Densities that typicality is read from: the predictive ones, where these say the same."""
-        if self.reference is None:
-            return self.predictive
-        found = self.reference().predictive()
+        """The same for points without noise: the predictive ones, where these say the same."""
+        found = self.reference.without_noise()
         return self.predictive if alike(found, self.predictive) else found
 
     @cached_property
@@ -163,10 +169,10 @@ class MeasuredPoints:
         """p-value of each point for each known component: (sample, component)."""
         if self.points.shape[1] == 0:
             return np.full((len(self.points), len(self.log_prior)), np.nan)
-        density, noises = self.models.typical, self._noises()
+        noises = self._noises()
         if not noises:
-            return density.typicality(self.points)
-        each = [typicality_with_noise(density[k], self.points, noise) for k, noise in enumerate(noises)]
+            return self.models.typical.typicality(self.points)
+        each = [self.models.reference.p_value(k, self.points, noise) for k, noise in enumerate(noises)]
         return np.stack(each, axis=-1)
 
 
@@ -221,17 +227,20 @@ class Predictor:
         if key not in self._models:
             models = self._models_for(reading, used)
             if used.any():
-                models = replace(models, reference=lambda: self._reference(reading, used, models.posterior))
+                models = self._with_reference(models, reading, used)
             self._models[key] = models
         return self._models[key]
 
-    def _reference(self, reading: Reading, used: Features, posterior: NIW) -> NIW:
-        """The posterior whose distances typicality is read from, for the same reading."""
+    def _with_reference(self, models: ClassModels, reading: Reading, used: Features) -> ClassModels:
+        return replace(models, make_reference=lambda: self._reference(reading, used, models.posterior))
+
+    def _reference(self, reading: Reading, used: Features, posterior: NIW) -> Reference:
+        """The densities that typicality is read from, for the same reading."""
         found = reference_posterior(self.model, reading.world, used, posterior)
         noise = self.model.statistics.noise if reading.repeats is not None else None
-        if noise is None or isinstance(posterior, DeconvolvedNIW):
-            return found
-        return self._models_of_repeats(found, noise[used][:, used], reading).posterior
+        if noise is not None and not isinstance(posterior, DeconvolvedNIW):
+            found = self._models_of_repeats(found, noise[used][:, used], reading).posterior
+        return Reference(found.predictive(), reference_noise(self.model, used, posterior))
 
     def _models_for(self, reading: Reading, used: Features) -> ClassModels:
         fitted = self.model.known_posterior(reading.world)
@@ -380,7 +389,6 @@ class Predictor:
             return None
         measured = Seen(predictive, models.common_noises(common))
         same = models.truth is None
-        typical = None if models.typical is predictive else models.typical
         return NoisyLens(
             components=self.components,
             measured=measured,
@@ -388,7 +396,7 @@ class Predictor:
             log_prior=self._log_prior,
             variance=models.log_density_variance,
             n_points=n_points,
-            typical=Seen(typical, measured.noise) if isinstance(typical, StudentT) else None,
+            reference=models.reference,
         )
 
     def noisy_worlds(

@@ -17,7 +17,12 @@ from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import Spread
 from uncover.models.class_model import ClassModel
-from uncover.models.deconvolution import points_of_repeats, variances_without_noise, without_noise
+from uncover.models.deconvolution import (
+    noise_of_classes,
+    points_of_repeats,
+    variances_without_noise,
+    without_noise,
+)
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.membership import Membership
 from uncover.models.realisations import Statistics
@@ -135,7 +140,8 @@ _UNKNOWN = NIW(np.zeros(1), np.zeros(()), np.eye(1), np.array(2.0))  # stands in
 def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | None) -> GaussianClasses:
     """With the posterior."""
     if measured is None:
-        return replace(model, posterior=model.class_model.update(model.prior, moments))
+        posterior = model.class_model.update(model.prior, moments)
+        return replace(model, posterior=posterior, class_noise=None, noise_evenness=None)
     posterior = model.class_model.update_through_noise(model.prior, *measured)
     if not np.all(getattr(posterior, "converged", True)):
         warnings.warn(
@@ -144,7 +150,8 @@ def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | N
             UserWarning,
             stacklevel=4,
         )
-    return replace(model, posterior=posterior)
+    noise, evenness = noise_of_classes(*measured)
+    return replace(model, posterior=posterior, class_noise=noise, noise_evenness=evenness)
 
 
 def _points_to_learn_from(model: GaussianClasses, measured: NoisyPoints | None) -> NoisyPoints | None:

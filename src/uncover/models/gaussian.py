@@ -52,6 +52,10 @@ class GaussianClasses:
         Mean covariance of the noise that was given with the training samples.
     systematic : array of shape (feature, feature) or None
         Covariance of an error that all training samples share.
+    class_noise : array of shape (component, feature, feature) or None
+        Mean noise of the samples of each component, of the features in use, where it is known.
+    noise_evenness : array of shape (component,) or None
+        How even that noise is: samples of equal noise that tell as much of the variance as one of them.
     label_confusion : array of shape (class, class) or None
         P(label j | class k), where labels may be wrong.
     feature_names : array of str or None
@@ -73,6 +77,8 @@ class GaussianClasses:
     realisations: str = "pooled"
     known_noise: Array | None = None
     systematic: Array | None = None
+    class_noise: Array | None = None
+    noise_evenness: Array | None = None
     label_confusion: Array | None = None
     feature_names: NDArray[Any] | None = None
     seed: int | None = 0
