@@ -163,7 +163,8 @@ def test_command_line_and_map(spheres, rng, tmp_path):
     assert_allclose(model.posterior_.scale, clf.posterior_.scale, rtol=1e-12)
     grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=5, height=4)
     values = X[:20].T.reshape(2, 4, 5).astype(np.float32)
-    layers = classify(scene_from_array(values, grid, ("B03", "B04")), load_fitted(out))
+    with pytest.warns(UserWarning, match="--level"):
+        layers = classify(scene_from_array(values, grid, ("B03", "B04")), load_fitted(out))
     best = 1 + clf.predict_proba(values.reshape(2, -1).T.astype(float)).argmax(1)
     assert_array_equal(layers["class"][0].ravel(), best)
 

@@ -21,7 +21,7 @@ from uncover.cli.options import (
 from uncover.cli.progress import bar
 
 
-class ModelName(click.ParamType):
+class ModelName(click.ParamType):  # type: ignore[type-arg]
     """A class model of the registry, "mda" or "recommended"; looked up when it is asked for."""
 
     name = "model"

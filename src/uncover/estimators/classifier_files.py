@@ -8,7 +8,7 @@ from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.conformal import ConformalSets
-from uncover.estimators.fitted import name_features
+from uncover.estimators.fitted import PARAMETERS, name_features
 from uncover.estimators.members import ClassRanks, GaussianMember, KernelMember, LogisticMember, Scale
 from uncover.estimators.mixture import BayesianMDA
 from uncover.estimators.model_files import unpack_classes, unpack_gaussian, unpack_parameters
@@ -153,6 +153,7 @@ def pack_mixture(model, arrays, pack_gaussian, pack_classes):
     value, parameters = model.model_, model.get_params(deep=False)
     names, numbers = getattr(model, "feature_names_in_", None), np.arange(len(value.count))
     own = {**parameters, "class_prior": value.alpha, "calibration": None, "label_noise": None}
+    own = {name: own[name] for name in PARAMETERS}
     if not isinstance(own["prior"], str):
         own["prior"] = one_for_each(own["prior"], numbers, value.n_features)
     names = None if names is None else [str(name) for name in names]

@@ -18,14 +18,14 @@ _REALISATIONS = {
 _FEW = 10.0
 
 
-def describe(model, name, summary):
+def describe(model, name, summary, components):
     """Return the page of Gaussian classes: the data, the five sources of uncertainty, what was assumed.
 
-    ``name`` is that of the estimator, ``summary`` a sentence on its class model. Components of classes, where
-    a class has several, are described by their numbers.
+    ``name`` is that of the estimator, ``summary`` a sentence on its class model, ``components`` the names of
+    the components of the classes.
     """
-    title = _title(model, name, summary)
-    parts = [title, *(f"{i}. {text}" for i, text in enumerate(_sources(model), start=1))]
+    title, names = _title(model, name, summary), [_printable(each) for each in components]
+    parts = [title, *(f"{i}. {text}" for i, text in enumerate(_sources(model, names), start=1))]
     lines = "\n\n".join(parts).splitlines()
     return "\n".join(_wrapped(line) for line in lines) + "\n"
 
@@ -52,18 +52,12 @@ def _title(model, name, summary):
     return "\n".join(lines)
 
 
-def _names(model):
-    """Names of the classes, or numbers of their components."""
-    trivial = model.components.trivial
-    return [_printable(name) for name in (model.classes if trivial else range(len(model.count)))]
-
-
-def _sources(model):
+def _sources(model, names):
     yield "Class prior. Dirichlet with α = " + _listed([f"{a:g}" for a in model.alpha])
     yield "Model prior. " + _model_prior(model)
     yield "Measurement. " + _measurement(model)
-    yield "Model posterior. " + _model_posterior(model)
-    yield "Class posterior. " + _class_posterior(model)
+    yield "Model posterior. " + _model_posterior(model, names)
+    yield "Class posterior. " + _class_posterior(model, names)
 
 
 _PRIORS = {
@@ -160,7 +154,7 @@ def _deviations(covariance):
     return _listed([f"{d:.4g}" for d in np.sqrt(np.diagonal(covariance))])
 
 
-def _model_posterior(model):
+def _model_posterior(model, names):
     worlds, means, C = model.n_worlds, model.component_means, len(model.count)
     text = "Normal-inverse-Wishart for each class"
     text += "." if worlds is None else f", in each of {worlds} worlds (the first is shown)."
@@ -168,7 +162,6 @@ def _model_posterior(model):
     posterior = model.posterior
     dof = np.broadcast_to(posterior.dof, posterior.batch_shape).reshape(-1, C)[0]
     freedom = dof - posterior.n_features + 1
-    names = _names(model)
     width = max(len(name) for name in [*names, "class"])
     rows = [
         f"   {'class':<{width}}  {'count N':>12}  {'dof of t':>12}  mean ± standard deviation of features"
@@ -179,8 +172,8 @@ def _model_posterior(model):
     return "\n".join([text, *rows])
 
 
-def _class_posterior(model):
-    share, names = model.concentration / model.concentration.sum(), _names(model)
+def _class_posterior(model, names):
+    share = model.concentration / model.concentration.sum()
     shares = [f"{name} {100 * s:.4g}\u00a0%" for name, s in zip(names, share, strict=True)]
     return (
         "Proportions after fitting, Dirichlet with N_k + α_k: "

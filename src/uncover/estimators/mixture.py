@@ -132,7 +132,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
         summary = (
             "Bayesian quadratic discriminant analysis: a Gaussian with its own covariance for each class."
         )
-        page = describe(self.model_, "BayesianQDA", summary)
+        page = describe(self.model_, "BayesianQDA", summary, range(len(parts)))
         return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", page])
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):

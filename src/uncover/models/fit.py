@@ -318,9 +318,10 @@ def _warn_of_borrowing(model: GaussianClasses, constant: NDArray[np.bool_]) -> N
     each = np.asarray(borrowed.reshape(-1, len(model.count), model.n_features).any(0))
     if each.any():
         names = [repr(name) for name in dict.fromkeys(model.labels[each.any(1)].tolist())]
+        features = np.asarray(each.any(0))
         warnings.warn(
             f"class(es) {', '.join(names)} have no variance of their own in feature(s) "
-            f"{feature_list(model, each.any(0))} (one sample, or equal values); the weak prior takes the "
+            f"{feature_list(model, features)} (one sample, or equal values); the weak prior takes the "
             "variance within all classes instead.",
             UserWarning,
             stacklevel=5,
