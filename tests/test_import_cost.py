@@ -18,7 +18,8 @@ class Block(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Block())
-for package in ("uncover.bayes", "uncover.estimators", "uncover.atmosphere"):
+for package in ("bayes", "engines", "models", "estimators", "atmosphere"):
+    package = "uncover." + package
     found = importlib.import_module(package)
     for module in pkgutil.iter_modules(found.__path__, package + "."):
         if not module.name.startswith("uncover.bayes.compiled"):  # the machine code itself

@@ -13,7 +13,7 @@ import pytest
 
 from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, ModelFileError, load_model
 from uncover.estimators.averaged import make_summariser
-from uncover.estimators.fitted import FittedModel
+from uncover.estimators.fitted import LoadedModel
 from uncover.estimators.model_files import load_fitted
 from uncover.measurement.summary import PixelSummary
 
@@ -92,7 +92,7 @@ def test_the_light_model_reads_pixels_bit_for_bit_as_the_estimator(cls, kind, pr
     clf = cls(realisations=kind, prior=PRIOR, random_state=4).fit(X, y)
     clf.save(tmp_path / "m", units="reflectance", provenance={"sources": []})
     light = load_fitted(tmp_path / "m")
-    assert isinstance(light, FittedModel)
+    assert isinstance(light, LoadedModel)
     assert (light.units_, light.provenance_) == ("reflectance", {"sources": []})
     assert light.get_params().keys() == clf.get_params().keys()
     np.testing.assert_array_equal(light.means_, clf.means_)

@@ -89,7 +89,7 @@ class LearnedAttributes:
         return self.model_.label_confusion
 
 
-class FittedModel(LearnedAttributes):
+class LoadedModel(LearnedAttributes):
     """Class models of one kind as a model file has them, for whoever only reads pixels.
 
     Importing scikit-learn takes longer than reading the file: a map does without. The estimator of the same
@@ -107,12 +107,15 @@ class FittedModel(LearnedAttributes):
 
 
 def name_features(estimator, names):
-    """Give a fitted estimator, and the model in it, the names of its features; None where there are none."""
+    """Give an estimator that has a model the number of its features, and their names where it has them."""
     estimator.n_features_in_ = estimator.model_.n_features
-    if names is None:
-        return
-    estimator.feature_names_in_ = np.array(names, dtype=object)
-    estimator.model_ = replace(estimator.model_, feature_names=estimator.feature_names_in_)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+
+
+def with_names(estimator):
+    """The model of an estimator with the names of features that the estimator has now."""
+    return replace(estimator.model_, feature_names=getattr(estimator, "feature_names_in_", None))
 
 
 def without_sets(model):

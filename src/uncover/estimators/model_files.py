@@ -18,7 +18,7 @@ from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
-from uncover.estimators.fitted import PARAMETERS, FittedModel
+from uncover.estimators.fitted import PARAMETERS, LoadedModel
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Statistics
 from uncover.models.registry import CLASS_MODELS, of_estimator
@@ -44,7 +44,7 @@ def load_fitted(path):
     if of_estimator(document.get("estimator")) is not None:
         with consistent(path):
             parameters, model = unpack_parameters(document, arrays), unpack_gaussian(document, arrays)
-        fitted = FittedModel(document["estimator"], parameters, model)
+        fitted = LoadedModel(document["estimator"], parameters, model)
         remember(fitted, document)
         return fitted
     from uncover.estimators.persistence import load_model

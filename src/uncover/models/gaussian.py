@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from uncover.bayes.components import Components
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.evidence import per_sample, prior_weight
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
+from uncover.bayes.noise import log_prob_with_noise, sample_true_value
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 
@@ -243,6 +246,42 @@ class GaussianClasses:
         out = np.full((*values.shape[:-1], len(self.classes)), fill, values.dtype)
         out[..., self.known_classes] = values
         return out
+
+    # ---- points ------------------------------------------------------------------------------------
+
+    def log_joint(self, points: NDArray[Any]) -> Array:
+        """log P(class) + log p(x | class) of exact points (n, feature), in the average world: (n, class).
+
+        −∞ for classes of which nothing is known. Noise, realisations and missing features are for
+        :func:`uncover.measurement.prediction.predict`.
+        """
+        used = np.asarray(points, np.float64)[:, self.used_features]
+        joint = self.log_prior + self._average_world().predictive().log_prob(used)
+        return self.among_all_classes(self.known_components.log_joint(joint), -np.inf)
+
+    def true_values(
+        self, points: NDArray[Any], covariances: Covariances, n: int, rng: np.random.Generator
+    ) -> Array:
+        """Draw true values of points of known noise, from Σ_k P(k | x) p(χ | x, k), in the average world.
+
+        (n_points, n, feature); the model has to describe true values. Features that are ignored stay as
+        measured.
+        """
+        x, noise = points[:, self.used_features], covariances.select_features(self.used_features)
+        predictive = self._average_world().predictive()
+        each = range(len(self.known))
+        densities = [log_prob_with_noise(predictive[k], x, noise, "exact") for k in each]
+        joint, components = self.log_prior + np.stack(densities, axis=-1), self.known_components
+        P = components.probability(softmax(components.log_odds(joint), axis=1), joint)
+        drawn = np.stack([sample_true_value(predictive[k], x, noise, n, rng) for k in each])
+        level = rng.random((len(x), n, 1)) * P.sum(1)[:, None, None]
+        k = np.minimum((P.cumsum(1)[:, None, :] < level).sum(-1), len(self.known) - 1)
+        out = np.repeat(np.asarray(points, np.float64)[:, None], n, axis=1)
+        out[:, :, self.used_features] = drawn[k, np.arange(len(x))[:, None], np.arange(n)]
+        return out
+
+    def _average_world(self) -> NIW:
+        return self.known_posterior(None if self.n_worlds is None else MEAN_WORLD)
 
     # ---- other values ------------------------------------------------------------------------------
 

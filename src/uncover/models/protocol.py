@@ -1,0 +1,32 @@
+"""The interface of fitted models: whatever can be combined with an observation."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.covariances import Covariances
+
+Array = NDArray[np.float64]
+
+
+class FittedModel(Protocol):
+    """A frozen value that knows classes by densities or probabilities."""
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Labels of the classes: (class,)."""
+
+    @property
+    def features(self) -> NDArray[Any]:
+        """Names of the features, or their numbers: (feature,)."""
+
+    def log_joint(self, points: NDArray[Any]) -> Array:
+        """log P(class) + log p(x | class), or log P(class | x), of points (n, feature): (n, class)."""
+
+    def true_values(
+        self, points: NDArray[Any], covariances: Covariances, n: int, rng: np.random.Generator
+    ) -> Array:
+        """Draws of the true value of each point of known noise: (n_points, n, feature)."""
