@@ -2,9 +2,10 @@
 
 A line `% table: BENCHMARK/TABLE` stands before each table, `% findings: STUDY[/FIGURE …]` and
 `% end of findings` stand around what a study found (all, or what can be seen on these figures),
-`% paper: KIND` and `% end of paper` around the items of the paper; what follows, or lies between, is
-replaced. `--study NAME DIR` first takes the findings and some tables of a folder of `uncover reproduce`
-into the results, `study-NAME`; with `--figures`, its figures into docs/images.
+`% paper: KIND` and `% end of paper` around the items of the paper, `% study: synthetic` and
+`% end of study` around the section of that study; what follows, or lies between, is replaced.
+`--study NAME DIR` first takes the findings and some tables of a folder of `uncover reproduce` into the
+results, `study-NAME`; with `--figures`, its figures into docs/images.
 """
 
 import argparse
@@ -15,11 +16,13 @@ from pathlib import Path
 from benchmarks.paper_page import STUDIES, findings_of, paper_table
 from benchmarks.registry import Table
 from benchmarks.speed_figures import draw
+from benchmarks.study_page import synthetic_page
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 _TABLE = re.compile(r"^% table: (?P<file>[\w-]+)/(?P<table>[^\n]+)\n+(?:\|[^\n]*\n)*\n*", re.MULTILINE)
 _FINDINGS = re.compile(r"^% findings: (?P<what>[^\n]+)\n.*?^% end of findings\n", re.MULTILINE | re.DOTALL)
+_STUDY = re.compile(r"^% study: synthetic\n.*?^% end of study\n", re.MULTILINE | re.DOTALL)
 _PAPER = re.compile(r"^% paper: (?P<kind>\w+)\n.*?^% end of paper\n", re.MULTILINE | re.DOTALL)
 
 
@@ -54,6 +57,10 @@ def _findings(match):
     return f"% findings: {what}\n\n{findings_as_markdown(what)}\n\n% end of findings\n"
 
 
+def _study(match):
+    return f"% study: synthetic\n\n{synthetic_page()}\n\n% end of study\n"
+
+
 def _paper(match):
     kind = match["kind"]
     return f"% paper: {kind}\n\n{paper_table(kind)}\n\n% end of paper\n"
@@ -72,10 +79,9 @@ def main(arguments=None):
         if options.figures:
             take_figures(STUDIES[name], Path(folder))
     for page in (ROOT / "docs").glob("*.md"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(
-            _PAPER.sub(_paper, _FINDINGS.sub(_findings, _TABLE.sub(_table, text))), encoding="utf-8"
-        )
+        text = _STUDY.sub(_study, page.read_text(encoding="utf-8"))
+        text = _FINDINGS.sub(_findings, _TABLE.sub(_table, text))
+        page.write_text(_PAPER.sub(_paper, text), encoding="utf-8")
     draw(results("speed")["growth"], ROOT / "docs/images/speed-growth.png")
 
 

@@ -122,10 +122,14 @@ def claims():
     return _markdown(("section", "study", "claim", "verdict", "found"), rows)
 
 
+def document_of(study):
+    """A study that was taken into the results."""
+    return json.loads((RESULTS / f"study-{study}.json").read_text(encoding="utf-8"))
+
+
 def findings_of(study):
-    """The findings of a study that was taken into the results."""
-    document = json.loads((RESULTS / f"study-{study}.json").read_text(encoding="utf-8"))
-    return document["findings"]
+    """Its findings."""
+    return document_of(study)["findings"]
 
 
 def _table(name, table):

@@ -31,7 +31,7 @@ def take_study(name, folder):
     elif facts["study"] == "landcover":
         kept = [brier_table(tables["scores"])]
     else:
-        kept = synthetic_results(facts, findings, folder)
+        findings, kept = synthetic_results(facts, findings, folder)
     document = {"study": facts, "findings": findings, "tables": [table.as_dict() for table in kept]}
     text = json.dumps(document, indent=2, ensure_ascii=False)
     (RESULTS / f"study-{name}.json").write_text(text + "\n", encoding="utf-8")
@@ -66,7 +66,7 @@ def brier_table(scores):
 
 
 def synthetic_results(facts, findings, folder):
-    """Mean Brier scores, data sets by filter, and the verdicts that the other filter changes."""
+    """The findings, and tables: mean Brier scores, data sets by filter, verdicts that the other one changes."""
     tables = read_tables(folder / "tables")
     sets = int(tables["scores"]["data_set"].max()) + 1
     strict = SyntheticStudy(facts["scale"], facts["seed"], sets, every_model=True)
@@ -80,7 +80,7 @@ def synthetic_results(facts, findings, folder):
             f"synthetic --scale {facts['scale']} --out {folder}` again, which computes nothing anew"
         )
     others = strict.findings(strict.tables(cells, results))
-    return [
+    return [finding.as_dict() for finding in again], [
         _means(tables["means"]),
         _filtered_sets([cell for cell in cells if cell.noise == 0], results),
         _changed_verdicts(again, others),
