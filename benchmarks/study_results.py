@@ -66,7 +66,7 @@ def brier_table(scores):
 
 
 def synthetic_results(facts, findings, folder):
-    """The findings, and tables: mean Brier scores, data sets by filter, verdicts that the other one changes."""
+    """The findings; and tables: Brier scores, data sets by filter, verdicts that the other filter changes."""
     tables = read_tables(folder / "tables")
     sets = int(tables["scores"]["data_set"].max()) + 1
     strict = SyntheticStudy(facts["scale"], facts["seed"], sets, every_model=True)

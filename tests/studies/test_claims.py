@@ -131,7 +131,7 @@ def test_a_lead_that_is_level_somewhere_is_not_always_a_lead():
 
 @pytest.mark.parametrize(("behind", "verdict"), [(1e-9, "undecided"), (1e-3, "does not hold")])
 def test_rounding_does_not_decide_who_is_best(behind, verdict):
-    """Two models that tell the classes apart without error differ in the last digits, one way or the other."""
+    """Two models that tell the classes apart without error differ in the last digits only."""
     rows = [
         {"noise": noise, "data_set": d, "model": model, "metric": "brier", "value": value}
         for d in range(5)
