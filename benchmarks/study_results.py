@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchmarks.registry import Table
 from uncover.studies.cells import CellStore, Workers, run_cells
-from uncover.studies.claims import Scores
+from uncover.studies.claims import FEW, UNIT, Scores
 from uncover.studies.models import PAPER
 from uncover.studies.reproduce import SyntheticStudy
 from uncover.studies.synthetic import LEAST_F1
@@ -27,7 +27,7 @@ def take_study(name, folder):
     further = FURTHER.keys() <= facts.pop("models").keys()
     tables = read_tables(folder / "tables")
     if further:
-        kept = [further_table(facts, tables)]
+        findings, kept = [], [further_table(facts, tables)]
     elif facts["study"] == "landcover":
         kept = [brier_table(tables["scores"])]
     else:
@@ -143,8 +143,12 @@ def _changed_verdicts(bqda, every):
 def further_table(facts, tables):
     """Each further model beside the paper's that it varies: scores, lead with its interval, cost."""
     if facts["study"] == "landcover":
-        scores, norm = Scores.of_draws(tables["scores"], tables["replicates"]), "_norm"
-        cases = {"all": ({}, tables["cost"])}
+        scores, norm, cost = Scores.of_draws(tables["scores"], tables["replicates"]), "_norm", tables["cost"]
+        few, most = cost["pixels"] <= FEW, cost["pixels"].max()
+        cases = {
+            f"at most {FEW:,} pixels": ({"few": True}, cost[few]),
+            f"{most:,} pixels": ({"largest": True}, cost[cost["pixels"] == most]),
+        }
     else:
         scores, norm = Scores.of_data_sets(tables["scores"]), ""
         cases = {f"p = {p}": ({"p": p, "covariance": True}, rows) for p, rows in tables["cost"].groupby("p")}
@@ -152,7 +156,8 @@ def further_table(facts, tables):
     for case, (where, cost) in cases.items():
         seconds = cost.groupby("model")["seconds"].median()
         for model, other in FURTHER.items():
-            f1 = scores.rows("f1", where)[[model, other]].mean()
+            found = scores.rows("f1", where)
+            f1 = found[found[UNIT] == -1 if norm else found[UNIT] >= 0][[model, other]].mean()
             leads = [str(scores.lead(m, model, other, where)) for m in ("f1", f"brier{norm}")]
             rows.append([model, other, case, *map(float, f1), *leads, seconds[model] / seconds[other]])
     columns = {
