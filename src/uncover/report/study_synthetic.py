@@ -91,8 +91,8 @@ def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
     low, high = shown["value"].min(), shown["value"].max()
     if metric in ("f1", "f2"):
         room = max(0.15 * (high - low), 0.005)
-        least = max(shown["low"].min(), low - (high - low))
-        bottom = max(min(least, low) - room, 0)
+        ends = shown["low"].fillna(shown["value"])  # one data set has no interval
+        bottom = max(ends.clip(lower=low - (high - low)).min() - room, 0)
         ax.set_ylim(bottom, min(high + room, 1 + 0.06 * (1 - bottom)))  # no F above 1, and no number for it
 
 
