@@ -1,10 +1,9 @@
-"""Top of the atmosphere to the surface and back: embedded 6SV look-up table, Sen2Cor, identity."""
+"""Top of the atmosphere to the surface and back: embedded 6SV look-up table, Sen2Cor."""
 
 from uncover.atmosphere.coefficients import Coefficients
-from uncover.atmosphere.correction import BANDS, Correction, Identity, LookupTable
+from uncover.atmosphere.correction import BANDS, Correction, LookupTable, recorrect
 from uncover.atmosphere.sen2cor import ConstantVisibility, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.atmosphere.state import Geometry, State
-from uncover.atmosphere.surface import recorrect
 
 __all__ = [
     "BANDS",
@@ -12,7 +11,6 @@ __all__ = [
     "ConstantVisibility",
     "Correction",
     "Geometry",
-    "Identity",
     "LookupTable",
     "PerturbedCams",
     "Sen2Cor",

@@ -122,7 +122,7 @@ class Geometry:
         """The same with the pixels on one axis."""
         return Geometry(*(np.reshape(v, -1) if np.ndim(v) else v for v in self._fields()))
 
-    def block(self, pixels: slice) -> Geometry:
+    def block(self, pixels: slice | Array) -> Geometry:
         """Some of the pixels of a flat geometry."""
         return Geometry(*(np.asarray(v)[pixels] if np.ndim(v) else v for v in self._fields()))
 
