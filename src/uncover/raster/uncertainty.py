@@ -24,8 +24,7 @@ from uncover.measurement.band_uncertainty import (
 )
 from uncover.measurement.bands import canonical_band, places_of
 from uncover.measurement.correlation import read_correlation
-from uncover.measurement.effects_attributes import TableEffect, is_dimensionless
-from uncover.measurement.effects_table import EffectsTable
+from uncover.measurement.effects_table import EffectsTable, TableEffect, is_dimensionless
 from uncover.raster.align import check_overlap, warn_of_part
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.errors import SceneError
@@ -448,7 +447,7 @@ class _TableLayers:
         dims = [str(dim) for dim in dataset[name].dims]
         spatial = [dim for dim in dims if dim in self.axes]
         if not spatial:
-            return self.table.values(dataset, name, {})[0]
+            return self.table.constants(dataset, name)
         if len(spatial) == 1:
             raise SceneError(
                 f"{self.path}: {name} runs along {spatial[0]} only; store it along {' and '.join(self.axes)}"
@@ -465,7 +464,7 @@ class _TableLayers:
         """A component as an effect on layers."""
         value = self.layer(dataset, self.table.variable) if effect.relative else None
         assert value is None or isinstance(value, Layer)
-        kind = self.table.structured if effect.between_pixels == "structured" else effect.between_pixels
+        kind = self.table.kind(effect)
         return LayerEffect(
             name=effect.name,
             standard=self.layer(dataset, effect.name),

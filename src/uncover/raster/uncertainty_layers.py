@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.band_uncertainty import BetweenPixels, BetweenScenes, block_covariances
-from uncover.measurement.effects_table import sum_of_covariances
 from uncover.raster.align import Pick
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -281,6 +280,27 @@ def check_reflectance(reflectance: NDArray[np.floating[Any]], bands: tuple[str, 
             f"bands "
             f"{', '.join(bands)} of {window}"
         )
+
+
+def sum_of_covariances(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, int]:
+    """Sum of D R D over the pixels that have an uncertainty in every effect and band, and their number.
+
+    `parts` are pairs of standard uncertainties (pixel, band), or (1, band), and correlations (band, band).
+
+    >>> total, number = sum_of_covariances([(np.array([[1.0, 2.0], [np.nan, 1.0]]), np.eye(2))])
+    >>> total.tolist(), number
+    ([[1.0, 0.0], [0.0, 4.0]], 1)
+    """
+    valid = np.ones(max(len(u) for u, _ in parts), np.bool_)
+    for u, _ in parts:
+        valid &= np.isfinite(u).all(axis=1)
+    number = int(valid.sum())
+    total = np.zeros_like(parts[0][1])
+    for u, R in parts:
+        chosen = u[valid] if len(u) > 1 else u
+        squares = chosen.T @ chosen * (1 if len(u) == len(valid) else number)
+        total += R * (squares if number else 0.0)
+    return total, number
 
 
 def _rows(u: Array, valid: Mask, n_bands: int) -> Array:
