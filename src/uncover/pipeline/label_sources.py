@@ -15,11 +15,11 @@ from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL
 from uncover.pipeline.label_file import scheme_in
-from uncover.pipeline.layers import Layer
 from uncover.pipeline.wrong_files import check_labels
-from uncover.raster.align import pixels_within
+from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.resample import pixels_within
 from uncover.raster.tiles import TileCache
 from uncover.raster.vectors import Burned, burn_vector, read_features
 
@@ -61,7 +61,7 @@ class LabelsOnGrid(Protocol):
 class RasterLabels:
     """Labels from one band of a class raster."""
 
-    layer: Layer
+    layer: RasterBand
     translation: Translation
     purity: float = 0.0  # share of a pixel that its label covers at least, where labels are finer
 
@@ -77,7 +77,7 @@ class RasterLabels:
 
     def on(self, grid: Grid) -> RasterOnGrid:
         """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
-        self.layer.check_overlap(grid)
+        check_overlap(self.name, grid, self.layer.info.grid, "labels")
         return RasterOnGrid(self, grid, pixels_within(grid, self.layer.info.grid))
 
 
@@ -224,7 +224,7 @@ def open_labels(
             )
         return VectorLabels.open(str(name), class_field, translation)
     check_labels(name)
-    layer = Layer.open(name)
+    layer = RasterBand.open(name)
     own = scheme_in(layer.info)
     if translation is None and own is not None:
         translation = Translation.identity(own)

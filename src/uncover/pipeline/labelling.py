@@ -24,7 +24,7 @@ from uncover.pipeline.distances import (
 )
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
-from uncover.pipeline.layers import Layer
+from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
@@ -148,13 +148,13 @@ def collect_labels(
     """
     options = options or LabelOptions()
     sources = [open_labels(name, options.scheme, options.class_field, options.pixel_purity) for name in maps]
-    sure = [Layer.open(name) for name in probabilities]
+    sure = [RasterBand.open(name) for name in probabilities]
     _check_bands(sources, sure)
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))
     stack = _Stack([source.on(part.grid) for source in sources], sure, part, options)
     for layer in sure:
-        layer.check_overlap(part.grid)
+        check_overlap(layer.name, part.grid, layer.info.grid, "probabilities", "the area of the labels")
     codes, report = _screen_blocks(stack, progress)
     scheme = _used_scheme(sources[-1].scheme, report)
     labels = Labels(codes, part.grid, scheme, report, stack.years[-1].regions(part.grid.window))
@@ -208,7 +208,7 @@ def buffer_between(labels: Labels, how: HoldOut) -> float:
     return default_buffer(labels.codes, labels.grid, how.block, part=0.5)
 
 
-def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+def _check_counts(sources: Sequence[LabelSource], sure: Sequence[RasterBand]) -> None:
     if not sources:
         raise ValueError("no label map is given; name at least one raster or vector file")
     if sure and len(sure) != len(sources):
@@ -225,7 +225,7 @@ def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None
         )
 
 
-def _check_bands(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+def _check_bands(sources: Sequence[LabelSource], sure: Sequence[RasterBand]) -> None:
     """Refuse the classes themselves in the place of their probabilities."""
     classes = {(s.layer.info.path, s.layer.band) for s in sources if isinstance(s, RasterLabels)}
     for layer in sure:
@@ -251,7 +251,7 @@ class _Stack:
     """All that goes into the labels, on one grid."""
 
     years: Sequence[LabelsOnGrid]
-    sure: Sequence[Layer]
+    sure: Sequence[RasterBand]
     part: Part
     options: LabelOptions
     cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
@@ -299,7 +299,7 @@ def _used_scheme(scheme: Scheme, report: Report) -> Scheme:
 
 
 def _probability(
-    layer: Layer, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
+    layer: RasterBand, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
 ) -> tuple[NDArray[np.generic], float]:
     """Values and the value of certainty; unknown is 0 %, which no threshold lets pass."""
     values, known = layer.read(grid, window, cache)

@@ -34,9 +34,8 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     left, bottom, right, top = _in_grid_crs(grid, _near(bounds, scene), crs)
     if not np.isfinite((left, bottom, right, top)).all():
         raise _outside(grid, given, crs)
-    inverse = np.linalg.inv(np.array([grid.transform[:3], grid.transform[3:], (0, 0, 1)], dtype=float))
-    corners = np.array([(x, y, 1) for x in (left, right) for y in (bottom, top)]).T
-    cols, rows, _ = np.round(inverse @ corners, 6)
+    corners = np.array([(x, y) for x in (left, right) for y in (bottom, top)]).T
+    rows, cols = np.round(grid.places(*corners), 6)
     first_row, first_col = int(np.floor(rows.min())), int(np.floor(cols.min()))
     height, width = int(np.ceil(rows.max())) - first_row, int(np.ceil(cols.max())) - first_col
     window = Window(first_row, first_col, height, width) & grid.window

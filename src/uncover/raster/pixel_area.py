@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.metrics.ellipsoid import band_area, radii
-from uncover.raster.align import bilinear, move
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.resample import bilinear, move
 
 Floats = NDArray[np.float64]
 
@@ -72,12 +72,12 @@ def pixel_sides(grid: Grid, rows: Floats, cols: Floats) -> tuple[Floats, Floats]
     >>> np.hypot(*down).round(2), np.hypot(*across).round(2)
     (np.float64(6.29), np.float64(6.31))
     """
-    a, b, c, d, e, f = grid.transform
+    a, b, _, d, e, _ = grid.transform
     if grid.crs is None:
         shape = np.broadcast_shapes(np.shape(rows), np.shape(cols))
         return np.broadcast_to((b, e), (*shape, 2)), np.broadcast_to((a, d), (*shape, 2))
     system = _system(grid.crs)
-    x, y = np.broadcast_arrays(a * cols + b * rows + c, d * cols + e * rows + f)
+    x, y = np.broadcast_arrays(*grid.coordinates(rows, cols))
     jacobian = _jacobian(grid, system, x, y)  # (..., ground, coordinate)
     return jacobian @ np.array([b, e]), jacobian @ np.array([a, d])
 

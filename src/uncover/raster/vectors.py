@@ -303,17 +303,9 @@ def _rectangle(shape: Any, grid: Grid) -> tuple[int, int, int, int]:
     """First column and row, and those after the last, of the pixels that the bounds of a shape touch."""
     left, bottom, right, top = shape.bounds
     corners = np.array([(left, bottom), (left, top), (right, bottom), (right, top)])
-    place = np.clip(_places(grid, corners), -1, max(grid.shape) + 1)
+    place = np.clip(np.column_stack(grid.places(*corners.T)[::-1]), -1, max(grid.shape) + 1)
     (x, y), (far_x, far_y) = np.floor(place.min(axis=0)), np.floor(place.max(axis=0)) + 1
     return int(x), int(y), int(far_x), int(far_y)
-
-
-def _places(grid: Grid, xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fractional column and row of points."""
-    a, b, c, d, e, f = grid.transform
-    inverse = np.linalg.inv(np.array([[a, b], [d, e]], dtype=np.float64))
-    with np.errstate(invalid="ignore"):
-        return np.asarray((xy - (c, f)) @ inverse.T)
 
 
 def pixels_of(
@@ -325,8 +317,8 @@ def pixels_of(
     >>> [part.tolist() for part in pixels_of(grid, np.array([[15.0, -5.0], [25.0, -5.0]]))]
     [[0, 0], [1, 0], [True, False]]
     """
-    place = _places(grid, xy)
+    row, col = grid.places(*np.transpose(xy))
     with np.errstate(invalid="ignore"):
-        inside = (place >= 0).all(axis=1) & (place[:, 0] < grid.width) & (place[:, 1] < grid.height)
-    cols, rows = np.where(inside[:, None], place, 0).astype(np.intp).T
+        inside = (row >= 0) & (col >= 0) & (row < grid.height) & (col < grid.width)
+    rows, cols = (np.where(inside, place, 0).astype(np.intp) for place in (row, col))
     return rows, cols, inside
