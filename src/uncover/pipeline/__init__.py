@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
-    from uncover.pipeline.areas import Area as Area
-    from uncover.pipeline.areas import grid_of as grid_of
     from uncover.pipeline.describing import describe_file as describe_file
     from uncover.pipeline.description import Description as Description
     from uncover.pipeline.evaluating import evaluate_map as evaluate_map
@@ -44,7 +42,9 @@ if TYPE_CHECKING:
     from uncover.pipeline.worlds import plan_sen2cor as plan_sen2cor
     from uncover.pipeline.worlds import write_sen2cor as write_sen2cor
     from uncover.pipeline.worlds import write_worlds as write_worlds
+    from uncover.raster.area import Area as Area
     from uncover.raster.memory import parse_memory as parse_memory
+    from uncover.raster.opening import grid_of as grid_of
     from uncover.raster.options import SceneOptions as SceneOptions
     from uncover.raster.product import Thresholds as Thresholds
     from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
@@ -59,7 +59,7 @@ _HOME = {
     "Forecast": "uncover.pipeline.mapping",
     "MapOptions": "uncover.pipeline.mapping",
     "SourceOptions": "uncover.pipeline.map_sources",
-    "Area": "uncover.pipeline.areas",
+    "Area": "uncover.raster.area",
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.description",
     "Draw": "uncover.labels",
@@ -82,7 +82,7 @@ _HOME = {
     "describe_file": "uncover.pipeline.describing",
     "evaluate_map": "uncover.pipeline.evaluating",
     "fit_model": "uncover.pipeline.fitting",
-    "grid_of": "uncover.pipeline.areas",
+    "grid_of": "uncover.raster.opening",
     "buffer_between": "uncover.pipeline.labelling",
     "hold_out": "uncover.pipeline.labelling",
     "open_labels": "uncover.pipeline.label_sources",

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split, within
-from uncover.pipeline.areas import Area, Part
 from uncover.pipeline.distances import (
     TOLERANCE,
     block_pixels,
@@ -25,6 +24,7 @@ from uncover.pipeline.distances import (
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
 from uncover.raster.align import RasterBand, check_overlap
+from uncover.raster.area import Area, Part
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache

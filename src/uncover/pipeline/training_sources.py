@@ -17,7 +17,6 @@ from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.features import Features, Level
-from uncover.pipeline.areas import Area
 from uncover.pipeline.distances import default_buffer
 from uncover.pipeline.grouping import Groups, inside_squares, numbered, squares
 from uncover.pipeline.label_doubt import Certainty, LabelDoubt
@@ -26,6 +25,7 @@ from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.pipeline.wrong_files import check_scene
+from uncover.raster.area import Area
 from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity

@@ -86,7 +86,7 @@ class PolygonMask:
         return out
 
 
-def inside_polygons(shapes: list[bytes], grid: Grid, window: Window) -> NDArray[np.bool_]:
+def inside_polygons(shapes: Sequence[bytes], grid: Grid, window: Window) -> NDArray[np.bool_]:
     """Which pixel centres of a window lie in one of the polygons (WKB, in the grid's CRS)."""
     if not shapes:
         return np.zeros(window.shape, np.bool_)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from uncover.raster.align import check_cover, split_band
-from uncover.raster.area import cut_to_bbox, cut_to_polygons
+from uncover.raster.area import Area
 from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid
 from uncover.raster.layers import Mask, ValueMask
 from uncover.raster.options import SceneOptions
 from uncover.raster.quality import CLEAR, Quality
@@ -30,13 +31,25 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
     scene = _with_level(_open(source, options), options)
     if options.mask is not None:
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
-    if options.bbox is not None:
-        scene = cut_to_bbox(scene, options.bbox, options.bbox_crs)
-    if options.aoi is not None:
-        scene = cut_to_polygons(scene, options.aoi)
+    part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)
+    scene = replace(scene, grid=part.grid, area=part.polygons)
     if options.mask is not None:
         check_cover(options.mask, scene.grid)
     return scene
+
+
+def grid_of(name: str | Path) -> Grid:
+    """Grid of a scene or of any raster.
+
+    >>> grid_of("nowhere.tif")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
+    """
+    text = str(name).rstrip("/").lower()
+    if Path(name).is_dir() or text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")):
+        return open_scene(name).grid
+    return describe(split_band(name)[0]).grid
 
 
 def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> Scene:

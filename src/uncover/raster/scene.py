@@ -154,7 +154,7 @@ class Scene:
         if left_out.any():
             reflectance[:, left_out] = np.nan
         if self.area is not None:
-            outside = ~inside_polygons(list(self.area), self.grid, window)
+            outside = ~inside_polygons(self.area, self.grid, window)
             reflectance[:, outside] = np.nan
         complete(reflectance, Quality.NODATA, Quality.PARTIAL, quality)
         return Block(window, self.bands, reflectance, quality)
