@@ -103,19 +103,6 @@ def split(labels: Labels, share: float, rng: np.random.Generator, groups: NDArra
     return test
 
 
-def block_groups(shape: tuple[int, int], side: tuple[int, int]) -> NDArray[np.int64]:
-    """Group number of each pixel of a grid that is cut into blocks of so many rows and columns.
-
-    >>> block_groups((2, 4), side=(2, 2))
-    array([[0, 0, 1, 1],
-           [0, 0, 1, 1]])
-    """
-    if min(side) < 1:
-        raise ValueError(f"a spatial block has {side[0]} x {side[1]} pixels; each side is at least 1")
-    rows, columns = np.arange(shape[0]) // side[0], np.arange(shape[1]) // side[1]
-    return np.asarray(rows[:, np.newaxis] * (int(columns[-1]) + 1) + columns)
-
-
 def _places(codes: Labels, allocation: Allocation, rng: np.random.Generator) -> NDArray[np.float64]:
     """Place of each pixel in the queue: the j-th of a class is at (j + ½)/n by proportion, else at j.
 

@@ -17,8 +17,8 @@ from uncover.metrics.calibration import Reliability
 from uncover.metrics.estimation import SampleCells
 from uncover.metrics.scores import ScoreSums
 from uncover.pipeline.concluding import conclude
-from uncover.pipeline.distances import default_buffer, pixel_metres
 from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats, Tally
+from uncover.pipeline.ground import default_buffer, pixel_metres
 from uncover.pipeline.label_sources import LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Index, Matches, Reference, open_reference

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.estimators.conformal import ConformalSets, samples_needed
-from uncover.pipeline.grouping import Groups, together
+from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.training_sources import Batch, FitOptions, Source
 
 # Share of the samples of a class that is kept, and samples that are enough.

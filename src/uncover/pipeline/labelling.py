@@ -13,14 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
-from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split, within
-from uncover.pipeline.distances import (
-    TOLERANCE,
-    block_pixels,
-    default_buffer,
-    pixel_metres,
-    steady_pixel_metres,
-)
+from uncover.labels import Criteria, Report, Scheme, Screened, screen, spaced, split, within
+from uncover.pipeline.ground import TOLERANCE, Squares, default_buffer, pixel_metres, steady_pixel_metres
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
 from uncover.raster.align import RasterBand, check_overlap
@@ -180,7 +174,7 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
     if how.by == "polygon":
         groups = labels.regions
     elif how.by == "block":
-        groups = block_groups(labels.grid.shape, block_pixels(how.block, labels.grid))
+        groups = Squares.of(labels.grid, how.block).numbers(labels.grid.window)
     test = split(labels.codes, how.share, rng, groups)
     buffer = buffer_between(labels, how)
     near = within(test, buffer, pixel_metres(labels.grid))

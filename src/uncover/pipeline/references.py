@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Translation, load_translation
-from uncover.pipeline.distances import block_pixels, pixel_metres
+from uncover.pipeline.ground import Squares, pixel_metres
 from uncover.pipeline.label_sources import NUMBERED, VECTOR_SUFFIXES, RasterLabels, RasterOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
@@ -114,14 +114,13 @@ class Legend:
 
 @dataclass(frozen=True)
 class RasterReference:
-    """A class raster, by nearest neighbour; blocks of pixels belong together."""
+    """A class raster, by nearest neighbour; pixels of a square of ground belong together."""
 
     name: str
     labels: RasterOnGrid
-    grid: Grid
     legend: Legend
     numbers: Index  # (256,) number in the legend of each label
-    block: tuple[int, int]  # rows and columns that belong together
+    squares: Squares
     kind: Kind = "raster"
     strata: tuple[str, ...] = ()
     outside: int = 0
@@ -146,24 +145,20 @@ class RasterReference:
         numbers = np.full(256, -1, np.intp)
         for code, name in names.items():
             numbers[code] = legend.numbers([name])[0]
-        block = block_pixels(max(block_metres, *pixel_metres(product.grid)), product.grid)
-        return cls(Path(source.layer.info.path).name, labels, product.grid, legend, numbers, block)
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return -(-self.grid.height // self.block[0]), -(-self.grid.width // self.block[1])
+        squares = Squares.of(product.grid, max(block_metres, *pixel_metres(product.grid)))
+        return cls(Path(source.layer.info.path).name, labels, legend, numbers, squares)
 
     @property
     def group_count(self) -> int:
-        """Blocks of the grid."""
-        return self._blocks[0] * self._blocks[1]
+        """Squares of the grid."""
+        down, across = self.squares.shape
+        return down * across
 
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Labelled pixels."""
         labels = self.labels.labels(window, cache)
         rows, cols = np.nonzero(labels)
-        _, across = self._blocks
-        groups = (rows + window.row) // self.block[0] * across + (cols + window.col) // self.block[1]
+        groups = self.squares.numbers(window)[rows, cols]
         return Matches(rows, cols, self.numbers[labels[rows, cols]], groups)
 
 

@@ -17,8 +17,7 @@ from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.features import Features, Level
-from uncover.pipeline.distances import default_buffer
-from uncover.pipeline.grouping import Groups, inside_squares, numbered, squares
+from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
 from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, realise_scene
@@ -429,8 +428,10 @@ class Pixels:
                 where, noise = known.valid, known.covariances
             values, groups, inner = block.samples(where)[..., at], None, None
             if self.block is not None:
-                groups = squares(self.raster.grid, window, self.block)[where]
-                inner = inside_squares(self.raster.grid, window, self.block, self.buffer)[where]
+                squares = Squares.of(self.raster.grid, self.block)
+                # Scenes of one grid, such as those of several years, have the same squares.
+                groups = first_number(f"{self.raster.grid}") + squares.numbers(window)[where]
+                inner = squares.inner(window, self.buffer)[where]
             sure = None if sure is None else sure[where]
             yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure, inner)
 
