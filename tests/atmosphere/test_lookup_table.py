@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from uncover.atmosphere import BANDS, Geometry, LookupTable, State, recorrect
 from uncover.atmosphere import correction as module
-from uncover.atmosphere.table import Table, _arrays
+from uncover.atmosphere.table import BandTable, _arrays
 
 SENSORS = ("S2A", "S2B")
 TABLES = {sensor: LookupTable(sensor) for sensor in SENSORS}
@@ -223,7 +223,7 @@ def test_thin_molecular_scattering_is_single_scattering():
 @pytest.mark.parametrize("band", ["B1", "B2", "B3", "B4", "B8A"])
 def test_molecules_conserve_energy(band):
     """Without absorption, the spherical albedo is what the mean transmittance leaves: S = 1 - 2∫T(μ)μdμ."""
-    table = Table.load("S2A", (band,))
+    table = BandTable.load("S2A", (band,))
     cosines = np.linspace(np.cos(np.radians(75)), 1, 400)
     weights = table.sun_spline(1 - cosines)
     down = weights @ table.values["transmittance"][0, 0, 0]

@@ -48,7 +48,7 @@ def test_labels_that_are_all_alike_or_too_few_have_none():
 @pytest.mark.parametrize("rows", [1, 7, 400])
 def test_nearness_does_not_depend_on_strips(rows, monkeypatch):
     mask = np.random.default_rng(0).random((60, 50)) < 0.01
-    monkeypatch.setattr("uncover.labels.spatial._MOST_PIXELS", rows * 50)
+    monkeypatch.setattr("uncover.labels.training._MOST_PIXELS", rows * 50)
     expected = distance_transform_edt(~mask, sampling=(10, 20)) < 75
     np.testing.assert_array_equal(within(mask, 75.0, (10.0, 20.0)), expected)
 

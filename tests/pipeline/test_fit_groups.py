@@ -14,7 +14,7 @@ from uncover.labels import autocorrelation_length
 from uncover.pipeline import FitOptions, fit_model
 from uncover.pipeline.fitting import make_model
 from uncover.pipeline.ground import Squares, together
-from uncover.pipeline.keeping import Keeper
+from uncover.pipeline.holdout import Keeper
 from uncover.pipeline.training_sources import Batch
 from uncover.raster import SampleBlock, Window, write_samples
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from uncover.atmosphere.coefficients import Coefficients
 from uncover.atmosphere.state import Geometry, State
-from uncover.atmosphere.table import RESPONSES, Table
+from uncover.atmosphere.table import RESPONSES, BandTable
 
 Array = npt.NDArray[Any]
 BandAxis = Literal[0, -1]
@@ -66,7 +66,7 @@ class LookupTable:
     def __init__(self, sensor: str = "S2A", bands: Sequence[str] = BANDS) -> None:
         self.sensor = _sensor(sensor)
         self.bands = tuple(_band(name) for name in bands)
-        self.table = Table.load(self.sensor, self.bands)
+        self.table = BandTable.load(self.sensor, self.bands)
 
     def __repr__(self) -> str:
         return f"LookupTable({self.sensor!r}, bands={self.bands!r})"

@@ -43,10 +43,10 @@ def _arrays() -> dict[str, Array]:
 
 
 @dataclass(frozen=True)
-class Table:
+class BandTable:
     """The table of one sensor, some of its bands: arrays on their nodes, and the interpolation between them.
 
-    >>> table = Table.load("S2A", ("B2", "B4"))
+    >>> table = BandTable.load("S2A", ("B2", "B4"))
     >>> table.aerosol_model, table.response
     ('6S continental', 'S2A')
     """
@@ -65,7 +65,7 @@ class Table:
     gas_spline: Any
 
     @classmethod
-    def load(cls, sensor: str, bands: tuple[str, ...]) -> Table:
+    def load(cls, sensor: str, bands: tuple[str, ...]) -> BandTable:
         """Read the table shipped with the package."""
         arrays, response = _arrays(), RESPONSES[sensor]
         row = arrays["sensors"].tolist().index(response)
@@ -120,7 +120,7 @@ class Table:
 class _Reader:
     """The table at one state and geometry: interpolation weights, one set for all bands."""
 
-    table: Table
+    table: BandTable
     aod: Array  # (realisation,)
     ozone: Array  # (realisation,), cm-atm
     aods: Array  # weights (realisation, node)
@@ -135,7 +135,7 @@ class _Reader:
     pressure: Array  # (pixel,)
 
     @classmethod
-    def at(cls, table: Table, state: State, geometry: Geometry, dtype: np.dtype[Any]) -> _Reader:
+    def at(cls, table: BandTable, state: State, geometry: Geometry, dtype: np.dtype[Any]) -> _Reader:
         """Interpolation weights at a state and a geometry of scalars or flat arrays."""
         aod = np.atleast_1d(np.asarray(state.aod, dtype=float))
         angles = (geometry.sun_zenith, geometry.view_zenith, geometry.relative_azimuth)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.files import check_apart as check_apart
     from uncover.pipeline.files import check_goal as check_goal
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
-    from uncover.pipeline.fitting import Training as Training
+    from uncover.pipeline.fitting import TrainedModel as TrainedModel
     from uncover.pipeline.fitting import fit_model as fit_model
     from uncover.pipeline.label_doubt import LabelDoubt as LabelDoubt
     from uncover.pipeline.label_file import write_labels as write_labels
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from uncover.pipeline.worlds import write_sen2cor as write_sen2cor
     from uncover.pipeline.worlds import write_worlds as write_worlds
     from uncover.raster.area import Area as Area
-    from uncover.raster.memory import parse_memory as parse_memory
+    from uncover.raster.executors import parse_memory as parse_memory
     from uncover.raster.opening import grid_of as grid_of
-    from uncover.raster.options import SceneOptions as SceneOptions
     from uncover.raster.product import Thresholds as Thresholds
+    from uncover.raster.scene import SceneOptions as SceneOptions
     from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
 _HOME = {
-    "parse_memory": "uncover.raster.memory",
+    "parse_memory": "uncover.raster.executors",
     "UncertaintyOptions": "uncover.raster.uncertainty",
     "Thresholds": "uncover.raster.product",
     "map_scene": "uncover.pipeline.mapping",
@@ -73,8 +73,8 @@ _HOME = {
     "Labels": "uncover.pipeline.labelling",
     "RealiseOptions": "uncover.pipeline.realising",
     "SampleTable": "uncover.pipeline.tables",
-    "SceneOptions": "uncover.raster.options",
-    "Training": "uncover.pipeline.fitting",
+    "SceneOptions": "uncover.raster.scene",
+    "TrainedModel": "uncover.pipeline.fitting",
     "check_folder": "uncover.pipeline.evaluation_files",
     "check_apart": "uncover.pipeline.files",
     "check_goal": "uncover.pipeline.files",

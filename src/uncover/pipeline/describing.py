@@ -16,16 +16,14 @@ from uncover.pipeline.describing_folders import describe_folder
 from uncover.pipeline.description import Description, Facts, grid_facts
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES
-from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import is_table, read_table
-from uncover.raster.cube import open_cube
+from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, require
 from uncover.raster.geotiff import LAYER_TAG
 from uncover.raster.opening import open_scene
-from uncover.raster.options import SceneOptions
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
 from uncover.raster.samples import open_samples
-from uncover.raster.scene import Scene
+from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
 

@@ -13,7 +13,7 @@ from uncover.pipeline.evaluation_files import FILES as EVALUATION_FILES
 from uncover.pipeline.map_product import CLASS_FILE, DATASETS, MapProduct
 from uncover.pipeline.map_table import left_out
 from uncover.raster.errors import damaged
-from uncover.raster.unfinished import in_use
+from uncover.raster.journal import in_use
 
 _FORMATS = {CLASS_FILE: "Cloud-Optimised GeoTIFF", "map.zarr": "Zarr", "map.nc": "NetCDF"}
 

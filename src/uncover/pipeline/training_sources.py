@@ -16,24 +16,23 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
+from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features, Level
 from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
 from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, realise_scene
-from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.pipeline.wrong_files import check_scene
 from uncover.raster.area import Area
-from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
+from uncover.raster.cube import Cube, CubeBlock, is_zarr, open_cube, stated_features, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
-from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
-from uncover.raster.scene import Block, Raster
+from uncover.raster.scene import Block, Raster, SceneOptions
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
     Uncertainty,
@@ -155,7 +154,7 @@ class Batch:
         )
 
 
-class Source(Protocol):
+class TrainingSource(Protocol):
     """Anything that gives labelled samples batch by batch."""
 
     @property
@@ -198,11 +197,11 @@ class Source(Protocol):
         """Batches, each with the size that it covers."""
 
 
-def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Source]:
+def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
     """Open all of them; they must have the same bands, and none may be there twice."""
     if not sources:
         raise ValueError("nothing to fit to: name at least one scene or sample table")
-    opened: list[Source] = []
+    opened: list[TrainingSource] = []
     for name in sources:
         bands = opened[0].bands if opened else options.scene.bands
         source = _table(name, bands, options) if is_table(name) else _raster(name, options)
@@ -220,7 +219,7 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Sou
     return opened
 
 
-def _check_stated(opened: Sequence[Source]) -> None:
+def _check_stated(opened: Sequence[TrainingSource]) -> None:
     """Refuse one systematic covariance for several scenes, each of which has an error of its own."""
     shared = [s for s in opened if s.stated is not None and s.stated.systematic is not None]
     if shared and len(opened) > 1:
@@ -230,9 +229,9 @@ def _check_stated(opened: Sequence[Source]) -> None:
         )
 
 
-def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
+def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     """Refuse options that none of the sources takes."""
-    scene, pixels = options.scene, [source for source in opened if isinstance(source, Pixels)]
+    scene, pixels = options.scene, [source for source in opened if isinstance(source, LabelledPixels)]
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         _refuse("scene or cube", **words)
@@ -249,7 +248,7 @@ def _refuse(needed: str, **given: Any) -> None:
         raise ValueError(f"{came} came, and no {needed} to use it on; name one, or leave it out")
 
 
-def _raster(name: str | Path, options: FitOptions) -> Source:
+def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
     if options.uncertainty is not None and options.realise is not None:
         raise ValueError("an AOD and --uncertainty came; training takes one source of uncertainty")
     if is_zarr(name):
@@ -263,12 +262,14 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
         if kind == "cube":
             cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
-            pixels = Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
+            pixels = LabelledPixels.of(
+                cube, cube.identity or Path(name).name, _labels(name, options), options
+            )
             return replace(pixels, stated=_of_worlds(cube, cube.attributes))
     check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
-    pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
+    pixels = LabelledPixels.of(raster, scene.identity, _labels(name, options), options)
     if isinstance(raster, RealisedScene):
         _check_weights(name, raster.draws.weights)
         return replace(pixels, stated=_of_worlds(raster, raster.layout.attributes))
@@ -301,7 +302,7 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity)
 
 
-def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
+def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> TrainingSource:
     rows = TableRows.of(read_table(name, options.class_field, bands), options)
     found = _of_table(rows.table, options)
     about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
@@ -342,7 +343,7 @@ class Readable(Raster, Protocol):
 
 
 @dataclass(frozen=True)
-class Pixels:
+class LabelledPixels:
     """The drawn, labelled pixels of one scene or cube."""
 
     raster: Readable
@@ -363,7 +364,7 @@ class Pixels:
         return self.raster.source_id
 
     @classmethod
-    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
+    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> LabelledPixels:
         """Labels on the raster's grid, and the draw among them."""
         grid = raster.grid
         here = labels.on(grid)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.measurement.features import EMBEDDED, Features, Level
-from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
-from uncover.raster.journal import fingerprint
+from uncover.raster.journal import fingerprint, unfinished, writing
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Flagged, flag_attributes
-from uncover.raster.unfinished import unfinished, writing
 
 #: A chunk holds all realisations and bands of a window; about this many bytes before compression.
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -30,6 +31,8 @@ Progress = Callable[[int, int], None]
 
 _TILE = 1024  # pixels along a tile of a Sentinel-2 band at 10 m
 _AXES = ["realisation", "band", "y", "x"]
+
+_BLOSC_HEADER = 16  # bytes; the last four are the size of the chunk
 
 
 @dataclass(frozen=True)
@@ -397,3 +400,55 @@ def _grid(group: Any) -> Grid:
         crs = CRS.from_wkt(attributes["crs_wkt"]).to_string()
         c, a, b, f, d, e = (float(value) for value in attributes["GeoTransform"].split())
     return Grid(crs, (a, b, c, d, e, f), len(x), len(y))
+
+
+def check_chunks(store: Path, *files: str) -> None:
+    """Refuse chunks that are not there or have been cut.
+
+    Zarr reads a chunk that is not there as empty. And Blosc believes the size in a chunk's header: of one
+    that was cut it reads on in memory, where the rest may still lie from before, or anything else.
+    """
+    for name in files:
+        file = store / name
+        if not file.exists():
+            raise ReadError(f"{store} lacks {name}; it is damaged, write it again")
+        if _is_blosc(file.parent / ".zarray") and not _is_whole(file):
+            raise ReadError(f"{store}: {name} has been cut; it is damaged, write it again")
+
+
+@lru_cache(maxsize=256)
+def _is_blosc(metadata: Path) -> bool:
+    try:
+        compressor = json.loads(metadata.read_text("utf-8"))["compressor"] or {}
+    except (OSError, ValueError, KeyError) as error:
+        raise ReadError(
+            f"{metadata} cannot be read ({error}); the store is damaged, write it again"
+        ) from error
+    return bool(compressor.get("id") == "blosc")
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a chunk is as long as its header says."""
+    with open(file, "rb") as stream:
+        header = stream.read(_BLOSC_HEADER)
+    return len(header) == _BLOSC_HEADER and struct.unpack("<I", header[12:])[0] == file.stat().st_size
+
+
+def is_zarr(name: str | Path) -> bool:
+    """Whether a path is a Zarr store, by its name.
+
+    >>> is_zarr("cube.zarr"), is_zarr("scene.SAFE")
+    (True, False)
+    """
+    return str(name).rstrip("/").lower().endswith(".zarr")
+
+
+def zarr_kind(path: str | Path) -> Literal["cube", "samples", "scene"]:
+    """By the axes of its reflectance: with samples, with realisations, or neither."""
+    group = open_store(path)
+    if "reflectance" not in group:
+        return "scene"
+    axes = group["reflectance"].attrs.get("_ARRAY_DIMENSIONS", [])
+    if "sample" in axes:
+        return "samples"
+    return "cube" if "realisation" in axes else "scene"

@@ -175,7 +175,7 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
     """
     if np.dtype(layer.dtype).kind == "u":
         return [_of_counts(counts, layer) for counts in number_counts(scratch, layer)]
-    found = [_Numbers() for _ in layer.bands]
+    found = [_RunningStatistics() for _ in layer.bands]
     for window in scratch.units:
         for numbers, plane in zip(found, scratch.read(layer, window), strict=True):
             numbers.add(_known(plane, layer).astype(np.float64))
@@ -203,7 +203,7 @@ def _of_counts(counts: NDArray[np.int64], layer: Layer) -> dict[str, float]:
 
 
 @dataclass
-class _Numbers:
+class _RunningStatistics:
     """Statistics of numbers that come in pieces."""
 
     n: int = 0

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from uncover.labels import Scheme
+from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Stored, probe
-from uncover.raster.options import canonical_band
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
 _UNITS_FACTOR = 50.0

@@ -11,9 +11,8 @@ from uncover.raster.area import Area
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.layers import Mask, ValueMask
-from uncover.raster.options import SceneOptions
 from uncover.raster.quality import CLEAR, Quality
-from uncover.raster.scene import Scene
+from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import check_exists, describe
 
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.layers import Calibration
-from uncover.raster.options import SceneOptions
-from uncover.raster.scene import Atmosphere, Level
+from uncover.raster.scene import Atmosphere, Level, SceneOptions
 
 #: Bands in the order of the metadata's bandId.
 BAND_IDS = ("B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B10", "B11", "B12")

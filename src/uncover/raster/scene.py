@@ -1,11 +1,14 @@
-"""A scene: what was measured, where, when, and how well; read window by window."""
+"""A scene: what was measured, where, when, and how well; how it is read, window by window."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,7 +19,7 @@ from uncover.measurement.features import Level as Level
 from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
-from uncover.raster.grid import Grid, Window, finest_grid
+from uncover.raster.grid import Bounds, Grid, Window, finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, ValueMask, inside_polygons
 from uncover.raster.moving import complete
 from uncover.raster.quality import Flagged, Quality
@@ -315,3 +318,76 @@ def scene_from_array(
     group = BandGroup(ArrayPlanes(reflectance, grid), bands, (Calibration(),) * len(bands))
     masks = () if quality is None else (PlaneBits(ArrayPlanes(quality[None], grid)),)
     return Scene(identity, bands, grid, (group,), masks, named=identity != "array")
+
+
+@contextmanager
+def prefetch(scene: Scene, limit: int) -> Iterator[None]:
+    """Prefetch tiles into the scene's cache, up to so many bytes, in the order in which a map reads it.
+
+    What cannot be read is left to whoever needs it: that reader gets the error.
+    """
+    stop = threading.Event()
+
+    def fetch(*windows: Window) -> None:
+        with suppress(SceneError, OSError):
+            for window in windows:
+                for group in scene.groups:
+                    if stop.is_set() or scene.cache.nbytes >= limit:
+                        return
+                    group.fetch(scene.grid, window, scene.resampling, scene.cache)
+
+    # Files are opened here: that changes warning filters for a moment, which all threads share.
+    fetch(Window(0, 0, 1, 1))
+    reader = threading.Thread(target=fetch, args=tuple(scene.grid.blocks()), name="read ahead")
+    reader.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        reader.join()
+
+
+@dataclass(frozen=True)
+class SceneOptions:
+    """What the user says about a scene. Everything has a default; metadata win where they speak.
+
+    bands
+        Names, in order. For a product: which bands. For a stack whose bands have names: which of them.
+        For a stack without names: their names.
+    scale, offset
+        reflectance = scale · number + offset; they replace what the metadata say.
+    nodata
+        The number that means "no value"; it replaces what the file says.
+    bbox, bbox_crs
+        Area of interest: smallest x, smallest y, largest x, largest y; longitude and latitude by default.
+    aoi
+        A vector file: the scene is cut to its extent, and pixels outside its polygons become nodata.
+    mask, mask_values
+        A raster of the user's own. Where it is not 0 there is no data, unless `mask_values` says what each
+        number means.
+    scene_id
+        Identity of the scene, in place of the one that the product or the file has.
+    level
+        For scenes that do not say it: "L1C", top-of-atmosphere reflectance, or "L2A", surface reflectance.
+    granule
+        For products with several tiles: the tile, for instance "T32TQM".
+
+    >>> SceneOptions(bands=("B02", "B03"), offset=-0.1).resampling
+    'nearest'
+    """
+
+    bands: tuple[str, ...] | None = None
+    scale: float | None = None
+    offset: float | None = None
+    nodata: float | None = None
+    resampling: Resampling = "nearest"
+    bbox: Bounds | None = None
+    bbox_crs: str = "EPSG:4326"
+    aoi: Path | str | None = None
+    mask: Path | str | None = None
+    mask_values: Mapping[int, Quality] | None = None
+    detector_masks: bool = True
+    scene_id: str | None = None
+    level: Level | None = None
+    granule: str | None = None
+    cache_bytes: int = field(default=CACHE_BYTES)

@@ -9,13 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
-from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.safe import SCL_MEANING, TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
-from uncover.raster.scene import Level, Scene
+from uncover.raster.scene import Level, Scene, SceneOptions
 from uncover.raster.stack import calibration, warn_of_offset
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
