@@ -101,9 +101,7 @@ class _Training:
 def _alike(product: MapProduct, block: float) -> float:
     """Autocorrelation length of the map's classes in its middle, in metres; at most half a block."""
     grid, cache = product.grid, TileCache(_CACHE_BYTES)
-    height, width = (min(length, _LOOKED_AT) for length in grid.shape)
-    middle = Window((grid.height - height) // 2, (grid.width - width) // 2, height, width)
-    codes = (product.class_numbers(middle, cache) + 1).astype(np.uint8)
+    codes = (product.class_numbers(grid.middle(_LOOKED_AT), cache) + 1).astype(np.uint8)
     return default_buffer(codes, grid, block, part=0.5)
 
 

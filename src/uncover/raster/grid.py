@@ -217,6 +217,15 @@ class Grid:
         )
         return [Window(row, col, size, size) & self.window for row in rows for col in cols]
 
+    def middle(self, size: int) -> Window:
+        """The window of at most so many rows and columns in the middle of the grid.
+
+        >>> Grid(None, (1, 0, 0, 0, -1, 0), 10, 1000).middle(64)
+        Window(row=468, col=0, height=64, width=10)
+        """
+        height, width = (min(length, size) for length in self.shape)
+        return Window((self.height - height) // 2, (self.width - width) // 2, height, width)
+
     def relation(self, other: Grid) -> Transform:
         """Affine map from pixel coordinates of this grid to those of `other` (same CRS).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
@@ -18,7 +19,9 @@ Resampling = Literal["nearest", "bilinear", "cubic"]
 #: Between CRSs positions are computed exactly on a lattice and interpolated, as long as that errs by less.
 TOLERANCE = 1e-3  # source pixels
 
-Positions = tuple[NDArray[np.float64], NDArray[np.float64]]
+Floats = NDArray[np.float64]
+Positions = tuple[Floats, Floats]
+Exact = Callable[[Floats, Floats], tuple[Floats, ...]]
 
 _TAPS = {"nearest": (0, 1), "bilinear": (0, 2), "cubic": (-1, 3)}
 
@@ -215,23 +218,27 @@ def _positions(grid: Grid, window: Window, source: Grid) -> Positions:
     cols = np.arange(window.col, window.col + window.width) + 0.5
     if step == 0:
         return positions(grid, rows[:, None], cols[None, :], source)
-    # The lattice is fixed to the grid, not to the window: every window sees the same positions.
-    i, fi = np.divmod(rows, step)
-    j, fj = np.divmod(cols, step)
-    first = int(i[0]), int(j[0])
-    lattice = positions(
-        grid,
-        np.arange(first[0], int(i[-1]) + 2)[:, None] * step,
-        np.arange(first[1], int(j[-1]) + 2)[None, :] * step,
-        source,
-    )
-    at = i.astype(np.int64) - first[0], j.astype(np.int64) - first[1]
-    with np.errstate(invalid="ignore"):
-        row, col = (bilinear(nodes, at, (fi / step, fj / step)) for nodes in lattice)
+    row, col = on_lattice(lambda r, c: positions(grid, r, c, source), rows, cols, step)
     return row, col
 
 
-def bilinear(nodes: NDArray[np.float64], at: Any, fraction: Any) -> NDArray[np.float64]:
+def on_lattice(exact: Exact, rows: Floats, cols: Floats, step: int) -> tuple[Floats, ...]:
+    """Functions of rows and columns, exact at the nodes of a lattice and bilinear between them: (row, col).
+
+    The lattice is fixed to the grid, not to the window: every window sees the same.
+    """
+    (i, fi), (j, fj) = np.divmod(rows, step), np.divmod(cols, step)
+    first = int(i[0]), int(j[0])
+    nodes = exact(
+        np.arange(first[0], int(i[-1]) + 2)[:, None] * float(step),
+        np.arange(first[1], int(j[-1]) + 2)[None, :] * float(step),
+    )
+    at = i.astype(np.int64) - first[0], j.astype(np.int64) - first[1]
+    with np.errstate(invalid="ignore"):
+        return tuple(_bilinear(each, at, (fi / step, fj / step)) for each in nodes)
+
+
+def _bilinear(nodes: NDArray[np.float64], at: Any, fraction: Any) -> NDArray[np.float64]:
     """Values between nodes (row, col), at rows and columns of nodes and fractions of the way to the next."""
     (i, j), (fi, fj) = at, fraction
     lines = nodes[i] * (1 - fi)[:, None] + nodes[i + 1] * fi[:, None]

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from uncover.measurement.bands import canonical_band
+from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import ReadError, SceneError
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
@@ -138,9 +138,7 @@ def _name(item: Item, key: str, described: dict[str, Any]) -> str:
     """The band's name: Sentinel-2's own where it can be told, else the item's."""
     candidates = [key, str(described.get("name", "")), str(described.get("eo:common_name", ""))]
     names = [canonical_band(COMMON_NAMES.get(c.lower(), c) if item.is_sentinel2 else c) for c in candidates]
-    return next(
-        (name for name in names if re.fullmatch(r"B\d\d|B8A", name)), "" if item.is_sentinel2 else key
-    )
+    return next(filter(is_sentinel2, names), "" if item.is_sentinel2 else key)
 
 
 def _choose(item: Item, assets: dict[str, str], options: SceneOptions) -> tuple[str, ...]:

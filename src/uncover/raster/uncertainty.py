@@ -489,9 +489,7 @@ class _TableLayers:
 
 def _probe(layer: CalibratedPlanes, grid: Grid) -> Array:
     """Some standard uncertainties from the middle of the scene."""
-    height, width = min(grid.height, 64), min(grid.width, 64)
-    middle = Window((grid.height - height) // 2, (grid.width - width) // 2, height, width)
-    values = layer.read(grid, middle, TileCache(1))
+    values = layer.read(grid, grid.middle(SPOT), TileCache(1))
     return values[np.isfinite(values)]
 
 

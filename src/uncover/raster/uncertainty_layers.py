@@ -222,9 +222,8 @@ class LayeredUncertainty:
         """Median standard uncertainty of each band in the middle of the scene, as the layer states it."""
         if not isinstance(effect.standard, CalibratedPlanes):
             return [float(u) for u in np.broadcast_to(effect.standard, len(self.bands))]
-        height, width = min(self.grid.height, SPOT), min(self.grid.width, SPOT)
-        middle = Window((self.grid.height - height) // 2, (self.grid.width - width) // 2, height, width)
-        planes = [u[np.isfinite(u)] for u in effect.standard.read(self.grid, middle, self.cache)]
+        middle = effect.standard.read(self.grid, self.grid.middle(SPOT), self.cache)
+        planes = [u[np.isfinite(u)] for u in middle]
         found = [float(np.median(u)) if len(u) else None for u in planes]
         return found if len(found) > 1 else found * len(self.bands)
 
