@@ -28,7 +28,7 @@ AOD_STEP = 1e-3
 
 
 class Correction(Protocol):
-    """What every atmospheric correction offers."""
+    """Interface of every atmospheric correction."""
 
     def correct(
         self, toa: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1

@@ -1,4 +1,4 @@
-"""What an atmospheric correction needs to know: the state of the atmosphere and the angles."""
+"""Input of an atmospheric correction: the state of the atmosphere and the angles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class State:
 
     @property
     def realisations(self) -> int | None:
-        """How many realisations, or None for a single state."""
+        """Number of realisations, or None for a single state."""
         sizes = [np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))]
         return sizes[0] if sizes else None
 

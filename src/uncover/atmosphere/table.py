@@ -164,7 +164,7 @@ class _Reader:
         return self._over_pixels(self.table.values["molecular_path"][None], self.heights, self.sun, self.view)
 
     def aerosol_path(self) -> Array:
-        """What the aerosol adds to the path beyond single scattering: (realisation, band, pixel)."""
+        """Path reflectance that the aerosol adds beyond single scattering: (realisation, band, pixel)."""
         return self._over_pixels(self._at_aod("aerosol_path"), self.heights, self.sun, self.view)
 
     def transmittance(self, zenith: Array) -> Array:

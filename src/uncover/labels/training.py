@@ -21,7 +21,7 @@ _MOST_PIXELS = 1 << 24
 
 @dataclass(frozen=True)
 class Draw:
-    """How many labelled pixels to take: a fraction of them or a count; none of the two takes all.
+    """Size of the training set: a fraction of the labelled pixels or a count; none of the two takes all.
 
     `proportional` keeps the shares of the classes; `stratified` takes the same number of each class, as far
     as a class has so many.

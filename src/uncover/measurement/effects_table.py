@@ -161,7 +161,7 @@ class AttributeReader:
         return tuple(str(d) for d in self.variables[self.observed].dims if str(d) != self.band_dim)
 
     def effect(self, component: str) -> TableEffect:
-        """What the attributes of one component say."""
+        """One component, from its attributes."""
         variable = self.variables[component]
         dims = tuple(str(dim) for dim in variable.dims)
         allowed = (self.band_dim, *self.pixel_dims)
@@ -315,7 +315,7 @@ def words(value: Any) -> list[str]:
 
 
 def is_dimensionless(units: Any) -> bool:
-    """Whether units are one of the spellings of none.
+    """True for units that are one of the spellings of none.
 
     >>> is_dimensionless("1"), is_dimensionless("%"), is_dimensionless("W m-2")
     (True, False, False)

@@ -29,7 +29,7 @@ def carry_covariances(covariances: Covariances, jacobian: Array) -> Covariances:
 
 
 class _MeasuredTransform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What the transforms share: values of any shape, and covariances by the derivative."""
+    """Base of the transforms: values of any shape, and covariances by the derivative."""
 
     def _values(self, x: Array) -> Array:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""How good a classification is: scores, calibration, accuracy and area with their uncertainty. Arrays."""
+"""Quality of a classification: scores, calibration, accuracy and area with their uncertainty. Arrays."""
 
 from uncover.metrics.bootstrap import (
     Bootstrap,

@@ -41,7 +41,7 @@ class Bootstrap:
         return cls(np.zeros(groups, np.intp), draws, seed)
 
     def factors(self) -> Floats:
-        """How often each group counts in each draw: (draw, group)."""
+        """Weight of each group in each draw: (draw, group)."""
         return np.concatenate(list(self.batches()))
 
     def batches(self) -> Iterator[Floats]:
@@ -59,7 +59,7 @@ class Bootstrap:
 
 
 def _drawn(rng: np.random.Generator, draws: int, groups: int) -> Floats:
-    """How often each group comes up when one fewer than there are is drawn: (draw, group)."""
+    """Count of each group where one fewer than there are is drawn: (draw, group)."""
     who = rng.integers(groups, size=(draws, groups - 1)) + groups * np.arange(draws)[:, np.newaxis]
     return np.bincount(who.ravel(), minlength=draws * groups).reshape(draws, groups).astype(np.float64)
 

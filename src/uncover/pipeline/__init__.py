@@ -1,4 +1,4 @@
-"""What the command line and the studies call: functions with small frozen options."""
+"""The commands as functions with small frozen options."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""How good is a map: its classes and probabilities against reference data, block by block."""
+"""Evaluation of a map: its classes and probabilities against reference data, block by block."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _alike(product: MapProduct, block: float) -> float:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What is compared with what, and where samples go: each stratum has its slots of groups."""
+    """A map, its reference and the slots of groups that each stratum has."""
 
     product: MapProduct
     reference: Reference

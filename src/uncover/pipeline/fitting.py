@@ -201,7 +201,7 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
 
 
 def _uncertain(sources: Sequence[TrainingSource]) -> bool:
-    """Whether samples have covariances, or an error in common."""
+    """True where samples have covariances, or an error in common."""
     return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
 
 
@@ -214,12 +214,12 @@ def _measured(samples: Batch, sources: Sequence[TrainingSource]) -> Any:
 
 
 def _calibrates(model: Any) -> bool:
-    """Whether a model leaves samples out, to see how well it predicts them."""
+    """True where a model leaves samples out, to see how well it predicts them."""
     return isinstance(model, BayesianClassifier) or model.calibration is not None
 
 
 def _needs_all(model: Any) -> bool:
-    """Whether a model needs all samples at once: its parts, what is left out, or the noise of each."""
+    """True where a model needs all samples at once: for its parts, what is left out, or the noise of each."""
     noisy = getattr(model, "label_noise", None) is not None
     return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws" or noisy
 
@@ -287,7 +287,7 @@ def _buffers(sources: Sequence[TrainingSource]) -> list[float]:
 def _provenance(
     sources: Sequence[TrainingSource], used: list[dict[str, int]], options: FitOptions
 ) -> dict[str, Any]:
-    """What the model was fitted to: names and counts; no path, no clock."""
+    """Provenance of the model: names and counts; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
     return {
         "sources": [

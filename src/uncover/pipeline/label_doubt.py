@@ -21,7 +21,7 @@ _CACHE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class LabelDoubt:
-    """What is known of wrong labels; nothing by default.
+    """Knowledge of wrong labels; none by default.
 
     probability, scale
         `FILE` or `FILE:BAND` of the probability that each pixel's label is right, and the value that means

@@ -1,4 +1,4 @@
-"""Where labels come from: a class raster or a vector file, read as codes of one scheme on any grid."""
+"""Sources of labels: a class raster or a vector file, read as codes of one scheme on any grid."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class LabelSource(Protocol):
 
     @property
     def scheme(self) -> Scheme:
-        """What the labels mean."""
+        """Meaning of the labels."""
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name for messages."""
 
     def on(self, grid: Grid) -> LabelsOnGrid:
         """The labels on a grid; an error where it has nothing to say about the grid."""
@@ -67,7 +67,7 @@ class RasterLabels:
 
     @property
     def scheme(self) -> Scheme:
-        """What the labels mean: the target of the translation."""
+        """Meaning of the labels: the target of the translation."""
         return self.translation.target
 
     @property

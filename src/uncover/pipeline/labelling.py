@@ -57,7 +57,7 @@ class HoldOut:
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """How labels are collected; the defaults are those of the published study.
+    """Options for collecting labels; the defaults are those of the published study.
 
     scheme
         A translation table or a class scheme: shipped, by its name; your own, by the path of its TOML file.

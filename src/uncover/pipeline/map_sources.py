@@ -22,7 +22,7 @@ from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How a scene is read, and where its uncertainty comes from; at most one source of it.
+    """Options for reading a scene, and at most one source of its uncertainty.
 
     >>> SourceOptions().realise is None
     True

@@ -38,7 +38,7 @@ Format = Literal["cog", "zarr", "netcdf"]
 
 @dataclass(frozen=True)
 class MapOptions:
-    """What a map is made of, and how. Only the second half has no influence on the product.
+    """Options for a map. The second half has no influence on the product.
 
     source
         How the scene is read and where its uncertainty comes from.
@@ -124,7 +124,7 @@ class PreparedMap:
         return self.mapper.evidence
 
     def record(self) -> dict[str, Any]:
-        """What the product says of how it was made; no clock, no path."""
+        """Record of how the product was made; no clock, no path."""
         return {
             "paired": self.mapper.reader.paired,
             "trained_on": trained_on(self.mapper.model),
@@ -285,7 +285,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
 
 
 def _run_facts(prepared: PreparedMap, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
-    """What has no influence on the product: the machine, the clock, the paths."""
+    """Record of what has no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
 
@@ -318,7 +318,7 @@ COMPILING = "up to a minute of compiling, the first time"
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a map would take.
+    """Time and memory that a map would take.
 
     >>> print(Forecast(4, 2, 300, 40, 9.0).text())
     units of 256 x 256 pixels   4
@@ -348,7 +348,7 @@ class Forecast:
 
 
 def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
-    """What a map would take, from a look at its parts and from one unit that is computed."""
+    """Time and memory that a map would take, from its parts and from one unit that is computed."""
     chosen = options or MapOptions()
     prepared = PreparedMap.of(model_file, scene, chosen)
     mapper = prepared.mapper

@@ -47,7 +47,7 @@ class Reference(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What the file holds."""
+        """Kind of the file's content."""
 
     @property
     def legend(self) -> Legend:
@@ -59,7 +59,7 @@ class Reference(Protocol):
 
     @property
     def outside(self) -> int:
-        """How many samples lie outside the grid."""
+        """Number of samples outside the grid."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class Reference(Protocol):
 
     @property
     def group_count(self) -> int:
-        """How many groups of samples that belong together there may be; 0 where each stands for itself."""
+        """Largest number of groups of samples that belong together; 0 where each stands for itself."""
 
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Samples in a window."""

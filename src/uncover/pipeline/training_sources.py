@@ -53,7 +53,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a model is fitted to, and how.
+    """Options for fitting a model.
 
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
@@ -118,7 +118,7 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of the errors that all samples of a source share, and the record of it."""
+    """Stated errors that all samples of a source share, and the record of them."""
 
     record: dict[str, Any]
     systematic: NDArray[np.float64] | None = None  # (band, band), the source's own
@@ -159,7 +159,7 @@ class TrainingSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in messages and in the provenance of the model."""
+        """Name in messages and in the provenance of the model."""
 
     @property
     def identity(self) -> str:
@@ -167,7 +167,7 @@ class TrainingSource(Protocol):
 
     @property
     def stated(self) -> Stated | None:
-        """What is stated of errors that its samples share; None where no uncertainty is stated."""
+        """Stated errors that its samples share; None where no uncertainty is stated."""
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -179,19 +179,19 @@ class TrainingSource(Protocol):
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as it is stated."""
+        """Kind of the values, as far as it is stated."""
 
     @property
     def scheme(self) -> Scheme | None:
-        """What the classes mean, where that is known."""
+        """Meaning of the classes, where that is known."""
 
     @property
     def drawn(self) -> dict[str, int]:
-        """How many samples of each class were drawn, before clouds take theirs."""
+        """Number of samples drawn of each class, before clouds take theirs."""
 
     @property
     def size(self) -> int:
-        """What progress counts up to."""
+        """Total that progress counts up to."""
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Batches, each with the size that it covers."""
@@ -395,7 +395,7 @@ class LabelledPixels:
 
     @property
     def features(self) -> Features:
-        """What the values of the raster are."""
+        """Kind of the values of the raster."""
         return self.raster.features.chosen(self.bands)
 
     @property
@@ -489,7 +489,7 @@ class TableRows:
 
     @property
     def stated(self) -> Stated | None:
-        """What the table's samples share; relative effects are taken at their values."""
+        """Errors that the table's samples share; relative effects are taken at their values."""
         if self.uncertainty is None:
             return None
         values = self.table.values
@@ -609,7 +609,7 @@ class SampleCubeRows:
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as the cube or the user says it."""
+        """Kind of the values, as far as the cube or the user states it."""
         return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
 
     @property

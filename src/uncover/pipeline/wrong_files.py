@@ -13,7 +13,7 @@ _MODEL, _TABLE, _SCENE, _LABELS = "a model", "a table of samples", "a scene", "a
 
 
 def kind_of(name: str | Path) -> str | None:
-    """What a file is; None where nothing tells it.
+    """Kind of a file; None where nothing tells it.
 
     >>> kind_of("model.uncover"), kind_of("pixels.csv"), kind_of("stack.tif")
     ('a model', 'a table of samples', None)

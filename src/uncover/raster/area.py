@@ -67,7 +67,7 @@ def _turned(bounds: Bounds, scene: Bounds) -> Bounds:
 
 
 def _apart(bounds: Bounds, scene: Bounds) -> bool:
-    """Whether two boxes are apart. Asked in the CRS of the box: far from its zone a projection folds back."""
+    """True where two boxes are apart, in the CRS of the box: far from its zone a projection folds back."""
     left, bottom, right, top = scene
     return bounds[3] <= bottom or bounds[1] >= top or bounds[2] <= left or bounds[0] >= right
 

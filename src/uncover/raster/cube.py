@@ -57,7 +57,7 @@ class CubeBlock(Flagged):
 
 @dataclass(frozen=True)
 class CubeLayout:
-    """What a cube will hold. `coordinates` run along the realisations, for instance the AOD of each.
+    """Layout of a cube. `coordinates` run along the realisations, for instance the AOD of each.
 
     >>> grid = Grid("EPSG:32633", (10, 0, 0, 0, -10, 0), width=5000, height=5000)
     >>> CubeLayout(grid, ("B02",) * 10, realisations=25).edge
@@ -285,7 +285,7 @@ class Cube:
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as the cube or the user says it."""
+        """Kind of the values, as far as the cube or the user states it."""
         return stated_features(self.attributes, self.bands, self.level)
 
     @property
@@ -365,7 +365,7 @@ def open_cube(path: str | Path) -> Cube:
 
 
 def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: Level | None) -> Features:
-    """What values are by the attributes of their store, else by the user's word."""
+    """Kind of values by the attributes of their store, else by the user's word."""
     if "features" in attributes:
         return Features.from_dict(attributes["features"]).chosen(bands)
     said = Features.of_level(bands, attributes.get("level") or level)
@@ -428,14 +428,14 @@ def _is_blosc(metadata: Path) -> bool:
 
 
 def _is_whole(file: Path) -> bool:
-    """Whether a chunk is as long as its header says."""
+    """True where a chunk is as long as its header says."""
     with open(file, "rb") as stream:
         header = stream.read(_BLOSC_HEADER)
     return len(header) == _BLOSC_HEADER and struct.unpack("<I", header[12:])[0] == file.stat().st_size
 
 
 def is_zarr(name: str | Path) -> bool:
-    """Whether a path is a Zarr store, by its name.
+    """True for a Zarr store, by its name.
 
     >>> is_zarr("cube.zarr"), is_zarr("scene.SAFE")
     (True, False)
@@ -444,7 +444,7 @@ def is_zarr(name: str | Path) -> bool:
 
 
 def zarr_kind(path: str | Path) -> Literal["cube", "samples", "scene"]:
-    """By the axes of its reflectance: with samples, with realisations, or neither."""
+    """Kind of a Zarr store by the axes of its reflectance: with samples, with realisations, or neither."""
     group = open_store(path)
     if "reflectance" not in group:
         return "scene"

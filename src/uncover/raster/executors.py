@@ -167,7 +167,7 @@ def parse_memory(text: str) -> int:
 
 @dataclass(frozen=True)
 class ComputePlan:
-    """How a map is computed on this machine; nothing of it changes the result."""
+    """Threads and memory of a map on this machine; they do not change the result."""
 
     threads: int
     ahead: int

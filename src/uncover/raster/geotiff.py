@@ -183,7 +183,7 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
 
 
 def number_counts(scratch: Scratch, layer: Layer) -> NDArray[np.int64]:
-    """How often each whole number occurs: (band, number)."""
+    """Count of each whole number: (band, number)."""
     counts = np.zeros((len(layer.bands), np.iinfo(layer.dtype).max + 1), np.int64)
     for window in scratch.units:
         count(scratch.read(layer, window), counts)

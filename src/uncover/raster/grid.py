@@ -42,7 +42,7 @@ class Window:
 
     @property
     def pixels(self) -> int:
-        """How many pixels it holds.
+        """Number of pixels.
 
         >>> Window(0, 0, 2, 3).pixels
         6
@@ -236,7 +236,7 @@ class Grid:
         return _relation(self.transform, other.transform)
 
     def aligned_with(self, other: Grid) -> bool:
-        """Whether rows and columns run the same way, so that resampling is a matter of each axis alone.
+        """True where rows and columns run the same way, so that each axis is resampled alone.
 
         >>> a = Grid(None, (10, 0, 0, 0, -10, 0), 8, 8)
         >>> a.aligned_with(Grid(None, (9, 1, 0, 1, -9, 0), 8, 8))
@@ -285,7 +285,7 @@ def _matrix(transform: Transform) -> NDArray[np.float64]:
 
 
 def same_crs(one: str | None, other: str | None) -> bool:
-    """Whether two reference systems are the same; an unknown one is taken to be the other's.
+    """True where two reference systems are the same; an unknown one is taken to be the other's.
 
     >>> same_crs("EPSG:32633", None), same_crs("EPSG:32633", "EPSG:4326")
     (True, False)

@@ -117,7 +117,7 @@ def _alone(partial: Path) -> Iterator[None]:
 
 
 def in_use(partial: Path) -> bool:
-    """Whether a run works there now."""
+    """True where a run works there now."""
     folder = os.open(partial, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)

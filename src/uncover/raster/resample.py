@@ -78,7 +78,7 @@ def _weights(t: NDArray[np.float64], method: Resampling) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Resampler:
-    """How a window of one grid is filled from another grid that runs the same way."""
+    """Resampling of a window of one grid from another grid that runs the same way."""
 
     rows: Axis
     cols: Axis
@@ -101,23 +101,23 @@ class Resampler:
 
     @cached_property
     def inside(self) -> NDArray[np.bool_]:
-        """Which target pixels lie on the source, (row, col)."""
+        """Target pixels that lie on the source, (row, col)."""
         return self.rows.inside[:, None] & self.cols.inside[None, :]
 
     @cached_property
     def everywhere(self) -> bool:
-        """Whether all of them do."""
+        """True where all of them do."""
         return bool(self.rows.inside.all() and self.cols.inside.all())
 
     @cached_property
     def _is_copy(self) -> bool:
-        """Whether the nearest pixels are those needed, one by one."""
+        """True where the nearest pixels are those needed, one by one."""
         rows, cols = self.rows.nearest - self.needed.row, self.cols.nearest - self.needed.col
         return _counts_up(rows, self.needed.height) and _counts_up(cols, self.needed.width)
 
     @property
     def copies(self) -> bool:
-        """Whether interpolating is copying, pixel by pixel."""
+        """True where interpolating is copying, pixel by pixel."""
         return self._is_copy and len(self.rows.weights) == 1
 
     def nearest(self, planes: NDArray[Any]) -> NDArray[Any]:

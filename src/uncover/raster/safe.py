@@ -88,7 +88,7 @@ class SafeTree:
 
 
 def is_safe(source: str | Path) -> bool:
-    """Whether a path is a SAFE folder, its metadata file, or a zip of one."""
+    """True for a SAFE folder, its metadata file, or a zip of one."""
     path = Path(source)
     if path.is_dir():
         return path.suffix.upper() == ".SAFE" or _product_xml(path) is not None

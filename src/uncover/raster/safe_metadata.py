@@ -1,4 +1,4 @@
-"""What the metadata of a Sentinel-2 product say: calibration, identity, atmosphere, angles. No pixels."""
+"""Metadata of a Sentinel-2 product: calibration, identity, atmosphere, angles. No pixels."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class TileMetadata:
     root: ElementTree.Element
 
     def atmosphere_found(self) -> dict[str, Any]:
-        """What the tile says of the atmosphere, without what it is silent about."""
+        """The atmosphere as the tile states it, without what it is silent about."""
         return {key: value for key, value in vars(self.atmosphere).items() if value is not None}
 
     def angles(self, bands: tuple[str, ...]) -> AngleGrids | None:

@@ -31,15 +31,15 @@ CACHE_BYTES = 256 * 1024 * 1024
 
 
 class Raster(Protocol):
-    """What scenes, cubes and whatever is made of them have in common."""
+    """Common properties of scenes, cubes and whatever is made of them."""
 
     @property
     def identity(self) -> str:
-        """What it is called: the datatake, the user's name for it, or the file's."""
+        """Name: the datatake, the user's name for it, or the file's."""
 
     @property
     def source_id(self) -> str:
-        """What decides who shares an error: datatake, the user's --scene-id, or a hash of the content."""
+        """Identity by which errors are shared: datatake, the user's --scene-id, or a hash of the content."""
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class Raster(Protocol):
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as it is stated."""
+        """Kind of the values, as far as it is stated."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Atmosphere:
 
 @dataclass(frozen=True)
 class Block(Flagged):
-    """What a scene holds in one window.
+    """Reflectance and quality bits of one window.
 
     >>> block = Block(Window(0, 0, 1, 2), ("B02",), np.array([[[0.1, np.nan]]], np.float32),
     ...               np.array([[0, 1]], np.uint16))
@@ -215,7 +215,7 @@ class Scene:
 
     @property
     def features(self) -> Features:
-        """What its values are: quantity, level, correction, and the calibration of each band."""
+        """Kind of the values: quantity, level, correction, and the calibration of each band."""
         found = {b: c for g in self.groups for b, c in zip(g.bands, g.calibrations, strict=True)}
         calibrations = [found[band] for band in self.bands]
         correction = SEN2COR if self.level == "L2A" and self.baseline is not None else None
@@ -228,7 +228,7 @@ class Scene:
         )
 
     def facts(self) -> dict[str, Any]:
-        """What the scene is, in plain numbers and words: for people, and for the fingerprint of a run."""
+        """The scene in plain numbers and words: for people, and for the fingerprint of a run."""
         return {
             "identity": self.identity,
             "level": self.level,
@@ -248,7 +248,7 @@ class Scene:
         }
 
     def masked_out(self) -> bool:
-        """Whether a mask of the user's own leaves out every pixel."""
+        """True where a mask of the user's own leaves out every pixel."""
         own = [mask for mask in self.masks if isinstance(mask, ValueMask) and mask.other == Quality.NODATA]
         return bool(own) and all(
             (own[-1].flags(self.grid, window, self.cache) & Quality.NODATA).all()
@@ -271,7 +271,7 @@ class OfScene:
 
     @property
     def identity(self) -> str:
-        """What the scene is called."""
+        """Name of the scene."""
         return self.scene.identity
 
     @property
@@ -291,7 +291,7 @@ class OfScene:
 
     @property
     def features(self) -> Features:
-        """What the values of the scene are."""
+        """Kind of the values of the scene."""
         return self.scene.features
 
 
@@ -349,7 +349,7 @@ def prefetch(scene: Scene, limit: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SceneOptions:
-    """What the user says about a scene. Everything has a default; metadata win where they speak.
+    """Options for reading a scene. Everything has a default; metadata win where they speak.
 
     bands
         Names, in order. For a product: which bands. For a stack whose bands have names: which of them.

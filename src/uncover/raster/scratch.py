@@ -167,7 +167,7 @@ class PlainTiff:
 
     @property
     def tiles(self) -> int:
-        """How many tiles there are, row by row."""
+        """Number of tiles."""
         return self.number(self.height - 1, self.width - 1) + 1
 
     def number(self, row: int, col: int) -> int:
@@ -198,7 +198,7 @@ class PlainTiff:
         return self._first + number * self.tile_bytes + band * self.plane_bytes
 
     def head(self) -> bytes:
-        """What the file begins with."""
+        """Header of the file."""
         return self._tags(self._first)
 
     def _tags(self, first: int) -> bytes:

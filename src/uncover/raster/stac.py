@@ -47,7 +47,7 @@ class Item:
 
     @property
     def is_sentinel2(self) -> bool:
-        """Whether the usual names of Sentinel-2 bands apply."""
+        """True where the usual names of Sentinel-2 bands apply."""
         said = [self.properties.get(key, "") for key in ("constellation", "platform")]
         return any(str(text).lower().startswith("sentinel-2") for text in said)
 

@@ -64,7 +64,7 @@ class UncertaintyWarning(UserWarning):
 
 @dataclass(frozen=True)
 class UncertaintyOptions:
-    """What the user says about a file of uncertainties. Everything has a default; files win where they speak.
+    """Options for reading a file of uncertainties. Everything has a default; files win where they speak.
 
     between_pixels
         "random" or "systematic", for files that do not say it: CSV, JSON and rasters.
@@ -137,7 +137,7 @@ class Uncertainty(Protocol):
         """Covariances of systematic effects that all scenes have in common, by name."""
 
     def facts(self) -> dict[str, Any]:
-        """What was assumed, in plain words; `quantities` are the effects as input quantities."""
+        """Assumptions in plain words; `quantities` are the effects as input quantities."""
 
 
 def open_uncertainty(
@@ -228,7 +228,7 @@ class ConstantUncertainty:
         return np.asarray(found, np.float64)
 
     def facts(self) -> dict[str, Any]:
-        """What was assumed, in plain words."""
+        """Assumptions in plain words."""
         return {
             **self.about,
             "bands": list(self.bands),
@@ -261,7 +261,7 @@ def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list
 
 
 def _one_line(call: Callable[[], T]) -> T:
-    """What goes wrong with arrays goes wrong with a file here."""
+    """Raise errors about arrays as errors about the file that they come from."""
     try:
         return call()
     except SceneError:

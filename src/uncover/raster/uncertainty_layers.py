@@ -33,7 +33,7 @@ SPOTS, SPOT = 4, 64
 
 @dataclass(frozen=True)
 class UncertaintyBlock:
-    """What is known of the errors in one window.
+    """Covariances of the errors in one window.
 
     valid
         Pixels with a value and an uncertainty, (row, col).
@@ -214,7 +214,7 @@ class LayeredUncertainty:
         return tuple(effect for effect in self.effects if effect.between_pixels == kind)
 
     def facts(self) -> dict[str, Any]:
-        """What was assumed, in plain words: for people, and for the fingerprint of a run."""
+        """Assumptions in plain words: for people, and for the fingerprint of a run."""
         effects = [effect_record(e, e.name, self._typical(e), self.about) for e in self.effects]
         return {**self.about, "bands": list(self.bands), "quantities": effects}
 

@@ -280,7 +280,7 @@ def _burn(features: list[Feature], grid: Grid, all_touched: bool) -> NDArray[np.
 
 
 def _lost_of(feature: Feature, burnt: NDArray[np.int32], grid: Grid) -> dict[str, int]:
-    """How many points of a feature, or polygons, gave no pixel, by the reason."""
+    """Number of points of a feature, or polygons, that gave no pixel, by the reason."""
     import shapely
 
     if "Point" in feature.shape.geom_type:
