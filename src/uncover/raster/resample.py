@@ -21,7 +21,7 @@ TOLERANCE = 1e-3  # source pixels
 
 Floats = NDArray[np.float64]
 Positions = tuple[Floats, Floats]
-Exact = Callable[[Floats, Floats], tuple[Floats, ...]]
+Exact = Callable[[NDArray[Any], NDArray[Any]], tuple[Floats, ...]]
 
 _TAPS = {"nearest": (0, 1), "bilinear": (0, 2), "cubic": (-1, 3)}
 
@@ -222,7 +222,7 @@ def _positions(grid: Grid, window: Window, source: Grid) -> Positions:
     return row, col
 
 
-def on_lattice(exact: Exact, rows: Floats, cols: Floats, step: int) -> tuple[Floats, ...]:
+def on_lattice(exact: Exact, rows: NDArray[Any], cols: NDArray[Any], step: int) -> tuple[Floats, ...]:
     """Functions of rows and columns, exact at the nodes of a lattice and bilinear between them: (row, col).
 
     The lattice is fixed to the grid, not to the window: every window sees the same.
