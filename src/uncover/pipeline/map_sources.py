@@ -13,7 +13,7 @@ from uncover.pipeline.realising import RealiseOptions, realise_scene
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
-from uncover.raster.matching import model_bands
+from uncover.raster.model_checks import model_bands
 from uncover.raster.opening import open_scene
 from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene, SceneOptions

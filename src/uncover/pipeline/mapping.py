@@ -27,7 +27,7 @@ from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, T
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.journal import Journal, fingerprint, unfinished, writing
 from uncover.raster.mapper import Mapper, Method, Missing, Reader
-from uncover.raster.matching import check_match, is_namesake, trained_on
+from uncover.raster.model_checks import check_match, is_namesake, trained_on
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch

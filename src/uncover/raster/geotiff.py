@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.raster.grid import Grid, Window
-from uncover.raster.moving import count
+from uncover.raster.pixel_kernels import count
 from uncover.raster.product import UNIT, Layer
 from uncover.raster.scratch import Scratch
 from uncover.raster.tiles import GDAL_OPTIONS, open_raster

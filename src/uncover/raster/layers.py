@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.grid import Grid, Window
-from uncover.raster.moving import calibrate
+from uncover.raster.pixel_kernels import calibrate
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.resample import Resampler, Resampling, read_nearest
 from uncover.raster.tiles import Source, TileCache

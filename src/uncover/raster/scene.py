@@ -21,7 +21,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Bounds, Grid, Window, finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, ValueMask, inside_polygons
-from uncover.raster.moving import complete
+from uncover.raster.pixel_kernels import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
 from uncover.raster.tiles import ArrayPlanes, TileCache
