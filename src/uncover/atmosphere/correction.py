@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,22 +25,6 @@ BLOCK_ELEMENTS_WITH_ANGLES = 1 << 20
 HIGHEST_REFLECTANCE = 5.0
 # The step of the AOT band of L2A products: optical depths that differ by less are corrected alike.
 AOD_STEP = 1e-3
-
-
-class Correction(Protocol):
-    """Interface of every atmospheric correction."""
-
-    def correct(
-        self, toa: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
-    ) -> Array:
-        """Surface reflectance from top-of-atmosphere reflectance."""
-        ...
-
-    def simulate(
-        self, surface: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
-    ) -> Array:
-        """Top-of-atmosphere reflectance from surface reflectance."""
-        ...
 
 
 class LookupTable:
@@ -216,7 +200,7 @@ def _blocks(pixels: int, step: int) -> Iterator[slice]:
 
 
 def recorrect(
-    correction: Correction,
+    correction: LookupTable,
     surface: npt.ArrayLike,
     product: State,
     drawn: State,
@@ -264,7 +248,7 @@ def recorrect(
 
 
 def _by_depth(
-    correction: Correction,
+    correction: LookupTable,
     surface: Array,
     product: State,
     drawn: State,

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,31 +29,6 @@ _MOST_FINE = 1 << 22
 
 NUMBERED = "codes"  # name of the scheme of nameless codes
 _VALUES = "values"  # that of whole numbers in a field
-
-
-class LabelSource(Protocol):
-    """Labels of one scheme, not yet on a grid."""
-
-    @property
-    def scheme(self) -> Scheme:
-        """Meaning of the labels."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-
-    def on(self, grid: Grid) -> LabelsOnGrid:
-        """The labels on a grid; an error where it has nothing to say about the grid."""
-
-
-class LabelsOnGrid(Protocol):
-    """Labels for windows of one grid."""
-
-    def labels(self, window: Window, cache: TileCache) -> NDArray[np.uint8]:
-        """Codes in a window, 0 where there is no label; (row, col)."""
-
-    def regions(self, window: Window) -> NDArray[np.int32] | None:
-        """Numbers of the polygons in a window, None where there are none."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +161,12 @@ class VectorOnGrid:
     def regions(self, window: Window) -> NDArray[np.int32] | None:
         """Numbers of the features in a window."""
         return self.features[window.slices]
+
+
+#: Labels of one scheme, not yet on a grid.
+LabelSource = RasterLabels | VectorLabels
+#: Labels for windows of one grid.
+LabelsOnGrid = RasterOnGrid | VectorOnGrid
 
 
 def _warn_of_lost(path: str, burnt: Burned) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Feature, pixels_of, read_features
+from uncover.raster.vectors import Feature, burn, pixels_of, read_features
 
 Kind = Literal["raster", "points", "polygons"]
 Index = NDArray[np.intp]
@@ -36,41 +36,6 @@ class Matches:
     classes: Index  # numbers in the legend
     groups: Index | None = None  # None: each sample stands for itself
     strata: Index | None = None  # numbers in `strata` of the reference
-
-
-class Reference(Protocol):
-    """Reference samples on the grid of a map."""
-
-    @property
-    def name(self) -> str:
-        """The file's own name."""
-
-    @property
-    def kind(self) -> Kind:
-        """Kind of the file's content."""
-
-    @property
-    def legend(self) -> Legend:
-        """The classes of map and reference."""
-
-    @property
-    def strata(self) -> tuple[str, ...]:
-        """Names of the strata that the file itself states."""
-
-    @property
-    def outside(self) -> int:
-        """Number of samples outside the grid."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on samples that do not count."""
-
-    @property
-    def group_count(self) -> int:
-        """Largest number of groups of samples that belong together; 0 where each stands for itself."""
-
-    def samples(self, window: Window, cache: TileCache) -> Matches:
-        """Samples in a window."""
 
 
 @dataclass(frozen=True)
@@ -292,23 +257,20 @@ class PolygonReference:
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Pixels of the polygons in a window; where they overlap, the later one counts."""
         import shapely
-        from affine import Affine
-        from rasterio.features import rasterize
 
         part = self.grid.crop(window)
         near = np.sort(self.tree.query(shapely.box(*part.bounds)))
         if near.size == 0:
             empty = np.empty(0, np.intp)
             return Matches(empty, empty, empty, empty)
-        burnt = rasterize(
-            [(self.shapes[i], int(i) + 1) for i in near],
-            out_shape=part.shape,
-            transform=Affine(*part.transform),
-            dtype="int32",
-        )
+        burnt = burn([(self.shapes[i], int(i) + 1) for i in near], part)
         rows, cols = np.nonzero(burnt)
         owner = burnt[rows, cols].astype(np.intp) - 1
         return Matches(rows, cols, self.classes[owner], owner)
+
+
+#: Reference samples on the grid of a map.
+Reference = RasterReference | PointReference | PolygonReference
 
 
 def open_reference(

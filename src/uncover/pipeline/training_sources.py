@@ -154,49 +154,6 @@ class Batch:
         )
 
 
-class TrainingSource(Protocol):
-    """Anything that gives labelled samples batch by batch."""
-
-    @property
-    def name(self) -> str:
-        """Name in messages and in the provenance of the model."""
-
-    @property
-    def identity(self) -> str:
-        """Datatake, the user's own name, or a hash of the content: which scene or table it is."""
-
-    @property
-    def stated(self) -> Stated | None:
-        """Stated errors that its samples share; None where no uncertainty is stated."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the features, in order."""
-
-    @property
-    def units(self) -> str | None:
-        """Units of the values."""
-
-    @property
-    def features(self) -> Features:
-        """Kind of the values, as far as it is stated."""
-
-    @property
-    def scheme(self) -> Scheme | None:
-        """Meaning of the classes, where that is known."""
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """Number of samples drawn of each class, before clouds take theirs."""
-
-    @property
-    def size(self) -> int:
-        """Total that progress counts up to."""
-
-    def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Batches, each with the size that it covers."""
-
-
 def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
     """Open all of them; they must have the same bands, and none may be there twice."""
     if not sources:
@@ -637,6 +594,10 @@ class SampleCubeRows:
             names = np.array([self.scheme[int(code)].name if code else "" for code in codes], dtype=np.str_)
             yield len(block), Batch(block.values[..., at], names, groups).take(codes > 0)
             start += len(block)
+
+
+#: Labelled samples, batch by batch.
+TrainingSource = LabelledPixels | TableRows | SampleCubeRows
 
 
 def _groups_of(samples: Samples) -> Groups | None:

@@ -230,7 +230,8 @@ def burn_vector(
     features = read_features(path, grid, (field,))
     codes, names = _codes([feature.values[0] for feature in features], path, field)
     window = grid.window if window is None else window
-    burnt = _burn(features, grid.crop(window), all_touched)
+    shapes = [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty]
+    burnt = burn(shapes, grid.crop(window), all_touched)
     if window == grid.window and not burnt.any():
         raise SceneError(
             f"no feature of {path} covers a pixel of the scene, whose bounds are {grid.bounds} ({grid.crs}); "
@@ -264,12 +265,13 @@ def _codes(values: Iterable[Any], path: str | Path, field: str) -> tuple[list[in
     return [names[str(value)] for value in listed], {code: name for name, code in names.items()}
 
 
-def _burn(features: list[Feature], grid: Grid, all_touched: bool) -> NDArray[np.int32]:
+def burn(shapes: list[tuple[Any, int]], grid: Grid, all_touched: bool = False) -> NDArray[np.int32]:
+    """Numbers of shapes on the pixels whose centres they hold; the later one counts, 0 is none."""
     from affine import Affine
     from rasterio.features import rasterize
 
     burnt: NDArray[np.int32] = rasterize(
-        [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty],
+        shapes,
         out_shape=grid.shape,
         transform=Affine(*grid.transform),
         fill=0,
@@ -296,7 +298,7 @@ def _lost_of(feature: Feature, burnt: NDArray[np.int32], grid: Grid) -> dict[str
         return {POLYGON_OFF: 1}
     if (burnt[here.slices] == feature.number).any():
         return {}
-    return {POLYGON_COVERED if _burn([feature], grid.crop(here), False).any() else POLYGON_SMALL: 1}
+    return {POLYGON_COVERED if burn([(feature.shape, 1)], grid.crop(here)).any() else POLYGON_SMALL: 1}
 
 
 def _rectangle(shape: Any, grid: Grid) -> tuple[int, int, int, int]:
