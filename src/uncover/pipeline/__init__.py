@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
+    from uncover.pipeline.describing import Description as Description
     from uncover.pipeline.describing import describe_file as describe_file
-    from uncover.pipeline.description import Description as Description
     from uncover.pipeline.evaluating import evaluate_map as evaluate_map
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
 _NAMES = {
     "uncover.labels": "Criteria Draw",
-    "uncover.pipeline.describing": "describe_file",
-    "uncover.pipeline.description": "Description",
+    "uncover.pipeline.describing": "Description describe_file",
     "uncover.pipeline.evaluating": "evaluate_map",
     "uncover.pipeline.evaluation": "EvaluateOptions Evaluation",
     "uncover.pipeline.evaluation_files": "check_folder",

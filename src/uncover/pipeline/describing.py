@@ -6,7 +6,7 @@ import csv
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.features import Features
-from uncover.pipeline.description import Description, Facts, grid_facts
 from uncover.pipeline.evaluation_files import FILES as EVALUATION_FILES
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES
@@ -24,12 +23,15 @@ from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, damaged, require
 from uncover.raster.geotiff import LAYER_TAG
+from uncover.raster.grid import Grid
 from uncover.raster.journal import in_use
 from uncover.raster.opening import open_scene
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe
+
+Facts = dict[str, Any]
 
 
 def describe_file(name: str | Path, options: SceneOptions | None = None) -> Description:
@@ -259,7 +261,7 @@ _FORMATS = {CLASS_FILE: "Cloud-Optimised GeoTIFF", "map.zarr": "Zarr", "map.nc":
 
 
 def describe_folder(path: Path) -> Description | None:
-    """What a folder of ours holds; None where it is not one of them."""
+    """Description of a folder of ours; None where it is not one of them."""
     unfinished = Path(f"{path}.partial")
     if not path.exists() and unfinished.is_dir():
         return _unfinished(unfinished)
@@ -364,7 +366,7 @@ def _interval(found: Mapping[str, Any]) -> str:
 
 
 def _unfinished(path: Path) -> Description:
-    """How far a run came, and how it goes on."""
+    """Description of an unfinished run: how far it came, and how it goes on."""
     goal = str(path).removesuffix(".partial")
     lines = (
         (path / "journal").read_text("utf-8", "replace").splitlines() if (path / "journal").exists() else []
@@ -383,3 +385,52 @@ def _unfinished(path: Path) -> Description:
         facts["to go on"] = f"{command} --out {goal} --resume, with the same inputs and options"
         facts["to begin anew"] = f"remove {path}"
     return Description(f"unfinished {'map' if is_map else 'cube'}", facts)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Kind of a file, the facts about it, and a page of text where it has more to say.
+
+    >>> print(Description("labels", {"classes": {"forest": 3}, "crs": "EPSG:32633"}).text())
+    labels
+      classes
+        forest: 3
+      crs: EPSG:32633
+    """
+
+    kind: str
+    facts: Facts
+    page: str = ""
+
+    def text(self) -> str:
+        """Facts as indented lines, and the page."""
+        return "\n".join([self.kind, *_lines(self.facts, "  "), *([self.page.rstrip()] if self.page else [])])
+
+
+def grid_facts(grid: Grid) -> Facts:
+    """Size, reference system and bounds.
+
+    >>> grid_facts(Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=3, height=2))["size"]
+    '3 x 2 pixels of 10 x 10'
+    """
+    return {
+        "size": f"{grid.width} x {grid.height} pixels of {grid.resolution[0]:g} x {grid.resolution[1]:g}",
+        "crs": grid.crs,
+        "bounds": [float(value) for value in grid.bounds],
+    }
+
+
+def _lines(facts: Mapping[str, Any], indent: str) -> list[str]:
+    lines: list[str] = []
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            lines += [f"{indent}{key}", *_lines(value, indent + "  ")]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            for i, each in enumerate(value, start=1):
+                lines += [f"{indent}{key} {i}", *_lines(each, indent + "  ")]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple):
+            lines.append(f"{indent}{key}: {len(value)} x {len(value[0])} numbers")
+        else:
+            shown = ", ".join(str(v) for v in value) if isinstance(value, list | tuple) else value
+            lines.append(f"{indent}{key}: {shown}")
+    return lines

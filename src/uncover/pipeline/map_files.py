@@ -153,7 +153,7 @@ class Finish:
         return asset
 
     def run_file(self, store: Path, facts: Mapping[str, Any]) -> None:
-        """What has no influence on the product goes into a file of its own."""
+        """Write what has no influence on the product into a file of its own."""
         _write(store / "run.json", _json({"run": self.key, **facts}))
 
 

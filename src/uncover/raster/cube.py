@@ -232,11 +232,10 @@ def _coordinates(layout: CubeLayout) -> dict[str, tuple[Any, list[str], dict[str
         raise SceneError(
             "a cube needs a grid that runs along its CRS; this one is rotated, warp the scene first"
         )
-    x, _ = grid.centres(Window(0, 0, 1, grid.width))
-    _, y = grid.centres(Window(0, 0, grid.height, 1))
+    x, y = grid.axes()
     found: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
-        "x": (x[0], ["x"], {"axis": "X"}),
-        "y": (y[:, 0], ["y"], {"axis": "Y"}),
+        "x": (x, ["x"], {"axis": "X"}),
+        "y": (y, ["y"], {"axis": "Y"}),
         "band": (np.array(layout.bands, dtype=np.str_), ["band"], {}),
         "realisation": (np.arange(layout.realisations), ["realisation"], {}),
     }

@@ -193,6 +193,16 @@ class Grid:
         cols = np.arange(window.col, window.col + window.width)[None, :] + 0.5
         return self.coordinates(rows, cols)
 
+    def axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coordinates x (col,) and y (row,) of the pixel centres of a grid that runs along its CRS.
+
+        >>> [values.tolist() for values in Grid(None, (10, 0, 0, 0, -10, 0), 2, 1).axes()]
+        [[5.0, 15.0], [-5.0]]
+        """
+        x, _ = self.centres(Window(0, 0, 1, self.width))
+        _, y = self.centres(Window(0, 0, self.height, 1))
+        return x[0], y[:, 0]
+
     def blocks(self, size: int = 1024, origin: tuple[int, int] = (0, 0)) -> Iterator[Window]:
         """Windows that cover the grid row by row, cut where row or column ≡ origin (mod size).
 
