@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from uncover import BayesianMDA, BayesianQDA, load_model
 from uncover.estimators.calibration import held_out_log_joint
 from uncover.measurement.observation import Observation
+from uncover.measurement.summary import Summariser
 from uncover.models.membership import Membership
 
 every_kind = pytest.mark.parametrize("kind", ["pooled", "repeats", "draws", "shared"])
@@ -123,3 +124,17 @@ def test_calibration_is_a_refit_without_the_sample(rng):
 def test_there_is_no_partial_fit():
     """The parts are found from all samples: a split of the data could give others."""
     assert not hasattr(BayesianMDA(), "partial_fit")
+
+
+def test_classes_of_one_component_each_are_those_of_qda(rng):
+    """The same numbers, to the bit: a class of one component is the ordinary case."""
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 3)) + 4.0 * np.eye(3)[y]
+    mixture = BayesianMDA(calibration="loo").fit(X, y)
+    single = BayesianQDA(prior="evidence", calibration="loo").fit(X, y)
+    assert mixture.model_.components.trivial
+    planes = X.T[None].astype(np.float32)
+    for name in ("probability", "parts", "world_classes"):
+        found, expected = (getattr(Summariser(clf).summarise(planes), name) for clf in (mixture, single))
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+    np.testing.assert_array_equal(mixture.predict_proba(X), single.predict_proba(X))
