@@ -6,7 +6,7 @@ from scipy.special import entr, softmax
 from scipy.stats import multivariate_normal
 
 from map_cases import BANDS, fitted, grid, reflectance
-from uncover import BayesianQDA
+from uncover import BayesianLDA, BayesianQDA
 from uncover.bayes import kernels, noisy_lens, noisy_worlds
 from uncover.bayes.covariances import Covariances
 from uncover.estimators.reading import Reader
@@ -28,9 +28,9 @@ def scene(n, p, realisations, seed, spread=0.4):
     return (means[y] + rng.normal(size=(n, p))).T + error, y
 
 
-def trained(kind, p=4, n=900, realisations=6):
+def trained(kind, p=4, n=900, realisations=6, cls=BayesianQDA):
     planes, y = scene(n, p, realisations, seed=1)
-    return BayesianQDA(realisations=kind, random_state=0).fit(planes.transpose(2, 0, 1), y)
+    return cls(realisations=kind, random_state=0).fit(planes.transpose(2, 0, 1), y)
 
 
 def covariances(n, p, seed=3):
@@ -58,11 +58,12 @@ def cases(p):
 
 
 @pytest.mark.parametrize("p", [4, 5])
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA])
 @pytest.mark.parametrize("name", list(cases(4)))
-def test_machine_code_and_numpy_agree(name, p, monkeypatch):
+def test_machine_code_and_numpy_agree(name, cls, p, monkeypatch):
     pytest.importorskip("numba")
     kind, given = cases(p)[name]
-    model = trained(kind, p)
+    model = trained(kind, p, cls=cls)
     compiled = Summariser(model, paired=False, method="fast").summarise(**given)
     for module in (noisy_lens, noisy_worlds, kernels):
         monkeypatch.setattr(module, "machine_code", lambda: None)
@@ -159,8 +160,9 @@ def test_the_measurement_part_against_plain_monte_carlo(p, noise):
 
 
 @pytest.mark.parametrize("p", [4, 5])
-def test_without_noise_it_is_the_plain_reading(p):
-    model = trained("pooled", p)
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA])
+def test_without_noise_it_is_the_plain_reading(cls, p):
+    model = trained("pooled", p, cls=cls)
     planes = scene(70, p, 1, seed=2)[0]
     summariser = Summariser(model, method="fast")
     plain = summariser.summarise(planes)

@@ -34,7 +34,7 @@ from uncover.bayes.folding import Folding
 from uncover.bayes.kernels import Fold, Lens, tail_coefficients
 from uncover.bayes.linalg import cholesky
 from uncover.bayes.noise import _shrink
-from uncover.bayes.second_order import LogDensityVariance
+from uncover.bayes.second_order import LogDensityVariance, second_order
 from uncover.bayes.small_matrices import cholesky_of_many, invert_triangles_of_many
 from uncover.bayes.speed import machine_code
 from uncover.bayes.student_t import StudentT
@@ -353,15 +353,14 @@ class NoisyLens:
             log_joint[k] = lens.log_weight[0, k] + 0.5 * grown
         depth = np.log1p(q / lens.dof[0][:, None])
         log_joint -= 0.5 * (lens.dof[0][:, None] + len(x)) * depth
-        variance = self.variance.at(lens._distance((x + lens._centre[:, None]).T, 0))
+        far = lens._distance((x + lens._centre[:, None]).T, 0)
         odds, shares = log_joint, None
         if self.folding is not None:
             odds, shares = self.folding.log_odds(log_joint.T).T, self.folding.shares(log_joint.T).T
-            variance = self.folding.variance(log_joint.T, variance)
         P = np.exp(odds - odds.max(axis=0))
         P /= P.sum(axis=0)
         of_parts = P if shares is None else P[self.folding.owner] * shares  # type: ignore[union-attr]
-        information = 0.5 * (variance * P.T * (1 - P.T)).sum(-1)
+        information = self._information(P.T, far, log_joint.T)
         inner = entropy(P.T)
         measurement = np.zeros_like(inner)
         mine = np.flatnonzero(inner >= CERTAIN)
@@ -369,6 +368,14 @@ class NoisyLens:
             own = C if C.shape[-1] == 1 else C[..., mine]
             measurement[mine] = self._measurement(x[:, mine], own, P[:, mine], of_parts[:, mine])
         return P, self._p_values(depth), inner, measurement, information
+
+    def _information(self, P: Array, far: Array, log_joint: Array) -> Array:
+        """What the class models would tell of the class, from distances without noise: (pixel,)."""
+        if self.folding is None:
+            return self.variance.information(P, far)
+        if self.variance.between is not None:
+            return self.variance.tempered(self.folding.temperature).information(P, far)
+        return second_order(P, self.folding.variance(log_joint, self.variance.at(far)))
 
     @staticmethod
     def _inverses(scale: Array, shrink: Array, C: Array) -> list[Array]:

@@ -12,7 +12,7 @@ from uncover.bayes.noisy_lens import NoisyLens
 from uncover.bayes.second_order import (
     LogDensityVariance,
     below_entropy,
-    model_information,
+    second_order,
     squared_distances,
 )
 from uncover.bayes.speed import machine_code
@@ -288,10 +288,12 @@ class Summariser:
         measurement = np.zeros(len(known))
         if sight.noisy:
             measurement = self._measurement(sight, known, sight.of_parts(known, joint), first_pixel)
-        variance = self._variance(sight).at(distance)
-        variance = variance / sight.temperature**2 if folding is None else folding.variance(joint, variance)
-        inner = entropy(known)
-        model = model_information(known, variance, inner - measurement)
+        variance, inner = self._variance(sight).tempered(sight.temperature), entropy(known)
+        if folding is None:
+            information = variance.information(known, distance)
+        else:
+            information = second_order(known, folding.variance(joint, self._variance(sight).at(distance)))
+        model = below_entropy(information, inner - measurement)
         return known.T, sight.typicality().T, measurement, model, inner
 
     def _variance(self, sight: Sight) -> LogDensityVariance:

@@ -207,6 +207,25 @@ def _information(q, seen, fold, variance, inverse_dof, largest, information):
 
 
 @njit(**OPTIONS)
+def _information_of_pairs(q, seen, fold, plain, information):
+    """½ Σ_{k<l} p_k p_l (KL_kl + KL_lk) / T² of each lane, for classes that have one covariance."""
+    information[:] = 0.0
+    half = 0.5 * fold.sharpness[0] * fold.sharpness[0]
+    for k in range(seen.e.shape[0]):
+        for other in range(k):
+            constant = plain.variance[0, k, 0] + plain.variance[0, other, 0]
+            growth, apart = 0.5 * plain.variance[0, k, 1], plain.between[0, k, other]
+            first, second = plain.variance[0, k, 2], plain.variance[0, other, 2]
+            for b in range(q.shape[1]):
+                u = min(q[k, b], plain.largest[0]) * plain.inverse_dof[0, k]
+                v = min(q[other, b], plain.largest[0]) * plain.inverse_dof[0, other]
+                s, t = u / first, v / second
+                gram = max(0.5 * apart * (s + t) - 0.25 * (apart * apart + (s - t) * (s - t)), 0.0)
+                moved = (t + first * (gram - u)) / (1.0 + u) + (s + second * (gram - v)) / (1.0 + v)
+                information[b] += half * seen.e[k, b] * seen.e[other, b] * (constant + growth * moved)
+
+
+@njit(**OPTIONS)
 def _take_in(planes, coefficients, given, spread, plain, start, m, room):
     """Values of a block of pixels, less the centre, and their noise."""
     _values(planes, coefficients, start, m, room.raw, room.x, room.f)
@@ -235,6 +254,9 @@ def _look(lens, plain, fold, room):
     else:
         add_typicality(seen.v, plain.dof[0], plain.tail[0], room.p_value)
     find_entropy(seen, room.inner)
+    if plain.between.shape[1] > 0:
+        _information_of_pairs(room.far, seen, fold, plain, room.information)
+        return
     _information(
         room.far, seen, fold, plain.variance[0], plain.inverse_dof[0], plain.largest[0], room.information
     )
