@@ -288,9 +288,11 @@ def _ask_true_values(lens, truth, fold, points, found, room, here):
             scale, shrink, pivots = lens.truth_scale[k], lens.truth_shrink[k], lens.truth_pivots[k]
             _factorise(scale, shrink, pivots, room.C, room.L[k], room.log_det[k])
     place_true_values(lens, truth, fold, points, found, room, here)
+    used, seen = here.place[found], here.seen
     for k in range(len(room.L)):
-        squared_distance(here.chi, truth.whitening[0, k], truth.shift[0, k], here.seen.q[k])
-    weigh(truth, 0, fold, here.seen)
+        squared_distance(here.chi[:, :used], truth.whitening[0, k], truth.shift[0, k], seen.q[k, :used])
+    q, v, r, t, e = seen.q[:, :used], seen.v[:, :used], seen.r[:, :used], seen.t[:, :used], seen.e[:, :used]
+    weigh(truth, 0, fold, Seen(q, v, r, t, e, seen.s[:used]))
 
 
 @njit(**OPTIONS)
@@ -314,8 +316,8 @@ def read(planes, coefficients, given, spread, lens, plain, truth, fold, points, 
             continue
         _ask_true_values(lens, truth, fold, points, found, room, here)
         for number in range(found):
-            b = room.doubtful[number]
+            b, place = room.doubtful[number], here.place[number]
             out.measurement[start + b] = information_of_points(
-                here.seen.e, here.weight, number * points.padded, room.seen.e, b, room.inner[b],
-                points.padded, here.w, here.rows, here.terms,
+                here.seen.e, here.weight, place, room.seen.e, b, room.inner[b],
+                here.place[number + 1] - place, here.w, here.rows, here.terms,
             )  # fmt: skip
