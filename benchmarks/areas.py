@@ -209,6 +209,37 @@ def few_worlds(seeds):
     return Table("few worlds", caption, columns, rows)
 
 
+def errors_of_spreads(pairs, seeds):
+    """How far the stated Monte Carlo error of the spread lies above the one over seeds of the draws."""
+    rows = []
+    for name, method in (("random", "mc"), ("quantiles", "quantile")):
+        stated, own = [], []
+        for pair in range(pairs):
+            rng = stream(pair, "areas", "errors of spreads")
+            training, scene = Scene.drawn("training", rng), Scene.drawn("other", rng)
+            depths = reported(training, rng), reported(scene, rng)
+            found = [
+                _spread_of_seed(training, scene, depths, s, method, True, DRAWS)[:2] for s in range(seeds)
+            ]
+            sd, error = np.swapaxes(found, 0, 1)
+            own.append(sd.std(axis=0, ddof=1))
+            stated.append(np.sqrt((error**2).mean(axis=0)))
+        ratio, doubt = _ratio(np.array(stated), np.array(own))
+        rows.append([name, 100 * rms(own), 100 * rms(stated), ratio, doubt])
+    columns = {
+        "draws": "",
+        "over seeds, %": ".3f",
+        "stated, %": ".3f",
+        "stated / over seeds": ".2f",
+        "±": ".2f",
+    }
+    caption = (
+        f"Monte Carlo error of the spread of areas, in % of the scene, root mean square over {pairs} pairs of "
+        f"scenes and 3 classes: over {seeds} seeds of {DRAWS} draws, and as stated by the jackknife."
+    )
+    return Table("errors of spreads", caption, columns, rows)
+
+
 def _spread_of_seed(training, scene, depths, seed, method, crossed, draws):
     found, _, summariser = mapped(training, scene, depths, seed, method, draws)
     areas, pairs = counted(found.world_classes), summariser.world_pairs(draws)
@@ -224,4 +255,9 @@ def areas(quick):
         name: [one_case(seed, same, repeats) for seed in range(seeds)]
         for name, same in (("another scene", False), ("training scene", True))
     }
-    return [spreads(cases), shares(cases), few_worlds(2 if quick else 12)]
+    return [
+        spreads(cases),
+        shares(cases),
+        few_worlds(2 if quick else 12),
+        errors_of_spreads(*((2, 2) if quick else (6, 8))),
+    ]
