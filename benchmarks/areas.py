@@ -234,7 +234,7 @@ def errors_of_spreads(pairs, seeds):
         "±": ".2f",
     }
     caption = (
-        f"Monte Carlo error of the spread of areas, in % of the scene, root mean square over {pairs} pairs of "
+        f"Monte Carlo error of the spread of areas, % of the scene, root mean square over {pairs} pairs of "
         f"scenes and 3 classes: over {seeds} seeds of {DRAWS} draws, and as stated by the jackknife."
     )
     return Table("errors of spreads", caption, columns, rows)

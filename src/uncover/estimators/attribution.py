@@ -14,7 +14,7 @@ from uncover.bayes.second_order import LogDensityVariance, below_entropy, second
 # Drawn models that are asked together, at least.
 _FEWEST = 64
 # True values at which drawn models are asked, at least and at most; of many one in so many.
-_ASKED, _ONE_IN = (8, 64), 32
+_ASKED, _ONE_IN = (8, 128), 64
 
 
 class Parts(NamedTuple):

@@ -19,7 +19,7 @@ from uncover.estimators.reading import Reader
 from uncover.estimators.values import Inputs, check_choice
 
 # Draws of class models and of true values behind the budget, unless asked for otherwise.
-DRAWS, TRUE_VALUES = 1600, 4096
+DRAWS, TRUE_VALUES = 1600, 8192
 
 
 class PosteriorDraws(NamedTuple):
@@ -152,10 +152,11 @@ class PredictionMixin(FittedMixin):
             As in ``predict``.
         n_draws : int
             Draws of the model's parameters behind the model part, shared out among realisations and true
-            values. They are the same for all samples: the same input has the same budget in any batch.
+            values; five times as many where the noise is known. They are the same for all samples: the same
+            input has the same budget in any batch.
         n_true_values : int
             Draws of the input's true value behind the measurement part, where its noise is known. The model
-            part is in closed form at all of them, times its ratio to drawn models at one in 32, 8 to 64.
+            part is in closed form at all of them, times its ratio to drawn models at one in 64, 8 to 128.
 
         Returns
         -------
@@ -210,6 +211,7 @@ class PredictionMixin(FittedMixin):
             return None
         rng = stream(self.random_state, "models", sight.world)
         models, _ = self._class_models()
+        n = 5 * n if sight.noisy else n  # each of several true values has models of its own
         return ModelDraws.of(sight.truth, models.class_posterior_, models._known_classes(), n, rng)
 
     def sample_posterior(self, n=1, random_state=None):
