@@ -317,7 +317,8 @@ class Lens:
 
     def _variance_of(self, w: int) -> LogDensityVariance:
         between = None if self.between is None else self.between[w]
-        return LogDensityVariance(*self.variance[w].T, dof=self.dof[w], between=between)
+        constant, growth, pull = self.variance[w].T
+        return LogDensityVariance(constant, growth, pull, self.dof[w], between=between)
 
     @cached_property
     def _centre(self) -> Array:
