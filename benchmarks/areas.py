@@ -177,76 +177,6 @@ def shares(cases):
     return Table("shares", caption, columns, rows)
 
 
-def few_worlds(seeds):
-    """How far the stated spread depends on the seed, for 25 worlds, and what it says of that itself."""
-    rng = stream(1, "areas", "few worlds")
-    training, scene = Scene.drawn("training", rng), Scene.drawn("other", rng)
-    depths = reported(training, rng), reported(scene, rng)
-    rows = []
-    for name, method, crossed, draws in [
-        ("random, one permutation", "mc", False, DRAWS),
-        ("random, eight permutations", "mc", True, DRAWS),
-        ("quantiles, one permutation", "quantile", False, DRAWS),
-        ("quantiles, eight permutations", "quantile", True, DRAWS),
-        ("quantiles, eight permutations of 100", "quantile", True, 100),
-    ]:
-        found = [
-            _spread_of_seed(training, scene, depths, seed, method, crossed, draws) for seed in range(seeds)
-        ]
-        sd, error, area = (np.array(part) for part in zip(*found, strict=True))
-        k = int(sd.mean(axis=0).argmax())
-        rows.append(
-            [
-                name, 100 * sd[:, k].mean(), 100 * sd[:, k].min(), 100 * sd[:, k].max(),
-                100 * sd[:, k].std(ddof=1), 100 * rms(error[:, k]), 100 * np.ptp(area[:, k]),
-            ]
-        )  # fmt: skip
-    columns = {
-        "worlds": "", "sd, %": ".3f", "lowest": ".3f", "highest": ".3f", "over seeds ±": ".3f",
-        "Monte Carlo error stated": ".3f", "range of the mapped area": ".3f",
-    }  # fmt: skip
-    caption = f"The spread of one class of one other scene, in % of it, over {seeds} seeds of the draws."
-    return Table("few worlds", caption, columns, rows)
-
-
-def errors_of_spreads(pairs, seeds):
-    """How far the stated Monte Carlo error of the spread lies above the one over seeds of the draws."""
-    rows = []
-    for name, method in (("random", "mc"), ("quantiles", "quantile")):
-        stated, own = [], []
-        for pair in range(pairs):
-            rng = stream(pair, "areas", "errors of spreads")
-            training, scene = Scene.drawn("training", rng), Scene.drawn("other", rng)
-            depths = reported(training, rng), reported(scene, rng)
-            found = [
-                _spread_of_seed(training, scene, depths, s, method, True, DRAWS)[:2] for s in range(seeds)
-            ]
-            sd, error = np.swapaxes(found, 0, 1)
-            own.append(sd.std(axis=0, ddof=1))
-            stated.append(np.sqrt((error**2).mean(axis=0)))
-        ratio, doubt = _ratio(np.array(stated), np.array(own))
-        rows.append([name, 100 * rms(own), 100 * rms(stated), ratio, doubt])
-    columns = {
-        "draws": "",
-        "over seeds, %": ".3f",
-        "stated, %": ".3f",
-        "stated / over seeds": ".2f",
-        "±": ".2f",
-    }
-    caption = (
-        f"Monte Carlo error of the spread of areas, % of the scene, root mean square over {pairs} pairs of "
-        f"scenes and 3 classes: over {seeds} seeds of {DRAWS} draws, and as stated by the jackknife."
-    )
-    return Table("errors of spreads", caption, columns, rows)
-
-
-def _spread_of_seed(training, scene, depths, seed, method, crossed, draws):
-    found, _, summariser = mapped(training, scene, depths, seed, method, draws)
-    areas, pairs = counted(found.world_classes), summariser.world_pairs(draws)
-    kept = slice(None) if crossed else slice(draws)
-    return *spread_over_worlds(areas[kept], pairs[kept]), counted(found.best)
-
-
 @benchmark("areas")
 def areas(quick):
     """Return the tables of areas over worlds."""
@@ -255,9 +185,4 @@ def areas(quick):
         name: [one_case(seed, same, repeats) for seed in range(seeds)]
         for name, same in (("another scene", False), ("training scene", True))
     }
-    return [
-        spreads(cases),
-        shares(cases),
-        few_worlds(2 if quick else 12),
-        errors_of_spreads(*((2, 2) if quick else (6, 8))),
-    ]
+    return [spreads(cases), shares(cases)]

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import entropy
 
 from benchmarks.registry import Table
-from uncover import BayesianClassifier, BayesianLDA, BayesianQDA
+from uncover import BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA
 from uncover.bayes.streams import stream
 from uncover.estimators.summary import Summariser
 
@@ -47,6 +47,47 @@ def _p_values(prior, p, n, each, rng):
         clf = BayesianQDA(prior=prior).fit(draw(n), np.repeat(np.arange(3), n))
     found = clf.typicality(draw(each), per_class=True)
     return found[np.arange(3 * each), np.repeat(np.arange(3), each)]
+
+
+def typicality_with_noise(quick):
+    """Share of new members that is flagged where the noise of samples and of inputs is known."""
+    rows, sets = [], 8 if quick else 40
+    cases = [(BayesianQDA, p, n, even) for even in (True, False) for p in (1, 3, 10) for n in (8, 30, 200)]
+    cases += [(cls, 3, n, True) for cls in (BayesianLDA, BayesianNB) for n in (8, 30)]
+    for cls, p, n, even in cases:
+        rng = stream(19, "typicality with noise", cls.__name__, p, n, str(even))
+        found = np.array([_flagged_with_noise(cls, p, n, even, rng) for _ in range(sets)])
+        error = found.std(0, ddof=1).max(0) / np.sqrt(sets)
+        name = f"{cls.__name__}, {p}, {n}" + ("" if even else ", uneven")
+        rows.append([name, *found.mean(0)[:, 0].tolist(), error[0], *found.mean(0)[:, 1].tolist(), error[1]])
+    columns: dict[str, str] = {"model, features, samples": ""}
+    for level, mark in (("0.05", ""), ("0.01", " ")):
+        columns |= {f"{level}, noise {factor:g}": ".3f" for factor in _NOISE_OF_INPUTS} | {f"±{mark}": ".3f"}
+    caption = (
+        "Share of new members below a p-value, 2 classes of unit variance, samples with noise variance 1 "
+        "(uneven: log-uniform in 0.3 … 3), inputs with 0 to 5 times as much; ± is the largest of the line."
+    )
+    return Table("typicality with noise", caption, columns, rows)
+
+
+_NOISE_OF_INPUTS = (0.0, 0.5, 1.0, 2.0, 5.0)
+
+
+def _flagged_with_noise(cls, p, n, even, rng, each=40):
+    """Shares of new members of both classes below 0.05 and 0.01, for each noise of inputs."""
+    y = np.repeat([0, 1], n)
+    noise = np.ones((2 * n, 1)) if even else np.exp(rng.uniform(np.log(0.3), np.log(3.0), (2 * n, 1)))
+    X = rng.normal(size=(2 * n, p)) * np.sqrt(1.0 + noise) + 3.0 * y[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = cls().fit(X, y, X_cov=noise * np.ones(p))
+        shares = []
+        for factor in _NOISE_OF_INPUTS:
+            new = np.repeat([0, 1], each)
+            x = rng.normal(size=(2 * each, p)) * np.sqrt(1.0 + factor) + 3.0 * new[:, None]
+            own = clf.typicality(x, X_cov=np.full(p, factor), per_class=True)[np.arange(2 * each), new]
+            shares.append([np.mean(own < level) for level in (0.05, 0.01)])
+    return shares
 
 
 def rare_classes(quick):
@@ -229,6 +270,7 @@ def monte_carlo_error(quick):
 # Each takes ``quick`` and returns one table.
 CHECKS: list[Callable[[bool], Table]] = [
     typicality_of_single_models,
+    typicality_with_noise,
     rare_classes,
     budget_of_the_pool,
     pool_by_bootstrap,

@@ -21,6 +21,7 @@ Two implementations give the same answers: machine code (:mod:`uncover.bayes.com
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -30,7 +31,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.folding import Folding
+from uncover.bayes.hotelling import Reference
 from uncover.bayes.kernels import Fold, Lens, tail_coefficients
 from uncover.bayes.linalg import cholesky
 from uncover.bayes.noise import _shrink
@@ -197,7 +200,7 @@ class NoisyLens:
         Points in the place of true values that a pixel gets at most.
     folding : Folding, optional
         What classes the densities are parts of.
-    typical : Seen, optional
+    reference : Reference, optional
         What p-values are read from, where it is not ``measured``.
 
     Examples
@@ -218,7 +221,7 @@ class NoisyLens:
     variance: LogDensityVariance
     n_points: int
     folding: Folding | None = None
-    typical: Seen | None = None
+    reference: Reference | None = None
 
     def read(
         self,
@@ -267,20 +270,17 @@ class NoisyLens:
         spread: bool,
     ) -> Readings:
         """The same with p-values of the densities that they are read from."""
-        if self._typical is None:
+        if self.reference is None:
             return found
-        other = self._typical.read(planes, coefficients=coefficients, covariances=covariances, spread=spread)
-        return found._replace(typicality=other.typicality)
+        for rows, x, C in self._chunks(planes, coefficients, covariances, spread):
+            for k, common in enumerate(self.measured.noise):
+                noise = np.moveaxis(C, 2, 0) + common
+                same = len(noise) == 1
+                known = Covariances(noise[0] if same else None, None, None if same else noise)
+                found.typicality[k, rows] = self.reference.p_value(k, x.T, known)
+        return found
 
     # ---- what is the same for all pixels -----------------------------------------------------------
-
-    @cached_property
-    def _typical(self) -> NoisyLens | None:
-        """A lens for p-values only: one class is certain, and no true value is asked for."""
-        if self.typical is None:
-            return None
-        certain = np.where(np.arange(len(self.log_prior)) == 0, 0.0, -1e6)
-        return replace(self, measured=self.typical, truth=self.typical, log_prior=certain, typical=None)
 
     @cached_property
     def _fold(self) -> Fold:
@@ -337,6 +337,15 @@ class NoisyLens:
         spread: bool,
         out: Readings,
     ) -> None:
+        for rows, mean, C in self._chunks(planes, coefficients, covariances, spread):
+            x = mean - self._plain._centre[:, None]
+            for place, part in zip(out, self._chunk(x, C), strict=True):
+                place[..., rows] = part
+
+    def _chunks(
+        self, planes: NDArray[Any], coefficients: Array | None, covariances: Array | None, spread: bool
+    ) -> Iterator[tuple[slice, Array, Array]]:
+        """Some pixels at a time: values (feature, pixel), noise (feature, feature, 1 or pixel)."""
         p, n = planes.shape[1:]
         size = max(16, _NUMBERS // (p * (self.n_points * 4 + p * len(self.log_prior))))
         for start in range(0, n, size):
@@ -350,9 +359,7 @@ class NoisyLens:
             elif covariances is not None:
                 given = covariances if len(covariances) == 1 else covariances[rows]
                 C = np.ascontiguousarray(given.transpose(1, 2, 0))
-            x = mean - self._plain._centre[:, None]
-            for place, part in zip(out, self._chunk(x, C), strict=True):
-                place[..., rows] = part
+            yield rows, mean, C
 
     def _chunk(self, x: Array, C: Array) -> tuple[Array, ...]:
         """All parts of readings of some pixels, from values (feature, pixel) less the centre."""

@@ -115,9 +115,10 @@ class PredictionMixin(FittedMixin):
         sets too and whatever the prior. For a Gaussian class of n samples, more than p features, a fraction a
         of its new members is below a: the distance is Hotelling's T², of F(p, n−p); with a common covariance
         of F(p, N−K−p+1), with independent features of F(1, n−1) each. With n ≤ p, or features that depend on
-        each other, at most a is below a. With known noise this holds but roughly, by the Student t of the
-        same covariance: of new members 0.3 % (30 samples, 3 features) to 21 % (8 samples, 1 feature) were
-        below 0.05 with noise as large as the class, and there is a step from no noise to next to none.
+        each other, at most a is below a. With known noise it is exact for inputs as noisy as the samples, and
+        near for others: with noise as large as the class 3 to 6 % are below 0.05 where the inputs have as
+        much or more, and 1 to 6 % where they have less, few with few samples, which hardly tell the class
+        from its noise.
         Realisations of a sample count as one sample, and of their p-values the mean is taken. The largest
         over the classes says whether the sample looks like anything the model was trained on. A sample that
         differs in a feature that was constant in training, or breaks the dependence of an ignored feature on

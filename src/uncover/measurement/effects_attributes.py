@@ -89,8 +89,7 @@ def find_band_dim(variables: Any, observed: str, name: str) -> str:
             return found[0]
     raise ValueError(
         f"{name}: {observed} has the dimensions {', '.join(dims) or 'none'}; one of them has to count the "
-        "bands, "
-        "with their names as its coordinate, or be called band."
+        "bands, with their names as its coordinate, or be called band."
     )
 
 
@@ -159,8 +158,7 @@ class AttributeReader:
         if set(dims) - set(allowed):
             raise ValueError(
                 f"{self.name}: {component} has the dimensions {', '.join(dims)}; those of {self.observed} "
-                "are "
-                f"{', '.join(allowed)}, and it can have no others."
+                f"are {', '.join(allowed)}, and it can have no others."
             )
         forms = self._forms(component, variable.attrs, dims)
         return TableEffect(
@@ -186,8 +184,7 @@ class AttributeReader:
             if dim not in dims and sizes[dim] > 1:
                 raise ValueError(
                     f"{self.name}: {component} is one number for all of {dim} and does not say how errors "
-                    "are "
-                    f'correlated along it; add err_corr_<i>_dim = "{dim}" and its form.'
+                    f'are correlated along it; add err_corr_<i>_dim = "{dim}" and its form.'
                 )
             forms[dim] = _Entry((dim,), "random", ())
         return forms
@@ -211,8 +208,7 @@ class AttributeReader:
         if _plain(found) != _plain("1" if of_value is None else of_value):
             raise ValueError(
                 f"{where} has the units {found!r}, {self.observed} has {of_value!r}; they must be the same, "
-                "or "
-                '"%" for per cent of the value.'
+                'or "%" for per cent of the value.'
             )
         return False
 
@@ -229,16 +225,13 @@ class AttributeReader:
         if others:
             raise ValueError(
                 f"{where} has one correlation of form {entry.form!r} for {', '.join(entry.dims)} together; "
-                "the "
-                f"dimension {self.band_dim} needs one of its own, for a matrix over pixels and bands is "
-                "never "
-                "built."
+                f"the dimension {self.band_dim} needs one of its own, for a matrix over pixels and bands is "
+                "never built."
             )
         if form not in _MATRIX_FORMS:
             raise ValueError(
                 f"{where} has the error correlation {entry.form!r} along {self.band_dim}; known there are "
-                "random, "
-                "systematic and err_corr_matrix. Store it as a matrix."
+                "random, systematic and err_corr_matrix. Store it as a matrix."
             )
         return self._matrix(where, entry)
 
@@ -247,8 +240,7 @@ class AttributeReader:
         if stored not in self.variables:
             raise ValueError(
                 f"{where}: err_corr_<i>_params has to name the variable of the matrix along {self.band_dim}; "
-                "it "
-                f"is {stored or 'empty'}, and there is no such variable."
+                f"it is {stored or 'empty'}, and there is no such variable."
             )
         matrix = np.asarray(self.variables[stored], dtype=np.float64)
         size = sizes_of(self.variables[self.observed])[self.band_dim]

@@ -438,8 +438,7 @@ class _TableLayers:
         if long or not {rows, cols} <= set(table.pixel_dims):
             raise SceneError(
                 f"{path}: {table.variable} has the dimensions {', '.join(table.pixel_dims)} beside that of "
-                "the "
-                f"bands; it needs {rows} and {cols}, and no other that is longer than one"
+                f"the bands; it needs {rows} and {cols}, and no other that is longer than one"
             )
         return cls(path, table, (rows, cols), grid_of(dataset, dataset[table.variable], (rows, cols)))
 

@@ -278,8 +278,7 @@ def check_reflectance(reflectance: NDArray[np.floating[Any]], bands: tuple[str, 
     if reflectance.shape != (len(bands), *window.shape):
         raise SceneError(
             f"reflectance of shape {reflectance.shape} came; {(len(bands), *window.shape)} is needed: the "
-            f"bands "
-            f"{', '.join(bands)} of {window}"
+            f"bands {', '.join(bands)} of {window}"
         )
 
 

@@ -46,8 +46,7 @@ def reopen(contents: Contents, model: Any, grid: Grid) -> Reopened:
 
 
 def _locate(scene: str, working: Path, contents: Contents) -> Path | None:
-    """Where it was, seen from the folder of the run or from here; or among the scenes of the report's "
-    "folder."""
+    """Return the path of a scene: as given, from the run's folder or from here, else beside the report."""
     for path in (working / scene, Path(scene)):
         if path.exists():
             return path
