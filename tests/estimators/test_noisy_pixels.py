@@ -168,7 +168,9 @@ def test_without_noise_it_is_the_plain_reading(cls, p):
     plain = summariser.summarise(planes)
     none = summariser.summarise(planes, noise=Covariances.read(np.zeros(p), 70, p))
     for part in PARTS:
-        assert np.allclose(getattr(none, part), getattr(plain, part), rtol=0, atol=1e-9), part
+        # Without noise p-values of an odd number of features come from a table, to 1e-7.
+        bound = 1e-7 if part == "typicality" and p % 2 else 1e-9
+        assert np.allclose(getattr(none, part), getattr(plain, part), rtol=0, atol=bound), part
 
 
 def test_singular_noise_moves_the_true_value_along_itself_only():
