@@ -21,7 +21,7 @@ from uncover.labels import Draw
 from uncover.pipeline import FitOptions, RealiseOptions, SourceOptions, fit_model
 from uncover.pipeline.map_sources import open_evidence
 from uncover.raster import classify
-from uncover.raster.matching import scheme_of
+from uncover.raster.model_checks import scheme_of
 from uncover.studies.landscape import LandscapeOptions, write_scene
 
 P, K = 4, 3  # bands, classes

@@ -10,7 +10,7 @@ from benchmarks import statistics_typicality
 from benchmarks.registry import Table, benchmark
 from uncover import NIW, BayesianClassifier, BayesianQDA
 from uncover.bayes.streams import stream
-from uncover.metrics import intervals, stratified_by_map, wilson_interval
+from uncover.metrics import estimation, stratified_by_map, wilson_interval
 
 NEARLY_RIGHT = 0.99 * np.eye(3) + 0.005 * (1 - np.eye(3))
 RARE = np.array([[0.8, 0.1, 0.1], [0.002, 0.968, 0.03], [0.002, 0.03, 0.968]])
@@ -25,9 +25,9 @@ MAPS = [
 
 def interval_coverage(quick):
     """Coverage of nominal 95 % intervals where the strata are the map's classes: lowest over the classes."""
-    repeats, before, intervals.DRAWS = 20 if quick else 200, intervals.DRAWS, 1000
+    repeats, before, estimation.DRAWS = 20 if quick else 200, estimation.DRAWS, 1000
     rows = [[name, *_covered(W, P, n, repeats)] for name, W, P, n in MAPS]
-    intervals.DRAWS = before
+    estimation.DRAWS = before
     columns = {
         "map": "",
         "areas": ".2f",

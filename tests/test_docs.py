@@ -136,7 +136,17 @@ def test_findings_of_studies_are_those_of_the_results(study):
     assert sorted(shown) == sorted(findings_as_markdown(study).splitlines())
 
 
-@pytest.mark.parametrize("kind", ["equations", "figures", "claims"])
+def test_tables_of_studies_are_those_of_the_results():
+    page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^% table: (study-[\w-]+)/([^\n]+)\n\n((?:\|[^\n]*\n)+)", page, re.M)
+    assert {name for name, *_ in shown} >= {"study-statlog", "study-amazon", "study-landcover-further"}
+    for name, table, text in shown:
+        results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+        kept = next(each for each in results["tables"] if each["name"] == table)
+        assert text == Table(**kept).as_markdown() + "\n", (name, table)
+
+
+@pytest.mark.parametrize("kind", ["equations", "figures", "claims", "filter"])
 def test_the_page_of_the_paper_is_made_from_the_results(kind):
     page = (ROOT / "docs/paper.md").read_text(encoding="utf-8")
     assert f"% paper: {kind}\n\n{paper_table(kind)}\n\n% end of paper" in page

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
-from uncover.raster.moving import add_areas, mark, put
 from uncover.raster.pixel_area import pixel_areas
+from uncover.raster.pixel_kernels import add_areas, mark, put
 from uncover.raster.product import AREA_ROWS, Product, Thresholds, Unit
 from uncover.raster.quality import FLAGGED, Quality, without
 

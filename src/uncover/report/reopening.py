@@ -10,7 +10,7 @@ from typing import Any
 from uncover.pipeline.map_sources import open_evidence, source_options
 from uncover.raster.evidence import Evidence
 from uncover.raster.grid import Grid
-from uncover.raster.matching import check_match
+from uncover.raster.model_checks import check_match
 from uncover.report.contents import Contents
 
 

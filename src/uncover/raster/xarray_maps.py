@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from uncover.estimators.averaged import ReadsPixels, make_summariser
 from uncover.estimators.fitted import without_sets
+from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Reader
-from uncover.raster.matching import model_bands, scheme_of
-from uncover.raster.options import canonical_band
+from uncover.raster.model_checks import model_bands, scheme_of
 from uncover.raster.product import CHUNK, UNCERTAINTY, Thresholds
 from uncover.raster.quality import Quality, flag_attributes
 
