@@ -5,7 +5,7 @@ The case is one pair of scenes of benchmarks.areas; only the seed of the draws c
 
 import numpy as np
 
-from benchmarks.areas import DRAWS, Scene, counted, mapped, reported, rms
+from benchmarks.areas import DRAWS, Scene, _ratio, counted, mapped, reported, rms
 from benchmarks.registry import Table, benchmark
 from uncover.bayes.streams import stream
 from uncover.estimators import realisations
@@ -14,9 +14,9 @@ from uncover.metrics import spread_over_worlds
 CROSSINGS = realisations._CROSSINGS
 
 
-def one_pair():
+def pair_of(seed, purpose="few worlds"):
     """Training scene, another scene, and what is reported of their depths."""
-    rng = stream(1, "areas", "few worlds")
+    rng = stream(seed, "areas", purpose)
     training, scene = Scene.drawn("training", rng), Scene.drawn("other", rng)
     return training, scene, (reported(training, rng), reported(scene, rng))
 
@@ -85,13 +85,37 @@ def few_crossings(found):
     return Table("crossings", caption, columns, rows)
 
 
+def errors_of_spreads(pairs, seeds):
+    """Stated Monte Carlo error of the spread over the one that seeds of the draws show."""
+    rows = []
+    for name, method in (("random", "mc"), ("quantiles", "quantile")):
+        stated, own = [], []
+        for number in range(pairs):
+            pair = pair_of(number, "errors of spreads")
+            found = [crossed(*areas_of_seed(pair, seed, method)[:2], CROSSINGS) for seed in range(seeds)]
+            sd, error = np.swapaxes(found, 0, 1)
+            own.append(sd.std(axis=0, ddof=1))
+            stated.append(np.sqrt((error**2).mean(axis=0)))
+        ratio, doubt = _ratio(np.array(stated), np.array(own))
+        rows.append([name, 100 * rms(own), 100 * rms(stated), ratio, doubt])
+    columns = {
+        "draws": "", "over seeds, %": ".3f", "stated, %": ".3f", "stated / over seeds": ".2f", "±": ".2f",
+    }  # fmt: skip
+    caption = (
+        f"Monte Carlo error of the spread of areas, % of the scene, root mean square over {pairs} pairs of "
+        f"scenes and 3 classes: over {seeds} seeds of {DRAWS} draws, and as stated by the jackknife."
+    )
+    return Table("errors of spreads", caption, columns, rows)
+
+
 @benchmark("worlds")
 def worlds(quick):
     """Return the tables of the number of worlds and of their crossings."""
-    training, scene, depths = one_pair()
+    pair = pair_of(1)
     seeds = {("quantile", DRAWS): 40, ("mc", DRAWS): 40, ("quantile", 100): 20}
     found = {
-        how: [areas_of_seed((training, scene, depths), seed, *how) for seed in range(3 if quick else number)]
+        how: [areas_of_seed(pair, seed, *how) for seed in range(3 if quick else number)]
         for how, number in seeds.items()
     }
-    return [few_worlds(found), few_crossings(found)]
+    pairs, repeats = (2, 2) if quick else (6, 8)
+    return [few_worlds(found), few_crossings(found), errors_of_spreads(pairs, repeats)]

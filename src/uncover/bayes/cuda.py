@@ -51,8 +51,11 @@ def summarise_on_device(
         found = summarise_on_device(replace(lens, typical=None), planes, pairs, **options)
         typicality = summarise_on_device(lens.typical, planes, pairs, **options).typicality
         return found._replace(typicality=typicality)
-    if not lens.components.trivial:
-        raise ValueError("classes of several parts are summarised on the host: use Lens.summarise.")
+    if not lens.components.trivial or lens.between is not None:
+        raise ValueError(
+            "classes of several components, or of one covariance, are summarised on the host: use "
+            "Lens.summarise."
+        )
     import cupy
 
     torch_like = type(planes).__module__.split(".")[0] == "torch"

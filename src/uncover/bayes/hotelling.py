@@ -147,7 +147,8 @@ def _tail(new: Array, own: Array, free: float) -> _Tail:
     its mean and its spread over the directions. With W = S all is Hotelling's.
     """
     p, trace = len(own), np.trace(new)
-    t = np.minimum(1.0, np.trace(own) / np.where(trace > 0, trace, np.finfo(np.float64).tiny))
+    least = max(float(np.trace(own)), np.finfo(np.float64).tiny)
+    t = np.trace(own) / np.maximum(trace, least)
     one = np.eye(p)[..., None]
     root = invert_triangles_of_many(cholesky_of_many(one + (1.0 - t) * new))
     inverse = squares_of_triangles(root)

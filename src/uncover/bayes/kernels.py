@@ -28,7 +28,7 @@ from scipy.special import betaincc, betainccinv, gammaln
 from uncover.bayes.budget import entropy
 from uncover.bayes.components import Components
 from uncover.bayes.linalg import invert_triangle
-from uncover.bayes.second_order import LogDensityVariance, model_information
+from uncover.bayes.second_order import LogDensityVariance, below_entropy
 from uncover.bayes.speed import in_order, machine_code
 from uncover.bayes.student_t import StudentT
 
@@ -84,6 +84,7 @@ class _Numbers(NamedTuple):
     inverse_dof: Floats  # (world, class)
     doubt: Floats  # (world, class, 2)
     variance: Floats  # (world, class, 3)
+    between: Floats  # (world, class, class), or of no classes
     tail: Floats  # (world, class, term)
     table_scale: Floats  # (world, class)
     table: Floats  # (world, class, step)
@@ -120,6 +121,7 @@ class Lens:
     dof: Array  # (world, class)
     variance: Array  # (world, class, 3), of the variance of the log density: constant, growth, pull
     components: Components
+    between: Array | None = None  # (world, class, class), of the means where classes have one covariance
     typical: Lens | None = None  # what p-values are read from, where it is not these densities
 
     @classmethod
@@ -134,7 +136,9 @@ class Lens:
         K, p = worlds[0].batch_shape[0], worlds[0].n_features
         temperature, components = (components or Components.single(K)).without_temperature()
         none = np.zeros((len(worlds), K, 3))
+        variances = [v.tempered(temperature) for v in variances]
         polynomials = [np.stack([v.constant, v.growth, v.pull], axis=-1) for v in variances]
+        between = [v.between for v in variances if v.between is not None]
         return cls(
             location=np.stack([np.broadcast_to(t.location, (K, p)) for t in worlds]),
             whitening=np.stack([np.broadcast_to(t.whitening, (K, p, p)) for t in worlds]),
@@ -142,8 +146,9 @@ class Lens:
             / temperature,
             slope=np.stack([0.5 * (np.broadcast_to(t.dof, (K,)) + p) for t in worlds]) / temperature,
             dof=np.stack([np.broadcast_to(t.dof, (K,)) for t in worlds]),
-            variance=(np.stack(polynomials) if polynomials else none) / temperature**2,
+            variance=np.stack(polynomials) if polynomials else none,
             components=components,
+            between=np.stack(between) if between else None,
         )
 
     @property
@@ -290,14 +295,14 @@ class Lens:
                 q = self._distance(x.T, w)
                 v = self._depth(q, w)
                 joint = self._log_joint(v, w)
-                constant, growth, pull = self.variance[w].T
-                variance = constant + growth * v - pull * (q / (self.dof[w] + q))
-                variance = self.components.variance(joint, variance)
+                of_components = joint
                 joint = self.components.log_odds(joint)
                 sums.best[i, rows] = joint.argmax(axis=1)
                 known = _softmax(joint)
                 inner = entropy(known)
-                information = model_information(known, variance, inner)
+                variance = self._variance_of(w)
+                information = variance.of_classes(self.components, known, q, of_components)
+                information = below_entropy(information, inner)
                 parts = known.T, self._p_values(v, w).T, inner, information
                 for total, part in zip(totals, parts, strict=True):
                     total += part
@@ -305,6 +310,11 @@ class Lens:
                 place[..., rows] = total
 
     # ---- the formulas, in NumPy --------------------------------------------------------------------
+
+    def _variance_of(self, w: int) -> LogDensityVariance:
+        between = None if self.between is None else self.between[w]
+        constant, growth, pull = self.variance[w].T
+        return LogDensityVariance(constant, growth, pull, self.dof[w], between=between)
 
     @cached_property
     def _centre(self) -> Array:
@@ -382,6 +392,7 @@ class Lens:
             inverse_dof=1.0 / self.dof,
             doubt=self._doubt(np.abs(self.location - self._centre)),
             variance=self.variance,
+            between=np.zeros((len(self.dof), 0, 0)) if self.between is None else self.between,
             tail=nothing,
             table_scale=self.dof,
             table=nothing,

@@ -51,6 +51,10 @@ _NUMBERS = 1 << 20
 CERTAIN = 1e-5
 # Classes below this probability get no points of their own.
 SMALL = 1e-3
+# A pixel of this entropy has all points, one of less in proportion, and a quarter of them at least.
+UNSURE = 0.2
+# Points of a pixel come in multiples of this many, the last of them without weight.
+FILL = 16
 # Directions in which the true value is known to this share of the class's variance have no spread.
 KNOWN = 1e-12
 
@@ -69,7 +73,7 @@ class Points(NamedTuple):
     """Standard normal points in the place of true values, in sets of 1, 2, … n of them."""
 
     n: int  # points of a pixel at most
-    padded: int  # the same as a multiple of 16
+    padded: int  # the same as a multiple of FILL
     first: NDArray[np.int64]  # (n + 1,), where the set of so many points begins
     z: Array  # (feature, place)
 
@@ -94,7 +98,7 @@ def true_value_points(n: int, p: int) -> Points:
     sizes = np.arange(n + 1)
     first = np.concatenate([[0], np.cumsum(sizes)])[: n + 1]
     z = np.concatenate([_point_set(m, step) for m in range(1, n + 1)], axis=1)
-    return Points(n, n + -n % 16, first.astype(np.int64), np.ascontiguousarray(z))
+    return Points(n, n + -n % FILL, first.astype(np.int64), np.ascontiguousarray(z))
 
 
 def _point_set(m: int, step: Array) -> Array:
@@ -112,7 +116,16 @@ def _point_set(m: int, step: Array) -> Array:
     return np.concatenate([z, np.zeros((len(z), m % 2)), -z[:, ::-1]], axis=1)
 
 
-def points_of_parts(probability: Array, n: int) -> NDArray[np.int64]:
+def points_of_pixels(entropy: Array, n: int) -> NDArray[np.int64]:
+    """How many of at most n points a pixel gets, the more the less sure its class is: (pixel,).
+
+    >>> points_of_pixels(np.array([0.0, 0.1, 0.7]), 192).tolist()
+    [48, 96, 192]
+    """
+    return np.ceil(n * np.clip(entropy / UNSURE, 0.25, 1.0)).astype(np.int64)
+
+
+def points_of_parts(probability: Array, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
     """How many of at most n points each part gets, (part, pixel): 2 and more where it is not negligible.
 
     >>> points_of_parts(np.array([[0.64], [0.36], [0.0]]), 32).ravel().tolist()
@@ -359,13 +372,12 @@ class NoisyLens:
             log_joint[k] = lens.log_weight[0, k] + 0.5 * grown
         depth = np.log1p(q / lens.dof[0][:, None])
         log_joint -= 0.5 * (lens.dof[0][:, None] + len(x)) * depth
-        variance = self.variance.at(lens._distance((x + lens._centre[:, None]).T, 0))
+        far = lens._distance((x + lens._centre[:, None]).T, 0)
         odds = self.components.log_odds(log_joint.T).T
-        variance = self.components.variance(log_joint.T, variance)
         P = np.exp(odds - odds.max(axis=0))
         P /= P.sum(axis=0)
         of_parts = self.components.probability(P.T, log_joint.T).T
-        information = 0.5 * (variance * P.T * (1 - P.T)).sum(-1)
+        information = self.variance.of_classes(self.components, P.T, far, log_joint.T)
         inner = entropy(P.T)
         measurement = np.zeros_like(inner)
         mine = np.flatnonzero(inner >= CERTAIN)
@@ -396,7 +408,7 @@ class NoisyLens:
         """Information that the true value would give, from points in its place."""
         p, n = x.shape
         points = true_value_points(self.n_points, p)
-        counts = points_of_parts(of_parts, points.n)
+        counts = points_of_parts(of_parts, points_of_pixels(entropy(P.T), points.n))
         before = np.cumsum(counts, axis=0) - counts
         chi, weight = np.zeros((p, n, points.n)), np.zeros((n, points.n))
         inverses = self._inverses(self._numbers.truth_scale, self._numbers.truth_shrink, C)

@@ -21,7 +21,7 @@ from uncover.models.typical import bounded_where_new
 Array = NDArray[np.float64]
 
 # Draws of class models and of true values behind the budget, unless asked for otherwise.
-DRAWS, TRUE_VALUES = 1600, 256
+DRAWS, TRUE_VALUES = 1600, 8192
 
 
 def predict(
@@ -116,7 +116,7 @@ class Prediction:
             found = []
             for i, points in enumerate(readings):
                 if points.models not in drawn and points.points.shape[1]:
-                    drawn[points.models] = draw_models(self.model, points.models, points.world, n_draws)
+                    drawn[points.models] = self._draw_models(points, n_draws)
                 models = drawn.get(points.models)  # none where no feature is left
                 share = None if models is None else models.share(i, len(readings))
                 rng = stream(self.model.seed, "true values", i)
@@ -124,6 +124,10 @@ class Prediction:
             budget = average_budgets(found)
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)
+
+    def _draw_models(self, points: MeasuredPoints, n: int) -> ModelDraws:
+        n = 5 * n if points.noisy else n  # each of several true values has models of its own
+        return draw_models(self.model, points.models, points.world, n)
 
     # ---- averages over readings ----------------------------------------------------------------------
 

@@ -135,7 +135,8 @@ def spread_over_worlds(values: ArrayLike, pairs: ArrayLike) -> tuple[Floats, Flo
     that it is part of, and the variances of the quantities add up. It is that of random draws of a number
     that depends on its own world alone. It is an upper limit for quantiles, which spread evenly, and for
     areas of another scene: classes are broadened by the spread of all draws, so that draws that spread more
-    move the areas less.
+    move the areas less. Measured for areas of another scene in 25 worlds of each of two scenes, crossed: 2.2
+    times the error over seeds by random draws, 4.2 times by quantiles (``python -m benchmarks worlds``).
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def _classify_block(
     for start in range(0, len(complete), CHUNK):
         where = complete[start : start + CHUNK]
         planes = np.ascontiguousarray(np.moveaxis(pixels[where], 0, 2))
-        summary = summariser.summarise(planes, first_pixel=int(where[0]))
+        summary = summariser.summarise(planes)
         out[where, 0] = codes[summary.best]
         out[where, 1 : 1 + K] = summary.probability.T
         out[where, 1 + K : last] = np.stack([getattr(summary, name) for name in UNCERTAINTY], axis=1)
