@@ -84,7 +84,7 @@ def test_both_paths_and_the_slow_one_agree(problem, monkeypatch):
     pytest.importorskip("numba", reason="machine code needs numba")
     planes = np.moveaxis(X, 0, 2).astype(np.float32)
     compiled = Summariser(model).summarise(planes)
-    slow = Summariser(model)._by_sights(planes, None, None, np.ones(X.shape[2], bool))
+    slow = Summariser(model)._by_readings(planes, None, None, np.ones(X.shape[2], bool))
     monkeypatch.setattr(kernels, "machine_code", lambda: None)
     plain = Summariser(model).summarise(planes)
     for name in LAYERS:
@@ -112,7 +112,7 @@ def test_correction_in_the_kernel_is_correction_before_it(problem, take):
     path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
     values = (toa - path) / (slope + albedo * (toa - path))
     made = Summariser(model).summarise(toa, coefficients=coefficients)
-    given = Summariser(model)._by_sights(values, None, None, np.ones(X.shape[2], bool))
+    given = Summariser(model)._by_readings(values, None, None, np.ones(X.shape[2], bool))
     for name in LAYERS:
         assert_allclose(getattr(made, name), getattr(given, name), atol=2e-5, err_msg=name)
 
@@ -130,7 +130,7 @@ def test_known_noise_is_read_part_by_part(problem):
 
 
 @pytest.mark.parametrize("how", ["parts", "temperature"])
-def test_noise_by_the_fast_path_is_noise_by_sights(rng, monkeypatch, how):
+def test_noise_by_the_fast_path_is_noise_by_readings(rng, monkeypatch, how):
     """Mixtures, and class models of a temperature: the drawn part on average, all others to rounding."""
     X, y = draw(rng, 500, 4, 1)
     model = (BayesianMDA if how == "parts" else BayesianQDA)(calibration="loo").fit(X[:, 0], y)
@@ -139,7 +139,7 @@ def test_noise_by_the_fast_path_is_noise_by_sights(rng, monkeypatch, how):
     fast = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
     monkeypatch.setattr(noisy_lens, "machine_code", lambda: None)
     plain = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
-    slow = Summariser(model, method="fast", n_true_values=64)._by_sights(
+    slow = Summariser(model, method="fast", n_true_values=64)._by_readings(
         planes, noise, None, np.ones(4, bool)
     )
     for name in LAYERS:

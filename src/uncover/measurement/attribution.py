@@ -1,15 +1,21 @@
 """The uncertainty budget of predictions, from drawn models and drawn true values."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy, joint_table, split_by_draw
-from uncover.bayes.niw import Gaussians
+from uncover.bayes.niw import NIW, Gaussians
 from uncover.bayes.noise import sample_true_value
 from uncover.bayes.second_order import LogDensityVariance, below_entropy, squared_distances
+from uncover.measurement.predictor import MeasuredPoints
+
+Array = NDArray[np.float64]
 
 # Drawn models that are asked together, at least.
 _FEWEST = 64
@@ -18,30 +24,37 @@ _ASKED, _ONE_IN = (8, 128), 64
 
 
 class Parts(NamedTuple):
-    """Class probabilities of one view, and the parts of their entropy."""
+    """Class probabilities of one reading, and the parts of their entropy."""
 
-    probability: np.ndarray
-    measurement: np.ndarray
-    model: np.ndarray
-    overlap: np.ndarray
+    probability: Array
+    measurement: Array
+    model: Array
+    overlap: Array
 
 
 @dataclass(frozen=True)
 class ModelDraws:
     """Drawn class models, to ask how much the answer depends on the draw."""
 
-    log_phi: np.ndarray  # (draw, class)
+    log_phi: Array  # (draw, component)
     gaussians: Gaussians
     variance: LogDensityVariance  # of the log densities over all models, in closed form
 
     @classmethod
-    def of(cls, posterior, concentration, known, n, rng):
-        """Draw n models of the known classes, and proportions of all classes."""
+    def of(
+        cls,
+        posterior: NIW,
+        concentration: Array,
+        known: NDArray[np.intp],
+        n: int,
+        rng: np.random.Generator,
+    ) -> ModelDraws:
+        """Draw n models of the known components, and proportions of all components."""
         log_phi = np.log(np.maximum(rng.dirichlet(concentration, n), np.finfo(float).tiny))
         variance = LogDensityVariance.of(posterior, concentration[known])
         return cls(log_phi[:, known], posterior.draw(n, rng), variance)
 
-    def share(self, number, of):
+    def share(self, number: int, of: int) -> ModelDraws:
         """One of several equal shares of the draws; where these are too many, draws are in several shares."""
         n = len(self.log_phi)
         size = max(n // of, min(n, _FEWEST))
@@ -49,79 +62,97 @@ class ModelDraws:
         gaussians = Gaussians(*(part[rows] for part in self.gaussians))
         return ModelDraws(self.log_phi[rows], gaussians, self.variance)
 
-    def split(self, points, probability, sight):
+    def split(self, points: Array, probability: Array, measured: MeasuredPoints) -> tuple[Array, Array]:
         """Model and overlap part at points whose class probabilities are given.
 
         The information that n draws have of the class is (n − 1)/n of what all models have, to second order.
         """
-        log_odds = sight.components.log_odds(self.log_phi + self.gaussians.log_prob(points))
+        log_odds = measured.components.log_odds(self.log_phi + self.gaussians.log_prob(points))
         information, rest = split_by_draw(joint_table(log_odds, probability))
         n = len(self.log_phi)
-        model = np.minimum(information * n / max(n - 1, 1), information + rest)
+        model = np.asarray(np.minimum(information * n / max(n - 1, 1), information + rest))
         return model, information + rest - model
 
-    def closed(self, points, probability, log_joint, sight):
+    def closed(self, points: Array, probability: Array, log_joint: Array, measured: MeasuredPoints) -> Array:
         """Model part at points to second order, by the form of maps."""
-        far = squared_distances(sight.truth.predictive(), points)
-        found = self.variance.of_classes(sight.components, probability, far, log_joint)
+        far = squared_distances(measured.truth.predictive(), points)
+        found = self.variance.of_classes(measured.components, probability, far, log_joint)
         return below_entropy(found, entropy(probability))
 
 
-def split_sight(sight, models, n_true_values, rng):
-    """Parts of the budget of one sight: true values are drawn where the noise is known."""
-    joint = sight.log_joint()
-    P = softmax(sight.components.log_odds(joint), axis=1)
-    if sight.points.shape[1] == 0:
+def split_entropy(
+    measured: MeasuredPoints, models: ModelDraws | None, n_true_values: int, rng: np.random.Generator
+) -> Parts:
+    """Parts of the budget of the points of one reading: true values are drawn where the noise is known.
+
+    ``models`` may be None where no feature is left.
+    """
+    joint = measured.log_joint()
+    P = softmax(measured.components.log_odds(joint), axis=1)
+    if measured.points.shape[1] == 0:
         return Parts(P, np.zeros(len(P)), np.zeros(len(P)), entropy(P))
-    if not sight.noisy:
-        return Parts(P, np.zeros(len(P)), *models.split(sight.points, P, sight))
-    chi = _draw_true_values(sight, sight.components.probability(P, joint), n_true_values, rng)
-    return _split_at_true_values(sight, P, chi, models)
+    assert models is not None
+    if not measured.noisy:
+        return Parts(P, np.zeros(len(P)), *models.split(measured.points, P, measured))
+    chi = _draw_true_values(measured, measured.components.probability(P, joint), n_true_values, rng)
+    return _split_at_true_values(measured, P, chi, models)
 
 
-def _draw_true_values(sight, P, n, rng):
+def _draw_true_values(measured: MeasuredPoints, P: Array, n: int, rng: np.random.Generator) -> Array:
     """Draw true values given the measured points: (sample, draw, feature), from Σ_k P_k p(χ | x, k)."""
-    truth = sight.truth.predictive()
+    truth = measured.truth.predictive()
+    noises = [measured.full_noise(k) for k in range(P.shape[1])]
     drawn = np.stack(
-        [sample_true_value(truth[k], sight.points, sight.full_noise(k), n, rng) for k in range(P.shape[1])]
+        [
+            sample_true_value(truth[k], measured.points, noise, n, rng)
+            for k, noise in enumerate(noises)
+            if noise is not None
+        ]
     )
     cumulated = P.cumsum(axis=1)
     level = (np.arange(n) + 0.5) / n * cumulated[:, -1:]
     k = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), P.shape[1] - 1)
-    return drawn[k, np.arange(len(P))[:, None], np.arange(n)]
+    return np.asarray(drawn[k, np.arange(len(P))[:, None], np.arange(n)])
 
 
-def _split_at_true_values(sight, P, chi, models):
+def _split_at_true_values(measured: MeasuredPoints, P: Array, chi: Array, models: ModelDraws) -> Parts:
     """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ.
 
     The model part is in closed form at all χ, times the ratio of drawn models to it at some of them.
     """
     n_samples, n, _ = chi.shape
     flat = chi.reshape(n_samples * n, -1)
-    joint = sight.log_prior + sight.truth.predictive().log_prob(flat)
-    at_truth = sight.components.log_odds(joint)
+    joint = measured.log_prior + measured.truth.predictive().log_prob(flat)
+    at_truth = measured.components.log_odds(joint)
     at_truth = at_truth - logsumexp(at_truth, axis=1, keepdims=True)
     table = joint_table(at_truth.reshape(n_samples, n, -1), P)
     measurement, rest = split_by_draw(table)
     weight = table.sum(-1)
     rows = table / np.where(weight > 0, weight, 1.0)[..., None]
-    closed = weight * models.closed(flat, rows.reshape(n_samples * n, -1), joint, sight).reshape(n_samples, n)
+    each = models.closed(flat, rows.reshape(n_samples * n, -1), joint, measured)
+    closed = weight * each.reshape(n_samples, n)
     # Each true value that is asked has models of its own: errors of the draws average out.
     count = min(n, int(np.clip(n // _ONE_IN, *_ASKED)))
     asked = (2 * np.arange(count) + 1) * n // (2 * count)
-    each = [models.share(i, count).split(chi[:, s], rows[:, s], sight)[0] for i, s in enumerate(asked)]
-    drawn, same = (weight[:, asked] * np.stack(each, axis=1)).sum(1), closed[:, asked].sum(1)
+    split = [models.share(i, count).split(chi[:, s], rows[:, s], measured)[0] for i, s in enumerate(asked)]
+    drawn, same = (weight[:, asked] * np.stack(split, axis=1)).sum(1), closed[:, asked].sum(1)
     ratio = np.divide(drawn, same, out=np.ones_like(drawn), where=same > 0)
     model = np.minimum(ratio * closed.sum(1), rest)
     return Parts(P, measurement, model, rest - model)
 
 
-def average_budgets(views):
-    """Budget of class probabilities averaged over views: what averaging adds is measurement."""
-    mean_P = sum(view.probability for view in views) / len(views)
+def average_budgets(readings: list[Parts]) -> UncertaintyBudget:
+    """Budget of class probabilities averaged over readings: what averaging adds is measurement."""
+    mean_P, model, overlap, inner, each = (
+        np.asarray(sum(parts) / len(readings))
+        for parts in (
+            [r.probability for r in readings],
+            [r.model for r in readings],
+            [r.overlap for r in readings],
+            [r.measurement for r in readings],
+            [entropy(r.probability) for r in readings],
+        )
+    )
     total = entropy(mean_P)
-    model = sum(view.model for view in views) / len(views)
-    overlap = sum(view.overlap for view in views) / len(views)
-    inner = sum(view.measurement for view in views) / len(views)
-    between = total - sum(entropy(view.probability) for view in views) / len(views)
-    return UncertaintyBudget(total, model, np.maximum(between, 0.0) + inner, overlap)
+    between = np.maximum(total - each, 0.0)
+    return UncertaintyBudget(total, model, between + inner, overlap)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.streams import stream
-from uncover.measurement.attribution import ModelDraws, average_budgets, split_sight
+from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
 from uncover.models.gaussian import GaussianClasses
@@ -120,7 +120,7 @@ class Prediction:
                 models = drawn.get(points.models)  # none where no feature is left
                 share = None if models is None else models.share(i, len(readings))
                 rng = stream(self.model.seed, "true values", i)
-                found.append(split_sight(points, share, n_true_values, rng))
+                found.append(split_entropy(points, share, n_true_values, rng))
             budget = average_budgets(found)
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)

@@ -1,15 +1,20 @@
 """All layers of a map from one pass over the realisations of its pixels, none of which is kept."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.noise import sample_true_value
 from uncover.bayes.noisy_lens import NoisyLens, points_of_parts, points_of_pixels
+from uncover.bayes.noisy_worlds import NoisyWorlds
 from uncover.bayes.second_order import below_entropy, squared_distances
 from uncover.bayes.speed import machine_code
 from uncover.bayes.streams import stream
@@ -18,6 +23,10 @@ from uncover.measurement.predictor import MeasuredPoints, Predictor
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
+
+Floats = NDArray[Any]  # of float32 or float64
+Features = NDArray[np.bool_]
+Numbers = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -39,11 +48,11 @@ class PixelSummary:
         Number of the most probable class.
     """
 
-    probability: np.ndarray
-    parts: np.ndarray
-    disagreement: np.ndarray
-    world_classes: np.ndarray
-    best: np.ndarray
+    probability: Floats
+    parts: Floats
+    disagreement: Floats
+    world_classes: Numbers
+    best: Numbers
 
     total = property(lambda self: self.parts[0])
     measurement = property(lambda self: self.parts[1])
@@ -93,17 +102,17 @@ class Summariser:
         self.model: GaussianClasses = getattr(model, "model_", model)
         self.predictor = Predictor(self.model, paired=paired, method=method)
         self.n_true_values = n_true_values
-        self._noisy_lenses: dict = {}
-        self._world_lenses: dict = {}
+        self._noisy_lenses: dict[Any, tuple[list[NoisyLens], bool] | None] = {}
+        self._world_lenses: dict[Any, NoisyWorlds | None] = {}
 
     def summarise(
         self,
-        planes: np.ndarray,
+        planes: Floats,
         *,
-        coefficients: np.ndarray | None = None,
+        coefficients: Floats | None = None,
         noise: Covariances | None = None,
-        systematic: np.ndarray | None = None,
-        features: np.ndarray | None = None,
+        systematic: Floats | None = None,
+        features: Features | None = None,
     ) -> PixelSummary:
         """Summarise pixels.
 
@@ -126,7 +135,14 @@ class Summariser:
             summary.parts[5] = bounded
         return summary
 
-    def _summarise(self, planes, coefficients, noise, systematic, features) -> PixelSummary:
+    def _summarise(
+        self,
+        planes: Floats,
+        coefficients: Floats | None,
+        noise: Covariances | None,
+        systematic: Floats | None,
+        features: Features | None,
+    ) -> PixelSummary:
         used = self.model.used_features
         if features is not None:
             used = used & features
@@ -143,14 +159,14 @@ class Summariser:
             if lenses is not None:
                 return self._by_noisy_lenses(*lenses, planes, coefficients, noise, systematic, used)
         values = planes if coefficients is None else corrected(planes[0], coefficients)
-        summary = self._by_sights(values, noise, systematic, used)
+        summary = self._by_readings(values, noise, systematic, used)
         return (
             self._with_worlds(values, summary, noise, systematic, used)
             if self.predictor.between_scenes
             else summary
         )
 
-    def _measured(self, planes, coefficients) -> tuple[np.ndarray, Covariances | None]:
+    def _measured(self, planes: Floats, coefficients: Floats | None) -> tuple[Floats, Covariances | None]:
         """Draws around measurements as these, (1, feature, pixel), and the noise that the draws tell of."""
         values = planes if coefficients is None else corrected(planes[0], coefficients)
         observation = Observation(np.moveaxis(values, 2, 0))
@@ -162,7 +178,7 @@ class Summariser:
         """Number of worlds in which pixels of so many realisations get a class."""
         return self.predictor.n_worlds(n_realisations)
 
-    def world_pairs(self, n_realisations: int) -> np.ndarray:
+    def world_pairs(self, n_realisations: int) -> NDArray[np.int64]:
         """Draws that make each world: (world, quantity), the realisation and perhaps the model's world."""
         kind = self.predictor.kind
         if not kind.by_realisation:
@@ -172,7 +188,9 @@ class Summariser:
         )
         return pairs if self.predictor.between_scenes else pairs[:, :1]
 
-    def _by_lens(self, lens, pairs, planes, coefficients, used) -> PixelSummary:
+    def _by_lens(
+        self, lens: Lens, pairs: Pairs, planes: Floats, coefficients: Floats | None, used: Features
+    ) -> PixelSummary:
         if not used.all():
             planes = planes[:, used]
             coefficients = None if coefficients is None else coefficients[..., used]
@@ -184,8 +202,10 @@ class Summariser:
             probability, typicality = self._spread_rows(probability), self._spread_rows(typicality)
         return _conclude(probability, typicality, 0.0, model, inner, best)
 
-    def _lenses_for_noise(self, n, noise, systematic, used) -> tuple[list[NoisyLens], bool] | None:
-        """A lens for each view, and whether the spread of realisations is noise; None if not Student t."""
+    def _lenses_for_noise(
+        self, n: int, noise: Covariances | None, systematic: Floats | None, used: Features
+    ) -> tuple[list[NoisyLens], bool] | None:
+        """A lens for each reading, and whether the spread of realisations is noise; None if not Student t."""
         shared = None if systematic is None else systematic.tobytes()
         key = n, noise is None, shared, used.tobytes()
         if key not in self._noisy_lenses:
@@ -200,7 +220,16 @@ class Summariser:
             self._noisy_lenses[key] = (known, spread) if found and len(known) == len(found) else None
         return self._noisy_lenses[key]
 
-    def _by_noisy_lenses(self, lenses, spread, planes, coefficients, noise, systematic, used) -> PixelSummary:
+    def _by_noisy_lenses(
+        self,
+        lenses: list[NoisyLens],
+        spread: bool,
+        planes: Floats,
+        coefficients: Floats | None,
+        noise: Covariances | None,
+        systematic: Floats | None,
+        used: Features,
+    ) -> PixelSummary:
         """With known noise, by the matched Student t."""
         if not used.all():
             planes = planes[:, used]
@@ -234,23 +263,25 @@ class Summariser:
         moved = worlds.best(planes, coefficients=coefficients, covariances=covariances, spread=spread)
         return _replace_worlds(summary, known[moved])
 
-    def _noisy_worlds(self, n, systematic, used):
+    def _noisy_worlds(self, n: int, systematic: Floats | None, used: Features) -> NoisyWorlds | None:
         key = n, None if systematic is None else systematic.tobytes(), used.tobytes()
         if key not in self._world_lenses:
             common = self.predictor.systematic(systematic)
             self._world_lenses[key] = self.predictor.noisy_worlds(n, used, common)
         return self._world_lenses[key]
 
-    def _spread_rows(self, values: np.ndarray) -> np.ndarray:
+    def _spread_rows(self, values: Floats) -> Floats:
         """Put the rows of the known classes among all classes."""
         return self.model.among_all_classes(values.T, 0.0).T
 
-    def _by_sights(self, values, noise, systematic, used) -> PixelSummary:
-        """View by view, for what the fast path does not reach."""
+    def _by_readings(
+        self, values: Floats, noise: Covariances | None, systematic: Floats | None, used: Features
+    ) -> PixelSummary:
+        """Reading by reading, for what the fast path does not reach."""
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
         observation = Observation(points[:, 0] if len(values) == 1 else points, noise)
         common = self.predictor.systematic(systematic)
-        totals: tuple = ()
+        totals: tuple[Floats, ...] = ()
         classes = []
         for reading in self.predictor.readings(observation.structure):
             parts = self._read(self.predictor.measured(observation, reading, used, common))
@@ -264,7 +295,14 @@ class Summariser:
             spread(probability), spread(typicality), measurement, model, inner, known[np.stack(classes)]
         )
 
-    def _with_worlds(self, values, summary, noise, systematic, used) -> PixelSummary:
+    def _with_worlds(
+        self,
+        values: Floats,
+        summary: PixelSummary,
+        noise: Covariances | None,
+        systematic: Floats | None,
+        used: Features,
+    ) -> PixelSummary:
         """With the most probable class in pairs of worlds of the two scenes, and how often it is another.
 
         Each is read through the noise of both, by matched covariance.
@@ -288,63 +326,71 @@ class Summariser:
             worlds.append(known[moved.log_odds().argmax(axis=1)])
         return summary if len(worlds) < 2 else _replace_worlds(summary, np.stack(worlds).astype(np.uint8))
 
-    def _read(self, sight: MeasuredPoints):
-        """Probabilities, typicality and the parts of the budget of one sight, for the known classes.
+    def _read(self, measured: MeasuredPoints) -> tuple[Floats, ...]:
+        """Probabilities, typicality and the parts of the budget of one reading, for the known classes.
 
-        Typicality is that of the parts of classes, where they have some.
+        Typicality is that of their components.
         """
-        distance, joint = squared_distances(sight.models.predictive, sight.points), sight.log_joint()
-        known = softmax(sight.components.log_odds(joint), axis=1)
+        distance, joint = squared_distances(measured.models.predictive, measured.points), measured.log_joint()
+        known = softmax(measured.components.log_odds(joint), axis=1)
         measurement = np.zeros(len(known))
-        if sight.noisy:
-            measurement = self._measurement(sight, known, sight.components.probability(known, joint))
+        if measured.noisy:
+            measurement = self._measurement(measured, known, measured.components.probability(known, joint))
         inner = entropy(known)
-        information = sight.models.log_density_variance.of_classes(sight.components, known, distance, joint)
+        variance = measured.models.log_density_variance
+        information = variance.of_classes(measured.components, known, distance, joint)
         model = below_entropy(information, inner - measurement)
-        return known.T, sight.typicality().T, measurement, model, inner
+        return known.T, measured.typicality().T, measurement, model, inner
 
-    def _measurement(self, sight: MeasuredPoints, P: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    def _measurement(self, measured: MeasuredPoints, P: Floats, parts: Floats) -> Floats:
         """Information that the true value would give, from draws of it that lie evenly.
 
-        P are probabilities of the classes, ``parts`` those of their parts, or the same. All pixels have the
+        P are probabilities of the classes, ``parts`` those of their components. All pixels have the
         same random numbers: what is said of one does not depend on others.
         """
-        truth, n = sight.truth.predictive(), self.n_true_values
+        truth, n = measured.truth.predictive(), self.n_true_values
         counts = points_of_parts(parts.T, points_of_pixels(entropy(P), n)).T
         last = counts.cumsum(axis=1)
-        chi, weight = np.zeros((len(P), n, sight.points.shape[1])), np.zeros((len(P), n))
+        chi, weight = np.zeros((len(P), n, measured.points.shape[1])), np.zeros((len(P), n))
         for k in range(parts.shape[1]):
-            mine, noise = np.flatnonzero(counts[:, k]), sight.full_noise(k)
+            mine, noise = np.flatnonzero(counts[:, k]), measured.full_noise(k)
             assert noise is not None
             if not len(mine):
                 continue
-            rng = stream(self.model.seed, "true values of pixels", k, sight.world)
+            rng = stream(self.model.seed, "true values of pixels", k, measured.world)
             most = int(counts[:, k].max())
-            drawn = sample_true_value(truth[k], sight.points[mine], noise[mine], most, rng)
+            drawn = sample_true_value(truth[k], measured.points[mine], noise[mine], most, rng)
             number, draw = np.nonzero(np.arange(most) < counts[mine, k, None])
             i = mine[number]
             at = last[i, k] - counts[i, k] + draw
             chi[i, at], weight[i, at] = drawn[number, draw], parts[i, k] / counts[i, k]
-        at_truth = sight.components.log_odds(sight.log_prior + truth.log_prob(chi))
+        at_truth = measured.components.log_odds(measured.log_prior + truth.log_prob(chi))
         with np.errstate(divide="ignore"):
             log_weight = np.log(weight)[..., None] + np.log(softmax(at_truth, axis=-1) + 1e-300)
         return split_by_draw(joint_table(log_weight, P))[0]
 
 
-def corrected(toa, coefficients):
+def corrected(toa: Floats, coefficients: Floats) -> Floats:
     """Surface reflectance (realisation, feature, pixel) from one plane a feature, in double precision."""
     path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
     y = toa - path
-    return y / (slope + albedo * y)
+    return np.asarray(y / (slope + albedo * y))
 
 
-def _replace_worlds(summary: PixelSummary, classes: np.ndarray) -> PixelSummary:
+def _replace_worlds(summary: PixelSummary, classes: Floats) -> PixelSummary:
     """With the classes in other worlds (world, pixel), and how often they are not that of the average."""
     return replace(summary, world_classes=classes, disagreement=(classes != summary.best).mean(axis=0))
 
 
-def _conclude(probability, typicality, measurement, model, inner, worlds) -> PixelSummary:
-    """From averages over views, classes first, to the budget."""
+def _conclude(
+    probability: Floats,
+    typicality: Floats,
+    measurement: Floats | float,
+    model: Floats,
+    inner: Floats,
+    worlds: Numbers,
+) -> PixelSummary:
+    """From averages over readings, classes first, to the budget."""
     if machine_code() is not None and np.ndim(measurement) == 0:
         return _conclude_in_machine_code(probability, typicality, model, inner, worlds)
     total = entropy(probability.T)
@@ -362,7 +408,9 @@ def _conclude(probability, typicality, measurement, model, inner, worlds) -> Pix
     )
 
 
-def _conclude_in_machine_code(probability, typicality, model, inner, worlds) -> PixelSummary:
+def _conclude_in_machine_code(
+    probability: Floats, typicality: Floats, model: Floats, inner: Floats, worlds: Numbers
+) -> PixelSummary:
     """The same, where all that is known of the measurement is how worlds differ."""
     from uncover.bayes.compiled.budget import conclude
 
@@ -373,7 +421,7 @@ def _conclude_in_machine_code(probability, typicality, model, inner, worlds) -> 
     return PixelSummary(probability, parts, disagreement, worlds, best)
 
 
-def _ranked(probability):
+def _ranked(probability: Floats) -> tuple[Numbers, Floats, Floats]:
     """The most probable class, the first of equals; its probability and the next: row by row."""
     first, second = probability[0].copy(), np.zeros_like(probability[0])
     best = np.zeros(probability.shape[1], np.uint8)
