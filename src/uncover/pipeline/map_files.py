@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.pipeline.map_item import layer_asset, map_item, model_item
+from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table
-from uncover.pipeline.overview import write_overview
-from uncover.pipeline.styles import styles
 from uncover.raster.cf import write_dataset
 from uncover.raster.geotiff import (
     LAYER_TAG,

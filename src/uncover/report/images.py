@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.pipeline.styles import RAMP
+from uncover.pipeline.map_styles import ramp
 from uncover.report.requiring import require_report
 
 #: Shades of a layer of numbers: enough for the eye, few enough for small files.
@@ -46,11 +46,7 @@ def ramp_colours(count: int = SHADES) -> list[str]:
     >>> ramp_colours(3)[0]
     '#0d0887'
     """
-    places = [place for place, _ in RAMP]
-    channels = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for _, colour in RAMP])
-    at = np.linspace(0, 1, count)
-    mixed = np.stack([np.interp(at, places, channels[:, i]) for i in range(3)], axis=1)
-    return ["#" + "".join(f"{round(v):02x}" for v in colour) for colour in mixed]
+    return ["#" + bytes(colour).hex() for colour in ramp(np.linspace(0, 1, count))]
 
 
 def photograph(colours: NDArray[np.uint8]) -> str:
