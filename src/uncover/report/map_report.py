@@ -16,18 +16,16 @@ from uncover.report.figures import (
     areas_figure,
     bands_figure,
     components_figure,
-    overlap_table,
-    shares_figure,
-    worlds_figure,
-)
-from uncover.report.figures_accuracy import (
     confusion_figure,
     detection_figure,
     detection_table,
     detection_words,
+    overlap_table,
     rates_table,
     reliability_figure,
     scores_table,
+    shares_figure,
+    worlds_figure,
 )
 from uncover.report.images import indexed_png, photograph
 from uncover.report.judged import Judged
