@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from uncover.labels.colours import MUTED as CLASS_COLOURS
+from uncover.pipeline.evaluation import Curve
 from uncover.report.colours import VISIONS, contrast, look_alikes
-from uncover.report.judged import Curve
 from uncover.report.plots import (
     area_intervals,
     band_statistics,

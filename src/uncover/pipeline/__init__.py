@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from uncover.pipeline.areas import grid_of as grid_of
     from uncover.pipeline.describing import describe_file as describe_file
     from uncover.pipeline.description import Description as Description
-    from uncover.pipeline.evaluating import evaluate_map as evaluate_map
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
-    from uncover.pipeline.evaluation_files import check_folder as check_folder
+    from uncover.pipeline.evaluation import check_folder as check_folder
     from uncover.pipeline.files import check_apart as check_apart
     from uncover.pipeline.files import check_goal as check_goal
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.labelling import buffer_between as buffer_between
     from uncover.pipeline.labelling import collect_labels as collect_labels
     from uncover.pipeline.labelling import hold_out as hold_out
+    from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
     from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
@@ -75,12 +75,12 @@ _HOME = {
     "SampleTable": "uncover.pipeline.tables",
     "SceneOptions": "uncover.raster.options",
     "Training": "uncover.pipeline.fitting",
-    "check_folder": "uncover.pipeline.evaluation_files",
+    "check_folder": "uncover.pipeline.evaluation",
     "check_apart": "uncover.pipeline.files",
     "check_goal": "uncover.pipeline.files",
     "collect_labels": "uncover.pipeline.labelling",
     "describe_file": "uncover.pipeline.describing",
-    "evaluate_map": "uncover.pipeline.evaluating",
+    "evaluate_map": "uncover.pipeline.map_evaluation",
     "fit_model": "uncover.pipeline.fitting",
     "grid_of": "uncover.pipeline.areas",
     "buffer_between": "uncover.pipeline.labelling",

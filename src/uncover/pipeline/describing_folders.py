@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover.pipeline.description import Description, Facts, grid_facts
-from uncover.pipeline.evaluation_files import FILES as EVALUATION_FILES
+from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
 from uncover.pipeline.map_product import CLASS_FILE, DATASETS, MapProduct
 from uncover.pipeline.map_table import left_out
 from uncover.raster.errors import damaged

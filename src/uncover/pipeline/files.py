@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from uncover.raster.align import split_band
 
@@ -93,3 +98,32 @@ def whole_or_nothing(out: str | Path) -> Iterator[Path]:
         made = sorted(Path(folder).iterdir(), key=lambda path: path.name == goal.name)
         for path in made:
             os.replace(path, goal.parent / path.name)
+
+
+def json_text(value: Any) -> str:
+    """JSON of values that may be NumPy's: what is not a number is null, and infinity is a word.
+
+    >>> print(json_text({"share": np.float64("nan"), "counts": np.array([1, 2]), "bits": np.inf}))
+    {
+      "share": null,
+      "counts": [
+        1,
+        2
+      ],
+      "bits": "infinity"
+    }
+    <BLANKLINE>
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "infinity"
+    return value if isinstance(value, str | int | float | None) else str(value)

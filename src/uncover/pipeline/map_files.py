@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.pipeline.files import json_text
 from uncover.pipeline.map_item import layer_asset, map_item, model_item
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table
@@ -132,10 +132,10 @@ class Finish:
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
         record = {**self.record, "run": self.key}
         item = map_item(self.product, self.mapper.evidence.identity, self.when, record, assets)
-        _write(store / "item.json", _json(item))
+        _write(store / "item.json", json_text(item))
         bands = self.mapper.evidence.bands
         model = model_item(self.mapper.model, self.product.scheme, self.product.grid, self.when, bands)
-        _write(store / "model.json", _json(model))
+        _write(store / "model.json", json_text(model))
 
     def _dataset_asset(self) -> dict[str, Any]:
         empty: list[Mapping[str, float]] = [{}]
@@ -152,19 +152,8 @@ class Finish:
         return asset
 
     def run_file(self, store: Path, facts: Mapping[str, Any]) -> None:
-        """What has no influence on the product goes into a file of its own."""
-        _write(store / "run.json", _json({"run": self.key, **facts}))
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=_plain) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    array: NDArray[Any] = np.asarray(value)
-    return array.tolist() if array.dtype != object else str(value)
+        """Write facts of the run that have no influence on the product, apart from it."""
+        _write(store / "run.json", json_text({"run": self.key, **facts}))
 
 
 def _write(path: Path, text: str) -> None:

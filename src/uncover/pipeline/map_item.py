@@ -83,7 +83,10 @@ def model_item(model: Any, scheme: Scheme, grid: Grid, when: Item, bands: Sequen
                 "classification:classes": _classes(scheme)[1:],
             }
         ],
-        "mlm:hyperparameters": {k: _plain(v) for k, v in sorted(model.get_params(deep=False).items())},
+        "mlm:hyperparameters": {
+            name: value if isinstance(value, str | int | float | None) else str(value)
+            for name, value in sorted(model.get_params(deep=False).items())
+        },
     }
     assets = {
         "model": {
@@ -96,10 +99,6 @@ def model_item(model: Any, scheme: Scheme, grid: Grid, when: Item, bands: Sequen
     }
     links = [{"rel": "self", "href": "./model.json", "type": "application/geo+json"}]
     return _item("model", grid, properties, links, assets, _MODEL_EXTENSIONS)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
 
 
 def _item(

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.report.detection import LEVELS, Detection
-from uncover.report.judged import Judged
 from uncover.report.page import Figure, Table
 from uncover.report.plots import (
     area_intervals,
@@ -124,8 +124,8 @@ def _points(summary: Summary) -> tuple[Any, Any, str] | None:
 def areas_figure(summary: Summary) -> Figure:
     """Areas on the map, in the worlds, estimated with intervals, and true where that is known."""
     areas, true = summary.areas, summary.true_areas
-    judged = next((j for j in summary.judged if j.areas), None)
-    estimated = {} if judged is None else dict(judged.areas)
+    evaluation = next((j for j in summary.evaluations if j.areas), None)
+    estimated = {} if evaluation is None else dict(evaluation.areas)
     with figure_style():
         figure = area_intervals(
             summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated, true
@@ -145,7 +145,7 @@ def areas_figure(summary: Summary) -> Figure:
         + (f", {_amount(true[name])} in truth" if true else "")
         for k, name in enumerate(summary.names)
     )
-    reading = _areas_reading(n, None if judged is None else judged.facts["level"], bool(true))
+    reading = _areas_reading(n, None if evaluation is None else evaluation.facts["level"], bool(true))
     return Figure("areas-figure", "Areas", svg, reading, words + ".", Table("Areas", header, rows))
 
 
@@ -260,9 +260,9 @@ def _list(names: tuple[str, ...]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def confusion_figure(judged: Judged, number: int) -> Figure:
+def confusion_figure(evaluation: StoredEvaluation, number: int) -> Figure:
     """The confusion matrix of one evaluation, with rates."""
-    counts, names = judged.counts, judged.classes
+    counts, names = evaluation.counts, evaluation.classes
     with figure_style():
         svg = inline_svg(confusion_matrices({"": counts}, names), f"Confusion matrix of {len(names)} classes")
     true, predicted = rates(counts)
@@ -288,12 +288,12 @@ def confusion_figure(judged: Judged, number: int) -> Figure:
     return Figure(f"confusion-{number}", "Confusion matrix", svg, reading, words + ".", table, wide)
 
 
-def reliability_figure(judged: Judged, summary: Summary, number: int) -> Figure:
+def reliability_figure(evaluation: StoredEvaluation, summary: Summary, number: int) -> Figure:
     """What was promised against what came true."""
     colours = dict(zip(summary.names, summary.colours, strict=True))
     with figure_style():
-        svg = inline_svg(reliability(judged.curves, colours), "Reliability of the probabilities")
-    error = judged.facts["calibration error"]["top label"]
+        svg = inline_svg(reliability(evaluation.curves, colours), "Reliability of the probabilities")
+    error = evaluation.facts["calibration error"]["top label"]
     words = f"For the class decided for, promise and truth differ by {_interval(error)} on average."
     reading = (
         "A pixel with probability 0.8 should be right in 8 of 10 cases: on the dashed line it is. Below the "
@@ -302,7 +302,7 @@ def reliability_figure(judged: Judged, summary: Summary, number: int) -> Figure:
     )
     rows = tuple(
         (f"{p:.3f}", f"{o:.3f}", f"{low:.3f} – {high:.3f}", f"{n:,}")
-        for curve in judged.curves
+        for curve in evaluation.curves
         if curve.name == "top label"
         for p, o, low, high, n in zip(
             curve.promised, curve.observed, curve.lower, curve.upper, curve.samples, strict=True
@@ -312,9 +312,9 @@ def reliability_figure(judged: Judged, summary: Summary, number: int) -> Figure:
     return Figure(f"reliability-{number}", "Reliability", svg, reading, words, table)
 
 
-def scores_table(judged: Judged) -> Table:
+def scores_table(evaluation: StoredEvaluation) -> Table:
     """Accuracy and scores with intervals."""
-    facts = judged.facts
+    facts = evaluation.facts
     level = f"{100 * facts['level']:g} % interval"
     named = {
         "overall accuracy": facts["accuracy"]["overall accuracy"],
@@ -329,9 +329,9 @@ def scores_table(judged: Judged) -> Table:
     return Table("Scores", ("measure", "value", level), rows)
 
 
-def rates_table(judged: Judged) -> Table:
+def rates_table(evaluation: StoredEvaluation) -> Table:
     """Accuracy and rates of each class, and how often it is in the sets of its pixels."""
-    facts = judged.facts["accuracy"]
+    facts = evaluation.facts["accuracy"]
     measures: tuple[str, ...] = (
         "user's accuracy", "producer's accuracy", "false positive rate", "false negative rate",
     )  # fmt: skip
@@ -339,7 +339,7 @@ def rates_table(judged: Judged) -> Table:
         measures += ("set coverage",)
     rows = tuple(
         (name, *(_interval(facts[m][name]) for m in measures), f"{facts[measures[1]][name]['samples']:,}")
-        for name in judged.classes
+        for name in evaluation.classes
     )
     return Table("Rates of each class", ("class", *measures, "samples"), rows)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.report.judged import Curve
+from uncover.pipeline.evaluation import Curve
 from uncover.report.style import FAINT, INK, MARKERS, MUTED, OKABE_ITO, WIDE, WIDTH, legend_above, new_figure
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from uncover.estimators.averaged import make_summariser
 from uncover.estimators.fitted import without_sets
 from uncover.estimators.persistence import load_model
 from uncover.labels.scheme import LandClass
+from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_table import left_out
 from uncover.raster.grid import Grid
@@ -22,7 +23,6 @@ from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
 from uncover.report.contents import Contents
 from uncover.report.detection import Detection, detect, true_areas
-from uncover.report.judged import Judged
 from uncover.report.pixels import (
     LabelledSample,
     Stories,
@@ -106,7 +106,7 @@ class Summary:
     model: ClassModel | None = None
     label_counts: Mapping[str, int] = field(default_factory=dict)
     sample: LabelledSample | None = None
-    judged: tuple[Judged, ...] = ()
+    evaluations: tuple[StoredEvaluation, ...] = ()
     detection: Detection | None = None
     true_areas: Mapping[str, float] = field(default_factory=dict)
     item: Mapping[str, Any] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Summary:
 
 def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     """Look at everything that a folder holds."""
-    judged = _judged(contents)
+    evaluations = _evaluations(contents)
     say("reading the map")
     product = ReportProduct.open(contents)
     areas = _areas(contents.map / "areas.csv", product)
@@ -162,7 +162,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         model=None if model is None else _class_model(model, product),
         label_counts=label_counts,
         sample=sample,
-        judged=judged,
+        evaluations=evaluations,
         detection=None if truth is None else detect(product, truth, threshold),
         true_areas={} if truth is None else true_areas(product, contents.map, truth),
         item=item,
@@ -177,11 +177,11 @@ def _sentence(text: str) -> str:
     return text + "." if text and text[-1] not in ".!?" else text
 
 
-def _judged(contents: Contents) -> tuple[Judged, ...]:
+def _evaluations(contents: Contents) -> tuple[StoredEvaluation, ...]:
     """All evaluations, those of this map first."""
-    found = [Judged.read(folder) for folder in contents.evaluations]
+    found = [StoredEvaluation.read(folder) for folder in contents.evaluations]
     mine = contents.map.resolve().name
-    return tuple(sorted(found, key=lambda judged: judged.facts["map"] != mine))
+    return tuple(sorted(found, key=lambda each: each.facts["map"] != mine))
 
 
 def _pixels(
