@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from uncover.labels import Draw as Draw
     from uncover.pipeline.areas import Area as Area
     from uncover.pipeline.areas import grid_of as grid_of
-    from uncover.pipeline.describing import describe_file as describe_file
-    from uncover.pipeline.description import Description as Description
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
     from uncover.pipeline.evaluation import check_folder as check_folder
@@ -18,6 +16,8 @@ if TYPE_CHECKING:
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
     from uncover.pipeline.fitting import Training as Training
     from uncover.pipeline.fitting import fit_model as fit_model
+    from uncover.pipeline.info import Description as Description
+    from uncover.pipeline.info import describe_file as describe_file
     from uncover.pipeline.label_doubt import LabelDoubt as LabelDoubt
     from uncover.pipeline.label_file import write_labels as write_labels
     from uncover.pipeline.label_sources import LabelSource as LabelSource
@@ -61,7 +61,7 @@ _HOME = {
     "SourceOptions": "uncover.pipeline.map_sources",
     "Area": "uncover.pipeline.areas",
     "Criteria": "uncover.labels",
-    "Description": "uncover.pipeline.description",
+    "Description": "uncover.pipeline.info",
     "Draw": "uncover.labels",
     "EvaluateOptions": "uncover.pipeline.evaluation",
     "Evaluation": "uncover.pipeline.evaluation",
@@ -79,7 +79,7 @@ _HOME = {
     "check_apart": "uncover.pipeline.files",
     "check_goal": "uncover.pipeline.files",
     "collect_labels": "uncover.pipeline.labelling",
-    "describe_file": "uncover.pipeline.describing",
+    "describe_file": "uncover.pipeline.info",
     "evaluate_map": "uncover.pipeline.map_evaluation",
     "fit_model": "uncover.pipeline.fitting",
     "grid_of": "uncover.pipeline.areas",

@@ -326,7 +326,8 @@ def _areas(found: Evaluation) -> Rows:
     unit, size = found.unit
     columns = ("mapped", "estimated", "standard_error", "lower", "upper")
     yield ["class", "pixels", *(f"{column}_{unit}" for column in columns)]
-    nothing = Result(*[float("nan")] * 4)
+    nan = float("nan")
+    nothing = Result(nan, nan, nan)
     for name, pixels, mapped in zip(found.classes, found.pixels, found.mapped, strict=True):
         v = found.results.get((AREA, name), nothing)
         yield [name, int(pixels), *(float(x) / size for x in (mapped, v.value, v.error, v.lower, v.upper))]

@@ -148,10 +148,10 @@ def _by_class(
     measure: str, names: Sequence[str], estimate: Estimate, ends: tuple[Any, Any], counts: Any = None
 ) -> Results:
     """Results of one measure for each class; of one number for the whole map, whose class is ""."""
-    columns = [np.atleast_1d(v) for v in (estimate.value, *ends, estimate.error)]
+    value, low, high, error = (np.atleast_1d(v) for v in (estimate.value, *ends, estimate.error))
     samples = [None] * len(names) if counts is None else [int(n) for n in np.atleast_1d(counts)]
     return {
-        (measure, name): Result(*(float(column[k]) for column in columns), samples[k])
+        (measure, name): Result(float(value[k]), float(low[k]), float(high[k]), float(error[k]), samples[k])
         for k, name in enumerate(names)
     }
 

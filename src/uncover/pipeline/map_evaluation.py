@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,7 +199,7 @@ class _Comparison:
         n = self.strata * self.slots
         if inside is not None:
             so_far = so_far.plus(covered=_covered(y, inside, weights, groups, n, k))
-        common = {"mapped": mapped, "weights": weights, "groups": groups, "n_groups": n}
+        common: dict[str, Any] = {"mapped": mapped, "weights": weights, "groups": groups, "n_groups": n}
         return so_far.plus(
             scores=ScoreSums.of(y, p, floor=self.product.floor, **common),
             reliability=Reliability.of(y, p, bins=self.bins, **common),

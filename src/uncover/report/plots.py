@@ -83,7 +83,7 @@ def band_statistics(
 
 
 def component_scatter(
-    panels: Mapping[str, tuple[Floats, NDArray[Any], Sequence[float]]], names: Sequence[str],
+    panels: Mapping[str, tuple[Floats, NDArray[Any], Any]], names: Sequence[str],
     colours: Sequence[str],
 ) -> Figure:  # fmt: skip
     """Samples in the plane of two principal components, in the colours and marks of their classes.

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.pipeline.map_product import SET_SIZE
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.quality import Quality
 from uncover.report.images import indexed_png, photograph, ramp_colours, ramp_png
 from uncover.report.page import Fragment, packed
 from uncover.report.pixels import Stories, quality_words
-from uncover.report.product import SET_SIZE
 from uncover.report.summary import Summary
 
 _TITLES = {
