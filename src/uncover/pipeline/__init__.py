@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uncover.files import check_goal as check_goal
+    from uncover.files import whole_or_nothing as whole_or_nothing
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
     from uncover.pipeline.areas import Area as Area
@@ -11,9 +13,6 @@ if TYPE_CHECKING:
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
     from uncover.pipeline.evaluation import check_folder as check_folder
-    from uncover.pipeline.files import check_apart as check_apart
-    from uncover.pipeline.files import check_goal as check_goal
-    from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
     from uncover.pipeline.fitting import Training as Training
     from uncover.pipeline.fitting import fit_model as fit_model
     from uncover.pipeline.info import Description as Description
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.worlds import plan_sen2cor as plan_sen2cor
     from uncover.pipeline.worlds import write_sen2cor as write_sen2cor
     from uncover.pipeline.worlds import write_worlds as write_worlds
+    from uncover.pipeline.wrong_files import check_apart as check_apart
     from uncover.raster.memory import parse_memory as parse_memory
     from uncover.raster.options import SceneOptions as SceneOptions
     from uncover.raster.product import Thresholds as Thresholds
@@ -76,8 +76,8 @@ _HOME = {
     "SceneOptions": "uncover.raster.options",
     "Training": "uncover.pipeline.fitting",
     "check_folder": "uncover.pipeline.evaluation",
-    "check_apart": "uncover.pipeline.files",
-    "check_goal": "uncover.pipeline.files",
+    "check_apart": "uncover.pipeline.wrong_files",
+    "check_goal": "uncover.files",
     "collect_labels": "uncover.pipeline.labelling",
     "describe_file": "uncover.pipeline.info",
     "evaluate_map": "uncover.pipeline.map_evaluation",
@@ -88,7 +88,7 @@ _HOME = {
     "open_labels": "uncover.pipeline.label_sources",
     "read_table": "uncover.pipeline.tables",
     "realise_scene": "uncover.pipeline.realising",
-    "whole_or_nothing": "uncover.pipeline.files",
+    "whole_or_nothing": "uncover.files",
     "write_labels": "uncover.pipeline.label_file",
     "write_realisations": "uncover.pipeline.realising",
     "Sen2CorOptions": "uncover.pipeline.worlds",

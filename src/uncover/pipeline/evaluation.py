@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import check_place, json_text, whole_or_nothing
 from uncover.metrics.calibration import Reliability
-from uncover.pipeline.files import check_apart, check_place, json_text, whole_or_nothing
 from uncover.pipeline.sampling_design import DesignName
+from uncover.pipeline.wrong_files import check_apart
 
 Floats = NDArray[np.float64]
 Rows = Iterable[Sequence[Any]]

@@ -13,10 +13,10 @@ import numpy as np
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.estimators.mixture import BayesianMDA
+from uncover.files import whole_or_nothing
 from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
 from uncover.pipeline import training_sources
-from uncover.pipeline.files import whole_or_nothing
 from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
 from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
 from uncover.pipeline.stated_noise import warn_of_too_much_noise

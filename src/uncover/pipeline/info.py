@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.features import Features
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
@@ -31,7 +32,6 @@ from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene
 from uncover.raster.tiles import RasterInfo, TileCache, describe
-from uncover.raster.unfinished import in_use
 
 Facts = dict[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.pipeline.files import json_text
+from uncover.files import json_text
 from uncover.pipeline.map_item import layer_asset, map_item, model_item
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from uncover import __version__
 from uncover.bayes.speed import machine_code
-from uncover.pipeline.files import check_place
+from uncover.files import check_place
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_item import time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record

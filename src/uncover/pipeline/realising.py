@@ -12,9 +12,9 @@ import numpy as np
 
 from uncover.atmosphere import LookupTable
 from uncover.atmosphere.grib import aod_at
+from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
-from uncover.pipeline.files import check_place
 from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import Cube, write_cube

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
+from uncover.files import check_place
 from uncover.measurement import Draws, Quantity
-from uncover.pipeline.files import check_place
 from uncover.pipeline.realising import Progress, RealiseOptions, depth_record, forecast_aod, optical_depth
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
 from uncover.raster.errors import SceneError

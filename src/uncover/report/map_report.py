@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from uncover import __version__
+from uncover.files import check_goal, whole_or_nothing
 from uncover.pipeline.evaluation import StoredEvaluation
-from uncover.pipeline.files import check_apart, check_goal, whole_or_nothing
+from uncover.pipeline.wrong_files import check_apart
 from uncover.report.colours import look_alikes
 from uncover.report.contents import Contents
 from uncover.report.figures import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from uncover.pipeline.files import check_apart
+from uncover.pipeline.wrong_files import check_apart
 from uncover.report.page import Fragment, Headline, Note, Page, Section, Table, render
 from uncover.report.requiring import require_report
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from uncover.pipeline import whole_or_nothing
+from uncover.files import write_whole
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.raster.product import Thresholds
 from uncover.raster.tiles import TileCache, describe
@@ -128,8 +128,7 @@ def conclude(folder: Path, scene: SceneFiles, year: int, other: int) -> Numbers:
 
 
 def _write(path: Path, values: Any) -> None:
-    with whole_or_nothing(path) as out:
-        out.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+    write_whole(path, json.dumps(values, indent=2) + "\n")
 
 
 def _labels(folder: Path) -> int:
