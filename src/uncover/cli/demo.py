@@ -31,9 +31,11 @@ from uncover.cli.progress import bar, pixel_bar
     help="Folder for the results; made where there is none.",
 )
 @click.option(
-    "--size", default=2000, show_default=True, metavar="PIXELS", help="Side of the scene, 10 m a pixel."
+    "--size", default=2000, show_default=True, metavar="PIXELS", help="Side of the scene, in pixels of 10 m."
 )
-@click.option("--draws", default=25, show_default=True, help="Worlds: optical depths drawn.")
+@click.option(
+    "--draws", default=25, show_default=True, help="Number of worlds: optical depths that are drawn."
+)
 @seed_option
 def demo(out: Path, size: int, draws: int, seed: int) -> None:
     """Run everything once, on a simulated scene whose truth is known.
