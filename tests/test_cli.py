@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from uncover.cli import main
-from uncover.cli.progress import say
+from uncover.cli.console import say
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["-h"], ["--version"]])

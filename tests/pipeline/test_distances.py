@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from uncover.labels import Report, Scheme
-from uncover.pipeline.distances import block_pixels, pixel_metres, steady_pixel_metres
-from uncover.pipeline.labelling import LabelOptions, Labels, _thin
+from uncover.pipeline.blocks import block_pixels, pixel_metres, steady_pixel_metres
+from uncover.pipeline.label_collection import LabelOptions, Labels, _thin
 from uncover.raster import Grid, SceneError
 
 pyproj = pytest.importorskip("pyproj")

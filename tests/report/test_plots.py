@@ -7,7 +7,6 @@ import pytest
 
 from uncover.labels.colours import MUTED as CLASS_COLOURS
 from uncover.pipeline.evaluation import Curve
-from uncover.report.colours import VISIONS, contrast, look_alikes
 from uncover.report.plots import (
     area_intervals,
     band_statistics,
@@ -20,7 +19,17 @@ from uncover.report.plots import (
     world_spread,
 )
 from uncover.report.study_style import draw_model, fit_score_axis
-from uncover.report.style import INK, OKABE_ITO, figure_style, inline_svg, new_figure, save_figure
+from uncover.report.style import (
+    INK,
+    OKABE_ITO,
+    VISIONS,
+    contrast,
+    figure_style,
+    inline_svg,
+    look_alikes,
+    new_figure,
+    save_figure,
+)
 
 NAMES, COLOURS = ("forest", "water $1"), ("#117733", "#332288")
 

@@ -7,7 +7,7 @@ import click
 
 from uncover import __version__
 from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce
-from uncover.cli.problems import PlainGroup
+from uncover.cli.console import PlainGroup
 
 
 @click.group(cls=PlainGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from uncover.cli.console import bar, pixel_bar
 from uncover.cli.options import seed_option
-from uncover.cli.progress import bar, pixel_bar
 
 
 @click.command(

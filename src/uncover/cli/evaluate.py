@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import bar
 from uncover.cli.options import class_options, seed_option
-from uncover.cli.progress import bar
 
 
 @click.command(

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import bar
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
     chosen,
@@ -16,7 +17,6 @@ from uncover.cli.options import (
     probability_scale_option,
     refuse,
 )
-from uncover.cli.progress import bar
 
 
 @click.command(

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import bar
 from uncover.cli.options import (
     area_options,
     class_options,
@@ -14,7 +15,6 @@ from uncover.cli.options import (
     probability_scale_option,
     seed_option,
 )
-from uncover.cli.progress import bar
 
 
 @click.command(

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import pixel_bar
 from uncover.cli.options import FILES_OF_A_SCENE, chosen, measurement_from, measurement_options
-from uncover.cli.progress import pixel_bar
 
 
 @click.command(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from uncover.cli.console import bar, counter
 from uncover.cli.options import (
     product_aod_option,
     refuse,
@@ -14,7 +15,6 @@ from uncover.cli.options import (
     world_options,
     worlds_from,
 )
-from uncover.cli.progress import bar, counter
 
 if TYPE_CHECKING:
     from uncover.pipeline import Sen2CorOptions

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from uncover.cli.console import say
 from uncover.cli.options import refuse
-from uncover.cli.progress import say
 
 
 @click.command(

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import counter, say
 from uncover.cli.options import refuse, seed_option
-from uncover.cli.progress import counter, say
 
 _DATA = ("data", "labels", "class_field")
 

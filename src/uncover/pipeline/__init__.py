@@ -8,34 +8,35 @@ if TYPE_CHECKING:
     from uncover.files import whole_or_nothing as whole_or_nothing
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
-    from uncover.pipeline.areas import Area as Area
-    from uncover.pipeline.areas import grid_of as grid_of
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
     from uncover.pipeline.evaluation import check_folder as check_folder
+    from uncover.pipeline.file_kinds import check_apart as check_apart
     from uncover.pipeline.fitting import Training as Training
     from uncover.pipeline.fitting import fit_model as fit_model
+    from uncover.pipeline.grids import Area as Area
+    from uncover.pipeline.grids import grid_of as grid_of
     from uncover.pipeline.info import Description as Description
     from uncover.pipeline.info import describe_file as describe_file
-    from uncover.pipeline.label_doubt import LabelDoubt as LabelDoubt
+    from uncover.pipeline.label_collection import HoldOut as HoldOut
+    from uncover.pipeline.label_collection import LabelOptions as LabelOptions
+    from uncover.pipeline.label_collection import Labels as Labels
+    from uncover.pipeline.label_collection import buffer_between as buffer_between
+    from uncover.pipeline.label_collection import collect_labels as collect_labels
+    from uncover.pipeline.label_collection import hold_out as hold_out
     from uncover.pipeline.label_file import write_labels as write_labels
+    from uncover.pipeline.label_sources import LabelDoubt as LabelDoubt
     from uncover.pipeline.label_sources import LabelSource as LabelSource
     from uncover.pipeline.label_sources import open_labels as open_labels
-    from uncover.pipeline.labelling import HoldOut as HoldOut
-    from uncover.pipeline.labelling import LabelOptions as LabelOptions
-    from uncover.pipeline.labelling import Labels as Labels
-    from uncover.pipeline.labelling import buffer_between as buffer_between
-    from uncover.pipeline.labelling import collect_labels as collect_labels
-    from uncover.pipeline.labelling import hold_out as hold_out
     from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
     from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
     from uncover.pipeline.mapping import map_scene as map_scene
-    from uncover.pipeline.realising import RealiseOptions as RealiseOptions
-    from uncover.pipeline.realising import realise_scene as realise_scene
-    from uncover.pipeline.realising import write_realisations as write_realisations
+    from uncover.pipeline.realisations import RealiseOptions as RealiseOptions
+    from uncover.pipeline.realisations import realise_scene as realise_scene
+    from uncover.pipeline.realisations import write_realisations as write_realisations
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from uncover.pipeline.worlds import plan_sen2cor as plan_sen2cor
     from uncover.pipeline.worlds import write_sen2cor as write_sen2cor
     from uncover.pipeline.worlds import write_worlds as write_worlds
-    from uncover.pipeline.wrong_files import check_apart as check_apart
     from uncover.raster.memory import parse_memory as parse_memory
     from uncover.raster.options import SceneOptions as SceneOptions
     from uncover.raster.product import Thresholds as Thresholds
@@ -59,38 +59,38 @@ _HOME = {
     "Forecast": "uncover.pipeline.mapping",
     "MapOptions": "uncover.pipeline.mapping",
     "SourceOptions": "uncover.pipeline.map_sources",
-    "Area": "uncover.pipeline.areas",
+    "Area": "uncover.pipeline.grids",
     "Criteria": "uncover.labels",
     "Description": "uncover.pipeline.info",
     "Draw": "uncover.labels",
     "EvaluateOptions": "uncover.pipeline.evaluation",
     "Evaluation": "uncover.pipeline.evaluation",
     "FitOptions": "uncover.pipeline.training_sources",
-    "HoldOut": "uncover.pipeline.labelling",
-    "LabelDoubt": "uncover.pipeline.label_doubt",
-    "LabelOptions": "uncover.pipeline.labelling",
+    "HoldOut": "uncover.pipeline.label_collection",
+    "LabelDoubt": "uncover.pipeline.label_sources",
+    "LabelOptions": "uncover.pipeline.label_collection",
     "LabelSource": "uncover.pipeline.label_sources",
-    "Labels": "uncover.pipeline.labelling",
-    "RealiseOptions": "uncover.pipeline.realising",
+    "Labels": "uncover.pipeline.label_collection",
+    "RealiseOptions": "uncover.pipeline.realisations",
     "SampleTable": "uncover.pipeline.tables",
     "SceneOptions": "uncover.raster.options",
     "Training": "uncover.pipeline.fitting",
     "check_folder": "uncover.pipeline.evaluation",
-    "check_apart": "uncover.pipeline.wrong_files",
+    "check_apart": "uncover.pipeline.file_kinds",
     "check_goal": "uncover.files",
-    "collect_labels": "uncover.pipeline.labelling",
+    "collect_labels": "uncover.pipeline.label_collection",
     "describe_file": "uncover.pipeline.info",
     "evaluate_map": "uncover.pipeline.map_evaluation",
     "fit_model": "uncover.pipeline.fitting",
-    "grid_of": "uncover.pipeline.areas",
-    "buffer_between": "uncover.pipeline.labelling",
-    "hold_out": "uncover.pipeline.labelling",
+    "grid_of": "uncover.pipeline.grids",
+    "buffer_between": "uncover.pipeline.label_collection",
+    "hold_out": "uncover.pipeline.label_collection",
     "open_labels": "uncover.pipeline.label_sources",
     "read_table": "uncover.pipeline.tables",
-    "realise_scene": "uncover.pipeline.realising",
+    "realise_scene": "uncover.pipeline.realisations",
     "whole_or_nothing": "uncover.files",
     "write_labels": "uncover.pipeline.label_file",
-    "write_realisations": "uncover.pipeline.realising",
+    "write_realisations": "uncover.pipeline.realisations",
     "Sen2CorOptions": "uncover.pipeline.worlds",
     "plan_sen2cor": "uncover.pipeline.worlds",
     "write_sen2cor": "uncover.pipeline.worlds",

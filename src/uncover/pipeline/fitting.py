@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtr
 
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
@@ -17,10 +18,10 @@ from uncover.files import whole_or_nothing
 from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
 from uncover.pipeline import training_sources
-from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
-from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
-from uncover.pipeline.stated_noise import warn_of_too_much_noise
-from uncover.pipeline.training_sources import Batch, FitOptions, Pixels, Source, open_sources
+from uncover.pipeline.holdout import HeldOut, all_at_once, check_coverage, joined
+from uncover.pipeline.label_sources import LabelDoubt, soft_labels
+from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, SampleSource, open_sources
+from uncover.raster.uncertainty import UncertaintyWarning
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
@@ -108,7 +109,7 @@ def fit_model(
             f"the training samples are of {len(classes)} class ({', '.join(classes) or 'none'}); a "
             f"classifier needs at least two: check that the labels cover the scene"
         )
-    keeper = None if options.coverage is None else Keeper.of(opened, options)
+    keeper = None if options.coverage is None else HeldOut.of(opened, options)
     if options.doubt.noise is not None:
         model.label_noise = options.doubt.confusion(len(classes))
     used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
@@ -154,10 +155,10 @@ def _name_bands(model: Any, bands: tuple[str, ...]) -> None:
 
 def _accumulate(
     model: Any,
-    sources: Sequence[Source],
+    sources: Sequence[SampleSource],
     classes: list[str],
     progress: Progress | None,
-    keeper: Keeper | None,
+    keeper: HeldOut | None,
     doubt: LabelDoubt,
 ) -> list[dict[str, int]]:
     """Fold all batches into the model; the number of samples that each source gave by class."""
@@ -194,12 +195,12 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
     return {"label_proba": soft, "label_meaning": doubt.meaning, "classes": classes}
 
 
-def _uncertain(sources: Sequence[Source]) -> bool:
+def _uncertain(sources: Sequence[SampleSource]) -> bool:
     """Whether samples have covariances, or an error in common."""
     return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
 
 
-def _measured(samples: Batch, sources: Sequence[Source]) -> Any:
+def _measured(samples: Batch, sources: Sequence[SampleSource]) -> Any:
     """Values with their covariances, where these are stated; systematic effects are those of one source."""
     if not _uncertain(sources):
         return samples.values
@@ -219,7 +220,7 @@ def _needs_all(model: Any) -> bool:
 
 
 def _counted(
-    sources: Sequence[Source], used: list[dict[str, int]], progress: Progress | None
+    sources: Sequence[SampleSource], used: list[dict[str, int]], progress: Progress | None
 ) -> Iterator[Batch]:
     """All batches that hold a sample, counted into `used` as they pass."""
     total, done = sum(source.size for source in sources), 0
@@ -258,7 +259,7 @@ def _add(model: Any, batch: Batch, classes: list[str], *, last: bool) -> None:
 
 
 def _check_used(
-    sources: Sequence[Source], used: list[dict[str, int]], classes: list[str], keeper: Keeper | None
+    sources: Sequence[SampleSource], used: list[dict[str, int]], classes: list[str], keeper: HeldOut | None
 ) -> None:
     """Refuse classes that have no sample, or too few to keep some of them."""
     total = {name: sum(counts[name] for counts in used) for name in classes}
@@ -273,12 +274,14 @@ def _check_used(
         keeper.check(total)
 
 
-def _buffers(sources: Sequence[Source]) -> list[float]:
+def _buffers(sources: Sequence[SampleSource]) -> list[float]:
     """Metres between the squares of each scene, nearer to which pixels do not count if they are left out."""
-    return [round(source.buffer, 1) for source in sources if isinstance(source, Pixels)]
+    return [round(source.buffer, 1) for source in sources if isinstance(source, LabelledPixels)]
 
 
-def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: FitOptions) -> dict[str, Any]:
+def _provenance(
+    sources: Sequence[SampleSource], used: list[dict[str, int]], options: FitOptions
+) -> dict[str, Any]:
     """What the model was fitted to: names and counts; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
     return {
@@ -303,3 +306,54 @@ def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: 
         **({} if options.block is None else {"block": options.block, "buffer": _buffers(sources)}),
         **options.doubt.facts(),
     }
+
+
+#: Probability of a warning where the pixels of all classes have no spread but the stated noise.
+_LEVEL = 1e-3
+#: Bands that a warning names.
+_NAMED = 3
+
+
+def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:
+    """Warn where stated noise is larger than the spread of the pixels of a class, of which it is a part.
+
+    If a class of n pixels had no spread but Gaussian noise of the stated variance σ², then (n − 1) s²/σ²
+    would be χ² of n − 1 degrees of freedom. Classes with a spread of their own have a larger s².
+
+    >>> X = np.random.default_rng(0).normal(0.3, 0.02, (500, 1))
+    >>> from uncover.bayes.covariances import Covariances
+    >>> noise = Covariances(np.array([[0.05**2]]), None, None)
+    >>> with warnings.catch_warnings(record=True, action="always") as said:
+    ...     warn_of_too_much_noise(Batch(X, np.full(500, "forest"), covariances=noise), ("B02",))
+    >>> str(said[0].message).split(": ")[1].split(". ")[0]
+    'B02 0.05, and forest 0.0203 (500 pixels)'
+    """
+    if samples.covariances is None or samples.values.ndim != 2:
+        return
+    stated = np.broadcast_to(samples.covariances.variances(), samples.values.shape)
+    names = np.unique(samples.classes)
+    found: dict[str, tuple[float, str]] = {}  # ratio of variances and words, by band
+    for name in names:
+        mine = samples.classes == name
+        n = int(mine.sum())
+        if n < 3:
+            continue
+        own, noise = samples.values[mine].astype(np.float64).var(axis=0, ddof=1), stated[mine].mean(axis=0)
+        for band, seen, said in zip(bands, own, noise, strict=True):
+            level = _LEVEL / (len(names) * len(bands))
+            if said <= 0 or chdtr(n - 1, (n - 1) * seen / said) >= level:
+                continue
+            words = f"{band} {np.sqrt(said):.3g}, and {name} {np.sqrt(seen):.3g} ({n:,} pixels)"
+            found[band] = min(found.get(band, (np.inf, "")), (seen / said, words))
+    if found:
+        _warn([words for _, words in found.values()])
+
+
+def _warn(bands: list[str]) -> None:
+    more = f" and {len(bands) - _NAMED} more bands" if len(bands) > _NAMED else ""
+    warnings.warn(
+        "the stated random uncertainty is larger than the spread of pixels that it is part of: "
+        f"{'; '.join(bands[:_NAMED])}{more}. State less, or --between-pixels systematic if pixels share it",
+        UncertaintyWarning,
+        stacklevel=5,
+    )

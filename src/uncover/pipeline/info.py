@@ -16,11 +16,11 @@ from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.features import Features
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
+from uncover.pipeline.file_kinds import is_zarr, zarr_kind
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import left_out
-from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError, damaged, require

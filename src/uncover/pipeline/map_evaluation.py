@@ -17,7 +17,7 @@ from uncover.metrics.bootstrap import MOST_GROUPS
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.estimation import SampleCells
 from uncover.metrics.scores import ScoreSums
-from uncover.pipeline.distances import default_buffer, pixel_metres
+from uncover.pipeline.blocks import default_buffer, pixel_metres
 from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats
 from uncover.pipeline.evaluation_statistics import Tally, conclude
 from uncover.pipeline.label_sources import LabelsOnGrid, open_labels

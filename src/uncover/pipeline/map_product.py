@@ -18,7 +18,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.product import UNCERTAINTY, set_bands
 from uncover.raster.quality import FLAGGED, without
-from uncover.raster.tiles import BandFile, Source, TileCache, describe, open_raster
+from uncover.raster.tiles import BandFile, RasterInfo, Source, TileCache, describe, open_raster
 
 Floats = NDArray[np.floating[Any]]
 Lines = NDArray[np.intp]
@@ -237,14 +237,14 @@ class MapProduct:
 
 
 def _open_rasters(place: Path) -> MapProduct:
-    infos = {name: describe(place / f"{name}.tif") for name in ("class", "probability")}
+    infos = {name: _described(place / f"{name}.tif") for name in ("class", "probability")}
     grid, planes = infos["class"].grid, infos["probability"]
     if planes.grid != grid:
         raise SceneError(f"class.tif and probability.tif in {place} are not on the same grid")
     names = tuple(name or f"class {i}" for i, name in enumerate(planes.names, start=1))
     for name in ("uncertainty", "quality", "sets"):
         if (place / f"{name}.tif").is_file():
-            infos[name] = describe(place / f"{name}.tif")
+            infos[name] = _described(place / f"{name}.tif")
             if infos[name].grid != grid:
                 raise SceneError(f"{place / name}.tif does not belong to this map: it has another grid")
     bands: dict[str, tuple[str, Sequence[int]]] = {"class": ("class", [1])}  # of each layer: file and bands
@@ -264,6 +264,13 @@ def _open_rasters(place: Path) -> MapProduct:
     scheme = scheme_in(infos["class"])
     codes = range(1, len(names) + 1) if scheme is None else [scheme.code_of(name) for name in names]
     return MapProduct(place.resolve().name, layers, names, tuple(codes))
+
+
+def _described(path: Path) -> RasterInfo:
+    try:
+        return describe(path)
+    except SceneError as error:
+        raise SceneError(f"{str(error).rstrip('.')}; make the map again") from error
 
 
 def _open_dataset(path: Path) -> MapProduct:

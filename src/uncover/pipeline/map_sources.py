@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from uncover.pipeline.realising import RealiseOptions, realise_scene
-from uncover.pipeline.stores import is_zarr, zarr_kind
+from uncover.pipeline.file_kinds import is_zarr, zarr_kind
+from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.raster.cube import open_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored

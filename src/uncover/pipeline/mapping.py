@@ -16,10 +16,9 @@ from typing import Any, Literal
 from uncover import __version__
 from uncover.bayes.speed import machine_code
 from uncover.files import check_place
-from uncover.pipeline.map_files import Finish
-from uncover.pipeline.map_item import time_of
+from uncover.pipeline.file_kinds import check_model_first
+from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
-from uncover.pipeline.wrong_files import check_model_first
 from uncover.raster.ahead import reading_ahead
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Translation, load_translation
-from uncover.pipeline.distances import block_pixels, pixel_metres
+from uncover.pipeline.blocks import block_pixels, pixel_metres
 from uncover.pipeline.label_sources import NUMBERED, VECTOR_SUFFIXES, RasterLabels, RasterOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
@@ -204,7 +204,7 @@ class PointReference:
         )
         if not stratified:
             return found._one_a_pixel(product.grid)
-        texts = np.array([_text(features[i].values[1]) for i in owner[inside]])
+        texts = np.array([_field_text(features[i].values[1]) for i in owner[inside]])
         names, numbers = np.unique(texts, return_inverse=True)
         return replace(
             found, strata=tuple(str(n) for n in names), stratum=numbers.reshape(-1).astype(np.intp)
@@ -348,7 +348,7 @@ def open_reference(
             raise SceneError(
                 f"{name}: some features have no value in field {used!r}; fill it in or remove them"
             )
-    values = _translated([_text(feature.values[0]) for feature in features], scheme)
+    values = _translated([_field_text(feature.values[0]) for feature in features], scheme)
     kinds = {feature.shape.geom_type.removeprefix("Multi") for feature in features}
     if kinds == {"Point"}:
         return PointReference.of(name, features, values, product, stratum_field is not None)
@@ -374,7 +374,7 @@ def _missing(value: Any) -> bool:
     return value is None or value != value
 
 
-def _text(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field's value as text; whole numbers without a decimal point."""
     if isinstance(value, float | np.floating) and value == int(value):
         return str(int(value))

@@ -88,7 +88,7 @@ def read_table(
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
-    >>> _ = path.write_text("B2,B8A,class\\n0.03,0.4,forest\\n0.08,0.2,village\\n")
+    >>> _ = path.write_strings("B2,B8A,class\\n0.03,0.4,forest\\n0.08,0.2,village\\n")
     >>> read_table(path).bands
     ('B02', 'B8A')
     """
@@ -114,9 +114,9 @@ def read_table(
         values=values[first] if order.shape[1] == 1 else values[order],
         classes=frame[class_column].to_numpy().astype(str)[first],
         bands=tuple(canonical_band(column) for column in columns),
-        dates=_text(frame, _DATE, first),
-        groups=_text(frame, GROUP_COLUMNS, first),
-        samples=_text(frame, _SAMPLE, first),
+        dates=_strings(frame, _DATE, first),
+        groups=_strings(frame, GROUP_COLUMNS, first),
+        samples=_strings(frame, _SAMPLE, first),
     )
 
 
@@ -250,7 +250,7 @@ def _column(frame: Any, names: Sequence[str]) -> str | None:
     return next((by_name[name] for name in names if name in by_name), None)
 
 
-def _text(frame: Any, names: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.str_] | None:
+def _strings(frame: Any, names: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.str_] | None:
     column = _column(frame, names)
     return None if column is None else frame[column].to_numpy().astype(str)[rows]
 

@@ -17,15 +17,12 @@ from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.features import Features, Level
-from uncover.pipeline.areas import Area
-from uncover.pipeline.distances import default_buffer
-from uncover.pipeline.grouping import Groups, inside_squares, numbered, squares
-from uncover.pipeline.label_doubt import Certainty, LabelDoubt
-from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
-from uncover.pipeline.realising import RealiseOptions, realise_scene
-from uncover.pipeline.stores import is_zarr, zarr_kind
+from uncover.pipeline.blocks import Groups, default_buffer, inside_squares, numbered, squares
+from uncover.pipeline.file_kinds import check_scene, is_zarr, zarr_kind
+from uncover.pipeline.grids import Area
+from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
-from uncover.pipeline.wrong_files import check_scene
 from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
@@ -156,7 +153,7 @@ class Batch:
         )
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """Anything that gives labelled samples batch by batch."""
 
     @property
@@ -199,11 +196,11 @@ class Source(Protocol):
         """Batches, each with the size that it covers."""
 
 
-def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Source]:
+def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[SampleSource]:
     """Open all of them; they must have the same bands, and none may be there twice."""
     if not sources:
         raise ValueError("nothing to fit to: name at least one scene or sample table")
-    opened: list[Source] = []
+    opened: list[SampleSource] = []
     for name in sources:
         bands = opened[0].bands if opened else options.scene.bands
         source = _table(name, bands, options) if is_table(name) else _raster(name, options)
@@ -221,7 +218,7 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Sou
     return opened
 
 
-def _check_stated(opened: Sequence[Source]) -> None:
+def _check_stated(opened: Sequence[SampleSource]) -> None:
     """Refuse one systematic covariance for several scenes, each of which has an error of its own."""
     shared = [s for s in opened if s.stated is not None and s.stated.systematic is not None]
     if shared and len(opened) > 1:
@@ -231,9 +228,9 @@ def _check_stated(opened: Sequence[Source]) -> None:
         )
 
 
-def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
+def _check_use(opened: Sequence[SampleSource], options: FitOptions) -> None:
     """Refuse options that none of the sources takes."""
-    scene, pixels = options.scene, [source for source in opened if isinstance(source, Pixels)]
+    scene, pixels = options.scene, [source for source in opened if isinstance(source, LabelledPixels)]
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         _refuse("scene or cube", **words)
@@ -250,7 +247,7 @@ def _refuse(needed: str, **given: Any) -> None:
         raise ValueError(f"{came} came, and no {needed} to use it on; name one, or leave it out")
 
 
-def _raster(name: str | Path, options: FitOptions) -> Source:
+def _raster(name: str | Path, options: FitOptions) -> SampleSource:
     if options.uncertainty is not None and options.realise is not None:
         raise ValueError("an AOD and --uncertainty came; training takes one source of uncertainty")
     if is_zarr(name):
@@ -264,12 +261,14 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
         if kind == "cube":
             cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
-            pixels = Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
+            pixels = LabelledPixels.of(
+                cube, cube.identity or Path(name).name, _labels(name, options), options
+            )
             return replace(pixels, stated=_of_worlds(cube, cube.attributes))
     check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
-    pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
+    pixels = LabelledPixels.of(raster, scene.identity, _labels(name, options), options)
     if isinstance(raster, RealisedScene):
         _check_weights(name, raster.draws.weights)
         return replace(pixels, stated=_of_worlds(raster, raster.layout.attributes))
@@ -302,7 +301,7 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity)
 
 
-def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
+def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> SampleSource:
     rows = TableRows.of(read_table(name, options.class_field, bands), options)
     found = _of_table(rows.table, options)
     about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
@@ -339,11 +338,11 @@ class Readable(Raster, Protocol):
         """Windows that are read at a time."""
 
     def read(self, window: Window | None = None) -> Block | CubeBlock:
-        """Pixels of a window."""
+        """LabelledPixels of a window."""
 
 
 @dataclass(frozen=True)
-class Pixels:
+class LabelledPixels:
     """The drawn, labelled pixels of one scene or cube."""
 
     raster: Readable
@@ -364,7 +363,7 @@ class Pixels:
         return self.raster.source_id
 
     @classmethod
-    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
+    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> LabelledPixels:
         """Labels on the raster's grid, and the draw among them."""
         grid = raster.grid
         here = labels.on(grid)
@@ -405,7 +404,7 @@ class Pixels:
 
     @property
     def size(self) -> int:
-        """Pixels of the grid."""
+        """LabelledPixels of the grid."""
         return self.raster.grid.window.pixels
 
     def batches(self) -> Iterator[tuple[int, Batch]]:

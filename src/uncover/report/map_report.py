@@ -11,8 +11,7 @@ from typing import Any
 from uncover import __version__
 from uncover.files import check_goal, whole_or_nothing
 from uncover.pipeline.evaluation import StoredEvaluation
-from uncover.pipeline.wrong_files import check_apart
-from uncover.report.colours import look_alikes
+from uncover.pipeline.file_kinds import check_apart
 from uncover.report.contents import Contents
 from uncover.report.figures import (
     areas_figure,
@@ -29,12 +28,11 @@ from uncover.report.figures import (
     shares_figure,
     worlds_figure,
 )
-from uncover.report.images import indexed_png, photograph
 from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, Text, render
 from uncover.report.plots import percent
-from uncover.report.requiring import require_report
+from uncover.report.style import look_alikes, require_report
 from uncover.report.summary import Say, Summary, summarise
-from uncover.report.viewer import viewer
+from uncover.report.viewer import indexed_png, photograph, viewer
 
 
 def make_report(

@@ -22,7 +22,7 @@ from uncover.pipeline.map_table import left_out
 from uncover.raster.grid import Grid
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
-from uncover.report.contents import Contents
+from uncover.report.contents import Contents, Reopened, reopen
 from uncover.report.detection import Detection, detect, true_areas
 from uncover.report.pixels import (
     LabelledSample,
@@ -32,7 +32,6 @@ from uncover.report.pixels import (
     read_spectra,
     read_stories,
 )
-from uncover.report.reopening import Reopened, reopen
 
 #: Pixels of the longer side of the pictures.
 SIDE = 800

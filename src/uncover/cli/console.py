@@ -1,12 +1,15 @@
-"""How a command says how far it is: a bar on a terminal, next to nothing in a pipe."""
+"""Messages on the terminal: progress as a bar, or lines in a pipe; errors and warnings in one line each."""
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import click
 
@@ -101,3 +104,40 @@ def say(step: str) -> None:
     """Say what goes on, to a person at a terminal and to nobody else."""
     if sys.stderr.isatty():
         click.echo(click.style(f"… {step}", dim=True), err=True)
+
+
+class PlainGroup(click.Group):
+    """Commands whose errors and warnings a person can read, in the order in which they were added.
+
+    What is wrong with the input, the disk or the installation is one line and exit code 1; how a command is
+    called wrongly is exit code 2, by click. Anything else is a mistake of ours and shows where it happened.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: D102
+        with _plainly():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        click.echo(f"Warning: {_one_line(message)}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        try:
+            yield
+        except (ValueError, OSError, ImportError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever read what we print has gone: click leaves quietly
+            raise click.ClickException(_one_line(error)) from None
+
+
+def _one_line(message: object) -> str:
+    if isinstance(message, OSError) and message.strerror and message.filename:
+        return f"{message.filename}: {message.strerror}"
+    return " ".join(str(message).split())

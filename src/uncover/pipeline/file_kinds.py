@@ -1,13 +1,15 @@
-"""Files that were given in the place of others, or would be lost: told by their names or first bytes."""
+"""Kinds of files, told by their names or contents; refusal of files in the place of others."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
+from typing import Literal
 
 from uncover.pipeline.tables import is_table
 from uncover.raster.align import split_band
+from uncover.raster.cube import open_store
 from uncover.raster.errors import SceneError
 
 _MODEL, _TABLE, _SCENE, _LABELS = "a model", "a table of samples", "a scene", "a raster of classes"
@@ -107,3 +109,23 @@ def check_apart(out: str | Path | None, *inputs: str | Path | None) -> None:
         if same or (part and goal.suffix != ".html"):
             what = f"an input too ({name})" if same else f"a file of the input {name}"
             raise ValueError(f"the output {out} is {what}, which would be lost; name another file")
+
+
+def is_zarr(name: str | Path) -> bool:
+    """Whether a path is a Zarr store, by its name.
+
+    >>> is_zarr("cube.zarr"), is_zarr("scene.SAFE")
+    (True, False)
+    """
+    return str(name).rstrip("/").lower().endswith(".zarr")
+
+
+def zarr_kind(path: str | Path) -> Literal["cube", "samples", "scene"]:
+    """By the axes of its reflectance: with samples, with realisations, or neither."""
+    group = open_store(path)
+    if "reflectance" not in group:
+        return "scene"
+    axes = group["reflectance"].attrs.get("_ARRAY_DIMENSIONS", [])
+    if "sample" in axes:
+        return "samples"
+    return "cube" if "realisation" in axes else "scene"

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.estimators.conformal import ConformalSets, samples_needed
-from uncover.pipeline.grouping import Groups, together
-from uncover.pipeline.training_sources import Batch, FitOptions, Source
+from uncover.pipeline.blocks import Groups, together
+from uncover.pipeline.training_sources import Batch, FitOptions, SampleSource
 
 # Share of the samples of a class that is kept, and samples that are enough.
 _SHARE, _ENOUGH = 0.3, 2000
 
 
 @dataclass
-class Keeper:
+class HeldOut:
     """Keeps some samples of each class, at random, and lets the others through; groups as a whole."""
 
     coverage: float
@@ -31,7 +31,7 @@ class Keeper:
     kept: list[Batch] = field(default_factory=list)
 
     @classmethod
-    def of(cls, sources: Sequence[Source], options: FitOptions) -> Keeper:
+    def of(cls, sources: Sequence[SampleSource], options: FitOptions) -> HeldOut:
         """Keep 30 % of the samples of each class, of many samples fewer: about 2,000 of each are enough."""
         assert options.coverage is not None
         drawn: dict[str, int] = {}

@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split, within
-from uncover.pipeline.areas import Area, Part
-from uncover.pipeline.distances import (
+from uncover.pipeline.blocks import (
     TOLERANCE,
     block_pixels,
     default_buffer,
     pixel_metres,
     steady_pixel_metres,
 )
+from uncover.pipeline.grids import Area, Part, RasterBand
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
-from uncover.pipeline.layers import Layer
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
@@ -148,7 +147,7 @@ def collect_labels(
     """
     options = options or LabelOptions()
     sources = [open_labels(name, options.scheme, options.class_field, options.pixel_purity) for name in maps]
-    sure = [Layer.open(name) for name in probabilities]
+    sure = [RasterBand.open(name) for name in probabilities]
     _check_bands(sources, sure)
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))
@@ -208,7 +207,7 @@ def buffer_between(labels: Labels, how: HoldOut) -> float:
     return default_buffer(labels.codes, labels.grid, how.block, part=0.5)
 
 
-def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+def _check_counts(sources: Sequence[LabelSource], sure: Sequence[RasterBand]) -> None:
     if not sources:
         raise ValueError("no label map is given; name at least one raster or vector file")
     if sure and len(sure) != len(sources):
@@ -225,7 +224,7 @@ def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None
         )
 
 
-def _check_bands(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+def _check_bands(sources: Sequence[LabelSource], sure: Sequence[RasterBand]) -> None:
     """Refuse the classes themselves in the place of their probabilities."""
     classes = {(s.layer.info.path, s.layer.band) for s in sources if isinstance(s, RasterLabels)}
     for layer in sure:
@@ -251,7 +250,7 @@ class _Stack:
     """All that goes into the labels, on one grid."""
 
     years: Sequence[LabelsOnGrid]
-    sure: Sequence[Layer]
+    sure: Sequence[RasterBand]
     part: Part
     options: LabelOptions
     cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
@@ -299,7 +298,7 @@ def _used_scheme(scheme: Scheme, report: Report) -> Scheme:
 
 
 def _probability(
-    layer: Layer, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
+    layer: RasterBand, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
 ) -> tuple[NDArray[np.generic], float]:
     """Values and the value of certainty; unknown is 0 %, which no threshold lets pass."""
     values, known = layer.read(grid, window, cache)
