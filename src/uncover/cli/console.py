@@ -7,79 +7,65 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import click
+
+Progress = Callable[[int, int], None]  # done, in all
 
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
+def bar(label: str) -> Iterator[Progress | None]:
     """A bar on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    with click.progressbar(length=1, label=label, file=sys.stderr) as shown:
-
-        def show(done: int, total: int) -> None:
-            shown.length = total
-            shown.update(done - shown.pos)
-
+    with _shown(label) if sys.stderr.isatty() else nullcontext() as show:
         yield show
 
 
 @contextmanager
-def pixel_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with pixels per second and the time left on a terminal; now and then a line in a pipe."""
+def counter(label: str, unit: str = "") -> Iterator[Progress]:
+    """A bar on a terminal, now and then a line in a pipe, for long work; with a unit also its speed."""
+    with _shown(label, unit) if sys.stderr.isatty() else nullcontext(_lines(label, unit)) as show:
+        yield show
+
+
+def pixel_bar(label: str) -> AbstractContextManager[Progress]:
+    """A counter of pixels."""
+    return counter(label, "pixels")
+
+
+@contextmanager
+def _shown(label: str, unit: str = "") -> Iterator[Progress]:
+    """A bar, which shows its speed where it has a unit."""
     pace = _Pace()
-    if not sys.stderr.isatty():
-        yield partial(_line_now_and_then, label, pace)
-        return
-    with click.progressbar(
-        length=1, label=label, file=sys.stderr, item_show_func=_speed_or_beginning
-    ) as shown:
+    told = (lambda speed: speed or "beginning: up to a minute of compiling, the first time") if unit else None
+    with click.progressbar(length=1, label=label, file=sys.stderr, item_show_func=told) as shown:
 
         def show(done: int, total: int) -> None:
             shown.length = total
-            shown.update(done - shown.pos, f"{pace.speed(done):,.0f} pixels/s")
+            shown.update(done - shown.pos, f"{pace.speed(done):,.0f} {unit}/s" if unit else None)
 
         yield show
 
 
-def _speed_or_beginning(speed: str | None) -> str:
-    return speed or "beginning: up to a minute of compiling, the first time"
+def _lines(label: str, unit: str) -> Progress:
+    """Progress as lines that are not too many."""
+    pace = _Pace()
 
+    def show(done: int, total: int) -> None:
+        speed = pace.speed(done)
+        if pace.time_to_speak():
+            rate = f" {unit}, {speed:,.0f} {unit}/s" if unit else ""
+            left = f", {(total - done) / speed:,.0f} s left" if speed > 0 else ""
+            click.echo(f"{label}: {done:,} of {total:,}{rate}{left}", err=True)
 
-@contextmanager
-def counter(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; now and then a line in a pipe, for work that takes hours."""
-    with bar(label) as show:
-        if show is not None:
-            yield show
-            return
-        pace = _Pace()
-
-        def speak(done: int, total: int) -> None:
-            speed = pace.speed(done)
-            if pace.time_to_speak():
-                left = f", {(total - done) / speed:,.0f} s left" if speed > 0 else ""
-                click.echo(f"{label}: {done:,} of {total:,}{left}", err=True)
-
-        yield speak
-
-
-def _line_now_and_then(label: str, pace: _Pace, done: int, total: int) -> None:
-    speed = pace.speed(done)
-    if pace.time_to_speak():
-        left = f", {(total - done) / speed:,.0f} s left" if speed > 0 else ""
-        click.echo(f"{label}: {done:,} of {total:,} pixels, {speed:,.0f} pixels/s{left}", err=True)
+    return show
 
 
 class _Pace:
-    """How fast pieces of work come; what an earlier run had done does not count as speed of this one."""
+    """Speed of the work; what an earlier run had done does not count."""
 
     def __init__(self) -> None:
         self._began = self._spoke = time.monotonic()
@@ -92,7 +78,7 @@ class _Pace:
         return (done - self._first) / max(time.monotonic() - self._began, 1e-6)
 
     def time_to_speak(self) -> bool:
-        """Whether the last line in a pipe is long enough ago."""
+        """Return whether the last line in a pipe is long enough ago."""
         now = time.monotonic()
         if now - self._spoke < _SECONDS_BETWEEN_LINES:
             return False

@@ -1,4 +1,4 @@
-"""What the command line and the studies call: functions with small frozen options."""
+"""The commands as functions with small frozen options, for the command line, the studies and users."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -50,52 +50,30 @@ if TYPE_CHECKING:
     from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
-_HOME = {
-    "parse_memory": "uncover.raster.memory",
-    "UncertaintyOptions": "uncover.raster.uncertainty",
-    "Thresholds": "uncover.raster.product",
-    "map_scene": "uncover.pipeline.mapping",
-    "forecast": "uncover.pipeline.mapping",
-    "Forecast": "uncover.pipeline.mapping",
-    "MapOptions": "uncover.pipeline.mapping",
-    "SourceOptions": "uncover.pipeline.map_sources",
-    "Area": "uncover.pipeline.grids",
-    "Criteria": "uncover.labels",
-    "Description": "uncover.pipeline.info",
-    "Draw": "uncover.labels",
-    "EvaluateOptions": "uncover.pipeline.evaluation",
-    "Evaluation": "uncover.pipeline.evaluation",
-    "FitOptions": "uncover.pipeline.training_sources",
-    "HoldOut": "uncover.pipeline.label_collection",
-    "LabelDoubt": "uncover.pipeline.label_sources",
-    "LabelOptions": "uncover.pipeline.label_collection",
-    "LabelSource": "uncover.pipeline.label_sources",
-    "Labels": "uncover.pipeline.label_collection",
-    "RealiseOptions": "uncover.pipeline.realisations",
-    "SampleTable": "uncover.pipeline.tables",
-    "SceneOptions": "uncover.raster.options",
-    "Training": "uncover.pipeline.fitting",
-    "check_folder": "uncover.pipeline.evaluation",
-    "check_apart": "uncover.pipeline.file_kinds",
-    "check_goal": "uncover.files",
-    "collect_labels": "uncover.pipeline.label_collection",
-    "describe_file": "uncover.pipeline.info",
-    "evaluate_map": "uncover.pipeline.map_evaluation",
-    "fit_model": "uncover.pipeline.fitting",
-    "grid_of": "uncover.pipeline.grids",
-    "buffer_between": "uncover.pipeline.label_collection",
-    "hold_out": "uncover.pipeline.label_collection",
-    "open_labels": "uncover.pipeline.label_sources",
-    "read_table": "uncover.pipeline.tables",
-    "realise_scene": "uncover.pipeline.realisations",
-    "whole_or_nothing": "uncover.files",
-    "write_labels": "uncover.pipeline.label_file",
-    "write_realisations": "uncover.pipeline.realisations",
-    "Sen2CorOptions": "uncover.pipeline.worlds",
-    "plan_sen2cor": "uncover.pipeline.worlds",
-    "write_sen2cor": "uncover.pipeline.worlds",
-    "write_worlds": "uncover.pipeline.worlds",
+_NAMES = {
+    "uncover.files": "check_goal whole_or_nothing",
+    "uncover.labels": "Criteria Draw",
+    "uncover.pipeline.evaluation": "EvaluateOptions Evaluation check_folder",
+    "uncover.pipeline.file_kinds": "check_apart",
+    "uncover.pipeline.fitting": "Training fit_model",
+    "uncover.pipeline.grids": "Area grid_of",
+    "uncover.pipeline.info": "Description describe_file",
+    "uncover.pipeline.label_collection": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
+    "uncover.pipeline.label_file": "write_labels",
+    "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels",
+    "uncover.pipeline.map_evaluation": "evaluate_map",
+    "uncover.pipeline.map_sources": "SourceOptions",
+    "uncover.pipeline.mapping": "Forecast MapOptions forecast map_scene",
+    "uncover.pipeline.realisations": "RealiseOptions realise_scene write_realisations",
+    "uncover.pipeline.tables": "SampleTable read_table",
+    "uncover.pipeline.training_sources": "FitOptions",
+    "uncover.pipeline.worlds": "Sen2CorOptions plan_sen2cor write_sen2cor write_worlds",
+    "uncover.raster.memory": "parse_memory",
+    "uncover.raster.options": "SceneOptions",
+    "uncover.raster.product": "Thresholds",
+    "uncover.raster.uncertainty": "UncertaintyOptions",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [*_HOME]
 

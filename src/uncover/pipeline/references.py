@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,41 +37,6 @@ class Matches:
     classes: Index  # numbers in the legend
     groups: Index | None = None  # None: each sample stands for itself
     strata: Index | None = None  # numbers in `strata` of the reference
-
-
-class Reference(Protocol):
-    """Reference samples on the grid of a map."""
-
-    @property
-    def name(self) -> str:
-        """The file's own name."""
-
-    @property
-    def kind(self) -> Kind:
-        """What the file holds."""
-
-    @property
-    def legend(self) -> Legend:
-        """The classes of map and reference."""
-
-    @property
-    def strata(self) -> tuple[str, ...]:
-        """Names of the strata that the file itself states."""
-
-    @property
-    def outside(self) -> int:
-        """How many samples lie outside the grid."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on samples that do not count."""
-
-    @property
-    def group_count(self) -> int:
-        """How many groups of samples that belong together there may be; 0 where each stands for itself."""
-
-    def samples(self, window: Window, cache: TileCache) -> Matches:
-        """Samples in a window."""
 
 
 @dataclass(frozen=True)
@@ -112,20 +78,31 @@ class Legend:
         return self.names[self.mapped :]
 
 
-@dataclass(frozen=True)
-class RasterReference:
+@dataclass(frozen=True, kw_only=True)
+class Reference(ABC):
+    """Reference samples on the grid of a map."""
+
+    name: str  # of the file
+    kind: Kind
+    legend: Legend
+    group_count: int = 0  # groups of samples that belong together, at most; 0 where each stands for itself
+    strata: tuple[str, ...] = ()  # that the file itself states
+    outside: int = 0  # samples outside the grid
+    notes: tuple[str, ...] = ()  # sentences on samples that do not count
+
+    @abstractmethod
+    def samples(self, window: Window, cache: TileCache) -> Matches:
+        """Samples in a window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RasterReference(Reference):
     """A class raster, by nearest neighbour; blocks of pixels belong together."""
 
-    name: str
     labels: RasterOnGrid
-    grid: Grid
-    legend: Legend
     numbers: Index  # (256,) number in the legend of each label
     block: tuple[int, int]  # rows and columns that belong together
-    kind: Kind = "raster"
-    strata: tuple[str, ...] = ()
-    outside: int = 0
-    notes: tuple[str, ...] = ()
+    across: int  # blocks beside each other
 
     @classmethod
     def open(cls, path: str, product: MapProduct, scheme: str | None, block_metres: float) -> RasterReference:
@@ -147,40 +124,34 @@ class RasterReference:
         for code, name in names.items():
             numbers[code] = legend.numbers([name])[0]
         block = block_pixels(max(block_metres, *pixel_metres(product.grid)), product.grid)
-        return cls(Path(source.layer.info.path).name, labels, product.grid, legend, numbers, block)
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return -(-self.grid.height // self.block[0]), -(-self.grid.width // self.block[1])
-
-    @property
-    def group_count(self) -> int:
-        """Blocks of the grid."""
-        return self._blocks[0] * self._blocks[1]
+        down, across = (-(-side // length) for side, length in zip(product.grid.shape, block, strict=True))
+        return cls(
+            name=Path(source.layer.info.path).name,
+            kind="raster",
+            legend=legend,
+            group_count=down * across,
+            labels=labels,
+            numbers=numbers,
+            block=block,
+            across=across,
+        )
 
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Labelled pixels."""
         labels = self.labels.labels(window, cache)
         rows, cols = np.nonzero(labels)
-        _, across = self._blocks
-        groups = (rows + window.row) // self.block[0] * across + (cols + window.col) // self.block[1]
+        groups = (rows + window.row) // self.block[0] * self.across + (cols + window.col) // self.block[1]
         return Matches(rows, cols, self.numbers[labels[rows, cols]], groups)
 
 
-@dataclass(frozen=True)
-class PointReference:
+@dataclass(frozen=True, kw_only=True)
+class PointReference(Reference):
     """Points, each the pixel that it lies in; of several in one pixel the last one counts."""
 
-    name: str
-    legend: Legend
     rows: Index
     cols: Index
     classes: Index
-    outside: int
-    strata: tuple[str, ...] = ()
     stratum: Index | None = None
-    notes: tuple[str, ...] = ()
-    kind: Kind = "points"
 
     @classmethod
     def of(
@@ -199,15 +170,22 @@ class PointReference:
             )
         legend = Legend(product.names, product.codes).with_values(values[i] for i in owner[inside])
         classes = legend.numbers(values[i] for i in owner[inside])
-        found = cls(
-            Path(path).name, legend, rows[inside], cols[inside], classes, outside=int((~inside).sum())
-        )
-        if not stratified:
-            return found._one_a_pixel(product.grid)
-        texts = np.array([_field_text(features[i].values[1]) for i in owner[inside]])
-        names, numbers = np.unique(texts, return_inverse=True)
-        return replace(
-            found, strata=tuple(str(n) for n in names), stratum=numbers.reshape(-1).astype(np.intp)
+        strata: tuple[str, ...] = ()
+        stratum = None
+        if stratified:
+            texts = np.array([_field_text(features[i].values[1]) for i in owner[inside]])
+            names, numbers = np.unique(texts, return_inverse=True)
+            strata, stratum = tuple(str(n) for n in names), numbers.reshape(-1).astype(np.intp)
+        return cls(
+            name=Path(path).name,
+            kind="points",
+            legend=legend,
+            strata=strata,
+            outside=int((~inside).sum()),
+            rows=rows[inside],
+            cols=cols[inside],
+            classes=classes,
+            stratum=stratum,
         )._one_a_pixel(product.grid)
 
     def _one_a_pixel(self, grid: Grid) -> PointReference:
@@ -249,11 +227,6 @@ class PointReference:
             f"{'; '.join(listed)}{more})"
         )
 
-    @property
-    def group_count(self) -> int:
-        """None: points stand for themselves."""
-        return 0
-
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Points in the window."""
         row, col = self.rows - window.row, self.cols - window.col
@@ -262,20 +235,14 @@ class PointReference:
         return Matches(row[here], col[here], self.classes[here], None, strata)
 
 
-@dataclass(frozen=True)
-class PolygonReference:
+@dataclass(frozen=True, kw_only=True)
+class PolygonReference(Reference):
     """Polygons: the pixels whose centres they hold; those of one polygon belong together."""
 
-    name: str
-    legend: Legend
     grid: Grid
     shapes: tuple[Any, ...]
     classes: Index  # (polygon,)
     tree: Any = field(repr=False)
-    kind: Kind = "polygons"
-    strata: tuple[str, ...] = ()
-    outside: int = 0
-    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -285,14 +252,17 @@ class PolygonReference:
         import shapely
 
         legend = Legend(product.names, product.codes).with_values(values)
-        classes = legend.numbers(values)
         shapes = tuple(feature.shape for feature in features)
-        return cls(Path(path).name, legend, product.grid, shapes, classes, shapely.STRtree(shapes))
-
-    @property
-    def group_count(self) -> int:
-        """Polygons."""
-        return len(self.shapes)
+        return cls(
+            name=Path(path).name,
+            kind="polygons",
+            legend=legend,
+            group_count=len(shapes),
+            grid=product.grid,
+            shapes=shapes,
+            classes=legend.numbers(values),
+            tree=shapely.STRtree(shapes),
+        )
 
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Pixels of the polygons in a window; where they overlap, the later one counts."""

@@ -25,10 +25,12 @@ from uncover.report.study_style import (
     logarithmic,
     one_legend,
     rounded,
+    score_table,
 )
 from uncover.report.style import INK, WIDE, new_figure
 
 METRICS = ("f1", "f2", "cross_entropy_norm", "brier_norm")
+_KEYS = {"train_year": "train", "test_year": "test", "pixels": "pixels"}  # of a score, with their headers
 
 
 def land_cover_figures(tables: Mapping[str, pd.DataFrame], folder: Path) -> list[StudyFigure]:
@@ -254,7 +256,7 @@ def _scores_figure(scores: pd.DataFrame, models: list[str], name: str, title: st
         f"better than the class shares.{gap}{hidden}{caution(set(rows['model']))}",
         alternative=_in_words(rows),
         draw=lambda: _draw_scores(rows, models, pairs),
-        numbers=_score_table(rows, [m for m in models if m in set(rows["model"])]),
+        numbers=score_table("Scores", rows, METRICS, [m for m in models if m in set(rows["model"])], _KEYS),
     )
 
 
@@ -296,22 +298,6 @@ def _in_words(rows: pd.DataFrame) -> str:
         )
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _score_table(rows: pd.DataFrame, models: list[str]) -> Table:
-    wide = rows.pivot_table(
-        index=["metric", "train_year", "test_year", "pixels"], columns="model", values="value", sort=False
-    ).sort_index(level="pixels", sort_remaining=False)
-    return Table(
-        "Scores",
-        ("score", "train", "test", "pixels", *models),
-        tuple(
-            (SCORES[m], before, after, f"{size:,}", *(rounded(row.get(x, float("nan"))) for x in models))
-            for metric in METRICS
-            for (m, before, after, size), row in wide.iterrows()
-            if m == metric
-        ),
-    )
 
 
 def _cost_figure(cost: pd.DataFrame) -> StudyFigure:

@@ -12,7 +12,6 @@ from uncover.report.page import Section, Table
 from uncover.report.study_style import (
     LOOKS,
     PAPER,
-    SCORES,
     StudyFigure,
     caution,
     dodged,
@@ -22,6 +21,7 @@ from uncover.report.study_style import (
     name_score,
     one_legend,
     rounded,
+    score_table,
 )
 from uncover.report.style import WIDE, new_figure
 
@@ -58,7 +58,7 @@ def _scores_figure(rows: pd.DataFrame, p: int, kind: str, variant: str) -> Study
         f"open triangle at the lower edge stands for a value below it.{note}",
         alternative=_in_words(rows[rows["model"].isin(models)], p, kind),
         draw=lambda: _draw_scores(rows, models),
-        numbers=_score_table(rows, models, f"p = {p}, {kind} noise{which}"),
+        numbers=score_table(f"p = {p}, {kind} noise{which}", rows, METRICS, models, {"noise": "σ"}),
     )
 
 
@@ -108,23 +108,6 @@ def _in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
         )
     return (
         f"Scores of {rows['model'].nunique()} models for p = {p} and {kind} noise: " + "; ".join(parts) + "."
-    )
-
-
-def _score_table(rows: pd.DataFrame, models: list[str], caption: str) -> Table:
-    wide = rows[rows["model"].isin(models)].pivot_table(
-        index=["metric", "noise"], columns="model", values="value", sort=False
-    )
-    ordered = [
-        (m, noise) for m in METRICS for noise in sorted(rows["noise"].unique()) if (m, noise) in wide.index
-    ]
-    return Table(
-        caption,
-        ("score", "σ", *models),
-        tuple(
-            (SCORES[m], f"{noise:g}", *(rounded(wide.loc[(m, noise), model]) for model in models))
-            for m, noise in ordered
-        ),
     )
 
 
