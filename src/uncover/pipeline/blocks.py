@@ -150,7 +150,7 @@ def numbered(names: NDArray[np.str_], source: str) -> Groups:
 
 
 def _of_source(name: str) -> int:
-    """Where the numbers of a source begin, so that they are not those of another."""
+    """First number of a source, far from those of every other source."""
     return (crc32(name.encode()) >> 1) << 32
 
 

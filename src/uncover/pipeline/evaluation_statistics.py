@@ -1,4 +1,4 @@
-"""From sums over samples to scores, accuracy, areas and curves, each with its interval."""
+"""Statistics of an evaluation: scores, accuracy, areas and curves with intervals, from sums over samples."""
 
 from __future__ import annotations
 

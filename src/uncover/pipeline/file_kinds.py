@@ -112,7 +112,7 @@ def check_apart(out: str | Path | None, *inputs: str | Path | None) -> None:
 
 
 def is_zarr(name: str | Path) -> bool:
-    """Whether a path is a Zarr store, by its name.
+    """Return whether a path is a Zarr store, by its name.
 
     >>> is_zarr("cube.zarr"), is_zarr("scene.SAFE")
     (True, False)

@@ -1,4 +1,4 @@
-"""From scenes and labels, or from sample tables, to a fitted model: one pass, batches into statistics."""
+"""Fitting of models to labelled scenes or sample tables, in one pass over batches."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
 
 
 def _uncertain(sources: Sequence[SampleSource]) -> bool:
-    """Whether samples have covariances, or an error in common."""
+    """Return whether samples have covariances, or an error in common."""
     return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
 
 
@@ -209,12 +209,12 @@ def _measured(samples: Batch, sources: Sequence[SampleSource]) -> Any:
 
 
 def _calibrates(model: Any) -> bool:
-    """Whether a model leaves samples out, to see how well it predicts them."""
+    """Return whether a model is calibrated by cross-validation."""
     return isinstance(model, BayesianClassifier) or model.calibration is not None
 
 
 def _needs_all(model: Any) -> bool:
-    """Whether a model needs all samples at once: its parts, what is left out, or the noise of each."""
+    """Return whether a model needs all samples at once: for its parts, cross-validation, or known noise."""
     noisy = getattr(model, "label_noise", None) is not None
     return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws" or noisy
 
@@ -282,7 +282,7 @@ def _buffers(sources: Sequence[SampleSource]) -> list[float]:
 def _provenance(
     sources: Sequence[SampleSource], used: list[dict[str, int]], options: FitOptions
 ) -> dict[str, Any]:
-    """What the model was fitted to: names and counts; no path, no clock."""
+    """Provenance of the model: names and counts of its sources; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
     return {
         "sources": [

@@ -91,7 +91,7 @@ class RasterBand:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name in messages."""
         return self.info.path + (f":{self.band}" if self.band > 1 else "")
 
     @property

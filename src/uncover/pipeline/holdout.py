@@ -42,7 +42,7 @@ class HeldOut:
         return cls(options.coverage, share, options.seed, stream(options.seed, "kept for sets"))
 
     def rest(self, batch: Batch) -> Batch:
-        """What the model gets of a batch."""
+        """Samples of a batch that are left for the model."""
         share = np.array([self.share[str(name)] for name in batch.classes])
         mine = self.rng.random(len(share)) < share
         rest = ~mine
@@ -56,7 +56,7 @@ class HeldOut:
         return batch.take(rest)
 
     def _kept_groups(self, groups: Groups) -> NDArray[np.bool_]:
-        """Whether each sample is of a group that is kept; the same in every batch."""
+        """Samples of groups that are kept, as a mask; the same groups in every batch."""
         numbers, which = np.unique(groups, return_inverse=True)
         drawn = [stream(self.seed, "kept group", int(number)).random() for number in numbers]
         return (np.array(drawn) < _SHARE)[which.ravel()]

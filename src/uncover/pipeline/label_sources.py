@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,31 +32,6 @@ NUMBERED = "codes"  # name of the scheme of nameless codes
 _VALUES = "values"  # that of whole numbers in a field
 
 
-class LabelSource(Protocol):
-    """Labels of one scheme, not yet on a grid."""
-
-    @property
-    def scheme(self) -> Scheme:
-        """What the labels mean."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in a message."""
-
-    def on(self, grid: Grid) -> LabelsOnGrid:
-        """The labels on a grid; an error where it has nothing to say about the grid."""
-
-
-class LabelsOnGrid(Protocol):
-    """Labels for windows of one grid."""
-
-    def labels(self, window: Window, cache: TileCache) -> NDArray[np.uint8]:
-        """Codes in a window, 0 where there is no label; (row, col)."""
-
-    def regions(self, window: Window) -> NDArray[np.int32] | None:
-        """Numbers of the polygons in a window, None where there are none."""
-
-
 @dataclass(frozen=True)
 class RasterLabels:
     """Labels from one band of a class raster."""
@@ -67,7 +42,7 @@ class RasterLabels:
 
     @property
     def scheme(self) -> Scheme:
-        """What the labels mean: the target of the translation."""
+        """Class scheme of the labels: the target of the translation."""
         return self.translation.target
 
     @property
@@ -189,6 +164,11 @@ class VectorOnGrid:
         return self.features[window.slices]
 
 
+#: Labels of one scheme, not yet on a grid; and for windows of one grid: codes, 0 where there is no label.
+LabelSource = RasterLabels | VectorLabels
+LabelsOnGrid = RasterOnGrid | VectorOnGrid
+
+
 def _warn_of_lost(path: str, burnt: Burned) -> None:
     """Say what gives no label, by reason and class."""
     if not burnt.lost:
@@ -288,7 +268,7 @@ _CACHE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class LabelDoubt:
-    """What is known of wrong labels; nothing by default.
+    """Knowledge of wrong labels; none by default.
 
     probability, scale
         `FILE` or `FILE:BAND` of the probability that each pixel's label is right, and the value that means

@@ -174,7 +174,7 @@ class MapProduct:
 
     @property
     def grid(self) -> Grid:
-        """Where the pixels lie."""
+        """Grid of the pixels."""
         return self.layers["class"].source.grid
 
     @property

@@ -1,4 +1,4 @@
-"""Where the pixels of a map come from: scenes and cubes, with the uncertainty that the user names."""
+"""Sources of the pixels of a map: scenes and cubes, with the uncertainty that the user names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How a scene is read, and where its uncertainty comes from; at most one source of it.
+    """Options of a scene: how it is read, and at most one source of its uncertainty.
 
     >>> SourceOptions().realise is None
     True

@@ -1,4 +1,4 @@
-"""From a model and a scene to a map on disk: planned, computed unit by unit, finished in one step."""
+"""Mapping of a scene with a model: planned, computed unit by unit, finished in one step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Format = Literal["cog", "zarr", "netcdf"]
 
 @dataclass(frozen=True)
 class MapOptions:
-    """What a map is made of, and how. Only the second half has no influence on the product.
+    """Options of a map. Those from `memory` on have no influence on the product.
 
     source
         How the scene is read and where its uncertainty comes from.
@@ -121,11 +121,11 @@ class Prepared:
 
     @property
     def evidence(self) -> Evidence:
-        """Where the pixels come from."""
+        """Source of the pixels."""
         return self.mapper.evidence
 
     def record(self) -> dict[str, Any]:
-        """What the product says of how it was made; no clock, no path."""
+        """Record of how the product was made; no clock, no path."""
         return {
             "paired": self.mapper.reader.paired,
             "trained_on": trained_on(self.mapper.model),
@@ -168,7 +168,7 @@ class Prepared:
         return fingerprint(facts)
 
     def executor(self) -> Executor:
-        """Who computes."""
+        """Threads of this machine, or a cluster."""
         if self.options.scheduler is not None:
             return Cluster(self.options.scheduler)
         return Threads(self.plan.threads, self.plan.ahead)
@@ -286,7 +286,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
 
 
 def _run_facts(prepared: Prepared, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
-    """What has no influence on the product: the machine, the clock, the paths."""
+    """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
 
@@ -319,7 +319,7 @@ COMPILING = "up to a minute of compiling, the first time"
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a map would take.
+    """Estimated cost of a map.
 
     >>> print(Forecast(4, 2, 300, 40, 9.0).text())
     units of 256 x 256 pixels   4
@@ -349,7 +349,7 @@ class Forecast:
 
 
 def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
-    """What a map would take, from a look at its parts and from one unit that is computed."""
+    """Estimate the cost of a map from its parts and from one unit that is computed."""
     chosen = options or MapOptions()
     prepared = Prepared.of(model_file, scene, chosen)
     mapper = prepared.mapper

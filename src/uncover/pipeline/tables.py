@@ -48,7 +48,7 @@ class SampleTable:
 
     @property
     def realisations(self) -> int:
-        """How many realisations each sample has."""
+        """Number of realisations of each sample."""
         return 1 if self.values.ndim == 2 else self.values.shape[1]
 
     def select(self, bands: Sequence[str]) -> SampleTable:
@@ -63,7 +63,7 @@ class SampleTable:
 
 
 def is_table(name: str | Path) -> bool:
-    """Whether a file is a sample table, by its name.
+    """Return whether a file is a sample table, by its name.
 
     >>> is_table("pixels.csv"), is_table("scene.tif")
     (True, False)
@@ -88,7 +88,7 @@ def read_table(
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
-    >>> _ = path.write_strings("B2,B8A,class\\n0.03,0.4,forest\\n0.08,0.2,village\\n")
+    >>> _ = path.write_text("B2,B8A,class\\n0.03,0.4,forest\\n0.08,0.2,village\\n")
     >>> read_table(path).bands
     ('B02', 'B8A')
     """

@@ -1,4 +1,4 @@
-"""Where training samples come from: pixels of scenes and cubes, sample cubes, tables; batch by batch."""
+"""Sources of training samples, read batch by batch: pixels of scenes and cubes, sample cubes, tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from uncover.pipeline.grids import Area
 from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
-from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
+from uncover.raster.cube import Cube, open_cube, stated_features
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
@@ -31,7 +31,7 @@ from uncover.raster.opening import open_scene
 from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
-from uncover.raster.scene import Block, Raster
+from uncover.raster.scene import Block, Scene
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
     Uncertainty,
@@ -52,7 +52,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a model is fitted to, and how.
+    """Options of a fit: training data and model.
 
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
@@ -117,7 +117,7 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of the errors that all samples of a source share, and the record of it."""
+    """Stated covariance of the errors that all samples of a source share, and its record."""
 
     record: dict[str, Any]
     systematic: NDArray[np.float64] | None = None  # (band, band), the source's own
@@ -151,49 +151,6 @@ class Batch:
             None if self.sure is None else self.sure[mask],
             None if self.inner is None else self.inner[mask],
         )
-
-
-class SampleSource(Protocol):
-    """Anything that gives labelled samples batch by batch."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages and in the provenance of the model."""
-
-    @property
-    def identity(self) -> str:
-        """Datatake, the user's own name, or a hash of the content: which scene or table it is."""
-
-    @property
-    def stated(self) -> Stated | None:
-        """What is stated of errors that its samples share; None where no uncertainty is stated."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the features, in order."""
-
-    @property
-    def units(self) -> str | None:
-        """Units of the values."""
-
-    @property
-    def features(self) -> Features:
-        """What the values are, as far as it is stated."""
-
-    @property
-    def scheme(self) -> Scheme | None:
-        """What the classes mean, where that is known."""
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """How many samples of each class were drawn, before clouds take theirs."""
-
-    @property
-    def size(self) -> int:
-        """What progress counts up to."""
-
-    def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Batches, each with the size that it covers."""
 
 
 def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[SampleSource]:
@@ -331,21 +288,11 @@ def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None
     )
 
 
-class Readable(Raster, Protocol):
-    """A scene or a cube that is read block by block."""
-
-    def blocks(self) -> Iterator[Window]:
-        """Windows that are read at a time."""
-
-    def read(self, window: Window | None = None) -> Block | CubeBlock:
-        """LabelledPixels of a window."""
-
-
 @dataclass(frozen=True)
 class LabelledPixels:
     """The drawn, labelled pixels of one scene or cube."""
 
-    raster: Readable
+    raster: Scene | Cube | RealisedScene
     name: str
     bands: tuple[str, ...]
     scheme: Scheme
@@ -363,7 +310,9 @@ class LabelledPixels:
         return self.raster.source_id
 
     @classmethod
-    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> LabelledPixels:
+    def of(
+        cls, raster: Scene | Cube | RealisedScene, name: str, labels: LabelSource, options: FitOptions
+    ) -> LabelledPixels:
         """Labels on the raster's grid, and the draw among them."""
         grid = raster.grid
         here = labels.on(grid)
@@ -394,7 +343,7 @@ class LabelledPixels:
 
     @property
     def features(self) -> Features:
-        """What the values of the raster are."""
+        """Physical meaning of the values of the raster."""
         return self.raster.features.chosen(self.bands)
 
     @property
@@ -486,7 +435,7 @@ class TableRows:
 
     @property
     def stated(self) -> Stated | None:
-        """What the table's samples share; relative effects are taken at their values."""
+        """Stated errors that the samples share; relative effects are taken at their values."""
         if self.uncertainty is None:
             return None
         values = self.table.values
@@ -606,7 +555,7 @@ class SampleCubeRows:
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as the cube or the user says it."""
+        """Physical meaning of the values, as far as the cube or the user states it."""
         return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
 
     @property
@@ -649,3 +598,7 @@ def _translation_of(samples: Samples, options: FitOptions) -> Translation:
         return load_translation(options.scheme)
     own = samples.attributes.get("scheme")
     return Translation.identity(numbered_scheme() if own is None else Scheme.from_dict(own))
+
+
+#: Labelled samples, read batch by batch by `batches`, each with the part of `size` that it covers.
+SampleSource = LabelledPixels | TableRows | SampleCubeRows

@@ -120,7 +120,7 @@ def write_worlds(
 
 @dataclass(frozen=True)
 class Sen2CorOptions:
-    """How Sen2Cor is run.
+    """Options of Sen2Cor runs.
 
     path
         Its folder or its L2A_Process; the one on the PATH where it is None.

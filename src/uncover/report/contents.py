@@ -128,7 +128,7 @@ class Contents:
         return next((place for place in places if place.is_file()), None)
 
     def scene_facts(self) -> dict[str, Any]:
-        """What is written beside the scenes; empty where nothing is."""
+        """Facts that lie beside the scenes; empty where there are none."""
         return _read_json(self.scene, "scene.json")
 
 
@@ -195,8 +195,7 @@ def reopen(contents: Contents, model: Any, grid: Grid) -> Reopened:
 
 
 def _locate(scene: str, working: Path, contents: Contents) -> Path | None:
-    """Where it was, seen from the folder of the run or from here; or among the scenes of the report's "
-    "folder."""
+    """Path of the scene, from the folder of the run, from here, or among the scenes of the report."""
     for path in (working / scene, Path(scene)):
         if path.exists():
             return path

@@ -58,7 +58,7 @@ class Detection:
         trained: Collection[int],
         threshold: float,
     ) -> Detection | None:
-        """From pixels (any shape) with the code of their true class; None where all or none are trained.
+        """Count pixels (any shape) by the code of their true class; None where all or none are trained.
 
         `names` of the codes, and which of them are `trained`.
         """

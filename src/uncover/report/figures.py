@@ -172,7 +172,7 @@ def _areas_reading(worlds: int, level: float | None, true: bool) -> str:
 
 
 def worlds_figure(summary: Summary) -> Figure | None:
-    """How much the areas change together over the worlds; None where there is one world."""
+    """Spread of the areas over the worlds; None where there is one world."""
     areas = summary.areas
     n = areas.worlds.shape[1]
     if n < 2:
@@ -200,7 +200,7 @@ def worlds_figure(summary: Summary) -> Figure | None:
 
 
 def overlap_table(summary: Summary) -> Table:
-    """How much each pair of classes looks alike to the model."""
+    """Likeness of each pair of classes to the model."""
     model, names = summary.model, summary.names
     assert model is not None
     shared = bhattacharyya(model.mean, model.covariance)
@@ -289,7 +289,7 @@ def confusion_figure(evaluation: StoredEvaluation, number: int) -> Figure:
 
 
 def reliability_figure(evaluation: StoredEvaluation, summary: Summary, number: int) -> Figure:
-    """What was promised against what came true."""
+    """Reliability of the probabilities."""
     colours = dict(zip(summary.names, summary.colours, strict=True))
     with figure_style():
         svg = inline_svg(reliability(evaluation.curves, colours), "Reliability of the probabilities")
@@ -345,7 +345,7 @@ def rates_table(evaluation: StoredEvaluation) -> Table:
 
 
 def detection_figure(found: Detection) -> Figure:
-    """How well pixels of untrained classes are found."""
+    """Detection of pixels of untrained classes."""
     with figure_style():
         at = (found.known.share, found.unknown.share)
         figure = detection_curve(found.false_positive, found.true_positive, at, found.threshold)

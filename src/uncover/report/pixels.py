@@ -25,7 +25,7 @@ _OF_EACH = 500
 
 @dataclass(frozen=True)
 class Spectra:
-    """What was measured at the pixels with a story: (row, col, …) over the lattice, NaN where nothing was."""
+    """Measurements of the pixels with a story: (row, col, …) over the lattice, NaN where there are none."""
 
     mean: Floats  # (row, col, band), over realisations
     realisations: Floats  # (row, col, realisation, band); one realisation where there is no more
@@ -37,7 +37,7 @@ class Spectra:
 
 @dataclass(frozen=True)
 class Stories:
-    """What is known of each pixel of a lattice."""
+    """Layers of the map and measurements at each pixel of a lattice."""
 
     rows: Lines
     cols: Lines
@@ -189,7 +189,7 @@ def natural_colours(evidence: Evidence, step: int) -> tuple[NDArray[np.uint8], t
 
 
 def _reader(evidence: Evidence, bands: tuple[str, ...]) -> Any:
-    """What reads three bands of a window: (3, row, col), of the measured scene or the mean of a cube."""
+    """Reader of three bands of a window, (3, row, col), of the measured scene or the mean of a cube."""
     from dataclasses import replace
 
     if isinstance(evidence, Stored):

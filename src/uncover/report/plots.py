@@ -269,7 +269,7 @@ def _ticks(axes: Any, x: Floats, y: Floats, colour: str) -> None:
 
 
 def world_spread(names: Sequence[str], colours: Sequence[str], worlds: Floats) -> Figure:
-    """How far the area of each class in each world (class, world) lies from its mean, in per cent of it.
+    """Deviation of the area of each class in each world (class, world) from its mean, in per cent.
 
     >>> figure = world_spread(("a",), ("#0072B2",), np.array([[2.0, 4.0]]))
     >>> figure.axes[0].lines[0].get_xdata().round(1).tolist()
@@ -316,7 +316,7 @@ def detection_curve(
 
 
 def reliability(curves: Sequence[Curve], colours: dict[str, str]) -> Figure:
-    """What came true against what was promised: the class decided for with intervals, and every class.
+    """Observed frequency against probability: the class decided for with intervals, and every class.
 
     >>> one = np.array([0.9])
     >>> figure = reliability([Curve("top label", one, one, one - 0.1, one, np.array([50]))], {})

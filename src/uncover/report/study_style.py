@@ -48,7 +48,7 @@ LEAST_SHARE = 1e-5
 
 
 def caution(models: Iterable[str]) -> str:
-    """What a reader of scores must know of the models that are drawn, as a sentence; mostly nothing.
+    """Sentence that a reader of the scores of these models needs; mostly none.
 
     >>> caution(["RF", "AdaBoost.M2 scores"])
     ' What AdaBoost.M2 gives are scores divided by their sum, not probabilities.'

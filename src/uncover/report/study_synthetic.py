@@ -96,7 +96,7 @@ def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
 
 
 def _in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
-    """Which model is best at the least and at the most noise."""
+    """Sentence on the best model at the least and at the most noise."""
     brier = rows[rows["metric"] == "brier"]
     parts = []
     for noise in sorted({brier["noise"].min(), brier["noise"].max()}):
@@ -129,7 +129,7 @@ def _ours_figure(means: pd.DataFrame) -> StudyFigure:
 
 
 def _pooled_in_words(rows: pd.DataFrame) -> str:
-    """How far pooled QDA is from BQDA, and one QDA for each realisation from both."""
+    """Sentence on the distance of pooled QDA, and of one QDA per realisation, from BQDA."""
     wide = rows.pivot_table(index=["p", "noise"], columns="model", values="value")
     if not {"BQDA", "QDA", "QDA pooled"} <= set(wide):
         return ""
@@ -141,7 +141,7 @@ def _pooled_in_words(rows: pd.DataFrame) -> str:
 
 
 def _ours_in_words(rows: pd.DataFrame) -> str:
-    """Which model is best and which is worst at the most noise, for each p."""
+    """Best and worst model at the most noise, for each p."""
     parts = []
     for p, mine in rows[rows["noise"] == rows["noise"].max()].groupby("p", sort=True):
         ranked = mine.sort_values("value")

@@ -88,7 +88,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says.
+    """Contents of a report of a map.
 
     `missing` has what is not there and how to get it, by the section that lacks it.
     """

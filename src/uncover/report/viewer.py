@@ -159,7 +159,7 @@ def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _set_sizes(summary: Summary) -> list[dict[str, Any]]:
-    """How many classes cannot be excluded; nothing where the map has no sets."""
+    """Layer of the number of classes that cannot be excluded; none where the map has no sets."""
     sizes = summary.pictures.layers.get(SET_SIZE)
     if sizes is None:
         return []
