@@ -14,6 +14,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.pixel_area import pixel_sides
 
+Groups = NDArray[np.int64]
 #: Lengths are kept to a part in a thousand, which is what the scale of UTM varies by.
 TOLERANCE = 1e-3
 #: Where a pixel's sides differ by more than this over a grid, distances cannot be counted in pixels.
@@ -98,9 +99,6 @@ def _extremes(grid: Grid) -> tuple[tuple[float, float], tuple[float, float]]:
     low = np.nanmin((lengths * np.sqrt(1 - lean)).reshape(2, -1), axis=1)
     high = np.nanmax((lengths * np.sqrt(1 + lean)).reshape(2, -1), axis=1)
     return (float(low[0]), float(low[1])), (float(high[0]), float(high[1]))
-
-
-Groups = NDArray[np.int64]
 
 
 def squares(grid: Grid, window: Window, metres: float) -> Groups:

@@ -24,6 +24,10 @@ from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels,
 from uncover.raster.uncertainty import UncertaintyWarning
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
+#: Probability of a warning where the pixels of all classes have no spread but the stated noise.
+_LEVEL = 1e-3
+#: Bands that a warning names.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -306,12 +310,6 @@ def _provenance(
         **({} if options.block is None else {"block": options.block, "buffer": _buffers(sources)}),
         **options.doubt.facts(),
     }
-
-
-#: Probability of a warning where the pixels of all classes have no spread but the stated noise.
-_LEVEL = 1e-3
-#: Bands that a warning names.
-_NAMED = 3
 
 
 def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:

@@ -25,6 +25,8 @@ from uncover.raster.vectors import Burned, burn_vector, read_features
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
 
+Floats = NDArray[np.float64]
+_CACHE_BYTES = 16 * 1024 * 1024
 # Labels finer than a scene that are looked at together.
 _MOST_FINE = 1 << 22
 
@@ -260,10 +262,6 @@ def _values(path: str, field: str) -> list[str]:
     if all(isinstance(v, int | float | np.number) and v == v and v == int(v) for v in found):
         return [str(v) for v in sorted({int(v) for v in found})]
     return sorted({str(v) for v in found})
-
-
-Floats = NDArray[np.float64]
-_CACHE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,17 @@ from uncover.raster.product import Layer, Product
 from uncover.raster.quality import Quality
 from uncover.raster.scratch import Scratch
 
+_EXTENSIONS = "https://stac-extensions.github.io"
+_MAP_EXTENSIONS = [
+    f"{_EXTENSIONS}/classification/v1.1.0/schema.json",
+    f"{_EXTENSIONS}/raster/v2.0.0/schema.json",
+    f"{_EXTENSIONS}/processing/v1.2.0/schema.json",
+    f"{_EXTENSIONS}/projection/v2.0.0/schema.json",
+]
+_MODEL_EXTENSIONS = [f"{_EXTENSIONS}/mlm/v1.5.2/schema.json"]
+_COG = "image/tiff; application=geotiff; profile=cloud-optimized"
+
+Item = dict[str, Any]
 _TYPES = {"zarr": "application/vnd+zarr", "netcdf": "application/netcdf"}
 
 
@@ -165,19 +176,6 @@ class Finish:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
-
-
-_EXTENSIONS = "https://stac-extensions.github.io"
-_MAP_EXTENSIONS = [
-    f"{_EXTENSIONS}/classification/v1.1.0/schema.json",
-    f"{_EXTENSIONS}/raster/v2.0.0/schema.json",
-    f"{_EXTENSIONS}/processing/v1.2.0/schema.json",
-    f"{_EXTENSIONS}/projection/v2.0.0/schema.json",
-]
-_MODEL_EXTENSIONS = [f"{_EXTENSIONS}/mlm/v1.5.2/schema.json"]
-_COG = "image/tiff; application=geotiff; profile=cloud-optimized"
-
-Item = dict[str, Any]
 
 
 def map_item(

@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def require_report(*names: str) -> None:
-    """Raise ImportError with a remedy where a library is missing.
-
-    >>> require_report("no_such_library")
-    Traceback (most recent call last):
-    ...
-    ImportError: reports need no_such_library, which is not installed; run pip install 'uncover[report]'
-    """
-    for name in names:
-        if find_spec(name) is None:
-            raise ImportError(
-                f"reports need {name}, which is not installed; run pip install 'uncover[report]'"
-            )
-
-
 #: Ink of three strengths. In print they are these colours; on a page the theme takes their place.
 INK, MUTED, FAINT = "#1a1c21", "#5b606b", "#d4d7de"
 _THEMED = {INK: "currentColor", MUTED: "var(--muted)", FAINT: "var(--rule)"}
@@ -46,6 +31,23 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 #: Inches. A figure is about as wide as a phone at 1:1, and two stand side by side on a laptop.
 WIDTH, WIDE = 4.5, 9.6
+
+#: Matrices of Machado, Oliveira and Fernandes (2009, doi:10.1109/TVCG.2009.113), full severity, linear RGB.
+VISIONS = {
+    "normal sight": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+
+#: Differences of colour (CIE 1976) below it are hard to see in small patches.
+TOO_NEAR = 12.0
 
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -81,6 +83,21 @@ _SETTINGS: dict[str, Any] = {
     "lines.linewidth": 1.6,
     "patch.linewidth": 0.8,
 }
+
+
+def require_report(*names: str) -> None:
+    """Raise ImportError with a remedy where a library is missing.
+
+    >>> require_report("no_such_library")
+    Traceback (most recent call last):
+    ...
+    ImportError: reports need no_such_library, which is not installed; run pip install 'uncover[report]'
+    """
+    for name in names:
+        if find_spec(name) is None:
+            raise ImportError(
+                f"reports need {name}, which is not installed; run pip install 'uncover[report]'"
+            )
 
 
 @contextmanager
@@ -179,24 +196,6 @@ def _svg(figure: Figure) -> str:
     with matplotlib.rc_context({key: v for key, v in _SETTINGS.items() if key.startswith("svg.")}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
-
-
-#: Matrices of Machado, Oliveira and Fernandes (2009, doi:10.1109/TVCG.2009.113), full severity, linear RGB.
-VISIONS = {
-    "normal sight": np.eye(3),
-    "protanopia": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
-    ),
-    "deuteranopia": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    ),
-    "tritanopia": np.array(
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
-    ),
-}
-
-#: Differences of colour (CIE 1976) below it are hard to see in small patches.
-TOO_NEAR = 12.0
 
 
 def look_alikes(colours: Sequence[str]) -> list[tuple[int, int, str]]:

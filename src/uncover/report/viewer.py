@@ -19,6 +19,36 @@ from uncover.report.pixels import Stories, quality_words
 from uncover.report.style import require_report
 from uncover.report.summary import Summary
 
+_TITLES = {
+    "total": ("Total uncertainty", "nats", "how unsure the class is, all causes together"),
+    "measurement": (
+        "… from the measurement",
+        "nats",
+        "what a perfect measurement would remove (less if pooled)",
+    ),
+    "model": ("… from the model", "nats", "what more training data would remove"),
+    "overlap": (
+        "… from overlapping classes",
+        "nats",
+        "what neither would remove: the classes look alike here",
+    ),
+    "margin": (
+        "Margin",
+        "",
+        "probability of the class less that of the runner-up; near 0 it is a close call",
+    ),
+    "typicality": ("Typicality", "", "p-value; near 0 the pixel looks like nothing that was trained"),
+}
+#: Flags in the order in which they are shown where a pixel has several, with their colours (Okabe and Ito).
+_FLAGS = {
+    Quality.CLOUD: "#999999",
+    Quality.SHADOW: "#4d4d4d",
+    Quality.SNOW: "#56B4E9",
+    Quality.SATURATED: "#F0E442",
+    Quality.OUTSIDE_DOMAIN: "#CC79A7",
+    Quality.DISAGREE: "#0072B2",
+    Quality.LOW_MARGIN: "#E69F00",
+}
 #: Shades of a layer of numbers: enough for the eye, few enough for small files.
 SHADES = 48
 
@@ -67,38 +97,6 @@ def _address(image: Any, kind: str, **options: Any) -> str:
     out = io.BytesIO()
     image.save(out, format=kind.upper(), **options)
     return f"data:image/{kind};base64," + base64.b64encode(out.getvalue()).decode("ascii")
-
-
-_TITLES = {
-    "total": ("Total uncertainty", "nats", "how unsure the class is, all causes together"),
-    "measurement": (
-        "… from the measurement",
-        "nats",
-        "what a perfect measurement would remove (less if pooled)",
-    ),
-    "model": ("… from the model", "nats", "what more training data would remove"),
-    "overlap": (
-        "… from overlapping classes",
-        "nats",
-        "what neither would remove: the classes look alike here",
-    ),
-    "margin": (
-        "Margin",
-        "",
-        "probability of the class less that of the runner-up; near 0 it is a close call",
-    ),
-    "typicality": ("Typicality", "", "p-value; near 0 the pixel looks like nothing that was trained"),
-}
-#: Flags in the order in which they are shown where a pixel has several, with their colours (Okabe and Ito).
-_FLAGS = {
-    Quality.CLOUD: "#999999",
-    Quality.SHADOW: "#4d4d4d",
-    Quality.SNOW: "#56B4E9",
-    Quality.SATURATED: "#F0E442",
-    Quality.OUTSIDE_DOMAIN: "#CC79A7",
-    Quality.DISAGREE: "#0072B2",
-    Quality.LOW_MARGIN: "#E69F00",
-}
 
 
 def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
