@@ -90,7 +90,7 @@ def test_say_is_for_terminals_only(monkeypatch, capsys):
     ("command", "words"),
     [
         ("fit", "not guaranteed for another date)"),
-        ("fit", "(default: the most frequent label wins)"),
+        ("fit", "with 0 the most frequent label wins"),
         ("fit", "(default: the formula of CAMS, or the product's)"),
         ("fit", "correlation of labels falls to 1/e"),
         ("fit", "qda: the published method; lda:"),

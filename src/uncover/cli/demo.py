@@ -27,15 +27,10 @@ from uncover.cli.options import seed_option
     type=click.Path(path_type=Path),
     metavar="DIR",
     default=Path("demo-output"),
-    show_default=True,
     help="Folder for the results; made where there is none.",
 )
-@click.option(
-    "--size", default=2000, show_default=True, metavar="PIXELS", help="Side of the scene, in pixels of 10 m."
-)
-@click.option(
-    "--draws", default=25, show_default=True, help="Number of worlds: optical depths that are drawn."
-)
+@click.option("--size", default=2000, metavar="PIXELS", help="Side of the scene, in pixels of 10 m.")
+@click.option("--draws", default=25, help="Number of worlds: optical depths that are drawn.")
 @seed_option
 def demo(out: Path, size: int, draws: int, seed: int) -> None:
     """Run everything once, on a simulated scene whose truth is known.

@@ -37,14 +37,13 @@ from uncover.cli.options import class_options, seed_option
 @click.option(
     "--stratum-areas", type=click.Path(), help="CSV with the columns stratum and area_ha (or pixels)."
 )
-@click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
-@click.option("--bins", default=10, show_default=True, help="Bins of the reliability curves.")
-@click.option("--draws", default=1000, show_default=True, help="Number of bootstrap replicates.")
+@click.option("--level", default=0.95, help="Confidence level of the intervals.")
+@click.option("--bins", default=10, help="Bins of the reliability curves.")
+@click.option("--draws", default=1000, help="Number of bootstrap replicates.")
 @seed_option
 @click.option(
     "--block",
     default=1000.0,
-    show_default=True,
     metavar="METRES",
     help="Side of the blocks of a reference raster that are resampled as a whole.",
 )

@@ -65,7 +65,6 @@ from uncover.cli.options import (
     "--label-meaning",
     type=click.Choice(["certainty", "posterior"]),
     default="certainty",
-    show_default=True,
     help="Source of the probability: independent of this scene (certainty), or derived from it (posterior).",
 )
 @click.option(
@@ -81,14 +80,12 @@ from uncover.cli.options import (
     "--allocation",
     type=click.Choice(["proportional", "stratified"]),
     default="proportional",
-    show_default=True,
     help="With --fraction or --count: classes by their shares, or equally many of each.",
 )
 @click.option(
     "--model",
     type=click.Choice(["qda", "lda", "nb", "mda", "recommended"]),
     default="qda",
-    show_default=True,
     help="qda: the published method; lda: one covariance for all classes; nb: no covariance between "
     "bands; mda: classes of several components; recommended: an average of all of these.",
 )
@@ -127,13 +124,10 @@ from uncover.cli.options import (
     "--realisations",
     type=click.Choice(["pooled", "repeats", "draws", "shared"]),
     default="pooled",
-    show_default=True,
     help="Meaning of several realisations of a pixel: of one distribution (pooled), repeated measurements, "
     "draws of independent errors, or worlds of a shared error.",
 )
-@click.option(
-    "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
-)
+@click.option("--class-prior", default=1.0, help="Dirichlet parameter of the class shares.")
 @measurement_options
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).

@@ -41,18 +41,14 @@ from uncover.cli.options import (
     help="Probability layer of a map; one per map, in the same order.",
 )
 @class_options
-@click.option(
-    "--threshold", default=0.95, show_default=True, help="Probability that a label needs in each year."
-)
+@click.option("--threshold", default=0.95, help="Probability that a label needs in each year.")
 @probability_scale_option
 @click.option(
     "--purity", type=float, metavar="SHARE", help="Smallest share of the window with the same label."
 )
 @pixel_purity_option
-@click.option("--window", default=3, show_default=True, metavar="PIXELS", help="Side of the purity window.")
-@click.option(
-    "--erosion", default=0, show_default=True, metavar="PIXELS", help="Width taken off the edges of parcels."
-)
+@click.option("--window", default=3, metavar="PIXELS", help="Side of the purity window.")
+@click.option("--erosion", default=0, metavar="PIXELS", help="Width taken off the edges of parcels.")
 @click.option("--spacing", default=0.0, metavar="METRES", help="Smallest distance between two labels.")
 @click.option(
     "--like",
@@ -64,17 +60,14 @@ from uncover.cli.options import (
 @click.option(
     "--test-out", type=click.Path(), help="Hold part of the labels out for testing, and write them here."
 )
-@click.option("--test-share", default=0.2, show_default=True, help="Share of the labels that are held out.")
+@click.option("--test-share", default=0.2, help="Share of the labels that are held out.")
 @click.option(
     "--split",
     type=click.Choice(["pixel", "polygon", "block"]),
     default="block",
-    show_default=True,
     help="Unit that is held out as a whole.",
 )
-@click.option(
-    "--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block."
-)
+@click.option("--block", default=1000.0, metavar="METRES", help="Side of a block for --split block.")
 @click.option(
     "--buffer",
     type=float,

@@ -46,21 +46,18 @@ from uncover.cli.options import FILES_OF_A_SCENE, chosen, measurement_from, meas
     "--missing",
     type=click.Choice(["nodata", "marginalise"]),
     default="nodata",
-    show_default=True,
     help="Pixels that lack bands: no class, or a class from the bands that are there.",
 )
 @click.option(
     "--method",
     type=click.Choice(["fast", "exact"]),
     default="fast",
-    show_default=True,
     help="Predictive density of pixels whose uncertainty is stated: approximate, or exact (far slower).",
 )
 @click.option(
     "--dtype",
     type=click.Choice(["uint16", "float32"]),
     default="uint16",
-    show_default=True,
     help="Data type of probability and uncertainty layers.",
 )
 @click.option(
@@ -68,7 +65,6 @@ from uncover.cli.options import FILES_OF_A_SCENE, chosen, measurement_from, meas
     "kind",
     type=click.Choice(["cog", "zarr", "netcdf"]),
     default="cog",
-    show_default=True,
     help="Format of the layers: GeoTIFFs, or one CF dataset.",
 )
 @click.option(
@@ -76,14 +72,10 @@ from uncover.cli.options import FILES_OF_A_SCENE, chosen, measurement_from, meas
     metavar="DATE",
     help="Date of a scene that does not state it: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
 )
-@click.option("--memory", default="1GB", show_default=True, help="Upper limit of the memory that is used.")
+@click.option("--memory", default="1GB", help="Upper limit of the memory that is used.")
 @click.option("--threads", type=int, help="Number of threads (default: one per processor).")
 @click.option(
-    "--block",
-    default=1024,
-    show_default=True,
-    metavar="PIXELS",
-    help="Side of the blocks that are computed at a time.",
+    "--block", default=1024, metavar="PIXELS", help="Side of the blocks that are computed at a time."
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")

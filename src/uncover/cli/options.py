@@ -28,7 +28,7 @@ def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
-seed_option = click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
+seed_option = click.option("--seed", default=0, help="Seed of all random numbers.")
 
 class_options = _stacked(
     click.option("--class-field", metavar="NAME", help="Field or column with the class."),
@@ -43,8 +43,8 @@ pixel_purity_option = click.option(
     "--pixel-purity",
     default=0.0,
     metavar="SHARE",
-    help="Smallest share of a pixel with one label, where labels are finer than pixels (default: the most "
-    "frequent label wins).",
+    help="Smallest share of a pixel with one label, where labels are finer than pixels; with 0 the most "
+    "frequent label wins.",
 )
 
 probability_scale_option = click.option(
@@ -61,9 +61,7 @@ area_options = _stacked(
         metavar="WEST SOUTH EAST NORTH",
         help="Bounding box of the area, in longitude and latitude unless --bbox-crs says otherwise.",
     ),
-    click.option(
-        "--bbox-crs", default="EPSG:4326", show_default=True, help="Coordinate reference system of --bbox."
-    ),
+    click.option("--bbox-crs", default="EPSG:4326", help="Coordinate reference system of --bbox."),
     click.option("--aoi", type=click.Path(), help="Vector file with the polygons of the area."),
 )
 
@@ -86,7 +84,6 @@ scene_options = _stacked(
     click.option(
         "--resampling",
         default="nearest",
-        show_default=True,
         help="Resampling of bands of another pixel size: nearest, bilinear or cubic.",
     ),
     click.option(
@@ -108,23 +105,14 @@ _world_options = _stacked(
         type=float,
         help="Standard uncertainty of the optical depth (default: the formula of CAMS, or the product's).",
     ),
-    click.option(
-        "--draws", default=25, show_default=True, help="Number of worlds: optical depths that are drawn."
-    ),
+    click.option("--draws", default=25, help="Number of worlds: optical depths that are drawn."),
     click.option(
         "--impossible",
         type=click.Choice(["truncate", "clip", "gamma", "refuse"]),
         default="truncate",
-        show_default=True,
         help="Treatment of negative draws of the optical depth.",
     ),
-    click.option(
-        "--altitude",
-        default=0.0,
-        show_default=True,
-        metavar="KM",
-        help="Altitude of the ground, -0.5 to 3 km.",
-    ),
+    click.option("--altitude", default=0.0, metavar="KM", help="Altitude of the ground, -0.5 to 3 km."),
     click.option(
         "--dem",
         metavar="FILE",
@@ -158,7 +146,7 @@ product_aod_option = click.option(
 
 def _draw_method(help_text: str, *methods: str) -> Callable[[Command], Command]:
     kinds = click.Choice(methods)
-    return click.option("--draw-method", type=kinds, default="quantile", show_default=True, help=help_text)
+    return click.option("--draw-method", type=kinds, default="quantile", help=help_text)
 
 
 #: For the command that stores worlds, and their weights with them.

@@ -46,7 +46,6 @@ _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "se
     "meaning",
     type=click.Choice(["scene", "worlds"]),
     default="scene",
-    show_default=True,
     help="Sources: one scene, or L2A products that are worlds of one scene.",
 )
 @world_options
@@ -55,13 +54,12 @@ _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "se
     "--correction",
     type=click.Choice(["table", "sen2cor"]),
     default="table",
-    show_default=True,
     help="Atmospheric correction: the embedded lookup table, or Sen2Cor, installed separately.",
 )
 @click.option(
     "--sen2cor", metavar="PATH", help="Folder of Sen2Cor, or its L2A_Process (default: that on the PATH)."
 )
-@click.option("--workers", default=1, show_default=True, help="Number of Sen2Cor runs at a time.")
+@click.option("--workers", default=1, help="Number of Sen2Cor runs at a time.")
 @click.option("--keep-products", is_flag=True, help="Keep the L2A products of Sen2Cor, in OUT.sen2cor.")
 @click.option("--dry-run", is_flag=True, help="Print the files and commands of Sen2Cor, and run nothing.")
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")

@@ -36,7 +36,6 @@ _DATA = ("data", "labels", "class_field")
     "--scale",
     type=click.Choice(["quick", "standard", "paper"]),
     default="quick",
-    show_default=True,
     help="Size of the study: minutes, hours, or all that the paper did.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results.")
