@@ -81,7 +81,7 @@ class MapOptions:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedMap:
     """A map that could be made: what it takes is known, nothing is written yet."""
 
     mapper: Mapper
@@ -90,7 +90,7 @@ class Prepared:
     options: MapOptions
 
     @classmethod
-    def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> Prepared:
+    def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> PreparedMap:
         """Open everything, and check that it fits together."""
         require("rasterio")
         for name, number in (("--block", options.block), ("--threads", options.threads)):
@@ -211,7 +211,7 @@ def map_scene(
     chosen = options or MapOptions()
     goal = Path(out)
     _check_goal(goal, chosen.resume)
-    prepared = Prepared.of(model_file, scene, chosen)
+    prepared = PreparedMap.of(model_file, scene, chosen)
     key = prepared.key()
     if goal.exists():
         return _already(goal, key)
@@ -237,7 +237,7 @@ def map_scene(
     return goal
 
 
-def _compute(prepared: Prepared, scratch: Scratch, progress: Progress | None) -> None:
+def _compute(prepared: PreparedMap, scratch: Scratch, progress: Progress | None) -> None:
     """Compute the units that are missing."""
     product = prepared.mapper.product
     numbers = scratch.missing(product.order(prepared.options.block))
@@ -285,7 +285,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
         raise
 
 
-def _run_facts(prepared: Prepared, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
+def _run_facts(prepared: PreparedMap, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
     """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
@@ -351,7 +351,7 @@ class Forecast:
 def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
     """Estimate the cost of a map from its parts and from one unit that is computed."""
     chosen = options or MapOptions()
-    prepared = Prepared.of(model_file, scene, chosen)
+    prepared = PreparedMap.of(model_file, scene, chosen)
     mapper = prepared.mapper
     middle = len(mapper.units) // 2
     mapper.compute(middle, mapper.read(middle))  # what is made once is made here
