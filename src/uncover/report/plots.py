@@ -102,8 +102,8 @@ def component_scatter(
         for part, k in np.ndindex(8 if many else 1, len(names)):  # in turns: no class hides all others
             x, y = points[(classes == k) & (turn == part)].T
             ax.scatter(
-                x, y, s=6 if many else 11, marker=MARKERS[k % len(MARKERS)], color=colours[k], alpha=0.6,
-                edgecolors=INK, linewidths=0.25,  # a rim: dark colours are seen on a dark page
+                x, y, s=6 if many else 11, marker=MARKERS[k % len(MARKERS)], color=colours[k],
+                alpha=0.55 if many else 0.7, edgecolors=INK, linewidths=0.25,  # a rim: dark on a dark page
                 label="" if part else names[k], rasterized=many,
             )  # fmt: skip
         ax.set_xlabel(f"1st principal component, {100 * shares[0]:.0f} % of the variance")
