@@ -11,7 +11,7 @@ import xarray
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, contents, reflectance, write_scene
 from uncover import BayesianClassifier, BayesianMDA, ConformalSets, load_model
 from uncover.estimators.averaged import AveragedSummariser, make_summariser
-from uncover.pipeline.describing import _model
+from uncover.pipeline.info import _model
 from uncover.raster import classify, open_scene
 
 HEIGHT, WIDTH = 60, 280

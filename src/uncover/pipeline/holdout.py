@@ -21,7 +21,7 @@ _SHARE, _ENOUGH = 0.3, 2000
 
 
 @dataclass
-class Keeper:
+class HeldOut:
     """Keeps some samples of each class, at random, and lets the others through; groups as a whole."""
 
     coverage: float
@@ -31,7 +31,7 @@ class Keeper:
     kept: list[Batch] = field(default_factory=list)
 
     @classmethod
-    def of(cls, sources: Sequence[TrainingSource], options: FitOptions) -> Keeper:
+    def of(cls, sources: Sequence[TrainingSource], options: FitOptions) -> HeldOut:
         """Keep 30 % of the samples of each class, of many samples fewer: about 2,000 of each are enough."""
         assert options.coverage is not None
         drawn: dict[str, int] = {}
@@ -42,7 +42,7 @@ class Keeper:
         return cls(options.coverage, share, options.seed, stream(options.seed, "kept for sets"))
 
     def rest(self, batch: Batch) -> Batch:
-        """The samples of a batch that are left for the model."""
+        """Samples of a batch that are left for the model."""
         share = np.array([self.share[str(name)] for name in batch.classes])
         mine = self.rng.random(len(share)) < share
         rest = ~mine
@@ -56,7 +56,7 @@ class Keeper:
         return batch.take(rest)
 
     def _kept_groups(self, groups: Groups) -> NDArray[np.bool_]:
-        """True for samples of a group that is kept; the same in every batch."""
+        """Samples of groups that are kept, as a mask; the same groups in every batch."""
         numbers, which = np.unique(groups, return_inverse=True)
         drawn = [stream(self.seed, "kept group", int(number)).random() for number in numbers]
         return (np.array(drawn) < _SHARE)[which.ravel()]

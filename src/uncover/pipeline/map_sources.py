@@ -1,4 +1,4 @@
-"""Where the pixels of a map come from: scenes and cubes, with the uncertainty that the user names."""
+"""Sources of the pixels of a map: scenes and cubes, with the uncertainty that the user names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover.measurement.bands import canonical_band
-from uncover.pipeline.realising import RealiseOptions, realise_scene
+from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
@@ -22,7 +22,7 @@ from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Options for reading a scene, and at most one source of its uncertainty.
+    """Options of a scene: how it is read, and at most one source of its uncertainty.
 
     >>> SourceOptions().realise is None
     True

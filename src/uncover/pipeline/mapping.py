@@ -1,4 +1,4 @@
-"""From a model and a scene to a map on disk: planned, computed unit by unit, finished in one step."""
+"""Mapping of a scene with a model: planned, computed unit by unit, finished in one step."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from typing import Any, Literal
 
 from uncover import __version__
 from uncover.bayes.speed import machine_code
-from uncover.pipeline.files import check_place
-from uncover.pipeline.map_files import Finish
-from uncover.pipeline.map_item import time_of
+from uncover.files import check_place
+from uncover.pipeline.file_kinds import check_model_first
+from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
-from uncover.pipeline.wrong_files import check_model_first
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.evidence import Evidence, Noisy
@@ -38,7 +37,7 @@ Format = Literal["cog", "zarr", "netcdf"]
 
 @dataclass(frozen=True)
 class MapOptions:
-    """Options for a map. The second half has no influence on the product.
+    """Options of a map. Those from `memory` on have no influence on the product.
 
     source
         How the scene is read and where its uncertainty comes from.
@@ -120,7 +119,7 @@ class PreparedMap:
 
     @property
     def evidence(self) -> Evidence:
-        """Where the pixels come from."""
+        """Source of the pixels."""
         return self.mapper.evidence
 
     def record(self) -> dict[str, Any]:
@@ -167,7 +166,7 @@ class PreparedMap:
         return fingerprint(facts)
 
     def executor(self) -> Executor:
-        """Who computes."""
+        """Threads of this machine, or a cluster."""
         if self.options.scheduler is not None:
             return Cluster(self.options.scheduler)
         return Threads(self.plan.threads, self.plan.ahead)
@@ -285,7 +284,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
 
 
 def _run_facts(prepared: PreparedMap, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
-    """Record of what has no influence on the product: the machine, the clock, the paths."""
+    """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
 
@@ -318,7 +317,7 @@ COMPILING = "up to a minute of compiling, the first time"
 
 @dataclass(frozen=True)
 class Forecast:
-    """Time and memory that a map would take.
+    """Estimated cost of a map.
 
     >>> print(Forecast(4, 2, 300, 40, 9.0).text())
     units of 256 x 256 pixels   4
@@ -348,7 +347,7 @@ class Forecast:
 
 
 def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
-    """Time and memory that a map would take, from its parts and from one unit that is computed."""
+    """Estimate the cost of a map from its parts and from one unit that is computed."""
     chosen = options or MapOptions()
     prepared = PreparedMap.of(model_file, scene, chosen)
     mapper = prepared.mapper
