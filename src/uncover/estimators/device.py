@@ -25,7 +25,7 @@ class DeviceReader:
     """
 
     def __init__(self, estimator, X, paired):
-        self.model, self.xp = estimator.model_, namespace(X)
+        self.model, self.xp = estimator.fitted_value(), namespace(X)
         X = read_device_samples(estimator, X, reset=False)
         used, self.structure = self.model.used_features, _structure(X)
         self.predictor = Predictor(self.model, paired=paired)

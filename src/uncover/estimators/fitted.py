@@ -11,6 +11,11 @@ PARAMETERS = ("prior", "class_prior", "realisations", "calibration", "label_nois
 class LearnedAttributes:
     """Learned attributes of an estimator, read from its ``model_``."""
 
+    def fitted_value(self):
+        """Return the fitted value, with the names of features and the seed that the estimator has now."""
+        names = getattr(self, "feature_names_in_", None)
+        return replace(self.model_, feature_names=names, seed=self.random_state)
+
     @property
     def classes_(self):
         """Labels of the classes."""
@@ -111,11 +116,6 @@ def name_features(estimator, names):
     estimator.n_features_in_ = estimator.model_.n_features
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
-
-
-def with_names(estimator):
-    """The model of an estimator with the names of features that the estimator has now."""
-    return replace(estimator.model_, feature_names=getattr(estimator, "feature_names_in_", None))
 
 
 def without_sets(model):

@@ -12,7 +12,6 @@ from uncover.estimators.base import learn
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
 from uncover.estimators.choices import check_choice
 from uncover.estimators.describe import describe
-from uncover.estimators.fitted import with_names
 from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.membership import read_membership
@@ -133,7 +132,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
         summary = (
             "Bayesian quadratic discriminant analysis: a Gaussian with its own covariance for each class."
         )
-        page = describe(with_names(self), "BayesianQDA", summary, range(len(parts)))
+        page = describe(self.fitted_value(), "BayesianQDA", summary, range(len(parts)))
         return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", page])
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):

@@ -177,7 +177,7 @@ class PredictionMixin(LearnedAttributes):
         check_is_fitted(self)
         check_choice("method", method, ("exact", "fast"))
         observation = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
-        model = self.model_
+        model = self.fitted_value()
         if observation.noise is not None:
             model.class_model.check_noise(observation.noise)
             warn_of_units(observation.noise, model.training_spread, self._feature_names())

@@ -3,7 +3,6 @@
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.describe import describe, measurement_of
-from uncover.estimators.fitted import with_names
 
 
 class SourcesMixin:
@@ -29,7 +28,7 @@ class SourcesMixin:
         """Return a page of text on the fitted model and its five sources of uncertainty."""
         check_is_fitted(self)
         summary = (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
-        return describe(with_names(self), type(self).__name__, summary, self.classes_)
+        return describe(self.fitted_value(), type(self).__name__, summary, self.classes_)
 
     def save(self, path, *, units=None, provenance=None, features=None):
         """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it.
