@@ -12,6 +12,7 @@ from uncover.estimators.base import learn
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
 from uncover.estimators.choices import check_choice
 from uncover.estimators.describe import describe
+from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.membership import read_membership
@@ -29,7 +30,7 @@ class Component(NamedTuple):
     covariance: np.ndarray  # (feature, feature)
 
 
-class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
+class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     """Bayesian mixture discriminant analysis: each class is a mixture of Gaussians.
 
     The number of components of each class is the one of the highest evidence; they are found by splitting,
@@ -142,16 +143,6 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
             return out
         # What is 1 in the precision of the result has the logarithm 0.
         return np.where(out > -0.5 * np.finfo(out.dtype).eps, out.dtype.type(0.0), out)
-
-    def save(self, path, *, units=None, provenance=None, features=None):
-        """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
-        from uncover.estimators.persistence import save_model
-
-        check_is_fitted(self)
-        save_model(self, path, units=units, provenance=provenance, features=features)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "model_")
 
 
 def _find_components(X, membership):

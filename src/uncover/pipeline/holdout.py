@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
-from uncover.estimators.conformal import ConformalSets, samples_needed
+from uncover.estimators.conformal import ConformalSets
+from uncover.models.sets import samples_needed
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
 

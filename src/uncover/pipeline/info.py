@@ -15,6 +15,7 @@ import numpy as np
 from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.features import Features
+from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES
@@ -144,10 +145,12 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path) -> Description:
-    from uncover.estimators.fitted import without_sets
-    from uncover.estimators.persistence import load_model
+    from uncover.estimators.loading import load_model
+    from uncover.models.record import record_of
 
-    model, sets = without_sets(load_model(path))
+    model = load_model(path)
+    sets = record_of(model).sets_
+    model = model if sets is None else model.estimator_
     counts = zip(model.classes_, model.class_count_, strict=True)
     facts: Facts = {
         "estimator": type(model).__name__,
@@ -156,15 +159,15 @@ def _model(path: Path) -> Description:
         "units": model.units_,
         "features": None if model.features_ is None else str(Features.from_dict(model.features_)),
         "realisations": model.realisations,
-        **({} if sets is None else {"sets of classes": _sets(sets)}),
+        **({} if sets is None else {"sets of classes": _sets(model.classes_, sets)}),
         "provenance": _brief(model.provenance_, set(map(str, model.classes_))),
     }
     return Description("model", facts, "\n" + model.describe())
 
 
-def _sets(sets: Any) -> Facts:
+def _sets(classes: Any, sets: WithSets) -> Facts:
     """Coverage of the sets, and how many samples of each class were kept from the model for them."""
-    kept = {str(name): len(scores) for name, scores in zip(sets.classes_, sets.scores_, strict=True)}
+    kept = {str(name): len(scores) for name, scores in zip(classes, sets.scores, strict=True)}
     return {"coverage": sets.coverage, "calibrated with": kept}
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from uncover import __version__
 from uncover.files import json_text
 from uncover.labels import Scheme
+from uncover.models.record import ModelRecord
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table
 from uncover.raster.cf_dataset import write_dataset
@@ -201,10 +202,10 @@ def map_item(
     return _item(f"map-{_slug(identity)}", product.grid, properties, links, assets, _MAP_EXTENSIONS)
 
 
-def model_item(model: Any, scheme: Scheme, grid: Grid, when: Item, bands: Sequence[str]) -> Item:
+def model_item(model: ModelRecord, scheme: Scheme, grid: Grid, when: Item, bands: Sequence[str]) -> Item:
     """The item of the model, with what it takes and what it gives."""
     K, p = len(scheme.classes), len(bands)
-    name = getattr(model, "estimator_name", type(model).__name__)
+    name = model.estimator_name
     task = {"name": "pixels", "bands": [{"name": band} for band in bands]}
     properties = {
         **when,
@@ -222,7 +223,7 @@ def model_item(model: Any, scheme: Scheme, grid: Grid, when: Item, bands: Sequen
                     "dim_order": ["batch", "realisation", "bands"],
                     "data_type": "float32",
                 },
-                "description": f"{p} bands, units: {getattr(model, 'units_', None) or 'unknown'}",
+                "description": f"{p} bands, units: {model.units_ or 'unknown'}",
             }
         ],
         "mlm:output": [
@@ -235,7 +236,7 @@ def model_item(model: Any, scheme: Scheme, grid: Grid, when: Item, bands: Sequen
         ],
         "mlm:hyperparameters": {
             name: value if isinstance(value, str | int | float | None) else str(value)
-            for name, value in sorted(model.get_params(deep=False).items())
+            for name, value in sorted(model.parameters.items())
         },
     }
     assets = {

@@ -98,15 +98,13 @@ class PreparedMap:
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
-            from uncover.estimators.fitted import without_sets
-            from uncover.estimators.model_files import load_fitted
+            from uncover.models.files import load_fitted
 
-            loaded = load_fitted(model_file)
-            model, _ = without_sets(loaded)
+            model = load_fitted(model_file)
             evidence = open_evidence(scene, model, options.source, opened)
             check_match(model, evidence)
             reader = Reader(missing=options.missing, method=options.method)
-            mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
+            mapper = make_mapper(model, evidence, options.paired, reader, options.thresholds, options.dtype)
         if options.paired is None and not mapper.reader.paired:
             _warn_of_namesake(model, evidence, scene)
         plan = ComputePlan.of(options.memory, evidence, mapper.product, options.threads)
@@ -124,6 +122,7 @@ class PreparedMap:
 
     def record(self) -> dict[str, Any]:
         """Record of how the product was made; no clock, no path."""
+        sets = self.mapper.model.sets_
         return {
             "paired": self.mapper.reader.paired,
             "trained_on": trained_on(self.mapper.model),
@@ -133,7 +132,7 @@ class PreparedMap:
             "missing": self.options.missing,
             "method": self.options.method,
             "thresholds": asdict(self.options.thresholds),
-            **({} if self.mapper.sets is None else {"coverage": float(self.mapper.sets.coverage)}),
+            **({} if sets is None else {"coverage": float(sets.coverage)}),
         }
 
     def measurement_error(self) -> dict[str, Any]:
@@ -203,7 +202,7 @@ def map_scene(
     >>> map_scene("nowhere.uncover", "nowhere.tif", "map")
     Traceback (most recent call last):
     ...
-    uncover.estimators.model_files.ModelFileError: nowhere.uncover: there is no such model file.
+    uncover.models.files.ModelFileError: nowhere.uncover: there is no such model file.
     """
     clock = [time.time()]
     chosen = options or MapOptions()

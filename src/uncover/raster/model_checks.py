@@ -52,7 +52,7 @@ def model_features(model: Any) -> Features | None:
 
 def _check_features(model: Any, evidence: Evidence) -> None:
     """Refuse top-of-atmosphere reflectance where the model knows surface reflectance, or the reverse."""
-    if not hasattr(model, "features_"):
+    if model.in_memory:
         return  # a model in memory: whoever fitted it has the scene at hand
     trained, here = model_features(model), evidence.features
     if trained is None or trained.quantity is None:

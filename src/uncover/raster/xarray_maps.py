@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.averaged import ReadsPixels, make_summariser
-from uncover.estimators.fitted import without_sets
 from uncover.measurement.bands import canonical_band
+from uncover.measurement.pooled import AnySummariser, make_summariser
+from uncover.models.record import record_of
+from uncover.models.sets import WithSets
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Reader
 from uncover.raster.model_checks import model_bands, scheme_of
@@ -24,7 +25,8 @@ def classify_array(
     import xarray
 
     given = reader or Reader()
-    model, sets = without_sets(model)
+    model = record_of(model)
+    sets = model.sets_
     ordered = _ordered(array, model)
     scheme = scheme_of(model)
     place = ordered.dims[:2]
@@ -77,7 +79,11 @@ def _lazy(array: Any) -> bool:
 
 
 def _classify_block(
-    block: NDArray[Any], summariser: ReadsPixels, codes: NDArray[np.uint8], limits: Thresholds, sets: Any
+    block: NDArray[Any],
+    summariser: AnySummariser,
+    codes: NDArray[np.uint8],
+    limits: Thresholds,
+    sets: WithSets | None,
 ) -> NDArray[np.float32]:
     """Layers of a block (row, col, realisation, band): (row, col, layer); NaN where a band is missing."""
     K, last = len(codes), len(codes) + len(UNCERTAINTY) + 1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.averaged import ReadsPixels
+from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
 from uncover.raster.evidence import Evidence, Pixels, Stored
@@ -84,7 +84,11 @@ def read_stories(product: MapProduct, rows: Lines, cols: Lines, uncertainty: tup
 
 
 def read_spectra(
-    evidence: Evidence, rows: Lines, cols: Lines, labels: LabelsOnGrid | None, summariser: ReadsPixels | None
+    evidence: Evidence,
+    rows: Lines,
+    cols: Lines,
+    labels: LabelsOnGrid | None,
+    summariser: AnySummariser | None,
 ) -> tuple[Spectra, LabelledSample | None]:
     """Read the lines of the lattice: all realisations where rows and columns cross, and labelled pixels."""
     R, p = evidence.realisations, len(evidence.bands)
@@ -132,7 +136,7 @@ def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> 
         spectra.deviation[row, cols] = np.sqrt(pixels.noise.variances())
 
 
-def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
+def _worlds(values: Floats, summariser: AnySummariser) -> NDArray[np.uint8]:
     """Number of the model's class from 1 in each world, (row, col, world); 0 where nothing was measured."""
     known = np.isfinite(values).all(axis=(2, 3))
     pixels = values[known]  # (pixel, realisation, band)
@@ -144,7 +148,7 @@ def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
     return found
 
 
-def _finished(found: _Collected, summariser: ReadsPixels | None) -> tuple[Spectra, LabelledSample | None]:
+def _finished(found: _Collected, summariser: AnySummariser | None) -> tuple[Spectra, LabelledSample | None]:
     given = found.spectra
     noisy = given.deviation is not None and bool(np.isfinite(given.deviation).any())
     values = given.realisations

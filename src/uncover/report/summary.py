@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.averaged import make_summariser
-from uncover.estimators.fitted import without_sets
-from uncover.estimators.persistence import load_model
 from uncover.labels.scheme import LandClass
+from uncover.measurement.pooled import make_summariser
+from uncover.models.files import load_fitted
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
@@ -137,7 +136,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
             f"no pixel of {contents.map} has a class and no flag (cloud, shadow, snow, saturated); there is "
             "nothing to report"
         )
-    model = None if contents.model is None else without_sets(load_model(contents.model))[0]
+    model = None if contents.model is None else load_fitted(contents.model)
     scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
     labels = (
         None if contents.labels is None else open_labels(contents.labels, class_field=contents.class_field)
@@ -300,16 +299,16 @@ def _flagged(stories: Stories) -> dict[str, float]:
 
 def _class_model(model: Any, product: MapProduct) -> ClassModel:
     order = [[str(name) for name in model.classes_].index(name) for name in product.names]
-    bands = getattr(model, "feature_names_in_", None)
+    bands = model.feature_names_in_
     p = model.n_features_in_
     return ClassModel(
-        kind=type(model).__name__,
+        kind=model.estimator_name,
         realisations=model.realisations,
         bands=tuple(f"feature {i}" for i in range(1, p + 1)) if bands is None else tuple(map(str, bands)),
         count=np.asarray(model.class_count_, float)[order],
         mean=np.asarray(model.means_, float)[order],
         covariance=np.asarray(model.covariances_, float)[order],
-        units=getattr(model, "units_", None),
+        units=model.units_,
     )
 
 

@@ -132,9 +132,9 @@ def _write(path: Path, values: Any) -> None:
 
 
 def _labels(folder: Path) -> int:
-    from uncover.estimators.persistence import load_model
+    from uncover.models.files import load_fitted
 
-    sources: Any = load_model(folder / "model.uncover").provenance_["sources"]
+    sources: Any = load_fitted(folder / "model.uncover").provenance_["sources"]
     return sum(sum(source["used"].values()) for source in sources)
 
 
