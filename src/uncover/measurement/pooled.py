@@ -14,9 +14,11 @@ from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import Prediction, predict
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import PixelSummary, Summariser, corrected
+from uncover.models.gaussian import GaussianClasses
 from uncover.models.members import GaussianMember
 from uncover.models.pool import Pool, PoolMember, share_of
 from uncover.models.realisations import Structure
+from uncover.models.record import FittedEstimator, ModelRecord, record_of
 
 Array = NDArray[np.float64]
 
@@ -242,10 +244,14 @@ AnySummariser = Summariser | PoolSummariser
 
 
 def make_summariser(
-    model: Any, *, paired: bool = True, method: str = "exact", n_true_values: int = 192
+    model: GaussianClasses | Pool | ModelRecord | FittedEstimator,
+    *,
+    paired: bool = True,
+    method: str = "exact",
+    n_true_values: int = 192,
 ) -> AnySummariser:
     """Return what reads pixels with a fitted value, or with a model that has one."""
-    value = model.fitted_value() if hasattr(model, "fitted_value") else model
+    value = model if isinstance(model, GaussianClasses | Pool) else record_of(model).model_
     if isinstance(value, Pool):
         return PoolSummariser(value, paired=paired)
     return Summariser(value, paired=paired, method=method, n_true_values=n_true_values)

@@ -137,7 +137,7 @@ def _unpack_sets(document: Document, arrays: Arrays) -> ModelRecord:
     K, parameters = len(inner.classes_), document["parameters"]
     scores = tuple(mine[f"sets/{k}"] for k in range(K))
     counts = tuple(mine[f"sets/{k}/counts"] for k in range(K))
-    value = WithSets(inner.value, scores, counts, float(parameters["coverage"]))
+    value = WithSets(inner.model_, scores, counts, float(parameters["coverage"]))
     return replace(inner, value=value, set_parameters=parameters)
 
 

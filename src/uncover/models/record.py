@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -50,6 +50,12 @@ class ModelRecord:
         return self.value if isinstance(self.value, WithSets) else None
 
 
-def record_of(model: Any) -> ModelRecord:
+class FittedEstimator(Protocol):
+    """A fitted estimator of this program."""
+
+    def _record(self) -> ModelRecord: ...
+
+
+def record_of(model: ModelRecord | FittedEstimator) -> ModelRecord:
     """Any fitted estimator of this program as a ModelRecord; one that is stays as it is."""
     return model if isinstance(model, ModelRecord) else model._record()

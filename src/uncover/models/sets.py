@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.models.gaussian import GaussianClasses
+from uncover.models.pool import Pool
+
 Array = NDArray[np.float64]
 
 
@@ -17,13 +20,15 @@ Array = NDArray[np.float64]
 class WithSets:
     """A fitted model with the samples that were kept from it, which make sets of its probabilities."""
 
-    model: Any
+    model: GaussianClasses | Pool
     scores: tuple[Array, ...]  # for each class k: P(k | x_i) of its kept samples, in steps of 1e-4, sorted
     counts: tuple[Array, ...]  # how much each of them counts: 1, or its share in its group
     coverage: float
 
     @classmethod
-    def of(cls, model: Any, probability: Array, codes: Array, coverage: float, groups: Any) -> WithSets:
+    def of(
+        cls, model: GaussianClasses | Pool, probability: Array, codes: Array, coverage: float, groups: Any
+    ) -> WithSets:
         """Of the probabilities (sample, class) of kept samples, their classes, and their groups or None."""
         P, scores, counts = _in_steps(probability), [], []
         for k in range(P.shape[1]):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import chdtr
+from sklearn.base import ClassifierMixin
 
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import estimator_of
@@ -46,7 +47,7 @@ class TrainedModel:
     features: reflectance, not stated whether at the top of the atmosphere or at the surface (--level)
     """
 
-    model: Any  # an estimator, or ConformalSets of one
+    model: ClassifierMixin  # an estimator, or ConformalSets of one
     units: str | None
     provenance: dict[str, Any]
     features: Features
@@ -152,7 +153,7 @@ def make_model(options: FitOptions) -> Any:
 
 
 def _accumulate(
-    model: Any,
+    model: ClassifierMixin,
     sources: Sequence[TrainingSource],
     classes: list[str],
     progress: Progress | None,
@@ -203,12 +204,12 @@ def _measured(samples: Batch, sources: Sequence[TrainingSource]) -> Any:
     return Measured(samples.values, samples.covariances, systematic)
 
 
-def _calibrates(model: Any) -> bool:
+def _calibrates(model: ClassifierMixin) -> bool:
     """Return whether a model is calibrated by cross-validation."""
     return isinstance(model, BayesianClassifier) or model.calibration is not None
 
 
-def _needs_all(model: Any) -> bool:
+def _needs_all(model: ClassifierMixin) -> bool:
     """Return whether a model needs all samples at once: for its parts, cross-validation, or known noise."""
     noisy = getattr(model, "label_noise", None) is not None
     return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws" or noisy

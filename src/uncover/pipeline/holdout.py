@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.estimators.conformal import ConformalSets
+from uncover.models.record import FittedEstimator
 from uncover.models.sets import samples_needed
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
@@ -94,7 +94,7 @@ class HeldOut:
         names = {str(name): everything.classes == name for name in np.unique(everything.classes)}
         return {name: len(np.unique(everything.groups[mine])) for name, mine in names.items()}
 
-    def calibrated(self, model: Any) -> ConformalSets:
+    def calibrated(self, model: FittedEstimator) -> ConformalSets:
         """The fitted model with its sets."""
         everything = all_at_once(self.kept)
         sets = ConformalSets(model, self.coverage, _SHARE)

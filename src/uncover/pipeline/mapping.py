@@ -16,6 +16,7 @@ from typing import Any, Literal
 from uncover import __version__
 from uncover.bayes.speed import machine_code
 from uncover.files import check_place
+from uncover.models.record import ModelRecord
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
@@ -171,7 +172,7 @@ class PreparedMap:
         return Threads(self.plan.threads, self.plan.ahead)
 
 
-def _warn_of_namesake(model: Any, evidence: Evidence, scene: str | Path) -> None:
+def _warn_of_namesake(model: ModelRecord, evidence: Evidence, scene: str | Path) -> None:
     """Say that a scene is not taken for the one that trained the model, where it may be the same."""
     file = Path(str(scene).rstrip("/")).name
     if len(trained_on(model)) == 1 and is_namesake(model, evidence, file):

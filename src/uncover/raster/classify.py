@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from uncover.models.record import ModelRecord, record_of
+from uncover.models.record import FittedEstimator, ModelRecord, record_of
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised
 from uncover.raster.executors import Executor, Threads
@@ -26,7 +26,7 @@ from uncover.raster.uncertainty import UncertaintyWarning
 
 def classify(
     scene: Scene | Evidence | Any,
-    model: Any,
+    model: ModelRecord | FittedEstimator,
     *,
     paired: bool | None = None,
     reader: Reader | None = None,
@@ -77,11 +77,11 @@ def classify(
            [1, 1, 2, 2],
            [1, 1, 2, 2]], dtype=uint8)
     """
+    model = record_of(model)
     if hasattr(scene, "dims"):
         from uncover.raster.xarray_maps import classify_array
 
         return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
-    model = record_of(model)
     evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
     check_match(model, evidence)
     mapper = make_mapper(model, evidence, paired, reader, thresholds, dtype)
@@ -94,7 +94,7 @@ def classify(
 
 
 def make_mapper(
-    model: Any,
+    model: ModelRecord | FittedEstimator,
     evidence: Evidence,
     paired: bool | None = None,
     reader: Reader | None = None,

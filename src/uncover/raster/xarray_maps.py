@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.pooled import AnySummariser, make_summariser
-from uncover.models.record import record_of
+from uncover.models.record import ModelRecord, record_of
 from uncover.models.sets import WithSets
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Reader
@@ -19,7 +19,7 @@ from uncover.raster.quality import Quality, flag_attributes
 
 
 def classify_array(
-    array: Any, model: Any, *, paired: bool, reader: Reader | None, thresholds: Thresholds
+    array: Any, model: ModelRecord, *, paired: bool, reader: Reader | None, thresholds: Thresholds
 ) -> Any:
     """A dataset with the layers of a map, on the array's own coordinates; lazy where the array is."""
     import xarray
@@ -46,7 +46,7 @@ def classify_array(
     return _dataset(planes, scheme, place, xarray)
 
 
-def _ordered(array: Any, model: Any) -> Any:
+def _ordered(array: Any, model: ModelRecord) -> Any:
     """The array as (row, col, realisation, band), with the model's bands checked by name."""
     if "band" not in array.dims:
         raise SceneError(f"the array has the dimensions {', '.join(map(str, array.dims))}; 'band' is needed")

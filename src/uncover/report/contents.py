@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover.labels.scheme import LandClass
+from uncover.models.record import ModelRecord
 from uncover.pipeline.map_product import ITEM, check_finished, is_map
 from uncover.pipeline.map_sources import open_evidence, source_options
 from uncover.raster.align import split_band
@@ -171,7 +172,7 @@ class Reopened:
     reason: str = ""
 
 
-def reopen(contents: Contents, model: Any, grid: Grid) -> Reopened:
+def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> Reopened:
     """Open the scene of a map again; it must be the same scene on the same grid."""
     run = contents.run()
     if "source" not in run or "scene" not in run:

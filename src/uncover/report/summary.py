@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from uncover.labels.scheme import LandClass
 from uncover.measurement.pooled import make_summariser
 from uncover.models.files import load_fitted
+from uncover.models.record import ModelRecord
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
@@ -184,7 +185,11 @@ def _evaluations(contents: Contents) -> tuple[StoredEvaluation, ...]:
 
 
 def _pixels(
-    contents: Contents, product: MapProduct, scene: Reopened, labels: LabelSource | None, model: Any
+    contents: Contents,
+    product: MapProduct,
+    scene: Reopened,
+    labels: LabelSource | None,
+    model: ModelRecord | None,
 ) -> tuple[Stories, LabelledSample | None]:
     """Stories of a lattice of pixels, and labelled pixels."""
     from dataclasses import replace
@@ -192,7 +197,7 @@ def _pixels(
     evidence = scene.evidence
     rows, cols = choose(product, evidence)
     stories = read_stories(product, rows, cols, UNCERTAINTY)
-    if evidence is None:
+    if evidence is None or model is None:
         return stories, None
     paired = bool(contents.item()["properties"].get("uncover:paired"))
     by_world = model.realisations in ("pooled", "shared")
@@ -208,7 +213,7 @@ def _pixels(
     return replace(stories, spectra=spectra), sample
 
 
-def _numbers_of(model: Any, product: MapProduct) -> NDArray[np.uint8]:
+def _numbers_of(model: ModelRecord, product: MapProduct) -> NDArray[np.uint8]:
     """Number of the map's class for each number of the model's, both from 1; 0 for none."""
     return np.array([0, *(product.names.index(str(name)) + 1 for name in model.classes_)], np.uint8)
 
@@ -297,7 +302,7 @@ def _flagged(stories: Stories) -> dict[str, float]:
     }
 
 
-def _class_model(model: Any, product: MapProduct) -> ClassModel:
+def _class_model(model: ModelRecord, product: MapProduct) -> ClassModel:
     order = [[str(name) for name in model.classes_].index(name) for name in product.names]
     bands = model.feature_names_in_
     p = model.n_features_in_
