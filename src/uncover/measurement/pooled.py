@@ -188,6 +188,13 @@ class PoolSummariser:
 
     n_true_values = None  # the measurement part is no sum over points
 
+    def check_device(self, n_realisations: int, *, noisy: bool) -> None:
+        """Refuse a graphics processor: the members of a pool have no kernels for it."""
+        raise ValueError(
+            "--device cuda maps models of one kind (uncover fit --model qda, lda or mda), not a pool of "
+            "several; leave it out"
+        )
+
     def __init__(self, pool: Pool, *, paired: bool = True) -> None:
         self.pool, self.paired = pool, paired
 
@@ -249,9 +256,10 @@ def make_summariser(
     paired: bool = True,
     method: str = "exact",
     n_true_values: int = 192,
+    device: str = "cpu",
 ) -> AnySummariser:
     """Return what reads pixels with a fitted value, or with a model that has one."""
     value = model if isinstance(model, GaussianClasses | Pool) else record_of(model).model_
     if isinstance(value, Pool):
         return PoolSummariser(value, paired=paired)
-    return Summariser(value, paired=paired, method=method, n_true_values=n_true_values)
+    return Summariser(value, paired=paired, method=method, n_true_values=n_true_values, device=device)

@@ -78,6 +78,8 @@ class Summariser:
         covariance, with true values drawn from Gaussians; other pixels are read the same by both.
     n_true_values : int
         Points in the place of the true value of a pixel whose noise is known; with "exact", draws of it.
+    device : "cpu" or "cuda"
+        Where pixels are computed: :meth:`check_device` says what a graphics processor cannot do.
 
     Examples
     --------
@@ -98,10 +100,11 @@ class Summariser:
         paired: bool = True,
         method: str = "exact",
         n_true_values: int = 192,
+        device: str = "cpu",
     ) -> None:
         self.model: GaussianClasses = model.fitted_value() if hasattr(model, "fitted_value") else model
         self.predictor = Predictor(self.model, paired=paired, method=method)
-        self.n_true_values = n_true_values
+        self.n_true_values, self.device = n_true_values, device
         self._noisy_lenses: dict[Any, tuple[list[NoisyLens], bool] | None] = {}
         self._world_lenses: dict[Any, NoisyWorlds | None] = {}
 
@@ -174,6 +177,18 @@ class Summariser:
         noise = observation.noise_of(reading, self.model.statistics.drawn_noise)
         return observation.points(reading).T[None].astype(planes.dtype), noise
 
+    def check_device(self, n_realisations: int, *, noisy: bool) -> None:
+        """Refuse a graphics processor where there is none, or where its kernel does not reach."""
+        from uncover.engines.cuda import check_cuda
+
+        check_cuda()
+        if noisy or self.predictor.lens(n_realisations, self.model.used_features) is None:
+            raise ValueError(
+                "--device cuda maps pixels as they are, and in the worlds of the scene that trained the model; "
+                "not stated uncertainty, worlds of another scene, repeats, draws or independent features "
+                "(--model nb): leave it out"
+            )
+
     def n_worlds(self, n_realisations: int) -> int:
         """Number of worlds in which pixels of so many realisations get a class."""
         return self.predictor.n_worlds(n_realisations)
@@ -194,6 +209,8 @@ class Summariser:
         if not used.all():
             planes = planes[:, used]
             coefficients = None if coefficients is None else coefficients[..., used]
+        if self.device == "cuda":
+            return self._on_device(lens, pairs, planes, coefficients)
         sums = lens.summarise(planes, pairs, coefficients=coefficients)
         n, best = len(pairs.worlds), sums.best
         probability, typicality, inner, model = (part if n == 1 else part / n for part in sums[:4])
@@ -201,6 +218,22 @@ class Summariser:
             best = self.model.known_classes.astype(np.uint8)[best]
             probability, typicality = self._spread_rows(probability), self._spread_rows(typicality)
         return _conclude(probability, typicality, 0.0, model, inner, best)
+
+    def _on_device(
+        self, lens: Lens, pairs: Pairs, planes: Floats, coefficients: Floats | None
+    ) -> PixelSummary:
+        """The same on a graphics processor, in single precision but for doubtful pixels."""
+        from uncover.engines.cuda import layers_on_host
+
+        source = planes if coefficients is None and len(planes) > 1 else planes[0]
+        found = layers_on_host(lens, source, pairs, coefficients)
+        probability, worlds = found.probability, found.world_classes
+        if len(probability) < len(self.model.classes):
+            worlds = self.model.known_classes.astype(np.uint8)[worlds]
+            probability = self._spread_rows(probability)
+        parts = (found.total, found.measurement, found.model, found.overlap, found.margin, found.typicality)
+        best = probability.argmax(axis=0).astype(np.uint8)
+        return PixelSummary(probability, np.stack(parts), found.disagreement, worlds, best)
 
     def _lenses_for_noise(
         self, n: int, noise: Covariances | None, systematic: Floats | None, used: Features

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from uncover.models.record import FittedEstimator, ModelRecord, record_of
@@ -107,14 +108,18 @@ def make_mapper(
     if isinstance(evidence, Noisy):
         evidence = evidence.with_common(common_effects(model))
     given = reader or Reader()
-    how = Reader(same, given.missing, given.method, given.true_values)
+    how = replace(given, paired=same)
     _check_worlds(model, evidence, same, stated=paired is not None)
     _check_noise(model, evidence, how)
     _warn_of_noise(model, evidence, same)
     worlds = count_worlds(model, evidence, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
     product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage)
-    return Mapper(model, evidence, product, how, thresholds)
+    mapper = Mapper(model, evidence, product, how, thresholds)
+    if how.device == "cuda":
+        noisy = isinstance(evidence, Noisy) or evidence.systematic is not None
+        mapper.summariser.check_device(evidence.realisations, noisy=noisy)
+    return mapper
 
 
 def _check_worlds(model: ModelRecord, evidence: Evidence, paired: bool, stated: bool) -> None:

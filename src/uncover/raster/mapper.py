@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be
 
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
+Device = Literal["cpu", "cuda"]
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,15 @@ class Reader:
         How pixels whose noise is known are read: by the Student t of matched covariance ("fast"), or exactly.
     true_values
         Points in the place of the true value of each of them; with "exact", draws of it.
+    device
+        Where pixels are computed: "cpu", or "cuda" for a GPU of NVIDIA.
     """
 
     paired: bool = False
     missing: Missing = "nodata"
     method: Method = "fast"
     true_values: int = 192
+    device: Device = "cpu"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,7 @@ class Mapper:
             paired=self.reader.paired,
             method=self.reader.method,
             n_true_values=self.reader.true_values,
+            device=self.reader.device,
         )
 
     @property
