@@ -177,45 +177,6 @@ def shares(cases):
     return Table("shares", caption, columns, rows)
 
 
-def few_worlds(seeds):
-    """How far the stated spread depends on the seed, for 25 worlds, and what it says of that itself."""
-    rng = stream(1, "areas", "few worlds")
-    training, scene = Scene.drawn("training", rng), Scene.drawn("other", rng)
-    depths = reported(training, rng), reported(scene, rng)
-    rows = []
-    for name, method, crossed, draws in [
-        ("random, one permutation", "mc", False, DRAWS),
-        ("random, eight permutations", "mc", True, DRAWS),
-        ("quantiles, one permutation", "quantile", False, DRAWS),
-        ("quantiles, eight permutations", "quantile", True, DRAWS),
-        ("quantiles, eight permutations of 100", "quantile", True, 100),
-    ]:
-        found = [
-            _spread_of_seed(training, scene, depths, seed, method, crossed, draws) for seed in range(seeds)
-        ]
-        sd, error, area = (np.array(part) for part in zip(*found, strict=True))
-        k = int(sd.mean(axis=0).argmax())
-        rows.append(
-            [
-                name, 100 * sd[:, k].mean(), 100 * sd[:, k].min(), 100 * sd[:, k].max(),
-                100 * sd[:, k].std(ddof=1), 100 * rms(error[:, k]), 100 * np.ptp(area[:, k]),
-            ]
-        )  # fmt: skip
-    columns = {
-        "worlds": "", "sd, %": ".3f", "lowest": ".3f", "highest": ".3f", "over seeds ±": ".3f",
-        "Monte Carlo error stated": ".3f", "range of the mapped area": ".3f",
-    }  # fmt: skip
-    caption = f"The spread of one class of one other scene, in % of it, over {seeds} seeds of the draws."
-    return Table("few worlds", caption, columns, rows)
-
-
-def _spread_of_seed(training, scene, depths, seed, method, crossed, draws):
-    found, _, summariser = mapped(training, scene, depths, seed, method, draws)
-    areas, pairs = counted(found.world_classes), summariser.world_pairs(draws)
-    kept = slice(None) if crossed else slice(draws)
-    return *spread_over_worlds(areas[kept], pairs[kept]), counted(found.best)
-
-
 @benchmark("areas")
 def areas(quick):
     """Return the tables of areas over worlds."""
@@ -224,4 +185,4 @@ def areas(quick):
         name: [one_case(seed, same, repeats) for seed in range(seeds)]
         for name, same in (("another scene", False), ("training scene", True))
     }
-    return [spreads(cases), shares(cases), few_worlds(2 if quick else 12)]
+    return [spreads(cases), shares(cases)]

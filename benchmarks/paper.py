@@ -11,7 +11,7 @@ from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.bayes.priors import weak_prior
 from uncover.bayes.streams import stream
-from uncover.measurement.aod import cams_uncertainty
+from uncover.measurement.quantity import cams_uncertainty
 from uncover.metrics import score
 
 _K, _P = 3, 4

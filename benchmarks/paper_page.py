@@ -78,7 +78,8 @@ FIGURES = (
 
 def paper_table(kind):
     """One of the tables of the page, as Markdown."""
-    return {"equations": equations, "figures": figures, "claims": claims}[kind]()
+    kinds = {"equations": equations, "figures": figures, "claims": claims, "filter": f1_filter}
+    return kinds[kind]()
 
 
 def equations():
@@ -122,10 +123,30 @@ def claims():
     return _markdown(("section", "study", "claim", "verdict", "found"), rows)
 
 
+def f1_filter():
+    """Data sets by the reading of the F₁ filter, and verdicts that change between the two."""
+    tables = {table["name"]: table for table in document_of("synthetic-standard")["tables"]}
+    if "filter verdicts" not in tables:
+        return "What the other reading does to the verdicts is not measured yet."
+    parts = [f"{tables[name]['caption']}:\n\n{_as_text(tables[name])}" for name in _FILTER_TABLES]
+    return "\n\n".join(parts)
+
+
+_FILTER_TABLES = ("filter sets", "filter verdicts")
+
+
+def _as_text(table):
+    return _markdown(list(table["columns"]), [[str(cell) for cell in row] for row in table["rows"]])
+
+
+def document_of(study):
+    """A study that was taken into the results."""
+    return json.loads((RESULTS / f"study-{study}.json").read_text(encoding="utf-8"))
+
+
 def findings_of(study):
-    """The findings of a study that was taken into the results."""
-    document = json.loads((RESULTS / f"study-{study}.json").read_text(encoding="utf-8"))
-    return document["findings"]
+    """Its findings."""
+    return document_of(study)["findings"]
 
 
 def _table(name, table):

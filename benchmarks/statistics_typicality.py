@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from scipy.stats import entropy
 
 from benchmarks.registry import Table
-from uncover import BayesianClassifier, BayesianQDA
+from uncover import BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA
 from uncover.bayes.streams import stream
 from uncover.estimators.summary import Summariser
 
@@ -46,6 +47,47 @@ def _p_values(prior, p, n, each, rng):
         clf = BayesianQDA(prior=prior).fit(draw(n), np.repeat(np.arange(3), n))
     found = clf.typicality(draw(each), per_class=True)
     return found[np.arange(3 * each), np.repeat(np.arange(3), each)]
+
+
+def typicality_with_noise(quick):
+    """Share of new members that is flagged where the noise of samples and of inputs is known."""
+    rows, sets = [], 8 if quick else 40
+    cases = [(BayesianQDA, p, n, even) for even in (True, False) for p in (1, 3, 10) for n in (8, 30, 200)]
+    cases += [(cls, 3, n, True) for cls in (BayesianLDA, BayesianNB) for n in (8, 30)]
+    for cls, p, n, even in cases:
+        rng = stream(19, "typicality with noise", cls.__name__, p, n, str(even))
+        found = np.array([_flagged_with_noise(cls, p, n, even, rng) for _ in range(sets)])
+        error = found.std(0, ddof=1).max(0) / np.sqrt(sets)
+        name = f"{cls.__name__}, {p}, {n}" + ("" if even else ", uneven")
+        rows.append([name, *found.mean(0)[:, 0].tolist(), error[0], *found.mean(0)[:, 1].tolist(), error[1]])
+    columns: dict[str, str] = {"model, features, samples": ""}
+    for level, mark in (("0.05", ""), ("0.01", " ")):
+        columns |= {f"{level}, noise {factor:g}": ".3f" for factor in _NOISE_OF_INPUTS} | {f"±{mark}": ".3f"}
+    caption = (
+        "Share of new members below a p-value, 2 classes of unit variance, samples with noise variance 1 "
+        "(uneven: log-uniform in 0.3 … 3), inputs with 0 to 5 times as much; ± is the largest of the line."
+    )
+    return Table("typicality with noise", caption, columns, rows)
+
+
+_NOISE_OF_INPUTS = (0.0, 0.5, 1.0, 2.0, 5.0)
+
+
+def _flagged_with_noise(cls, p, n, even, rng, each=40):
+    """Shares of new members of both classes below 0.05 and 0.01, for each noise of inputs."""
+    y = np.repeat([0, 1], n)
+    noise = np.ones((2 * n, 1)) if even else np.exp(rng.uniform(np.log(0.3), np.log(3.0), (2 * n, 1)))
+    X = rng.normal(size=(2 * n, p)) * np.sqrt(1.0 + noise) + 3.0 * y[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = cls().fit(X, y, X_cov=noise * np.ones(p))
+        shares = []
+        for factor in _NOISE_OF_INPUTS:
+            new = np.repeat([0, 1], each)
+            x = rng.normal(size=(2 * each, p)) * np.sqrt(1.0 + factor) + 3.0 * new[:, None]
+            own = clf.typicality(x, X_cov=np.full(p, factor), per_class=True)[np.arange(2 * each), new]
+            shares.append([np.mean(own < level) for level in (0.05, 0.01)])
+    return shares
 
 
 def rare_classes(quick):
@@ -109,31 +151,129 @@ def _saved(p, n, noise, rng):
     return parts[0], saved, parts[1]
 
 
+def pool_by_bootstrap(quick):
+    """Model part of the recommended classifier without noise, beside fits to resampled training sets."""
+    rows = []
+    for p, n, sets in ((1, 20, 10), (2, 20, 8), (1, 100, 3), (2, 100, 3)):
+        rng = stream(19, "bootstrap", p, n)
+        found = np.array([_resampled(p, n, 4 if quick else 10, rng) for _ in range(2 if quick else sets)])
+        error = found.std(0, ddof=1) / np.sqrt(len(found))
+        name = f"{p} feature(s), {n} samples"
+        rows.append([name, *np.stack([found.mean(0), error], 1).ravel().tolist(), np.median(found[:, 3])])
+    names = ("model", "±", "pool", "± ", "member and parameters", "±  ", "loss", "±   ", "median loss")
+    caption = (
+        "Model part without noise; information of refits to resampled samples on the class, of the pooled "
+        "answer and of a member drawn by weight; mean and median loss above that of true parameters."
+    )
+    return Table("bootstrap", caption, {"problem": "", **dict.fromkeys(names, ".4f")}, rows)
+
+
+def _resampled(p, n, times, rng):
+    """Stated, of the pool, of member and parameters by refits to samples drawn with replacement; the loss.
+
+    Copies of a sample are left out together. Information of B refits is multiplied by B/(B − 1).
+    """
+
+    def draw(size):
+        y = np.arange(size) % 2
+        X = rng.normal(size=(size, p))
+        X[:, 0] += 1.5 * y
+        return X, y
+
+    (X, y), (x, _) = draw(n), draw(40)
+    clf = BayesianClassifier().fit(X, y)
+    answers, gate = _of_members(clf, x)
+    share = clf.weights_[:, None] * gate / (clf.weights_[:, None] * gate).sum(0)
+    pooled, each = [], {name: [] for name in clf.members_}
+    while len(pooled) < times:
+        rows = rng.integers(n, size=n)
+        if min(len(np.unique(rows[y[rows] == k])) for k in (0, 1)) < 3:
+            continue
+        again = BayesianClassifier().fit(X[rows], y[rows], groups=rows)
+        pooled.append(again.predict_proba(x))
+        for name, P in zip(again.members_, _of_members(again, x)[0], strict=True):
+            each.setdefault(name, []).append(P)
+    own = np.stack([_spread(each[name]) for name in clf.members_])
+    mixed = (share[..., None] * answers).sum(0)
+    apart = entropy(mixed, axis=-1) - (share * entropy(answers, axis=-1)).sum(0)
+    odds = (x[:, 0] - 0.75) * 1.5
+    truth = np.stack([1.0 / (1.0 + np.exp(odds)), 1.0 / (1.0 + np.exp(-odds))], axis=1)
+    loss = (truth * np.log(truth / clf.predict_proba(x))).sum(1).mean()
+    stated = clf.uncertainty(x, n_draws=400).model.mean()
+    return stated, _spread(pooled).mean(), ((share * own).sum(0) + apart).mean(), loss
+
+
+def _of_members(clf, x):
+    """Probabilities (member, input, class) and gates of the members."""
+    return clf._probabilities(clf._joints(clf._read(x, None), True))
+
+
+def _spread(drawn):
+    """I(draw; class) of probabilities (draw, input, class), for endless draws: (input,)."""
+    if len(drawn) < 2:
+        return np.zeros(40)
+    P = np.stack(drawn)
+    return (entropy(P.mean(0), axis=-1) - entropy(P, axis=-1).mean(0)) * len(P) / (len(P) - 1)
+
+
 def model_part_of_maps(quick):
     """The closed model part of maps over that of drawn models."""
     rows = []
-    for p, n in ((1, 8), (1, 15), (4, 15), (4, 30), (10, 30)):
-        rng = stream(19, "maps", p, n)
-        found = np.array([_closed_and_drawn(p, n, rng) for _ in range(3 if quick else 10)])
-        ratio = found[:, 0].sum() / found[:, 1].sum()
-        error = np.std(found[:, 0] - ratio * found[:, 1], ddof=1) / np.sqrt(len(found)) / found[:, 1].mean()
-        rows.append([f"{p} feature(s), {n} samples a class", ratio, error])
+    for cls in (BayesianQDA, BayesianLDA):
+        for p, n in ((1, 8), (1, 15), (4, 15), (4, 30), (10, 15), (10, 30)):
+            rng = stream(19, "maps", p, n)
+            found = np.array([_closed_and_drawn(cls, p, n, rng) for _ in range(3 if quick else 6)])
+            ratio = found[:, 0].sum() / found[:, 1].sum()
+            gap = np.std(found[:, 0] - ratio * found[:, 1], ddof=1) / np.sqrt(len(found))
+            name = f"{cls.__name__}, {p} feature(s), {n} samples a class"
+            rows.append([name, ratio, gap / found[:, 1].mean()])
     caption = "Model part of maps, in closed form, over that of 1,600 drawn models; 3 classes, weak prior."
     return Table("maps", caption, {"problem": "", "ratio": ".3f", "±": ".3f"}, rows)
 
 
-def _closed_and_drawn(p, n, rng):
+def _closed_and_drawn(cls, p, n, rng):
     y = np.repeat(np.arange(3), n)
     centre = 1.8 / np.sqrt(p) * rng.normal(size=(3, p))
-    clf = BayesianQDA().fit(centre[y] + rng.normal(size=(3 * n, p)), y)
+    clf = cls().fit(centre[y] + rng.normal(size=(3 * n, p)), y)
     x = centre[rng.integers(3, size=60)] + rng.normal(size=(60, p))
     return Summariser(clf).summarise(x.T[None]).model.mean(), clf.uncertainty(x).model.mean()
+
+
+def monte_carlo_error(quick):
+    """Standard deviation over seeds of the parts of the budget with known noise, and how far they are off."""
+    rows = []
+    for p in (1, 4, 10):
+        rng = stream(19, "Monte Carlo error", p)
+        y = np.arange(90) % 3
+        centre = 1.8 / np.sqrt(p) * rng.normal(size=(3, p))
+        X = centre[y] + np.sqrt(2.0) * rng.normal(size=(90, p))
+        clf = BayesianQDA().fit(X, y, X_cov=np.ones(p))
+        x = centre[np.arange(6) % 3] + np.sqrt(2.0) * rng.normal(size=(6, p))
+        found = []
+        for clf.random_state in range(4 if quick else 8):
+            budget = clf.uncertainty(x, np.ones(p))
+            found.append((budget.measurement, budget.model))
+        clf.random_state = 99
+        finer = clf.uncertainty(x, np.ones(p), n_draws=16_384, n_true_values=8192)
+        finer, mean = np.array([finer.measurement, finer.model]), np.mean(found, axis=0)
+        spread = np.std(found, axis=0, ddof=1) / mean
+        off = mean.sum(1) / finer.sum(1) - 1.0
+        rows.append([str(p), spread[0].mean(), off[0], spread[1].mean(), spread[1].max(), off[1]])
+    names = ("measurement", "off", "model", "largest", "off ")
+    caption = (
+        "Standard deviation over seeds relative to the part, known noise as large as the classes, 6 inputs; "
+        "off: from 16,384 drawn models and 8,192 true values."
+    )
+    return Table("Monte Carlo error", caption, {"p": "", **dict.fromkeys(names, ".3f")}, rows)
 
 
 # Each takes ``quick`` and returns one table.
 CHECKS: list[Callable[[bool], Table]] = [
     typicality_of_single_models,
+    typicality_with_noise,
     rare_classes,
     budget_of_the_pool,
+    pool_by_bootstrap,
     model_part_of_maps,
+    monte_carlo_error,
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from benchmarks.__main__ import NAMES
 from benchmarks.__main__ import main as run_benchmarks
 from benchmarks.into_docs import findings_as_markdown
 from benchmarks.paper_page import EQUATIONS, paper_table
@@ -77,12 +78,42 @@ def test_tables_of_the_speed_page_are_the_measured_ones(name):
         assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
 
 
-def test_tables_of_the_checks_are_the_measured_ones():
-    page = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
-    results = json.loads((ROOT / "benchmarks/results/statistics.json").read_text(encoding="utf-8"))
-    assert results["command"] == "python -m benchmarks statistics"
+CHECKS = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
+OF_CHECKS = [
+    "statistics", "statistics-details", "strata", "gates", "areas", "worlds", "stated-uncertainty",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_CHECKS)
+def test_tables_of_the_checks_are_the_measured_ones(name):
+    results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+    assert results["command"] == f"python -m benchmarks {name}"
+    assert results["command"] in CHECKS
     for table in results["tables"]:
-        assert f"% table: statistics/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
+        assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in CHECKS, table["name"]
+
+
+def test_every_table_of_the_checks_is_compared():
+    shown = re.findall(r"(?m)^% table: ([\w-]+)/", CHECKS)
+    assert set(shown) == set(OF_CHECKS)
+
+
+def test_tests_and_commands_named_by_the_checks_exist():
+    for path in re.findall(r"tests/[\w/]+\.py", CHECKS):
+        assert (ROOT / path).exists(), path
+    code = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/*/test_*.py"))
+    for name in re.findall(r"`(test_\w+)`", CHECKS):
+        assert f"def {name}(" in code, name
+    for name in re.findall(r"python -m benchmarks ([\w-]+)", CHECKS):
+        assert name in NAMES, name
+
+
+def test_selections_named_by_the_checks_find_a_test():
+    """`pytest FILE -k "one or another"`: each word is part of the name of a test in that file."""
+    for path, chosen in re.findall(r"pytest (tests/[\w/]+\.py) -k (\w+|\"[^\"]+\")", CHECKS):
+        names = re.findall(r"def (test_\w+)", (ROOT / path).read_text(encoding="utf-8"))
+        for word in chosen.strip('"').split(" or "):
+            assert any(word in name for name in names), (path, word)
 
 
 def test_tables_of_the_embedded_scene_are_the_measured_ones():
@@ -105,7 +136,17 @@ def test_findings_of_studies_are_those_of_the_results(study):
     assert sorted(shown) == sorted(findings_as_markdown(study).splitlines())
 
 
-@pytest.mark.parametrize("kind", ["equations", "figures", "claims"])
+def test_tables_of_studies_are_those_of_the_results():
+    page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^% table: (study-[\w-]+)/([^\n]+)\n\n((?:\|[^\n]*\n)+)", page, re.M)
+    assert {name for name, *_ in shown} >= {"study-statlog", "study-amazon", "study-landcover-further"}
+    for name, table, text in shown:
+        results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+        kept = next(each for each in results["tables"] if each["name"] == table)
+        assert text == Table(**kept).as_markdown() + "\n", (name, table)
+
+
+@pytest.mark.parametrize("kind", ["equations", "figures", "claims", "filter"])
 def test_the_page_of_the_paper_is_made_from_the_results(kind):
     page = (ROOT / "docs/paper.md").read_text(encoding="utf-8")
     assert f"% paper: {kind}\n\n{paper_table(kind)}\n\n% end of paper" in page

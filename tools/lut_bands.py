@@ -1,4 +1,4 @@
-"""From the spectra that 6S printed to the band table that the package ships. No 6S here, NumPy only."""
+"""From the spectra that 6S printed to the band table of the package. No 6S here, only NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import build_lut as nodes
 import numpy as np
 from build_lut import State
+from scipy.interpolate import CubicSpline
 
 Array = np.ndarray[Any, Any]
 Views = tuple[tuple[float, float], ...]
@@ -157,8 +158,7 @@ def single_scattering(optics: dict[str, Array], state: State) -> Array:
     angle = 180 - np.degrees(
         np.arccos(np.clip(sun * view + sines * np.cos(np.radians(state.azimuth)), -1, 1))
     )
-    spline = nodes.package_module("spline").Spline(optics["phase_angle"])
-    phase = optics["phase"] @ spline.weights(angle)
+    phase = CubicSpline(optics["phase_angle"], optics["phase"], axis=1)(angle)
     airmass = 1 / sun + 1 / view
     above = ABOVE_AEROSOL * optics["molecular_depth"] * pressure_ratio(np.array(state.altitude))
     lost = 1 - np.exp(-airmass * optics["aerosol_depth"] * state.aod)
@@ -215,13 +215,10 @@ def aerosol_path(cache: Cache, optics: dict[str, Array], weights: Weights) -> Ar
 
 def fill_in(change: Array) -> Array:
     """From the nodes run at altitude to all nodes: (sensor, band, aod, sun, ...); no change at aod 0."""
-    module = nodes.package_module("spline")
-    aods = module.Spline(np.log(0.3 + np.array([0.0, *nodes.HIGH_AODS])))
-    suns = module.Spline(1 - np.cos(np.radians(nodes.HIGH_SUN_ZENITHS)))
-    by_aod = aods.weights(np.log(0.3 + np.array([0.0, *nodes.AODS])))
-    by_sun = suns.weights(1 - np.cos(np.radians(nodes.SUN_ZENITHS)))
     whole = np.concatenate([np.zeros_like(change[:, :, :1]), change], axis=2)
-    return np.einsum("pa,qs,xyas...->xypq...", by_aod, by_sun, whole)
+    aods, suns = np.array([0.0, *nodes.HIGH_AODS]), np.radians(nodes.HIGH_SUN_ZENITHS)
+    at_aods = CubicSpline(np.log(0.3 + aods), whole, axis=2)(np.log(0.3 + np.array([0.0, *nodes.AODS])))
+    return CubicSpline(1 - np.cos(suns), at_aods, axis=3)(1 - np.cos(np.radians(nodes.SUN_ZENITHS)))
 
 
 def molecular_path(cache: Cache, weights: Weights) -> Array:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from uncover.estimators.model_files import ModelFileError as ModelFileError
     from uncover.estimators.persistence import load_model as load_model
     from uncover.measurement.measured import Measured as Measured
-    from uncover.measurement.scaling import MeasuredScaler as MeasuredScaler
     from uncover.measurement.transforms import MeasuredLog as MeasuredLog
     from uncover.measurement.transforms import MeasuredRatios as MeasuredRatios
+    from uncover.measurement.transforms import MeasuredScaler as MeasuredScaler
 
 __version__ = "0.1.0.dev0"
 
@@ -34,7 +34,7 @@ _HOME = {
     "Measured": "uncover.measurement.measured",
     "MeasuredLog": "uncover.measurement.transforms",
     "MeasuredRatios": "uncover.measurement.transforms",
-    "MeasuredScaler": "uncover.measurement.scaling",
+    "MeasuredScaler": "uncover.measurement.transforms",
     "ModelFileError": "uncover.estimators.model_files",
     "NIW": "uncover.bayes.niw",
     "RealisationEnsemble": "uncover.estimators.ensemble",

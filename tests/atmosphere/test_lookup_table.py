@@ -6,9 +6,9 @@ from benchmarks import sixs_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uncover.atmosphere import BANDS, Geometry, Identity, LookupTable, State, recorrect
+from uncover.atmosphere import BANDS, Geometry, LookupTable, State, recorrect
 from uncover.atmosphere import correction as module
-from uncover.atmosphere.table import Table, _arrays
+from uncover.atmosphere.table import BandTable, _arrays
 
 SENSORS = ("S2A", "S2B")
 TABLES = {sensor: LookupTable(sensor) for sensor in SENSORS}
@@ -124,15 +124,6 @@ def test_missing_pixels_stay_missing(surface):
     assert np.isfinite(np.delete(result.reshape(35, -1), 13, axis=0)).all()
 
 
-def test_identity_repeats_its_input(surface):
-    state = State(aod=[0.1, 0.2, 0.3])
-    for r in range(3):
-        np.testing.assert_array_equal(Identity().correct(surface, state, GEOMETRY)[..., r, :], surface)
-        planes = Identity().correct(surface, state, GEOMETRY, band_axis=0)
-        np.testing.assert_array_equal(planes[r], surface)
-    np.testing.assert_array_equal(Identity().simulate(surface, STATE, GEOMETRY), surface)
-
-
 # ---- surface reflectance products
 
 
@@ -232,9 +223,9 @@ def test_thin_molecular_scattering_is_single_scattering():
 @pytest.mark.parametrize("band", ["B1", "B2", "B3", "B4", "B8A"])
 def test_molecules_conserve_energy(band):
     """Without absorption, the spherical albedo is what the mean transmittance leaves: S = 1 - 2∫T(μ)μdμ."""
-    table = Table.load("S2A", (band,))
+    table = BandTable.load("S2A", (band,))
     cosines = np.linspace(np.cos(np.radians(75)), 1, 400)
-    weights = table.sun_spline.weights(1 - cosines)
+    weights = table.sun_spline(1 - cosines)
     down = weights @ table.values["transmittance"][0, 0, 0]
     up = 2 * np.trapezoid(down * cosines, cosines)
     # Below 75 degrees the table ends: there T is between 0 and its last value.

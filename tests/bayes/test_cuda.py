@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose
 
 from uncover.bayes.budget import entropy
 from uncover.bayes.folding import Folding
+from uncover.estimators.discriminant import BayesianLDA
+from uncover.estimators.reading import Reader
 
 cupy = pytest.importorskip("cupy", reason="the kernel needs CuPy and a device of NVIDIA")
 
@@ -133,6 +135,21 @@ def test_classes_of_several_components(kind, p):
     assert_allclose(layers.typicality.get(), expected.typicality.max(axis=0) / 3, rtol=0, atol=1e-4)
     assert_allclose(layers.model.get(), expected.model / 3, rtol=0, atol=1e-4)
     assert np.mean(layers.world_classes.get() != expected.best) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_classes_of_one_covariance(kind):
+    rng = np.random.default_rng(3)
+    y = np.arange(60) % 4
+    model = BayesianLDA().fit(rng.normal(size=(60, 5)) + 0.7 * y[:, None], y)
+    lens, pairs = Reader(model, paired=True, method="exact").lens(1, np.ones(5, bool))
+    assert lens.between is not None
+    planes = (rng.normal(size=(5, 900)) + 1.0).astype(kind)
+    layers = summarise_on_device(lens, cupy.asarray(planes), pairs)
+    with path("numpy"):
+        expected = lens.summarise(planes[None].astype(np.float64), pairs)
+    assert_allclose(layers.probability.get(), expected.probability, rtol=0, atol=1e-5)
+    assert_allclose(layers.model.get(), expected.model, rtol=0, atol=1e-4)
 
 
 def test_single_precision_looks_twice():

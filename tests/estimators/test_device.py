@@ -75,9 +75,11 @@ def test_tensors_say_what_arrays_say(model, data, kind, shape, place):
     sure = model.predict_proba(exact).min(axis=1) > 1e-3
     close(model.predict_log_proba(tensor)[sure], model.predict_log_proba(exact)[sure], kind, 1e-2)
     close(model.score_samples(tensor), model.score_samples(exact), kind, 1e-4)
-    close(model.typicality(tensor), model.typicality(exact), kind, 2e-5) if kind == "float32" else None
-    per_class = model.typicality(tensor, per_class=True)
-    assert_allclose(to_host(per_class), model.typicality(exact, per_class=True), rtol=0, atol=2e-5)
+    for per_class in (False, True):
+        found = model.typicality(tensor, per_class=per_class)
+        assert on_device(found) and found.dtype == tensor.dtype
+        wanted = model.typicality(exact, per_class=per_class)
+        assert_allclose(to_host(found), wanted, rtol=0, atol=2e-5)
     assert_array_equal(to_host(model.predict(tensor)), model.predict(array))
 
 

@@ -80,7 +80,7 @@ def test_summaries_are_those_of_the_views(take, how, kind, estimator, realisatio
     model = estimator(realisations=realisations).fit(X, y)
     planes = np.ascontiguousarray(X.transpose(1, 2, 0)).astype(kind)
     summariser = Summariser(model)
-    expected = summariser._by_sights(planes, None, None, 0, np.ones(P, bool))
+    expected = summariser._by_sights(planes, None, None, np.ones(P, bool))
     take(how)
     found = summariser.summarise(planes)
     # Entropies have the slope log p where p is small.

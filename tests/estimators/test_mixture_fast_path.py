@@ -85,7 +85,7 @@ def test_both_paths_and_the_slow_one_agree(problem, monkeypatch):
     pytest.importorskip("numba", reason="machine code needs numba")
     planes = np.moveaxis(X, 0, 2).astype(np.float32)
     compiled = Summariser(model).summarise(planes)
-    slow = Summariser(model)._by_sights(planes, None, None, 0, np.ones(X.shape[2], bool))
+    slow = Summariser(model)._by_sights(planes, None, None, np.ones(X.shape[2], bool))
     monkeypatch.setattr(kernels, "machine_code", lambda: None)
     plain = Summariser(model).summarise(planes)
     for name in LAYERS:
@@ -113,7 +113,7 @@ def test_correction_in_the_kernel_is_correction_before_it(problem, take):
     path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
     values = (toa - path) / (slope + albedo * (toa - path))
     made = Summariser(model).summarise(toa, coefficients=coefficients)
-    given = Summariser(model)._by_sights(values, None, None, 0, np.ones(X.shape[2], bool))
+    given = Summariser(model)._by_sights(values, None, None, np.ones(X.shape[2], bool))
     for name in LAYERS:
         assert_allclose(getattr(made, name), getattr(given, name), atol=2e-5, err_msg=name)
 
@@ -141,7 +141,7 @@ def test_noise_by_the_fast_path_is_noise_by_sights(rng, monkeypatch, how):
     monkeypatch.setattr(noisy_lens, "machine_code", lambda: None)
     plain = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
     slow = Summariser(model, method="fast", n_true_values=64)._by_sights(
-        planes, noise, None, 0, np.ones(4, bool)
+        planes, noise, None, np.ones(4, bool)
     )
     for name in LAYERS:
         assert_allclose(getattr(fast, name), getattr(plain, name), atol=1e-9, err_msg=name)

@@ -6,7 +6,7 @@ from scipy.special import entr, softmax
 from scipy.stats import multivariate_normal
 
 from map_cases import BANDS, fitted, grid, reflectance
-from uncover import BayesianQDA
+from uncover import BayesianLDA, BayesianQDA
 from uncover.bayes import kernels, noisy_lens, noisy_worlds
 from uncover.bayes.covariances import Covariances
 from uncover.estimators.reading import Reader
@@ -28,9 +28,9 @@ def scene(n, p, realisations, seed, spread=0.4):
     return (means[y] + rng.normal(size=(n, p))).T + error, y
 
 
-def trained(kind, p=4, n=900, realisations=6):
+def trained(kind, p=4, n=900, realisations=6, cls=BayesianQDA):
     planes, y = scene(n, p, realisations, seed=1)
-    return BayesianQDA(realisations=kind, random_state=0).fit(planes.transpose(2, 0, 1), y)
+    return cls(realisations=kind, random_state=0).fit(planes.transpose(2, 0, 1), y)
 
 
 def covariances(n, p, seed=3):
@@ -58,11 +58,12 @@ def cases(p):
 
 
 @pytest.mark.parametrize("p", [4, 5])
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA])
 @pytest.mark.parametrize("name", list(cases(4)))
-def test_machine_code_and_numpy_agree(name, p, monkeypatch):
+def test_machine_code_and_numpy_agree(name, cls, p, monkeypatch):
     pytest.importorskip("numba")
     kind, given = cases(p)[name]
-    model = trained(kind, p)
+    model = trained(kind, p, cls=cls)
     compiled = Summariser(model, paired=False, method="fast").summarise(**given)
     for module in (noisy_lens, noisy_worlds, kernels):
         monkeypatch.setattr(module, "machine_code", lambda: None)
@@ -159,14 +160,17 @@ def test_the_measurement_part_against_plain_monte_carlo(p, noise):
 
 
 @pytest.mark.parametrize("p", [4, 5])
-def test_without_noise_it_is_the_plain_reading(p):
-    model = trained("pooled", p)
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA])
+def test_without_noise_it_is_the_plain_reading(cls, p):
+    model = trained("pooled", p, cls=cls)
     planes = scene(70, p, 1, seed=2)[0]
     summariser = Summariser(model, method="fast")
     plain = summariser.summarise(planes)
     none = summariser.summarise(planes, noise=Covariances.read(np.zeros(p), 70, p))
     for part in PARTS:
-        assert np.allclose(getattr(none, part), getattr(plain, part), rtol=0, atol=1e-9), part
+        # Without noise p-values of an odd number of features come from a table, to 1e-7.
+        bound = 1e-7 if part == "typicality" and p % 2 else 1e-9
+        assert np.allclose(getattr(none, part), getattr(plain, part), rtol=0, atol=bound), part
 
 
 def test_singular_noise_moves_the_true_value_along_itself_only():
@@ -190,7 +194,7 @@ def test_a_pixel_is_read_the_same_wherever_it_lies(name):
     whole = summariser.summarise(**given)
     some = np.r_[60:69, 3, 31:34]
     noise = given.get("noise")
-    part = given | {"planes": np.ascontiguousarray(given["planes"][..., some]), "first_pixel": 17}
+    part = given | {"planes": np.ascontiguousarray(given["planes"][..., some])}
     again = summariser.summarise(**part | ({} if noise is None else {"noise": noise[some]}))
     for name in (*PARTS, "world_classes"):
         assert np.array_equal(getattr(again, name), getattr(whole, name)[..., some]), name

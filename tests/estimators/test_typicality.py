@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA
+from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, load_model
 from uncover.estimators.summary import Summariser
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
@@ -184,3 +184,78 @@ def test_repeats_are_typical_at_any_number_of_repeats():
         p_value = clf.typicality(x, per_class=True)[:, 0]
         for a in (0.05, 0.5):
             assert (p_value <= a).mean() == pytest.approx(a, abs=0.02)
+
+
+def noisy_class(rng, n=12, p=3):
+    y = np.repeat([0, 1], n)
+    return rng.normal(size=(2 * n, p)) @ rng.normal(size=(p, p)) + 3.0 * y[:, None], y
+
+
+@pytest.mark.parametrize("prior", ["weak", "evidence"])
+@pytest.mark.parametrize("size", [1e-12, 0.3, 5.0])
+@pytest.mark.filterwarnings("ignore:feature .* typical standard uncertainty")
+@pytest.mark.filterwarnings("ignore:taking the noise out")
+def test_inputs_as_noisy_as_the_samples_have_hotellings_p_value(prior, size, rng):
+    """With the same noise they are exchangeable with the samples, whatever part of the spread is noise."""
+    X, y = noisy_class(rng)
+    x, noise = 4.0 * rng.normal(size=(30, 3)), size * np.array([1.0, 2.0, 0.5])
+    clf = BayesianQDA(prior=prior).fit(X, y, X_cov=noise)
+    wanted = np.stack([hotelling(X[y == k], x) for k in (0, 1)], axis=1)
+    np.testing.assert_allclose(clf.typicality(x, X_cov=noise, per_class=True), wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA])
+def test_inputs_of_very_large_noise_have_the_p_value_of_the_noise(cls, rng):
+    X, y = noisy_class(rng)
+    x, noise = 3e4 * rng.normal(size=(30, 3)), 1e8 * np.array([1.0, 4.0, 9.0])
+    clf = cls().fit(X, y, X_cov=np.full(3, 0.1))
+    wanted = stats.chi2.sf((x**2 / noise).sum(1), 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = clf.typicality(x, X_cov=noise, per_class=True)
+    np.testing.assert_allclose(found, np.stack([wanted, wanted], axis=1), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("cls", "n", "factor", "low"),
+    [
+        (BayesianQDA, 30, 0.5, 0.035),
+        (BayesianQDA, 30, 3.0, 0.035),
+        (BayesianQDA, 8, 0.0, 0.0),
+        (BayesianQDA, 8, 2.0, 0.035),
+        (BayesianLDA, 8, 2.0, 0.035),
+        (BayesianNB, 30, 2.0, 0.035),
+    ],
+)
+def test_as_many_new_members_as_stated_are_below_a_p_value_with_noise(cls, n, factor, low):
+    """Noise as large as the class; 0.003 to 0.21 lay below 0.05. Exact inputs may be below more rarely."""
+    rng, y, below = np.random.default_rng(6), np.repeat([0, 1], n), []
+    for _ in range(120):
+        X = np.sqrt(2.0) * rng.normal(size=(2 * n, 3)) + 4.0 * y[:, None]
+        x = np.sqrt(1.0 + factor) * rng.normal(size=(40, 3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = cls().fit(X, y, X_cov=np.ones(3))
+            below.append(clf.typicality(x, X_cov=np.full(3, factor), per_class=True)[:, 0] < 0.05)
+    assert low <= np.mean(below) <= 0.065
+
+
+def test_an_input_without_noise_is_read_as_one_of_next_to_none(rng):
+    """Two ways: one density for all inputs, matched at 0.01, and the distribution of each input."""
+    y = np.arange(80) % 2
+    X = rng.normal(size=(80, 3)) + 3.0 * y[:, None]
+    clf, x = BayesianQDA().fit(X, y, X_cov=np.full(3, 0.2)), rng.normal(size=(200, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exact = clf.typicality(x, per_class=True)
+        nearly = clf.typicality(x, X_cov=np.full(3, 1e-12), per_class=True)
+    np.testing.assert_allclose(exact, nearly, atol=0.03)
+
+
+def test_a_model_file_keeps_the_noise_of_its_samples(rng, tmp_path):
+    X, y = noisy_class(rng)
+    noise = rng.uniform(0.1, 1.0, (24, 3))
+    clf = BayesianQDA().fit(X, y, X_cov=noise)
+    clf.save(tmp_path / "m.uncover")
+    again = load_model(tmp_path / "m.uncover")
+    np.testing.assert_array_equal(clf.typicality(X, X_cov=noise), again.typicality(X, X_cov=noise))

@@ -280,6 +280,35 @@ def test_the_model_part_of_maps_is_that_of_draws_from_15_samples_a_class_on(prio
     assert np.mean(closed) == pytest.approx(np.mean(drawn), rel=0.1)  # 1.36 times before
 
 
+@pytest.mark.parametrize(("p", "n"), [(1, 15), (4, 15), (10, 15), (10, 30)])
+def test_the_model_part_of_maps_with_one_covariance_by_brute_force(p, n):
+    """Pixel by pixel and on average, against precisions drawn by SciPy and weighed by what x says of them."""
+    rng = np.random.default_rng(p + n)
+    y = np.repeat([0, 1, 2], n)
+    centre = 1.8 / np.sqrt(p) * rng.normal(size=(3, p))
+    clf = BayesianLDA().fit(centre[y] + rng.normal(size=(3 * n, p)), y)
+    x = centre[np.arange(30) % 3] + rng.normal(size=(30, p))
+    posterior, draws = clf.posterior_, 20_000
+    precision = stats.wishart(posterior.dof[0], np.linalg.inv(posterior.scale[0])).rvs(
+        draws, random_state=rng
+    )
+    precision = precision.reshape(draws, p, p)
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    log_joint = np.log(rng.dirichlet(clf.class_posterior_, draws))[:, None, :] * np.ones((1, 30, 1))
+    for k in range(3):
+        z = rng.standard_normal((draws, p)) / np.sqrt(posterior.strength[k])
+        mean = posterior.mean[k] + np.einsum("dij,dj->di", root, z)
+        away = x[None] - mean[:, None]
+        log_joint[..., k] -= 0.5 * np.einsum("dni,dij,dnj->dn", away, precision, away)
+    joint = np.exp(log_joint) * np.sqrt(np.linalg.det(precision))[:, None, None]
+    weight = joint.sum(-1) / joint.sum((0, -1))
+    overlap = (weight * stats.entropy(joint, axis=-1)).sum(0)
+    expected = stats.entropy(joint.sum(0), axis=-1) - overlap
+    found = Summariser(clf).summarise(x.T[None]).model
+    assert found.mean() == pytest.approx(expected.mean(), rel=0.06)  # 1.05 to 1.45 times before
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0.25 * expected.mean())
+
+
 # ---- draws from the posterior ----------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks.areas import DRAWS, one_case, rms
+from benchmarks.worlds import chosen_crossings
 from scipy.stats import multivariate_t
 
 from uncover import BayesianQDA
@@ -80,6 +81,17 @@ def test_realisations_are_read_with_several_worlds_evenly(worlds, new):
         counts = np.bincount(draws, minlength=n)
         assert counts.min() >= 1 and np.ptp(counts) <= max(1, counts.max() // 2)
     assert len(pairs) == max(worlds, new) * min(8, worlds, new)
+
+
+@pytest.mark.parametrize("crossings", [1, 2, 4])
+def test_fewer_crossings_are_among_those_that_are_made(crossings, monkeypatch):
+    """The benchmark of crossings takes them from one map."""
+    pairing = Pairing(DRAWS, paired=False, seed=0)
+    made = np.array(KINDS["shared"].pairs(DRAWS, pairing))
+    monkeypatch.setattr("uncover.estimators.realisations._CROSSINGS", crossings)
+    wanted = np.array(KINDS["shared"].pairs(DRAWS, pairing))
+    kept = made[chosen_crossings(len(made), crossings)]
+    np.testing.assert_array_equal(kept, wanted)
 
 
 def test_the_spread_of_areas_is_that_of_the_mapped_area():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from uncover.labels import Draw, block_groups, draw, split
+from uncover.labels import Draw, draw, split
 
 SIZES = {1: 700, 2: 200, 5: 90, 6: 10}
 
@@ -91,15 +91,6 @@ def test_split_by_group_never_divides_a_group(seed, share):
     assert (
         abs(test.sum() - share * used.sum()) <= 3 * largest
     )  # at most half a group per class, and shares differ
-
-
-def test_blocks_tile_the_grid_from_its_corner():
-    groups = block_groups((10, 9), (4, 3))
-    assert len(np.unique(groups)) == 9
-    for i, j in np.ndindex(groups.shape):
-        assert groups[i, j] == groups[i // 4 * 4, j // 3 * 3]
-    with pytest.raises(ValueError, match="at least 1"):
-        block_groups((10, 9), (0, 3))
 
 
 @pytest.mark.parametrize(

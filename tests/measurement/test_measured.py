@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA, Measured
-from uncover.measurement.scaling import MeasuredScaler
+from uncover.measurement.transforms import MeasuredScaler
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 

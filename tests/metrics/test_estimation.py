@@ -12,7 +12,7 @@ from uncover.metrics import (
     simple_random_sample,
     stratified_by_map,
 )
-from uncover.metrics.intervals import ratio_limits
+from uncover.metrics.estimation import ratio_limits
 
 # Olofsson et al. (2014), Table 8: deforestation, forest gain, stable forest, stable non-forest.
 COUNTS = np.array([[66, 0, 5, 4], [0, 55, 8, 12], [1, 0, 153, 11], [2, 1, 9, 313]])
@@ -193,7 +193,7 @@ def draw(rng, strata, per_stratum):
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    monkeypatch.setattr("uncover.metrics.intervals.DRAWS", 1000)
+    monkeypatch.setattr("uncover.metrics.estimation.DRAWS", 1000)
 
 
 @pytest.mark.usefixtures("few_draws")

@@ -12,7 +12,7 @@ import rasterio
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, fitted, grid, reflectance, save_model, write_scene
 from uncover import BayesianClassifier, BayesianQDA
 from uncover.pipeline import EvaluateOptions, MapOptions, SceneOptions, SourceOptions, evaluate_map, map_scene
-from uncover.pipeline.describing_folders import describe_folder
+from uncover.pipeline.describing import describe_folder
 from uncover.raster import CubeBlock, CubeLayout, Quality, pixel_areas, write_cube
 
 SHAPE = (60, 80)

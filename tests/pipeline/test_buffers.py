@@ -8,7 +8,7 @@ from scipy.signal import fftconvolve
 from map_cases import fitted, reflectance, save_model, write_scene
 from uncover.labels import Report, Scheme, autocorrelation_length, within
 from uncover.pipeline import EvaluateOptions, HoldOut, evaluate_map, hold_out, map_scene
-from uncover.pipeline.grouping import inside_squares, squares
+from uncover.pipeline.ground import Squares
 from uncover.pipeline.labelling import Labels, buffer_between
 from uncover.raster import Grid
 
@@ -48,7 +48,7 @@ def test_labels_that_are_all_alike_or_too_few_have_none():
 @pytest.mark.parametrize("rows", [1, 7, 400])
 def test_nearness_does_not_depend_on_strips(rows, monkeypatch):
     mask = np.random.default_rng(0).random((60, 50)) < 0.01
-    monkeypatch.setattr("uncover.labels.spatial._MOST_PIXELS", rows * 50)
+    monkeypatch.setattr("uncover.labels.training._MOST_PIXELS", rows * 50)
     expected = distance_transform_edt(~mask, sampling=(10, 20)) < 75
     np.testing.assert_array_equal(within(mask, 75.0, (10.0, 20.0)), expected)
 
@@ -86,8 +86,8 @@ def test_a_buffer_that_leaves_nothing_is_refused():
 @pytest.mark.parametrize("buffer", [15, 100, 240])
 def test_inner_pixels_are_far_from_all_other_squares(buffer):
     place = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), 130, 110)
-    groups = squares(place, place.window, 500)
-    inner = inside_squares(place, place.window, 500, buffer)
+    squares = Squares.of(place, 500)
+    groups, inner = squares.numbers(place.window), squares.inner(place.window, buffer)
     for number in np.unique(groups):
         far = distance_transform_edt(groups == number, sampling=(10, 10))
         mine = groups == number

@@ -13,8 +13,8 @@ from uncover import BayesianClassifier, BayesianQDA, load_model
 from uncover.labels import autocorrelation_length
 from uncover.pipeline import FitOptions, fit_model
 from uncover.pipeline.fitting import make_model
-from uncover.pipeline.grouping import squares, together
-from uncover.pipeline.keeping import Keeper
+from uncover.pipeline.ground import Squares, together
+from uncover.pipeline.holdout import Keeper
 from uncover.pipeline.training_sources import Batch
 from uncover.raster import SampleBlock, Window, write_samples
 
@@ -163,8 +163,8 @@ def test_samples_without_a_group_stand_alone():
 
 
 def test_squares_do_not_depend_on_the_window():
-    whole = squares(GRID, GRID.window, 7 * GRID.resolution[0])
-    part = squares(GRID, Window(5, 9, 20, 30), 7 * GRID.resolution[0])
+    squares = Squares.of(GRID, 7 * GRID.resolution[0])
+    whole, part = squares.numbers(GRID.window), squares.numbers(Window(5, 9, 20, 30))
     assert_array_equal(part, whole[5:25, 9:39])
 
 

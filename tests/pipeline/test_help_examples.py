@@ -1,7 +1,9 @@
 """The examples of `--help`, one after the other on the embedded scene: right maps, or a line that helps."""
 
+import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -12,6 +14,8 @@ import shapely
 from click.testing import CliRunner
 from rasterio.features import shapes
 
+from map_products import write_points
+from sen2cor_stand_in import install
 from uncover import load_model
 from uncover.cli import main
 from uncover.raster import open_scene
@@ -31,6 +35,21 @@ def examples(command):
 
 FITS = range(len(examples("fit")))
 MAPS = range(len(examples("map")))
+#: Examples that are not run here, and why.
+ELSEWHERE = {
+    ("demo", 0): "takes a minute; tests/studies/test_demo.py runs it smaller",
+    ("demo", 1): "takes a minute; tests/studies/test_demo.py runs it smaller",
+    ("reproduce", 0): "takes minutes; tests/studies/test_reproduce.py runs it with fewer points and models",
+    ("reproduce", 1): "takes minutes; tests/studies/test_own_study.py runs it with fewer models",
+    ("reproduce", 2): "takes minutes; tests/studies/test_own_study.py runs it with fewer models",
+    ("reproduce", 3): "probes every model; tests/studies/test_reproduce.py runs it with quick probes",
+}
+OTHERS = [
+    (command, number)
+    for command in main.commands
+    for number in range(len(examples(command)))
+    if command not in ("fit", "map") and (command, number) not in ELSEWHERE
+]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +111,7 @@ class Place:
         (self.folder / "noise.csv").write_text("\n".join(["band,u", *rows]))
 
     def write_training(self):
-        """Polygons and a table of the labelled pixels."""
+        """Polygons and a table of the labelled pixels; points of every class."""
         labels, names = self.read("labels.tif"), {code: name for name, code in CODES.items()}
         where = shapes(labels, labels > 0, 4, rasterio.Affine(*self.grid.transform))
         found = [(shapely.geometry.shape(shape), names[int(code)]) for shape, code in where]
@@ -104,6 +123,27 @@ class Place:
         frame = pandas.DataFrame(self.values[:, labels > 0].T, columns=self.bands)
         frame["class"] = [names[code] for code in labels[labels > 0]]
         frame.to_csv(self.folder / "pixels.csv", index=False)
+        truth, rng = self.read("test.tif"), np.random.default_rng(0)
+        places = [rng.permutation(np.argwhere(truth == code))[:60] for code in np.unique(labels[labels > 0])]
+        rows, cols = np.concatenate(places).T
+        classes = [names[code] for code in truth[rows, cols]]
+        write_points(self.folder / "points.gpkg", rows, cols, classes, self.grid)
+
+    def write_worlds(self, sen2cor):
+        """Two corrections of the product that were made elsewhere; and one of them as any L2A product."""
+        how = ["--correction", "sen2cor", "--sen2cor", sen2cor, "--draws", 2, "--keep-products"]
+        self.run("realise", "S2A_MSIL1C_….SAFE", *how, "--out", "kept.zarr")
+        kept = sorted((self.folder / "kept.zarr.sen2cor").rglob("*MSIL2A*.SAFE"))
+        for number, product in enumerate(kept):
+            (self.folder / f"world-{number}.SAFE").symlink_to(product)
+        (self.folder / "S2A_MSIL2A_….SAFE").symlink_to(kept[0])
+
+    def write_map(self):
+        """The first map of the first model, and what it was compared with."""
+        model = self.fit(0)
+        (self.folder / "model.uncover").symlink_to(self.folder / model)
+        self.run(*examples("map")[0])
+        self.run(*examples("evaluate")[0])
 
     def fit(self, number):
         """The model of an example, fitted once."""
@@ -113,8 +153,8 @@ class Place:
             self.models[number] = (self.run(*words), words[-1])
         return self.models[number][1]
 
-    def accuracy(self, name, model):
-        """Share of pixels of trained classes that are right, counted here, and how many have a class."""
+    def accuracy(self, name, model, untrained=False):
+        """Share of pixels of trained (or all) classes that are right, counted here; how many have a class."""
         fitted, truth = load_model(self.folder / model), self.read("test.tif")
         scheme = fitted.provenance_["scheme"]
         codes = {c["name"]: c["code"] for c in scheme["classes"]} if scheme else {}
@@ -123,7 +163,7 @@ class Place:
         for number, each in enumerate(names, start=1):
             mean[codes.get(each, number)] = CODES[each]
         found = mean[self.read(f"{name}/class.tif")]
-        known = np.isin(truth, [CODES[each] for each in names])
+        known = untrained | np.isin(truth, [CODES[each] for each in names])
         return float((found == truth)[known].mean()), float((found > 0).mean())
 
 
@@ -152,3 +192,60 @@ def test_a_model_and_a_map_of_the_examples_go_together_or_say_what_is_missing(pl
         accuracy, covered = place.accuracy(out, model)
         print(f"fit example {fitting}, map example {mapping}: accuracy {accuracy:.4f}")
         assert accuracy > EXPECTED and covered > 0.99
+
+
+@pytest.fixture(scope="module")
+def mapped(place, tmp_path_factory):
+    """The same with a map, products that were corrected elsewhere, and Sen2Cor."""
+    sen2cor = install(tmp_path_factory.mktemp("programs"))
+    place.write_worlds(sen2cor)
+    place.write_map()
+    return place
+
+
+@pytest.mark.parametrize(("command", "number"), OTHERS)
+def test_the_other_examples_run(mapped, command, number):
+    """As they stand, but for the names of what they write, which the next may need."""
+    words = examples(command)[number]
+    out = f"{command}-{number}{Path(words[words.index('--out') + 1]).suffix}" if "--out" in words else None
+    if out:
+        words[words.index("--out") + 1] = out
+    given = [
+        name
+        for word in words
+        for name in (sorted(p.name for p in mapped.folder.glob(word)) if "*" in word else [word])
+    ]
+    result = mapped.run(*given)
+    assert result.stdout.strip() or out
+    if out and "--dry-run" not in words:
+        assert (mapped.folder / out).exists()
+    if (command, number) in SAYS:
+        assert SAYS[command, number] in result.stdout
+
+
+#: A word of the answer that only the right one has.
+SAYS = {
+    ("realise", 0): "25 realisations of 10 bands",
+    ("realise", 1): "L2A_Process",
+    ("realise", 2): "2 realisations of 10 bands",
+    ("info", 0): "settlements",
+    ("info", 2): "settlements",
+    ("info", 4): "settlements",
+}
+
+
+def test_the_labels_for_testing_give_the_accuracy_counted_here(mapped):
+    words = examples("evaluate")[1]
+    words[words.index("--out") + 1] = "against-labels"
+    mapped.run(*words)
+    found = json.loads((mapped.folder / "against-labels/evaluation.json").read_text(encoding="utf-8"))
+    right, _ = mapped.accuracy("map", "model.uncover", untrained=True)
+    assert found["accuracy"]["overall accuracy"]["value"] == pytest.approx(right, abs=1e-9)
+
+
+def test_every_example_of_every_help_is_run_or_says_where():
+    every = {(command, n) for command in main.commands for n in range(len(examples(command)))}
+    pairs = {("fit", n) for n in FITS} | {("map", n) for n in MAPS}
+    assert every == pairs | set(OTHERS) | set(ELSEWHERE)
+    root = Path(__file__).parents[2]
+    assert all((root / re.search(r"tests/\S+\.py", why).group()).is_file() for why in ELSEWHERE.values())

@@ -13,7 +13,7 @@ from safe_trees import build_safe, shared
 from uncover.labels import load_scheme
 from uncover.pipeline import FitOptions, LabelOptions, collect_labels, fit_model
 from uncover.raster import CubeBlock, CubeLayout, SampleBlock, Window, write_cube, write_samples
-from uncover.raster.unfinished import unfinished
+from uncover.raster.journal import unfinished
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import rasterio
 from map_cases import BANDS, MEANS, SPREAD, grid, write_scene
 from uncover import BayesianQDA, Measured, load_model
 from uncover.bayes.covariances import Covariances
-from uncover.pipeline.stated_noise import warn_of_too_much_noise
+from uncover.pipeline.fitting import warn_of_too_much_noise
 from uncover.pipeline.training_sources import Batch
 from uncover.raster import Quality
 

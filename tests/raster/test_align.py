@@ -9,7 +9,7 @@ from rasterio.warp import transform
 from vector_files import write_vector
 
 from uncover.raster import Grid, ReadError, SceneError, Window, align_raster, burn_vector
-from uncover.raster.align import _exact, _positions
+from uncover.raster.resample import _positions, positions
 
 UTM = Grid("EPSG:32630", (10.0, 0.0, 618320.0, 0.0, -10.0, 5778690.0), 150, 120)
 
@@ -71,7 +71,7 @@ def test_positions_between_crs_are_right_to_a_thousandth_of_a_pixel(metres):
     grid = Grid("EPSG:32630", (metres, 0.0, 400000.0, 0.0, -metres, 5800000.0), 40, 30)
     source = Grid("EPSG:4326", (metres / 1e5, 0.0, -10.0, 0.0, -metres / 1e5, 60.0), 1000, 1000)
     found = _positions(grid, grid.window, source)
-    exact = _exact(grid, np.arange(30)[:, None] + 0.5, np.arange(40)[None, :] + 0.5, source)
+    exact = positions(grid, np.arange(30)[:, None] + 0.5, np.arange(40)[None, :] + 0.5, source)
     for mine, true in zip(found, exact, strict=True):
         assert np.abs(mine - true).max() < 1e-3
 

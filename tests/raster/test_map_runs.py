@@ -21,7 +21,7 @@ from uncover.raster import (
 )
 from uncover.raster.classify import make_mapper
 from uncover.raster.evidence import Exact
-from uncover.raster.memory import MEGABYTE, Plan, parse_memory
+from uncover.raster.executors import MEGABYTE, ComputePlan, parse_memory
 
 # ---- who computes --------------------------------------------------------------------------------
 
@@ -160,9 +160,9 @@ def test_less_memory_means_fewer_threads():
     scene = scene_from_array(np.zeros((4, 300, 300), np.float32), grid(300, 300), BANDS)
     evidence = Exact(scene)
     product = make_mapper(fitted(), evidence, reader=Reader()).product
-    plenty, little = (Plan.of(parse_memory(m), evidence, product, 8) for m in ("4GB", "180MB"))
+    plenty, little = (ComputePlan.of(parse_memory(m), evidence, product, 8) for m in ("4GB", "180MB"))
     assert plenty.threads == 8
     assert 1 <= little.threads < 8
     assert little.bytes_needed <= parse_memory("180MB")
     with pytest.raises(SceneError, match="too few"):
-        Plan.of(10 * MEGABYTE, evidence, product)
+        ComputePlan.of(10 * MEGABYTE, evidence, product)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from uncover.studies.claims import Results, Scores, leads
 from uncover.studies.claims_landcover import LAND_COVER_CLAIMS, land_cover_findings
 from uncover.studies.claims_synthetic import SYNTHETIC_CLAIMS, synthetic_findings
 from uncover.studies.findings import Contrast, all_alike, all_better
@@ -126,6 +127,19 @@ def test_a_lead_that_is_level_somewhere_is_not_always_a_lead():
 
     assert at_least_noise(0.0) == "holds"
     assert at_least_noise(0.0021) == "does not hold"
+
+
+@pytest.mark.parametrize(("behind", "verdict"), [(1e-9, "undecided"), (1e-3, "does not hold")])
+def test_rounding_does_not_decide_who_is_best(behind, verdict):
+    """Two models that tell the classes apart without error differ in the last digits only."""
+    rows = [
+        {"noise": noise, "data_set": d, "model": model, "metric": "brier", "value": value}
+        for d in range(5)
+        for noise, gap in ((0.2, -behind), (1.0, 0.02))
+        for model, value in (("BQDA", 0.01 * (d + 1)), ("QDA", 0.01 * (d + 1) + gap))
+    ]
+    results = Results({}, Scores.of_data_sets(pd.DataFrame(rows)))
+    assert leads("BQDA", ["QDA"], ["brier"], by="noise").judge(results)[0] == verdict
 
 
 def land_cover_tables(value, years=("2020", "2021"), untrained=(), classes=("cropland", "forest")):

@@ -1,18 +1,15 @@
-"""Top of the atmosphere to the surface and back: embedded 6SV look-up table, Sen2Cor, identity."""
+"""Top of the atmosphere to the surface and back: embedded 6SV look-up table, Sen2Cor."""
 
 from uncover.atmosphere.coefficients import Coefficients
-from uncover.atmosphere.correction import BANDS, Correction, Identity, LookupTable
+from uncover.atmosphere.correction import BANDS, LookupTable, recorrect
 from uncover.atmosphere.sen2cor import ConstantVisibility, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.atmosphere.state import Geometry, State
-from uncover.atmosphere.surface import recorrect
 
 __all__ = [
     "BANDS",
     "Coefficients",
     "ConstantVisibility",
-    "Correction",
     "Geometry",
-    "Identity",
     "LookupTable",
     "PerturbedCams",
     "Sen2Cor",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Protocol
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from uncover.atmosphere.coefficients import Coefficients
 from uncover.atmosphere.state import Geometry, State
-from uncover.atmosphere.table import RESPONSES, Table
+from uncover.atmosphere.table import RESPONSES, BandTable
 
 Array = npt.NDArray[Any]
 BandAxis = Literal[0, -1]
@@ -22,22 +23,8 @@ BLOCK_ELEMENTS = 1 << 17
 BLOCK_ELEMENTS_WITH_ANGLES = 1 << 20
 # Nothing on Earth reflects this much: digital numbers do.
 HIGHEST_REFLECTANCE = 5.0
-
-
-class Correction(Protocol):
-    """What every atmospheric correction offers."""
-
-    def correct(
-        self, toa: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
-    ) -> Array:
-        """Surface reflectance from top-of-atmosphere reflectance."""
-        ...
-
-    def simulate(
-        self, surface: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
-    ) -> Array:
-        """Top-of-atmosphere reflectance from surface reflectance."""
-        ...
+# The step of the AOT band of L2A products: optical depths that differ by less are corrected alike.
+AOD_STEP = 1e-3
 
 
 class LookupTable:
@@ -63,7 +50,7 @@ class LookupTable:
     def __init__(self, sensor: str = "S2A", bands: Sequence[str] = BANDS) -> None:
         self.sensor = _sensor(sensor)
         self.bands = tuple(_band(name) for name in bands)
-        self.table = Table.load(self.sensor, self.bands)
+        self.table = BandTable.load(self.sensor, self.bands)
 
     def __repr__(self) -> str:
         return f"LookupTable({self.sensor!r}, bands={self.bands!r})"
@@ -152,27 +139,6 @@ class LookupTable:
             filled[:, :, block] = verb(here, planes[:, block], done, scratch)
 
 
-class Identity:
-    """No correction: for data that are surface reflectance already, or an atmosphere that is to be ignored.
-
-    >>> import numpy as np
-    >>> Identity().correct(np.array([[0.1, 0.2]]), State(aod=[0.1, 0.3]), Geometry(30, 0, 0)).shape
-    (1, 2, 2)
-    """
-
-    def correct(
-        self, toa: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
-    ) -> Array:
-        """The input, repeated for every realisation."""
-        array = np.asarray(toa)
-        if state.realisations is None:
-            return array.copy()
-        axis = 0 if band_axis == 0 else array.ndim - 1
-        return np.repeat(np.expand_dims(array, axis), state.realisations, axis=axis)
-
-    simulate = correct
-
-
 _Verb = Callable[[Coefficients, Array, Array, Array], Array]
 
 
@@ -231,3 +197,83 @@ def _output(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 def _blocks(pixels: int, step: int) -> Iterator[slice]:
     for start in range(0, pixels, step):
         yield slice(start, min(start + step, pixels))
+
+
+def recorrect(
+    correction: LookupTable,
+    surface: npt.ArrayLike,
+    product: State,
+    drawn: State,
+    geometry: Geometry,
+    *,
+    aod_map: npt.ArrayLike | None = None,
+    worlds_at: Callable[[float], Array] | None = None,
+    band_axis: BandAxis = -1,
+) -> Array:
+    """Realisations of an L2A product: its top-of-atmosphere signal, corrected again at the drawn states.
+
+    The signal is simulated at the product's own state. With ``aod_map`` (the AOT band of the product, one
+    value per pixel) it is simulated at each pixel's own optical depth, and each drawn error, ``drawn.aod -
+    product.aod``, is added to it: the error is what the scene shares. Optical depths never go below zero:
+    ``worlds_at`` gives those of the worlds for a pixel's own depth (`Draws.around`), so that the rule that
+    keeps draws positive holds at every pixel; without it, negative ones are set to zero.
+
+    >>> import numpy as np
+    >>> table, angles = LookupTable("S2B", ["B2", "B8"]), Geometry(35, 4, 100)
+    >>> surface = np.array([[0.04, 0.30], [0.10, 0.25]])
+    >>> worlds = recorrect(table, surface, State(aod=0.15), State(aod=[0.05, 0.15, 0.25]), angles)
+    >>> worlds.shape, bool(np.abs(worlds[:, 1] - surface).max() < 1e-12)
+    ((2, 3, 2), True)
+    """
+    if product.realisations is not None:
+        raise ValueError(f"the state of the product has {product.realisations} realisations; it is one state")
+    if aod_map is None:
+        toa = correction.simulate(surface, product, geometry, band_axis=band_axis)
+        return correction.correct(toa, drawn, geometry, band_axis=band_axis)
+    errors = np.asarray(drawn.aod) - np.asarray(product.aod)
+
+    def shifted(depth: float) -> Array:
+        return np.maximum(depth + errors, 0.0)
+
+    return _by_depth(
+        correction,
+        np.asarray(surface),
+        product,
+        drawn,
+        geometry,
+        np.asarray(aod_map),
+        worlds_at or shifted,
+        band_axis,
+    )
+
+
+def _by_depth(
+    correction: LookupTable,
+    surface: Array,
+    product: State,
+    drawn: State,
+    geometry: Geometry,
+    aod_map: Array,
+    worlds_at: Callable[[float], Array],
+    band_axis: BandAxis,
+) -> Array:
+    """Pixels of one optical depth at a time: an AOT band holds few different ones."""
+    pixels = surface.shape[1:] if band_axis == 0 else surface.shape[:-1]
+    if aod_map.shape != pixels:
+        raise ValueError(f"the AOT band has shape {aod_map.shape}, the pixels {pixels}; resample it to them")
+    if not np.isfinite(aod_map).all():
+        raise ValueError("the AOT band has missing values; fill them with the mean of the scene")
+    bands = surface.shape[band_axis]
+    planes = surface.reshape(bands, -1) if band_axis == 0 else surface.reshape(-1, bands).T
+    worlds = np.shape(drawn.aod)
+    steps = np.round(aod_map.ravel() / AOD_STEP).astype(int)
+    result = np.empty((*worlds, *planes.shape), dtype=surface.dtype)
+    for step in np.unique(steps):
+        here, depth = np.flatnonzero(steps == step), step * AOD_STEP
+        angles = geometry if geometry.shape == () else geometry.flat().block(here)
+        toa = correction.simulate(planes[:, here], replace(product, aod=depth), angles, band_axis=0)
+        state = replace(drawn, aod=worlds_at(float(depth)))
+        result[..., here] = correction.correct(toa, state, angles, band_axis=0)
+    if band_axis == 0:
+        return result.reshape(*worlds, *surface.shape)
+    return np.moveaxis(result, -1, 0).reshape(*pixels, *worlds, bands)

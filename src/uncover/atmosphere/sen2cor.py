@@ -169,7 +169,7 @@ class Prepared:
 
 
 class Mode(Protocol):
-    """How an optical depth is forced on Sen2Cor."""
+    """A way to force an optical depth on Sen2Cor."""
 
     def prepare(self, l1c: Path, aod: float, folder: Path) -> Prepared:
         """Say what the run needs in its folder; nothing is written yet."""
@@ -180,7 +180,7 @@ class Mode(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """What the results depend on besides the product and the optical depth."""
+        """Settings that the results depend on besides the product and the optical depth."""
         ...
 
 
@@ -274,7 +274,7 @@ class Realisations:
 
     @property
     def clamped(self) -> int:
-        """How many optical depths could not be reached."""
+        """Number of optical depths that could not be reached."""
         return sum(abs(a - b) > 1e-3 for a, b in zip(self.requested, self.reached, strict=True))
 
 

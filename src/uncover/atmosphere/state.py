@@ -1,4 +1,4 @@
-"""What an atmospheric correction needs to know: the state of the atmosphere and the angles."""
+"""Input of an atmospheric correction: the state of the atmosphere and the angles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class State:
 
     @property
     def realisations(self) -> int | None:
-        """How many realisations, or None for a single state."""
+        """Number of realisations, or None for a single state."""
         sizes = [np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))]
         return sizes[0] if sizes else None
 
@@ -122,7 +122,7 @@ class Geometry:
         """The same with the pixels on one axis."""
         return Geometry(*(np.reshape(v, -1) if np.ndim(v) else v for v in self._fields()))
 
-    def block(self, pixels: slice) -> Geometry:
+    def block(self, pixels: slice | Array) -> Geometry:
         """Some of the pixels of a flat geometry."""
         return Geometry(*(np.asarray(v)[pixels] if np.ndim(v) else v for v in self._fields()))
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.interpolate import CubicSpline
 
 from uncover.atmosphere.coefficients import Coefficients
-from uncover.atmosphere.spline import Spline
 from uncover.atmosphere.state import Geometry, State
 
 Array = npt.NDArray[Any]
@@ -43,10 +43,10 @@ def _arrays() -> dict[str, Array]:
 
 
 @dataclass(frozen=True)
-class Table:
+class BandTable:
     """The table of one sensor, some of its bands: arrays on their nodes, and the interpolation between them.
 
-    >>> table = Table.load("S2A", ("B2", "B4"))
+    >>> table = BandTable.load("S2A", ("B2", "B4"))
     >>> table.aerosol_model, table.response
     ('6S continental', 'S2A')
     """
@@ -56,15 +56,16 @@ class Table:
     aerosol_model: str
     nodes: dict[str, Array]
     values: dict[str, Array]  # band axis first
-    sun_spline: Spline
-    aod_spline: Spline
-    phase_spline: Spline
-    airmass_spline: Spline
-    water_spline: Spline
-    gas_spline: Spline
+    # Weights of the nodes (..., node) at a coordinate: a spline is linear in its values.
+    sun_spline: Any
+    aod_spline: Any
+    phase_spline: Any
+    airmass_spline: Any
+    water_spline: Any
+    gas_spline: Any
 
     @classmethod
-    def load(cls, sensor: str, bands: tuple[str, ...]) -> Table:
+    def load(cls, sensor: str, bands: tuple[str, ...]) -> BandTable:
         """Read the table shipped with the package."""
         arrays, response = _arrays(), RESPONSES[sensor]
         row = arrays["sensors"].tolist().index(response)
@@ -81,12 +82,12 @@ class Table:
             values={name: arrays[name][row, rows].astype(float) for name in by_sensor}
             | {name: arrays[name][rows].astype(float) for name in by_band}
             | {"ozone_above": arrays["ozone_above"].astype(float)},
-            sun_spline=Spline(_sun_coordinate(nodes["sun_zenith"])),
-            aod_spline=Spline(np.log(AOD_OFFSET + nodes["aod"])),
-            phase_spline=Spline(nodes["phase_angle"]),
-            airmass_spline=Spline(np.log(nodes["gas_airmass"])),
-            water_spline=Spline(np.sqrt(nodes["gas_water"])),
-            gas_spline=Spline(nodes["gas_altitude"]),
+            sun_spline=_weights_over(_sun_coordinate(nodes["sun_zenith"])),
+            aod_spline=_weights_over(np.log(AOD_OFFSET + nodes["aod"])),
+            phase_spline=_weights_over(nodes["phase_angle"]),
+            airmass_spline=_weights_over(np.log(nodes["gas_airmass"])),
+            water_spline=_weights_over(np.sqrt(nodes["gas_water"])),
+            gas_spline=_weights_over(nodes["gas_altitude"]),
         )
 
     def check(self, state: State, geometry: Geometry) -> None:
@@ -119,7 +120,7 @@ class Table:
 class _Reader:
     """The table at one state and geometry: interpolation weights, one set for all bands."""
 
-    table: Table
+    table: BandTable
     aod: Array  # (realisation,)
     ozone: Array  # (realisation,), cm-atm
     aods: Array  # weights (realisation, node)
@@ -134,7 +135,7 @@ class _Reader:
     pressure: Array  # (pixel,)
 
     @classmethod
-    def at(cls, table: Table, state: State, geometry: Geometry, dtype: np.dtype[Any]) -> _Reader:
+    def at(cls, table: BandTable, state: State, geometry: Geometry, dtype: np.dtype[Any]) -> _Reader:
         """Interpolation weights at a state and a geometry of scalars or flat arrays."""
         aod = np.atleast_1d(np.asarray(state.aod, dtype=float))
         angles = (geometry.sun_zenith, geometry.view_zenith, geometry.relative_azimuth)
@@ -145,11 +146,11 @@ class _Reader:
         parts = {
             "aod": aod,
             "ozone": np.atleast_1d(np.asarray(state.ozone, dtype=float)) / 1000,
-            "aods": table.aod_spline.weights(np.log(AOD_OFFSET + aod)),
-            "sun": table.sun_spline.weights(1 - np.cos(sun)),
-            "up": table.sun_spline.weights(1 - np.cos(view)),
+            "aods": table.aod_spline(np.log(AOD_OFFSET + aod)),
+            "sun": table.sun_spline(1 - np.cos(sun)),
+            "up": table.sun_spline(1 - np.cos(view)),
             "heights": _quadratic_weights(pressure_ratio(table.nodes["altitude"]), pressure),
-            "gas_heights": table.gas_spline.weights(altitude),
+            "gas_heights": table.gas_spline(altitude),
             "view": _view_polynomials(view, azimuth),
             "airmass": 1 / np.cos(sun) + 1 / np.cos(view),
             "cosines": np.cos(sun) + np.cos(view),
@@ -163,7 +164,7 @@ class _Reader:
         return self._over_pixels(self.table.values["molecular_path"][None], self.heights, self.sun, self.view)
 
     def aerosol_path(self) -> Array:
-        """What the aerosol adds to the path beyond single scattering: (realisation, band, pixel)."""
+        """Path reflectance that the aerosol adds beyond single scattering: (realisation, band, pixel)."""
         return self._over_pixels(self._at_aod("aerosol_path"), self.heights, self.sun, self.view)
 
     def transmittance(self, zenith: Array) -> Array:
@@ -176,9 +177,9 @@ class _Reader:
 
     def gas_depth(self, water: Array) -> Array:
         """-ln of the transmittance of water vapour and the fixed gases: (realisation, band, pixel)."""
-        weights = self.table.water_spline.weights(np.sqrt(water))
+        weights = self.table.water_spline(np.sqrt(water))
         at_water = np.einsum("ru,bhum->rbhm", weights, self.table.values["gas_depth"])
-        airmasses = self.table.airmass_spline.weights(np.log(self.airmass))
+        airmasses = self.table.airmass_spline(np.log(self.airmass))
         return self._over_pixels(at_water, self.gas_heights, airmasses)
 
     def ozone_depth(self) -> Array:
@@ -195,7 +196,7 @@ class _Reader:
             n: values[n][:, None].astype(dtype)
             for n in ("aerosol_depth", "aerosol_albedo", "molecular_depth")
         }
-        phase = values["phase"].astype(dtype) @ self.table.phase_spline.weights(self.angle).T.astype(dtype)
+        phase = values["phase"].astype(dtype) @ self.table.phase_spline(self.angle).T.astype(dtype)
         above = ABOVE_AEROSOL * optics["molecular_depth"] * self.pressure
         bright = optics["aerosol_albedo"] * phase / (4 * self.cosines) * np.exp(-self.airmass * above)
         lost = -np.expm1(-self.aod[:, None, None] * (self.airmass * optics["aerosol_depth"]))
@@ -224,6 +225,11 @@ class _Reader:
         for more in varying[1:]:
             joint = (joint[:, :, None] * more[:, None, :]).reshape(len(joint), -1)
         return (values.reshape(-1, joint.shape[1]) @ joint.T).reshape(*values.shape[:2], -1)
+
+
+def _weights_over(nodes: Array) -> Any:
+    """Cubic spline, not-a-knot, of the unit vectors over nodes: its value at x is the weight of each node."""
+    return CubicSpline(nodes, np.eye(len(nodes)))
 
 
 def _sun_coordinate(zenith: Array) -> Array:

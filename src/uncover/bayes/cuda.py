@@ -101,7 +101,8 @@ class _Job:
         K, worlds = self.lens.n_parts, len(self.pairs.worlds)
         kind = np.dtype(np.float32 if single else np.float64)
         pixels = 2 if single else 1
-        kernel = _compiled(p, *self._classes(), single, _TYPES[self.dtype], pixels)
+        common = self.lens.between is not None
+        kernel = _compiled(p, *self._classes(), common, single, _TYPES[self.dtype], pixels)
         records = self._records(kind)
         near = self.lens._centre.astype(kind)
         features = np.stack([self.scale, self.offset, near, self.lens._centre - near]).astype(kind)
@@ -148,7 +149,8 @@ class _Job:
         weight = lens.log_weight - lens.log_weight.max(axis=1, keepdims=True)
         constants = [weight, lens.slope, 1.0 / lens.dof, 0.5 * lens.dof]
         tail = np.zeros((W, K, 1)) if p % 2 else tail_coefficients(p, lens.dof)
-        parts = [*rows, np.stack(constants, -1), lens.variance, lens._doubt(rounded), tail]
+        between = [] if lens.between is None else [lens.between]
+        parts = [*rows, np.stack(constants, -1), lens.variance, lens._doubt(rounded), tail, *between]
         record = np.concatenate(parts, axis=-1)
         record = np.pad(record, [(0, 0), (0, 0), (0, -record.shape[-1] % 4)])
         return np.ascontiguousarray(record[self.pairs.worlds], dtype=kind)
@@ -156,15 +158,15 @@ class _Job:
 
 @cache
 def _compiled(
-    p: int, owners: tuple[int, ...], sharpness: float, single: bool, source: str, pixels: int
+    p: int, owners: tuple[int, ...], sharpness: float, common: bool, single: bool, source: str, pixels: int
 ) -> Any:
     import cupy
 
     code = resources.files("uncover.bayes").joinpath("summarise.cu").read_text("utf-8")
     options = {
         "P": p, "K": len(owners), "C": owners[-1] + 1, "OWNERS": f"{{{', '.join(map(str, owners))}}}",
-        "SHARPNESS": repr(sharpness), "PX": pixels, "IN": source, "SINGLE": int(single),
-        "REAL": "float" if single else "double", "TOLERANCE": TOLERANCE,
+        "SHARPNESS": repr(sharpness), "COMMON": int(common), "PX": pixels, "IN": source,
+        "SINGLE": int(single), "REAL": "float" if single else "double", "TOLERANCE": TOLERANCE,
     }  # fmt: skip
     # Macros stand in the source: a type of two words would not survive a command line.
     head = "".join(f"#define {name} {value}\n" for name, value in options.items())

@@ -5,15 +5,24 @@ member x has the distribution p(n−1)/(n−p)·F(p, n−p) (Hotelling 1931). It
 that prefers nothing, a Student t: all that is computed for predictives can be computed for it.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import fdtri
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtrc, fdtri
+
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import Spread
-from uncover.bayes.student_t import IndependentT, StudentT
+from uncover.bayes.small_matrices import (
+    cholesky_of_many,
+    invert_triangles_of_many,
+    squares_of_triangles,
+)
+from uncover.bayes.student_t import IndependentT, StudentT, f_tail
 
 Array = NDArray[np.float64]
 
@@ -25,6 +34,13 @@ _TAIL = 1e-3
 _BORROWED = 2.0
 # Two densities whose p-values differ by no more than this share, where these are small, count as one.
 _ALIKE = 0.05
+# Standard errors that the variance left by taking noise out counts as, at least.
+_FEWEST_ERRORS = 2.0
+# p-value at which an F distribution of other degrees of freedom is replaced by that of a Student t.
+_MATCHED = 0.01
+# Numbers of one block of points.
+_BLOCK_NUMBERS = 1 << 15
+_FAR = 1e140
 
 
 def reference_of_classes(moments: Moments) -> NIW:
@@ -47,7 +63,7 @@ def reference_of_classes(moments: Moments) -> NIW:
     scale, dof = np.array(moments.scatter), n - 1.0
     spread, free = Spread.of(moments).pooled, float(np.maximum(n - 1, 0).sum())
     for k in range(len(n)):
-        if n[k] > p and _regular(scale[k]):
+        if scatter_suffices(scale[k], float(dof[k])):
             continue
         others = moments.scatter.sum(0) - moments.scatter[k]
         metric = others if free - max(n[k] - 1, 0) >= p and _regular(others) else np.diag(spread)
@@ -60,11 +76,16 @@ def reference_of_classes(moments: Moments) -> NIW:
     return NIW(moments.mean + moments.residual, np.maximum(n, 1.0), scale, dof)
 
 
+def scatter_suffices(scatter: Array, free: float) -> bool:
+    """Whether a scatter of so many degrees of freedom makes a metric: none of its directions is empty."""
+    return free > len(scatter) - 1 and _regular(scatter)
+
+
 def reference_of_tied(moments: Moments) -> NIW:
     """The same for classes that share one covariance: F(p, N−K−p+1)."""
     p = moments.n_features
     free = float((moments.count - (moments.count > 0)).sum())
-    if free >= p and _regular(moments.scatter.sum(0)):
+    if scatter_suffices(moments.scatter.sum(0), free):
         return JeffreysPrior.of(moments).update_tied(moments)
     metric, free = np.diag(Spread.of(moments).pooled), max(free, 1.0)
     size = max(float(np.trace(np.linalg.solve(metric, moments.scatter.sum(0)))), 1e-12)
@@ -106,6 +127,131 @@ def alike(one: StudentT | IndependentT, other: StudentT | IndependentT) -> bool:
         if np.any(np.abs(found - level) > _ALIKE * level):
             return False
     return True
+
+
+class _Tail(NamedTuple):
+    """How q = zᵀM⁻¹z of new members is distributed: q/size ~ F(features, dof); arrays of shape (point,)."""
+
+    root: Array  # (feature, feature, point), a lower triangle whose square is M⁻¹
+    size: Array
+    features: Array
+    dof: Array
+
+
+def _tail(new: Array, own: Array, free: float) -> _Tail:
+    """Metric and distribution of distances in the units of C, the covariance of a noisy sample's distance.
+
+    ``new`` (feature, feature, point) and ``own`` (feature, feature) are the noise W of a point and that S of
+    the samples behind C, which has ``free`` degrees of freedom: the distance has the covariance I + W − S.
+    With t = min(1, tr S/tr W) its metric is M = I + (1−t)W, and what that leaves out, E = tW − S, counts by
+    its mean and its spread over the directions. With W = S all is Hotelling's.
+    """
+    p, trace = len(own), np.trace(new)
+    least = max(float(np.trace(own)), np.finfo(np.float64).tiny)
+    t = np.trace(own) / np.maximum(trace, least)
+    one = np.eye(p)[..., None]
+    root = invert_triangles_of_many(cholesky_of_many(one + (1.0 - t) * new))
+    inverse = squares_of_triangles(root)
+    first, second = np.trace(inverse), (inverse**2).sum((0, 1))
+    # Degrees of freedom of a sum with a known matrix (Krishnamoorthy and Yu 2004, after Nel and van der Merwe
+    # 1986). They are found from C itself, which flatters them where it has few.
+    grown = (p + p * p) * free / (second + first**2) - free
+    nu = free + np.sqrt((free - p + 1.0) / free) * grown
+    seen = np.where(1.0 - t > 1e-6, (one - inverse) / np.maximum(1.0 - t, 1e-6), new)  # M⁻¹W
+    rest = t * seen - np.tensordot(own, inverse, axes=1)  # M⁻¹E, transposed
+    unbiased = max(free - p - 1.0, 0.0) / free  # E[C⁻¹] is larger than the inverse of E[C]
+    mean = np.trace(rest) / p
+    left = np.maximum(1.0 + unbiased * mean, min(_FEWEST_ERRORS * np.sqrt(2.0 / (free * p)), 1.0))
+    square = (rest * rest.swapaxes(0, 1)).sum((0, 1)) / p - mean**2 * free / max(free - p, 1e-6)
+    spread = np.maximum(unbiased**2 * square, 0.0) / left**2
+    dof = nu - p + 1.0
+    lost = (1.0 / np.minimum(left, 1.0) ** 2 - 1.0) / (free * p)
+    known = np.maximum(1.0 / (1.0 / dof + lost), np.minimum(dof, 1.0))
+    return _Tail(root, nu * p * left / dof, np.maximum(p / (1.0 + spread), 1.0), known)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Densities of classes whose distances have a known distribution, for points of any known noise.
+
+    Attributes
+    ----------
+    density : StudentT or IndependentT
+        Hotelling's, of the samples as they were measured: batch (class,).
+    noise : array of shape (class, feature, feature)
+        Mean noise of these samples.
+
+    Examples
+    --------
+    >>> density = StudentT.from_scale([[0.0]], [[[2.0]]], [1e6])  # a variance of 2, half of it noise
+    >>> none, same = (Covariances.read([c], n_samples=1, n_features=1) for c in (0.0, 1.0))
+    >>> seen = Reference(density, np.ones((1, 1, 1)))
+    >>> [round(float(seen.p_value(0, [[2.0]], c)[0]), 3) for c in (none, same)]  # 2 and √2 deviations
+    [0.046, 0.157]
+    """
+
+    density: StudentT | IndependentT
+    noise: Array
+
+    def p_value(self, k: int, points: ArrayLike, covariances: Covariances) -> Array:
+        """p-value of points (point, feature) of known noise for class k."""
+        x = np.asarray(points, np.float64)
+        rows = max(16, _BLOCK_NUMBERS // x.shape[1] ** 2)
+        out = np.empty(len(x))
+        for start in range(0, len(x), rows):
+            part = slice(start, start + rows)
+            out[part] = self._of_block(k, x[part], covariances[part])
+        return out
+
+    def _of_block(self, k: int, x: Array, covariances: Covariances) -> Array:
+        if isinstance(self.density, StudentT):
+            return _p_value(self.density[k], self.noise[k], x, covariances.matrices())
+        t, variance = self.density[k], covariances.variances()
+        u = [
+            _p_value(t.feature(j), self.noise[k][j : j + 1, j : j + 1], x[:, [j]], variance[:, j, None, None])
+            for j in range(x.shape[1])
+        ]
+        with np.errstate(divide="ignore"):
+            return np.asarray(chdtrc(2 * len(u), -2.0 * np.log(u).sum(0)))
+
+    def without_noise(self) -> StudentT | IndependentT:
+        """Densities for points without noise: their p-values of 0.01 are those of :meth:`p_value`."""
+        if not self.noise.any():
+            return self.density
+        if isinstance(self.density, StudentT):
+            each = [_matched(self.density[k], noise) for k, noise in enumerate(self.noise)]
+            return StudentT(self.density.location, *(np.stack(part) for part in zip(*each, strict=True)))
+        K, p = self.density.location.shape
+        single = [
+            [_matched(self.density[k].feature(j), self.noise[k][j : j + 1, j : j + 1]) for j in range(p)]
+            for k in range(K)
+        ]
+        scale, dof = (np.array([[np.squeeze(part[i]) for part in row] for row in single]) for i in (0, 1))
+        return IndependentT(self.density.location, scale, dof)
+
+
+def _p_value(density: StudentT, own: Array, x: Array, new: Array) -> Array:
+    """p-values of points under one density, with the noise (1 or point, feature, feature) of the points."""
+    free = float(density.dof) + density.n_features - 1.0
+    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    half = np.tensordot(whitening, np.moveaxis(new, 0, 2), axes=1)
+    tail = _tail(np.tensordot(whitening, half.swapaxes(0, 1), axes=1), whitening @ own @ whitening.T, free)
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = np.clip(np.nan_to_num(whitening @ (x - density.location).T, nan=_FAR), -_FAR, _FAR)
+    root = tail.root[..., 0] @ z if len(new) == 1 else np.einsum("ijn,jn->in", tail.root, z)
+    q, a, b = (root**2).sum(0) / tail.size, tail.features, tail.dof
+    return f_tail(a * q, a, b)
+
+
+def _matched(density: StudentT, own: Array) -> tuple[Array, float]:
+    """Root and degrees of freedom of the Student t for points without noise."""
+    p = density.n_features
+    free = float(density.dof) + p - 1.0
+    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    _, *numbers = _tail(np.zeros((p, p, 1)), whitening @ own @ whitening.T, free)
+    size, features, dof = (part[0] for part in numbers)
+    wider = fdtri(features, dof, 1.0 - _MATCHED) / fdtri(p, dof, 1.0 - _MATCHED)
+    return density.root * np.sqrt(float(density.dof) / free * size / p * wider), float(dof)
 
 
 def _borrowed_size(metric: Array, moments: Moments, free: float) -> float:

@@ -27,7 +27,7 @@ from scipy.special import betaincc, betainccinv, gammaln
 from uncover.bayes.budget import entropy
 from uncover.bayes.folding import Folding
 from uncover.bayes.linalg import invert_triangle
-from uncover.bayes.second_order import LogDensityVariance, model_information
+from uncover.bayes.second_order import LogDensityVariance, below_entropy, second_order
 from uncover.bayes.speed import in_order, machine_code
 from uncover.bayes.student_t import StudentT
 
@@ -83,6 +83,7 @@ class _Numbers(NamedTuple):
     inverse_dof: Floats  # (world, class)
     doubt: Floats  # (world, class, 2)
     variance: Floats  # (world, class, 3)
+    between: Floats  # (world, class, class), or of no classes
     tail: Floats  # (world, class, term)
     table_scale: Floats  # (world, class)
     table: Floats  # (world, class, step)
@@ -119,6 +120,7 @@ class Lens:
     dof: Array  # (world, class)
     variance: Array  # (world, class, 3), of the variance of the log density: constant, growth, pull
     folding: Folding | None = None
+    between: Array | None = None  # (world, class, class), of the means where classes have one covariance
     typical: Lens | None = None  # what p-values are read from, where it is not these densities
 
     @classmethod
@@ -136,7 +138,9 @@ class Lens:
         """
         K, p = worlds[0].batch_shape[0], worlds[0].n_features
         none = np.zeros((len(worlds), K, 3))
+        variances = [v.tempered(temperature) for v in variances]
         polynomials = [np.stack([v.constant, v.growth, v.pull], axis=-1) for v in variances]
+        between = [v.between for v in variances if v.between is not None]
         return cls(
             location=np.stack([np.broadcast_to(t.location, (K, p)) for t in worlds]),
             whitening=np.stack([np.broadcast_to(t.whitening, (K, p, p)) for t in worlds]),
@@ -144,8 +148,9 @@ class Lens:
             / temperature,
             slope=np.stack([0.5 * (np.broadcast_to(t.dof, (K,)) + p) for t in worlds]) / temperature,
             dof=np.stack([np.broadcast_to(t.dof, (K,)) for t in worlds]),
-            variance=(np.stack(polynomials) if polynomials else none) / temperature**2,
+            variance=np.stack(polynomials) if polynomials else none,
             folding=folding,
+            between=np.stack(between) if between else None,
         )
 
     @property
@@ -294,15 +299,14 @@ class Lens:
                 q = self._distance(x.T, w)
                 v = self._depth(q, w)
                 joint = self._log_joint(v, w)
-                constant, growth, pull = self.variance[w].T
-                variance = constant + growth * v - pull * (q / (self.dof[w] + q))
-                if self.folding is not None:
-                    variance = self.folding.variance(joint, variance)
-                    joint = self.folding.log_odds(joint)
+                variance = self._variance_of(w)
+                at = None if self.folding is None else self.folding.variance(joint, variance.at(q))
+                joint = joint if self.folding is None else self.folding.log_odds(joint)
                 sums.best[i, rows] = joint.argmax(axis=1)
                 known = _softmax(joint)
                 inner = entropy(known)
-                information = model_information(known, variance, inner)
+                information = variance.information(known, q) if at is None else second_order(known, at)
+                information = below_entropy(information, inner)
                 parts = known.T, self._p_values(v, w).T, inner, information
                 for total, part in zip(totals, parts, strict=True):
                     total += part
@@ -310,6 +314,11 @@ class Lens:
                 place[..., rows] = total
 
     # ---- the formulas, in NumPy --------------------------------------------------------------------
+
+    def _variance_of(self, w: int) -> LogDensityVariance:
+        between = None if self.between is None else self.between[w]
+        constant, growth, pull = self.variance[w].T
+        return LogDensityVariance(constant, growth, pull, self.dof[w], between=between)
 
     @cached_property
     def _centre(self) -> Array:
@@ -387,6 +396,7 @@ class Lens:
             inverse_dof=1.0 / self.dof,
             doubt=self._doubt(np.abs(self.location - self._centre)),
             variance=self.variance,
+            between=np.zeros((len(self.dof), 0, 0)) if self.between is None else self.between,
             tail=nothing,
             table_scale=self.dof,
             table=nothing,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, chdtrc, gammaln, logsumexp, ndtri
+from scipy.special import gammaln, logsumexp, ndtri
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.linalg import log_det_of_root
@@ -66,27 +66,6 @@ def log_prob_with_noise(
     return _matched_log_prob(density, x, covariances)
 
 
-def typicality_with_noise(
-    density: StudentT | IndependentT, points: ArrayLike, covariances: Covariances
-) -> Array:
-    """p-value of each measured point under the Student t that matches the covariance of x = χ + ε.
-
-    Examples
-    --------
-    >>> t = StudentT.from_scale([0.0], [[1.0]], 1e6)
-    >>> noise = Covariances.read([3.0], n_samples=1, n_features=1)
-    >>> typicality_with_noise(t, [[2.0]], noise).round(3)  # one standard deviation of 2
-    array([0.317])
-    """
-    x = np.asarray(points, np.float64)
-    parts = through_noise(density, x, covariances)
-    p_values = [part.matched_typicality() for part in parts]
-    if isinstance(density, StudentT):
-        return p_values[0]
-    with np.errstate(divide="ignore"):
-        return np.asarray(chdtrc(2 * len(parts), -2.0 * np.log(p_values).sum(0)))
-
-
 def sample_true_value(
     density: StudentT | IndependentT,
     points: ArrayLike,
@@ -138,13 +117,8 @@ def through_noise(
     """Independent blocks of features, each a Student t seen through noise."""
     if isinstance(density, StudentT):
         return [SeenThroughNoise.of(density, points, covariances)]
-    dof = np.broadcast_to(density.dof, density.location.shape)
     return [
-        SeenThroughNoise.of(
-            StudentT(density.location[[j]], density.scale[[j]][:, None], dof[j]),
-            points[:, [j]],
-            covariances.select_features(np.array([j])),
-        )
+        SeenThroughNoise.of(density.feature(j), points[:, [j]], covariances.select_features(np.array([j])))
         for j in range(points.shape[-1])
     ]
 
@@ -210,12 +184,6 @@ class SeenThroughNoise:
         constant = log_gamma_ratio(0.5 * dof, 0.5 * p) - 0.5 * p * np.log(np.pi * dof)
         log_det = log_det + log_det_of_root(self.density.root)
         return constant - log_det - 0.5 * (dof + p) * np.log1p(q / dof)
-
-    def matched_typicality(self) -> Array:
-        """p-value of each point under the matched Student t."""
-        p, dof = self.density.n_features, self.density.dof
-        q, _ = self._matched()
-        return np.asarray(betaincc(0.5 * p, 0.5 * dof, q / (dof + q)))
 
     def log_prob(self) -> Array:
         """Log density of each point."""

@@ -21,6 +21,7 @@ Two implementations give the same answers: machine code (:mod:`uncover.bayes.com
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -30,11 +31,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.folding import Folding
+from uncover.bayes.hotelling import Reference
 from uncover.bayes.kernels import Fold, Lens, tail_coefficients
 from uncover.bayes.linalg import cholesky
 from uncover.bayes.noise import _shrink
-from uncover.bayes.second_order import LogDensityVariance
+from uncover.bayes.second_order import LogDensityVariance, second_order
 from uncover.bayes.small_matrices import cholesky_of_many, invert_triangles_of_many
 from uncover.bayes.speed import machine_code
 from uncover.bayes.student_t import StudentT
@@ -48,6 +51,10 @@ _NUMBERS = 1 << 20
 CERTAIN = 1e-5
 # Classes below this probability get no points of their own.
 SMALL = 1e-3
+# A pixel of this entropy has all points, one of less in proportion, and a quarter of them at least.
+UNSURE = 0.2
+# Points of a pixel come in multiples of this many, the last of them without weight.
+FILL = 16
 # Directions in which the true value is known to this share of the class's variance have no spread.
 KNOWN = 1e-12
 
@@ -66,7 +73,7 @@ class Points(NamedTuple):
     """Standard normal points in the place of true values, in sets of 1, 2, … n of them."""
 
     n: int  # points of a pixel at most
-    padded: int  # the same as a multiple of 16
+    padded: int  # the same as a multiple of FILL
     first: NDArray[np.int64]  # (n + 1,), where the set of so many points begins
     z: Array  # (feature, place)
 
@@ -91,7 +98,7 @@ def true_value_points(n: int, p: int) -> Points:
     sizes = np.arange(n + 1)
     first = np.concatenate([[0], np.cumsum(sizes)])[: n + 1]
     z = np.concatenate([_point_set(m, step) for m in range(1, n + 1)], axis=1)
-    return Points(n, n + -n % 16, first.astype(np.int64), np.ascontiguousarray(z))
+    return Points(n, n + -n % FILL, first.astype(np.int64), np.ascontiguousarray(z))
 
 
 def _point_set(m: int, step: Array) -> Array:
@@ -109,7 +116,16 @@ def _point_set(m: int, step: Array) -> Array:
     return np.concatenate([z, np.zeros((len(z), m % 2)), -z[:, ::-1]], axis=1)
 
 
-def points_of_parts(probability: Array, n: int) -> NDArray[np.int64]:
+def points_of_pixels(entropy: Array, n: int) -> NDArray[np.int64]:
+    """How many of at most n points a pixel gets, the more the less sure its class is: (pixel,).
+
+    >>> points_of_pixels(np.array([0.0, 0.1, 0.7]), 192).tolist()
+    [48, 96, 192]
+    """
+    return np.ceil(n * np.clip(entropy / UNSURE, 0.25, 1.0)).astype(np.int64)
+
+
+def points_of_parts(probability: Array, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
     """How many of at most n points each part gets, (part, pixel): 2 and more where it is not negligible.
 
     >>> points_of_parts(np.array([[0.64], [0.36], [0.0]]), 32).ravel().tolist()
@@ -184,7 +200,7 @@ class NoisyLens:
         Points in the place of true values that a pixel gets at most.
     folding : Folding, optional
         What classes the densities are parts of.
-    typical : Seen, optional
+    reference : Reference, optional
         What p-values are read from, where it is not ``measured``.
 
     Examples
@@ -205,7 +221,7 @@ class NoisyLens:
     variance: LogDensityVariance
     n_points: int
     folding: Folding | None = None
-    typical: Seen | None = None
+    reference: Reference | None = None
 
     def read(
         self,
@@ -254,20 +270,17 @@ class NoisyLens:
         spread: bool,
     ) -> Readings:
         """The same with p-values of the densities that they are read from."""
-        if self._typical is None:
+        if self.reference is None:
             return found
-        other = self._typical.read(planes, coefficients=coefficients, covariances=covariances, spread=spread)
-        return found._replace(typicality=other.typicality)
+        for rows, x, C in self._chunks(planes, coefficients, covariances, spread):
+            for k, common in enumerate(self.measured.noise):
+                noise = np.moveaxis(C, 2, 0) + common
+                same = len(noise) == 1
+                known = Covariances(noise[0] if same else None, None, None if same else noise)
+                found.typicality[k, rows] = self.reference.p_value(k, x.T, known)
+        return found
 
     # ---- what is the same for all pixels -----------------------------------------------------------
-
-    @cached_property
-    def _typical(self) -> NoisyLens | None:
-        """A lens for p-values only: one class is certain, and no true value is asked for."""
-        if self.typical is None:
-            return None
-        certain = np.where(np.arange(len(self.log_prior)) == 0, 0.0, -1e6)
-        return replace(self, measured=self.typical, truth=self.typical, log_prior=certain, typical=None)
 
     @cached_property
     def _fold(self) -> Fold:
@@ -324,6 +337,15 @@ class NoisyLens:
         spread: bool,
         out: Readings,
     ) -> None:
+        for rows, mean, C in self._chunks(planes, coefficients, covariances, spread):
+            x = mean - self._plain._centre[:, None]
+            for place, part in zip(out, self._chunk(x, C), strict=True):
+                place[..., rows] = part
+
+    def _chunks(
+        self, planes: NDArray[Any], coefficients: Array | None, covariances: Array | None, spread: bool
+    ) -> Iterator[tuple[slice, Array, Array]]:
+        """Some pixels at a time: values (feature, pixel), noise (feature, feature, 1 or pixel)."""
         p, n = planes.shape[1:]
         size = max(16, _NUMBERS // (p * (self.n_points * 4 + p * len(self.log_prior))))
         for start in range(0, n, size):
@@ -337,9 +359,7 @@ class NoisyLens:
             elif covariances is not None:
                 given = covariances if len(covariances) == 1 else covariances[rows]
                 C = np.ascontiguousarray(given.transpose(1, 2, 0))
-            x = mean - self._plain._centre[:, None]
-            for place, part in zip(out, self._chunk(x, C), strict=True):
-                place[..., rows] = part
+            yield rows, mean, C
 
     def _chunk(self, x: Array, C: Array) -> tuple[Array, ...]:
         """All parts of readings of some pixels, from values (feature, pixel) less the centre."""
@@ -353,15 +373,14 @@ class NoisyLens:
             log_joint[k] = lens.log_weight[0, k] + 0.5 * grown
         depth = np.log1p(q / lens.dof[0][:, None])
         log_joint -= 0.5 * (lens.dof[0][:, None] + len(x)) * depth
-        variance = self.variance.at(lens._distance((x + lens._centre[:, None]).T, 0))
+        far = lens._distance((x + lens._centre[:, None]).T, 0)
         odds, shares = log_joint, None
         if self.folding is not None:
             odds, shares = self.folding.log_odds(log_joint.T).T, self.folding.shares(log_joint.T).T
-            variance = self.folding.variance(log_joint.T, variance)
         P = np.exp(odds - odds.max(axis=0))
         P /= P.sum(axis=0)
         of_parts = P if shares is None else P[self.folding.owner] * shares  # type: ignore[union-attr]
-        information = 0.5 * (variance * P.T * (1 - P.T)).sum(-1)
+        information = self._information(P.T, far, log_joint.T)
         inner = entropy(P.T)
         measurement = np.zeros_like(inner)
         mine = np.flatnonzero(inner >= CERTAIN)
@@ -369,6 +388,14 @@ class NoisyLens:
             own = C if C.shape[-1] == 1 else C[..., mine]
             measurement[mine] = self._measurement(x[:, mine], own, P[:, mine], of_parts[:, mine])
         return P, self._p_values(depth), inner, measurement, information
+
+    def _information(self, P: Array, far: Array, log_joint: Array) -> Array:
+        """What the class models would tell of the class, from distances without noise: (pixel,)."""
+        if self.folding is None:
+            return self.variance.information(P, far)
+        if self.variance.between is not None:
+            return self.variance.tempered(self.folding.temperature).information(P, far)
+        return second_order(P, self.folding.variance(log_joint, self.variance.at(far)))
 
     @staticmethod
     def _inverses(scale: Array, shrink: Array, C: Array) -> list[Array]:
@@ -392,7 +419,7 @@ class NoisyLens:
         """Information that the true value would give, from points in its place."""
         p, n = x.shape
         points = true_value_points(self.n_points, p)
-        counts = points_of_parts(of_parts, points.n)
+        counts = points_of_parts(of_parts, points_of_pixels(entropy(P.T), points.n))
         before = np.cumsum(counts, axis=0) - counts
         chi, weight = np.zeros((p, n, points.n)), np.zeros((n, points.n))
         inverses = self._inverses(self._numbers.truth_scale, self._numbers.truth_shrink, C)

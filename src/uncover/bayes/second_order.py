@@ -1,6 +1,6 @@
 """The model part of the uncertainty budget in closed form, for maps where drawing models is too slow."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ class LogDensityVariance:
         2c = Σ_i ψ((ν+2−i)/2) − 2 log Γ((ν+1)/2)/Γ(ν'/2) − p log b − p/(λ+1) + νv − (ν+1) b (1 − e^(−v))
 
     To it come 2ψ(N_k+α_k+1) − 2 log(N_k+α_k), of the class's proportion.
+
+    Classes of one common covariance know of each other, and pairs of them count: :func:`pair_information`.
+    Then ``constant`` is p/(2λ(λ+1)) + 1/(N_k+α_k), ``growth`` is ν+1 and ``pull`` is b.
     """
 
     constant: Array  # (class,)
@@ -35,6 +38,7 @@ class LogDensityVariance:
     pull: Array  # (class,), of e^(−v) − 1
     dof: Array  # (class,), ν'
     independent: bool = False  # whether each feature has a v of its own
+    between: Array | None = None  # (class, class), (m_k−m_l)ᵀΨ⁻¹(m_k−m_l) where classes have one covariance
 
     @classmethod
     def of(cls, posterior: NIW, concentration: Array) -> "LogDensityVariance":
@@ -58,6 +62,8 @@ class LogDensityVariance:
         strength = np.broadcast_to(posterior.strength, batch)
         share = strength / (strength + 1.0)
         independent = isinstance(posterior, DiagonalNIW | DeconvolvedDiagonal)
+        if not independent and posterior.scale.shape[-3:-2] == (1,) and batch[-1:] != (1,):
+            return cls._of_common(posterior, strength, dof, concentration)
         times, each = (p, 1) if independent else (1, p)  # p features of one dimension, or one of p
         dof = dof - p + each
         own = dof - each + 1.0
@@ -66,6 +72,28 @@ class LogDensityVariance:
         density = times * (density - each * np.log(share) - each / (strength + 1.0))
         proportion = 2.0 * (digamma(concentration + 1.0) - np.log(concentration))
         return cls(density + proportion, dof, (dof + 1.0) * share, own, independent)
+
+    @classmethod
+    def _of_common(
+        cls, posterior: NIW, strength: Array, dof: Array, concentration: Array
+    ) -> "LogDensityVariance":
+        p = posterior.n_features
+        z = np.linalg.solve(posterior.root, posterior.mean[..., None])[..., 0]
+        between = ((z[..., :, None, :] - z[..., None, :, :]) ** 2).sum(-1)
+        constant = 0.5 * p / (strength * (strength + 1.0)) + 1.0 / concentration
+        return cls(constant, dof + 1.0, strength / (strength + 1.0), dof - p + 1.0, between=between)
+
+    def tempered(self, temperature: float) -> "LogDensityVariance":
+        """The variance of log densities that are divided by a temperature."""
+        by, pull = temperature**-2, self.pull if self.between is not None else self.pull / temperature**2
+        return replace(self, constant=by * self.constant, growth=by * self.growth, pull=pull)
+
+    def information(self, probability: Array, squared_distance: Array) -> Array:
+        """What the parameters would tell of the class, to second order: (...)."""
+        if self.between is None:
+            return second_order(probability, self.at(squared_distance))
+        numbers = self.constant, self.growth, self.pull, self.dof, self.between
+        return pair_information(probability, squared_distance, *numbers)
 
     def at(self, squared_distance: Array) -> Array:
         """Variance at points of squared distance q under the predictive densities: (..., class).
@@ -90,7 +118,37 @@ def model_information(probability: Array, variance: Array, total: Array) -> Arra
     >>> float(model_information(p, np.array([0.02, 0.02]), np.log(2.0)).round(5))
     0.00498
     """
-    return below_entropy(0.5 * (variance * probability * (1.0 - probability)).sum(-1), total)
+    return below_entropy(second_order(probability, variance), total)
+
+
+def second_order(probability: Array, variance: Array) -> Array:
+    """½ Σ_k v_k p_k(1−p_k), for classes that know nothing of each other: (...)."""
+    return np.asarray(0.5 * (variance * probability * (1.0 - probability)).sum(-1))
+
+
+def pair_information(
+    probability: Array, squared_distance: Array, constant: Array, growth: Array, share: Array, dof: Array,
+    between: Array,
+) -> Array:  # fmt: skip
+    """Second-order mutual information of class and model, for classes that have one covariance.
+
+    I = ½ Σ_{k<l} p_k p_l (KL_kl + KL_lk) with KL_kl = KL[p(θ | D, x of k) ‖ p(θ | D, x of l)]. With
+    s_kl = (x−m_k)ᵀΨ⁻¹(x−m_l), u_k = b_k s_kk = q_k/ν', c_k = p/(2λ_k(λ_k+1)) + 1/(N_k+α_k)
+
+        KL_kl + KL_lk = c_k + c_l + (ν+1)/2 · [f_kl + f_lk],   f_kl = (s_ll + b_k G − b_k u_k)/(1 + u_k)
+
+    where G = s_kk s_ll − s_kl², of which Δ = s_kk + s_ll − 2 s_kl, the distance of the means, is ``between``.
+    """
+    u = squared_distance / dof
+    s = u / share
+    k, other = s[..., :, None], s[..., None, :]
+    gram = np.maximum(0.5 * between * (k + other) - 0.25 * (between**2 + (k - other) ** 2), 0.0)
+    b, depth = share[..., :, None], u[..., :, None]
+    moved = (other + b * gram - b * depth) / (1.0 + depth)
+    both = 0.5 * growth[..., :, None] * (moved + np.swapaxes(moved, -1, -2))
+    both = both + constant[..., :, None] + constant[..., None, :]
+    pairs = probability[..., :, None] * probability[..., None, :] * (1.0 - np.eye(probability.shape[-1]))
+    return np.asarray(0.25 * (pairs * both).sum((-2, -1)))
 
 
 def below_entropy(information: Array, total: Array) -> Array:

@@ -47,6 +47,21 @@ def invert_triangles_of_many(root: Array) -> Array:
     return inverse
 
 
+def squares_of_triangles(root: Array) -> Array:
+    """LᵀL of lower triangular L of shape (row, column, sample).
+
+    Examples
+    --------
+    >>> squares_of_triangles(np.array([[[1.0], [0.0]], [[2.0], [3.0]]]))[..., 0]
+    array([[5., 6.],
+           [6., 9.]])
+    """
+    out = np.empty_like(root)
+    for i in range(len(root)):
+        out[i, : i + 1] = out[: i + 1, i] = (root[i:, i, None] * root[i:, : i + 1]).sum(0)
+    return out
+
+
 def solve_triangles_of_many(root: Array, right: Array) -> Array:
     """Solve L z = b for lower triangular L of shape (row, column, sample) and b of shape (row, sample).
 

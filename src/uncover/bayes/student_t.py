@@ -102,7 +102,7 @@ class StudentT:
 
     def tail(self, square: Array, dof: Array) -> Array:
         """P(p·F > square) for F ~ F(p, dof): the p-value of a squared distance."""
-        return _f_tail(square, self.n_features, dof)
+        return f_tail(square, self.n_features, dof)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n points from each member of the batch: shape (n, *batch, feature)."""
@@ -187,7 +187,7 @@ class IndependentT:
         Under this distribution the two-sided p-values u_j of the features are independent and uniform, so
         −2 Σ log u_j ~ χ²(2p) exactly.
         """
-        u = _f_tail(self.squared_deviations(points), 1, self.dof)
+        u = f_tail(self.squared_deviations(points), 1, self.dof)
         with np.errstate(divide="ignore"):
             statistic = -2.0 * np.log(u).sum(-1)
         return np.asarray(chdtrc(2 * self.location.shape[-1], statistic))
@@ -197,6 +197,11 @@ class IndependentT:
         shape = (n, *self.batch_shape, self.location.shape[-1])
         return np.asarray(self.location + self.scale * rng.standard_t(self.dof, shape))
 
+    def feature(self, j: int) -> StudentT:
+        """The Student t of one feature; of one member of a batch."""
+        dof = np.broadcast_to(self.dof, self.location.shape)
+        return StudentT(self.location[[j]], self.scale[[j]][:, None], dof[j])
+
     def squared_deviations(self, points: ArrayLike) -> Array:
         """((x_j − m_j) / s_j)²: shape (..., *batch, feature)."""
         x = np.asarray(points, np.float64)
@@ -205,19 +210,19 @@ class IndependentT:
             return _bounded(((x - self.location) / self.scale) ** 2)
 
 
-def _f_tail(square: Array, p: int, dof: Array) -> Array:
+def f_tail(square: Array, p: Array | int, dof: Array) -> Array:
     """P(p·F > square) for F ~ F(p, dof).
 
     dof/(dof+square) is 1 but for rounding where dof is large: there the complement, which takes ten times
     as long, keeps the digits.
     """
-    square, dof = np.broadcast_arrays(square, dof)
+    square, dof, half = np.broadcast_arrays(square, dof, 0.5 * np.asarray(p))
     plain = (dof < 1e4) | (square > dof)
     out = np.empty(square.shape)
     q, v = square[plain], dof[plain]
-    out[plain] = betainc(0.5 * v, 0.5 * p, v / (v + q))
+    out[plain] = betainc(0.5 * v, half[plain], v / (v + q))
     q, v = square[~plain], dof[~plain]
-    out[~plain] = betaincc(0.5 * p, 0.5 * v, q / (v + q))
+    out[~plain] = betaincc(half[~plain], 0.5 * v, q / (v + q))
     return out
 
 

@@ -1,15 +1,17 @@
 // All layers of a map from one pass over pixels that lie on the device: for each pixel all realisations are
 // made, classified and added up in registers. Compiled for one problem: P features, K components of C classes
 // (OWNERS: the class of each component, in ascending order), SHARPNESS one over the temperature where a class
-// has several components, REAL numbers, IN the type of the input, PX pixels a thread. kernels.py has the formulas.
+// has several components, COMMON whether all classes have one covariance, REAL numbers, IN the type of the input,
+// PX pixels a thread. kernels.py has the formulas.
 //
 // The record of a component: for each row i of the whitening matrix -shift[i], W[i][0] … W[i][i]; then the
-// constants in the order of the enumeration; then the coefficients of the tail. Padded to fours.
+// constants in the order of the enumeration; then the coefficients of the tail; then, with COMMON, the squared
+// distances of its mean from all means. Padded to fours.
 
 #define TRIANGLE (P * (P + 1) / 2 + P)
 #define TERMS (P % 2 ? 1 : P / 2)
 enum { LOG_WEIGHT, SLOPE, INVERSE_DOF, HALF_DOF, CONSTANT, GROWTH, PULL, FIXED, GROWING, CONSTANTS };
-#define RECORD ((TRIANGLE + CONSTANTS + TERMS + 3) / 4 * 4)
+#define RECORD ((TRIANGLE + CONSTANTS + TERMS + (COMMON ? K : 0) + 3) / 4 * 4)
 #define LARGEST REAL(1e15)
 
 #if SINGLE
@@ -93,6 +95,27 @@ __device__ inline void log_odds_of_classes(const REAL (&joint)[K], REAL (&odds)[
 #endif
 }
 
+#if COMMON
+// Twice the second-order information of classes that have one covariance, from pairs of them.
+__device__ inline REAL information_of_pairs(const REAL *world, const REAL (&q)[K], const REAL (&e)[C]) {
+    REAL total = 0;
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int l = 0; l < k; l++) {
+            const REAL *a = world + k * RECORD + TRIANGLE, *b = world + l * RECORD + TRIANGLE;
+            REAL uk = q[k] * a[INVERSE_DOF], ul = q[l] * b[INVERSE_DOF];
+            REAL sk = uk * inverse(a[PULL]), sl = ul * inverse(b[PULL]), apart = a[CONSTANTS + TERMS + l];
+            REAL gram = max(REAL(0.5) * apart * (sk + sl) -
+                            REAL(0.25) * (apart * apart + (sk - sl) * (sk - sl)), REAL(0));
+            REAL moved = (sl + a[PULL] * (gram - uk)) * inverse(1 + uk) +
+                         (sk + b[PULL] * (gram - ul)) * inverse(1 + ul);
+            total += e[k] * e[l] * (REAL(0.5) * a[GROWTH] * moved + a[CONSTANT] + b[CONSTANT]);
+        }
+    return total;
+}
+#endif
+
 // Add the scores of one world for one pixel, whose most probable class in it is `best`; returns a bound of what
 // single precision does to its probabilities.
 __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total, const float *table,
@@ -132,8 +155,10 @@ __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total,
         const REAL *c = world + k * RECORD + TRIANGLE;
         REAL r = share[k] * REAL(SHARPNESS), both = e[owner[k]] * (1 - e[owner[k]]);
         error += both * r * (c[FIXED] + c[GROWING] * q[k]);
+#if !COMMON
         REAL u = q[k] * c[INVERSE_DOF];
         information += both * r * r * (c[CONSTANT] + c[GROWTH] * v[k] - c[PULL] * (u * inverse(1 + u)));
+#endif
 #if P % 2
         REAL place = min(sqrt(v[k]) * table_scale[k], REAL(steps - 2));
         int left = int(place);
@@ -146,6 +171,9 @@ __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total,
         total.typicality[k] += exponential(-c[HALF_DOF] * v[k]) * value;
 #endif
     }
+#if COMMON
+    information = information_of_pairs(world, q, e);
+#endif
     inner += log_one_plus(sum - 1);
     total.inner += inner;
     REAL h = max(inner, REAL(1e-30));

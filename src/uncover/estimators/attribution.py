@@ -9,9 +9,12 @@ from scipy.special import logsumexp, softmax
 from uncover.bayes.budget import UncertaintyBudget, entropy, joint_table, split_by_draw
 from uncover.bayes.niw import Gaussians
 from uncover.bayes.noise import sample_true_value
+from uncover.bayes.second_order import LogDensityVariance, below_entropy, second_order, squared_distances
 
 # Drawn models that are asked together, at least.
-_FEWEST = 16
+_FEWEST = 64
+# True values at which drawn models are asked, at least and at most; of many one in so many.
+_ASKED, _ONE_IN = (8, 128), 64
 
 
 class Parts(NamedTuple):
@@ -29,19 +32,22 @@ class ModelDraws:
 
     log_phi: np.ndarray  # (draw, class)
     gaussians: Gaussians
+    variance: LogDensityVariance  # of the log densities over all models, in closed form
 
     @classmethod
     def of(cls, posterior, concentration, known, n, rng):
         """Draw n models of the known classes, and proportions of all classes."""
         log_phi = np.log(np.maximum(rng.dirichlet(concentration, n), np.finfo(float).tiny))
-        return cls(log_phi[:, known], posterior.draw(n, rng))
+        variance = LogDensityVariance.of(posterior, concentration[known])
+        return cls(log_phi[:, known], posterior.draw(n, rng), variance)
 
     def share(self, number, of):
         """One of several equal shares of the draws; where these are too many, draws are in several shares."""
         n = len(self.log_phi)
         size = max(n // of, min(n, _FEWEST))
         rows = np.arange(number * size, (number + 1) * size) % n
-        return ModelDraws(self.log_phi[rows], Gaussians(*(part[rows] for part in self.gaussians)))
+        gaussians = Gaussians(*(part[rows] for part in self.gaussians))
+        return ModelDraws(self.log_phi[rows], gaussians, self.variance)
 
     def split(self, points, probability, sight):
         """Model and overlap part at points whose class probabilities are given.
@@ -53,6 +59,15 @@ class ModelDraws:
         n = len(self.log_phi)
         model = np.minimum(information * n / max(n - 1, 1), information + rest)
         return model, information + rest - model
+
+    def closed(self, points, probability, log_joint, sight):
+        """Model part at points to second order, by the form of maps."""
+        far = squared_distances(sight.truth.predictive(), points)
+        if sight.folding is None:
+            found = self.variance.tempered(sight.temperature).information(probability, far)
+        else:
+            found = second_order(probability, sight.folding.variance(log_joint, self.variance.at(far)))
+        return below_entropy(found, entropy(probability))
 
 
 def split_sight(sight, models, n_true_values, rng):
@@ -80,18 +95,27 @@ def _draw_true_values(sight, P, n, rng):
 
 
 def _split_at_true_values(sight, P, chi, models):
-    """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ."""
+    """Measurement: what knowing χ would tell; the rest is split into model and overlap at each χ.
+
+    The model part is in closed form at all χ, times the ratio of drawn models to it at some of them.
+    """
     n_samples, n, _ = chi.shape
     flat = chi.reshape(n_samples * n, -1)
-    at_truth = sight.odds_of(sight.log_prior + sight.truth.predictive().log_prob(flat))
-    at_truth -= logsumexp(at_truth, axis=1, keepdims=True)
+    joint = sight.log_prior + sight.truth.predictive().log_prob(flat)
+    at_truth = sight.odds_of(joint)
+    at_truth = at_truth - logsumexp(at_truth, axis=1, keepdims=True)
     table = joint_table(at_truth.reshape(n_samples, n, -1), P)
     measurement, rest = split_by_draw(table)
     weight = table.sum(-1)
     rows = table / np.where(weight > 0, weight, 1.0)[..., None]
-    # Each true value has models of its own: errors of the draws average out.
-    each = [models.share(s, n).split(chi[:, s], rows[:, s], sight)[0] for s in range(n)]
-    model = np.minimum((weight * np.stack(each, axis=1)).sum(1), rest)
+    closed = weight * models.closed(flat, rows.reshape(n_samples * n, -1), joint, sight).reshape(n_samples, n)
+    # Each true value that is asked has models of its own: errors of the draws average out.
+    count = min(n, int(np.clip(n // _ONE_IN, *_ASKED)))
+    asked = (2 * np.arange(count) + 1) * n // (2 * count)
+    each = [models.share(i, count).split(chi[:, s], rows[:, s], sight)[0] for i, s in enumerate(asked)]
+    drawn, same = (weight[:, asked] * np.stack(each, axis=1)).sum(1), closed[:, asked].sum(1)
+    ratio = np.divide(drawn, same, out=np.ones_like(drawn), where=same > 0)
+    model = np.minimum(ratio * closed.sum(1), rest)
     return Parts(P, measurement, model, rest - model)
 
 

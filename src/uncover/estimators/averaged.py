@@ -23,7 +23,6 @@ class ReadsPixels(Protocol):
         coefficients: np.ndarray | None = None,
         noise: Covariances | None = None,
         systematic: np.ndarray | None = None,
-        first_pixel: int = 0,
         features: np.ndarray | None = None,
     ) -> PixelSummary:
         """Summarise pixels, as :meth:`Summariser.summarise`."""
@@ -33,7 +32,7 @@ class ReadsPixels(Protocol):
 
 
 def make_summariser(
-    model: Any, *, paired: bool = True, method: str = "exact", n_true_values: int = 96
+    model: Any, *, paired: bool = True, method: str = "exact", n_true_values: int = 192
 ) -> ReadsPixels:
     """What reads pixels with a fitted model of any kind."""
     if is_average(model):
@@ -72,7 +71,6 @@ class AveragedSummariser:
         coefficients: np.ndarray | None = None,
         noise: Covariances | None = None,
         systematic: np.ndarray | None = None,
-        first_pixel: int = 0,
         features: np.ndarray | None = None,
     ) -> PixelSummary:
         """Summarise pixels, as :meth:`Summariser.summarise`; all features are needed, nothing is drawn."""

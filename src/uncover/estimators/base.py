@@ -18,7 +18,12 @@ from uncover.estimators.calibration import (
     held_out_log_joint,
     scored_weight,
 )
-from uncover.estimators.deconvolution import points_of_repeats, variances_without_noise, without_noise
+from uncover.estimators.deconvolution import (
+    noise_of_classes,
+    points_of_repeats,
+    variances_without_noise,
+    without_noise,
+)
 from uncover.estimators.describe import advice_on_prior
 from uncover.estimators.evidence import EvidenceMixin, jeffreys_prior, too_small_for_jeffreys
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
@@ -282,9 +287,11 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, EvidenceMixin, Classif
             measured = points_of_repeats(self.statistics_)
         if not keep_prior:
             self.prior_ = self._make_prior(moments, measured)
+        self.class_noise_ = self.noise_evenness_ = None
         if measured is None:
             self.posterior_ = self._update(self.prior_, moments)
         else:
+            self.class_noise_, self.noise_evenness_ = noise_of_classes(*measured)
             self.posterior_ = self._update_through_noise(self.prior_, *measured)
             self._warn_of_convergence()
         return self

@@ -42,7 +42,7 @@ STRANGE = 0.1
 # Samples by which it is seen how far members lie apart.
 MOST_COMPARED = 256
 # Draws behind the budget of a pixel.
-MAP_DRAWS = {"n_draws": 100, "n_true_values": 32}
+MAP_DRAWS = {"n_draws": 100, "n_true_values": 256}
 
 
 class Answers(NamedTuple):

@@ -31,6 +31,25 @@ def without_noise(prior, points, noise, membership):
     return prior.exchange_noise(average, present=1.0, wanted=0.0)
 
 
+def noise_of_classes(points, noise, membership):
+    """Return the mean noise of each class's samples (class, feature, feature), and how even it is (class,).
+
+    A sample of noise f_i, relative to the variance of the class, tells of the variance as if n·e samples with
+    the same noise did, e = T̄²/mean(T_i²) with T_i = τ + f_i, τ being the share of the true values.
+    """
+    K, p = membership.n_classes, points.shape[1]
+    mean, even = np.zeros((K, p, p)), np.ones(K)
+    for k, samples in _samples_of_classes(points, noise, membership):
+        share = samples.weight / samples.weight.sum()
+        mean[k] = np.tensordot(share, samples.noise.of_each(len(share)), axes=1)
+        variance = share @ (samples.x - share @ samples.x) ** 2
+        size = (samples.noise.variances() / np.where(variance > 0, variance, np.inf)).mean(1)
+        if len(size) > 1:
+            average = share @ size
+            even[k] = 1.0 / (1.0 + share @ (size - average) ** 2 / max(average, 1.0) ** 2)
+    return mean, even
+
+
 def deconvolve_each(prior, points, noise, membership):
     """Posterior of classes that have a covariance each."""
     found = dict(_samples_of_classes(points, noise, membership))

@@ -80,11 +80,13 @@ def fill(model, document, arrays):
         float(document["within_dof"]),
         int(document["realisations"]),
         float(document.get("noise_weight", 0.0)),
+        float(document.get("scale_weight", 1e6)),  # of a file without it: the size was that of all
     )
     model.class_prior_ = arrays["class_prior"]
     model.temperature_ = float(document.get("temperature", 1.0))
     model.class_scale_ = arrays.get("class_scale_", np.ones(len(model.classes_)))
     model.systematic_, model.known_noise_ = arrays.get("systematic_"), arrays.get("known_noise_")
+    model.class_noise_, model.noise_evenness_ = arrays.get("class_noise_"), arrays.get("noise_evenness_")
     if "label_confusion_" in arrays:
         model.label_confusion_ = arrays["label_confusion_"]
     counts = moments.count.reshape(-1, len(model.classes_))[0]

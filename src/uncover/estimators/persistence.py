@@ -31,7 +31,15 @@ from uncover.estimators.model_files import (
 )
 
 _ESTIMATORS = {cls.__name__: cls for cls in (BayesianQDA, BayesianLDA, BayesianNB)}
-_OPTIONAL = ("systematic_", "known_noise_", "label_confusion_", "class_scale_", "class_count_")
+_OPTIONAL = (
+    "systematic_",
+    "known_noise_",
+    "class_noise_",
+    "noise_evenness_",
+    "label_confusion_",
+    "class_scale_",
+    "class_count_",
+)
 
 
 def save_model(model, path, *, units=None, provenance=None, features=None) -> None:
@@ -82,6 +90,7 @@ def _pack(model, arrays) -> dict:
         "realisations": model.statistics_.realisations,
         "within_dof": model.statistics_.within_dof,
         "noise_weight": model.statistics_.noise_weight,
+        "scale_weight": model.statistics_.scale_weight,
         "temperature": model.temperature_,
         "prior": _pack_distribution(model.prior_, "prior", arrays),
         "posterior": _pack_distribution(model.posterior_, "posterior", arrays),

@@ -9,16 +9,16 @@ import numpy as np
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.folding import Folding
-from uncover.bayes.hotelling import alike
+from uncover.bayes.hotelling import Reference, alike
 from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
-from uncover.bayes.noise import log_prob_with_noise, typicality_with_noise
+from uncover.bayes.noise import log_prob_with_noise
 from uncover.bayes.noisy_lens import NoisyLens, Seen
 from uncover.bayes.noisy_worlds import NoisyWorlds
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.estimators.realisations import Pairing, View
-from uncover.estimators.typical import reference_posterior
+from uncover.estimators.typical import reference_noise, reference_posterior
 from uncover.estimators.values import Inputs
 
 # Numbers (float64) that one block of samples may need.
@@ -41,8 +41,8 @@ class ClassModels:
         What the points carry beyond the true values, for every sample the same.
     class_noise : array of shape (class, feature, feature) or None
         What the points carry against the models of each class: how these differ between worlds.
-    reference : callable or None
-        Makes the posterior whose distances typicality is read from; None: the posterior above.
+    make_reference : callable or None
+        Makes the densities that typicality is read from; None: those of the posterior above.
     """
 
     posterior: NIW
@@ -50,7 +50,7 @@ class ClassModels:
     truth: NIW | None = None
     full_noise: np.ndarray | None = None
     class_noise: np.ndarray | None = None
-    reference: Callable[[], NIW] | None = None
+    make_reference: Callable[[], Reference] | None = None
 
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
@@ -58,11 +58,17 @@ class ClassModels:
         return self.posterior.predictive()
 
     @cached_property
+    def reference(self) -> Reference:
+        """Densities that the typicality of points with known noise is read from."""
+        if self.make_reference is not None:
+            return self.make_reference()
+        p = self.predictive.location.shape[-1]
+        return Reference(self.predictive, np.zeros((*self.predictive.batch_shape, p, p)))
+
+    @cached_property
     def typical(self) -> StudentT | IndependentT:
-        """Densities that typicality is read from: the predictive ones, where these say the same."""
-        if self.reference is None:
-            return self.predictive
-        found = self.reference().predictive()
+        """The same for points without noise: the predictive ones, where these say the same."""
+        found = self.reference.without_noise()
         return self.predictive if alike(found, self.predictive) else found
 
 
@@ -147,11 +153,10 @@ class Sight:
         """p-value of each point for each known class, or each of their parts: (sample, class)."""
         if self.points.shape[1] == 0:
             return np.full((len(self.points), len(self.log_prior)), np.nan)
-        density = self.models.typical
         noises = [noise for k in range(len(self.log_prior)) if (noise := self.noise(k)) is not None]
         if not noises:
-            return density.typicality(self.points)
-        each = [typicality_with_noise(density[k], self.points, noise) for k, noise in enumerate(noises)]
+            return self.models.typical.typicality(self.points)
+        each = [self.models.reference.p_value(k, self.points, noise) for k, noise in enumerate(noises)]
         return np.stack(each, axis=-1)
 
 
@@ -229,7 +234,6 @@ class Reader:
             return None
         measured = Seen(predictive, self._common(sight.noise, predictive.n_features))
         same = sight.models.truth is None
-        typical = None if sight.models.typical is predictive else sight.models.typical
         concentration = self.model.class_posterior_[self.model._known_classes()]
         folding = self.folding
         if folding is None and self.model.temperature_ != 1.0:  # each class is its only part
@@ -241,7 +245,7 @@ class Reader:
             log_prior=sight.log_prior,
             variance=LogDensityVariance.of(sight.models.posterior, concentration),
             n_points=n_points,
-            typical=Seen(typical, measured.noise) if isinstance(typical, StudentT) else None,
+            reference=sight.models.reference,
         )
 
     def _common(self, noise: Callable[[int], Covariances | None], p: int) -> np.ndarray:
@@ -332,15 +336,15 @@ class Reader:
         models = self._models_for(view, used)
         if not used.any():
             return models
-        return replace(models, reference=lambda: self._reference(view, used, models.posterior))
+        return replace(models, make_reference=lambda: self._reference(view, used, models.posterior))
 
-    def _reference(self, view: View, used: np.ndarray, posterior: NIW) -> NIW:
-        """The posterior whose distances typicality is read from, for the same view."""
+    def _reference(self, view: View, used: np.ndarray, posterior: NIW) -> Reference:
+        """The densities that typicality is read from, for the same view."""
         found = reference_posterior(self.model, view.world, used, posterior)
         noise = self.model.statistics_.noise if view.repeats is not None else None
-        if noise is None or isinstance(posterior, DeconvolvedNIW):
-            return found
-        return self._models_of_repeats(found, noise[used][:, used], view).posterior
+        if noise is not None and not isinstance(posterior, DeconvolvedNIW):
+            found = self._models_of_repeats(found, noise[used][:, used], view).posterior
+        return Reference(found.predictive(), reference_noise(self.model, used, posterior))
 
     def _models_for(self, view: View, used: np.ndarray) -> ClassModels:
         fitted = self.model._posterior_of_world(view.world)

@@ -39,9 +39,9 @@ class Statistics:
         Its degrees of freedom, Σ wᵢ (R − 1).
     realisations : int
         R of the samples; 0 where different numbers were merged.
-    noise_weight : float
-        How many draws of a sample its noise is worth before they are seen, because that of all is alike; 0
-        where each has its own, or there are no draws.
+    noise_weight, scale_weight : float
+        How many draws of a sample the shape of its noise is worth before they are seen, and how many numbers
+        its size, because those of all are alike; 0 where each has its own, or there are no draws.
     """
 
     classes: Moments
@@ -49,6 +49,7 @@ class Statistics:
     within_dof: float
     realisations: int
     noise_weight: float = 0.0
+    scale_weight: float = 0.0
 
     def __add__(self, other):
         return Statistics(
@@ -57,6 +58,7 @@ class Statistics:
             self.within_dof + other.within_dof,
             self.realisations if self.realisations == other.realisations else 0,
             min(self.noise_weight, other.noise_weight),
+            min(self.scale_weight, other.scale_weight),
         )
 
     def rows_per_sample(self, kind):
@@ -74,25 +76,28 @@ class Statistics:
     @property
     def drawn_noise(self):
         """What is known of the noise of draws before they are seen; None where there were none."""
-        return None if self.noise is None else DrawnNoise(self.noise, self.noise_weight)
+        return None if self.noise is None else DrawnNoise(self.noise, self.noise_weight, self.scale_weight)
 
 
 @dataclass(frozen=True)
 class DrawnNoise:
-    """Noise of samples of which R draws each are given: Σ_i ~ IW(aC, a+p+1), C being that of all together.
+    """Noise of samples of which R draws each are given: Σ_i ~ IW(a s_i C, a+p+1), C being that of all.
 
-    The mean of the draws lies (1 + 1/R) Σ_i from the truth: once for the measurement that they are drawn
-    around, and 1/R for the draws. Σ_i is the expected one after R draws of scatter S_i:
+    The size s_i ~ IW(b, b+2) of a sample's noise is told by all p features of its draws, the shape by fewer
+    numbers: s_i = (b + tr C⁻¹S_i) / (b + p(R − 1)) is expected after R draws of scatter S_i. The mean of the
+    draws lies (1 + 1/R) Σ_i from the truth: once for the measurement that they are drawn around, and 1/R for
+    the draws. Σ_i is the expected one:
 
-        (1 + 1/R) (aC + S_i) / (a + R − 1)
+        (1 + 1/R) (a s_i C + S_i) / (a + R − 1)
     """
 
     covariance: np.ndarray  # C, (feature, feature)
     weight: float  # a
+    scale_weight: float = 0.0  # b
 
     @classmethod
     def of(cls, X, weight=None):
-        """Of draws (sample, draw, feature) with weights of the samples; a has the highest evidence."""
+        """Of draws (sample, draw, feature) and weights of the samples; b, then a, of the highest evidence."""
         R = X.shape[1]
         scatter = _scatter_of_draws(X)
         share = np.full(len(X), 1.0 / len(X)) if weight is None else weight / weight.sum()
@@ -100,21 +105,35 @@ class DrawnNoise:
         axes = _unit_axes(C)
         if axes.shape[1] == 0:
             return cls(C, 0.0)
-        seen = Moments(
-            np.full(len(X), float(R)), np.zeros((len(X), axes.shape[1])), axes.T @ scatter @ axes, 0.0
-        )
-        evidence = ScatterEvidence.of(seen, np.eye(axes.shape[1]))
-        return cls(C, float(max(_WEIGHTS, key=lambda a: evidence.at_each(np.array([a]), weight)[0])))
+        scatter = axes.T @ scatter @ axes
+        size = np.trace(scatter, axis1=1, axis2=2)[:, None, None]
+        b = _best_weight(size, axes.shape[1] * (R - 1.0), weight)
+        expected = (b + size) / (b + axes.shape[1] * (R - 1.0))
+        return cls(C, _best_weight(scatter / expected, R - 1.0, weight), b)
 
     def of_each(self, X):
         """Covariances of the distances of the draws' means from the truth."""
         R = X.shape[1]
         stretch = 1.0 + 1.0 / R
-        if self.weight > _ALIKE * (R - 1):
+        axes = _unit_axes(self.covariance)
+        freedom, b = axes.shape[1] * (R - 1), self.scale_weight
+        if self.weight > _ALIKE * (R - 1) and b > _ALIKE * freedom:
             return Covariances(stretch * self.covariance, None, None)
         scatter = _scatter_of_draws(X)
-        own = (self.weight * self.covariance + scatter) / (self.weight + R - 1)
-        return Covariances(None, None, stretch * own)
+        size = np.einsum("nij,ij->n", scatter, axes @ axes.T)
+        expected = (b + size) / (b + freedom) if freedom else np.ones(len(X))
+        if self.weight > _ALIKE * (R - 1):
+            return Covariances(stretch * self.covariance, expected, None)
+        own = self.weight * expected[:, None, None] * self.covariance + scatter
+        return Covariances(None, None, stretch / (self.weight + R - 1) * own)
+
+
+def _best_weight(scatter, freedom, weight):
+    """How many degrees of freedom scatters (sample, direction, direction) being alike is worth."""
+    n, p = scatter.shape[:2]
+    seen = Moments(np.full(n, freedom + 1.0), np.zeros((n, p)), scatter, 0.0)
+    evidence = ScatterEvidence.of(seen, np.eye(p))
+    return float(max(_WEIGHTS, key=lambda a: evidence.at_each(np.array([a]), weight)[0]))
 
 
 def _unit_axes(covariance):
@@ -254,7 +273,8 @@ class Draws(Independent):
         statistics = _nested(X, membership).statistics
         if X.ndim == 2 or X.shape[1] == 1:
             return statistics
-        return replace(statistics, noise_weight=DrawnNoise.of(X, membership.weight).weight)
+        noise = DrawnNoise.of(X, membership.weight)
+        return replace(statistics, noise_weight=noise.weight, scale_weight=noise.scale_weight)
 
     def knows_noise(self, inputs):
         """Whether the noise of the inputs is known."""

@@ -8,11 +8,11 @@ from scipy.special import softmax
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.noise import sample_true_value
-from uncover.bayes.noisy_lens import NoisyLens
+from uncover.bayes.noisy_lens import NoisyLens, points_of_parts, points_of_pixels
 from uncover.bayes.second_order import (
     LogDensityVariance,
     below_entropy,
-    model_information,
+    second_order,
     squared_distances,
 )
 from uncover.bayes.speed import machine_code
@@ -83,7 +83,9 @@ class Summariser:
     True
     """
 
-    def __init__(self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 96) -> None:
+    def __init__(
+        self, model, *, paired: bool = True, method: str = "exact", n_true_values: int = 192
+    ) -> None:
         self.model = model
         self.reader = Reader(model, paired=paired, method=method)
         self.n_true_values = n_true_values
@@ -98,7 +100,6 @@ class Summariser:
         coefficients: np.ndarray | None = None,
         noise: Covariances | None = None,
         systematic: np.ndarray | None = None,
-        first_pixel: int = 0,
         features: np.ndarray | None = None,
     ) -> PixelSummary:
         """Summarise pixels.
@@ -113,18 +114,16 @@ class Summariser:
         noise : Covariances, optional
             Known noise of the pixels; only with one realisation.
         systematic : array of shape (feature, feature), optional
-        first_pixel : int
-            Number of the first pixel, from which the draws of true values are seeded; "fast" draws none.
         features : array of bool of shape (feature,), optional
             Which features the pixels have; the others are marginalised, and may be NaN.
         """
-        summary = self._summarise(planes, coefficients, noise, systematic, first_pixel, features)
+        summary = self._summarise(planes, coefficients, noise, systematic, features)
         if coefficients is None and noise is None:
             bounded = self.model._bounded_where_new(summary.typicality, np.moveaxis(planes, 2, 0))
             summary.parts[5] = bounded
         return summary
 
-    def _summarise(self, planes, coefficients, noise, systematic, first_pixel, features) -> PixelSummary:
+    def _summarise(self, planes, coefficients, noise, systematic, features) -> PixelSummary:
         used = ~self.model.ignored_features_
         if features is not None:
             used = used & features
@@ -142,7 +141,7 @@ class Summariser:
             if lenses is not None:
                 return self._by_noisy_lenses(*lenses, planes, coefficients, noise, systematic, used)
         values = planes if coefficients is None else corrected(planes[0], coefficients)
-        summary = self._by_sights(values, noise, systematic, first_pixel, used)
+        summary = self._by_sights(values, noise, systematic, used)
         return (
             self._with_worlds(values, summary, noise, systematic, used) if self._between_scenes else summary
         )
@@ -238,7 +237,7 @@ class Summariser:
         """Put the rows of the known classes among all classes."""
         return self.model._spread_classes(values.T, 0.0).T
 
-    def _by_sights(self, values, noise, systematic, first_pixel, used) -> PixelSummary:
+    def _by_sights(self, values, noise, systematic, used) -> PixelSummary:
         """View by view, for what the fast path does not reach."""
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
         inputs = Inputs(points[:, 0] if len(values) == 1 else points, noise, systematic)
@@ -246,7 +245,7 @@ class Summariser:
         totals: tuple = ()
         classes = []
         for view in self.reader.views(inputs):
-            parts = self._read(self.reader.sight(view, used, common), first_pixel)
+            parts = self._read(self.reader.sight(view, used, common))
             totals = tuple(a + b for a, b in zip(totals, parts, strict=True)) if totals else parts
             classes.append(parts[0].argmax(axis=0).astype(np.uint8))
         probability, typicality, measurement, model, inner = (total / len(classes) for total in totals)
@@ -278,7 +277,7 @@ class Summariser:
             worlds.append(known[sight.log_odds().argmax(axis=1)])
         return summary if len(worlds) < 2 else _replace_worlds(summary, np.stack(worlds).astype(np.uint8))
 
-    def _read(self, sight: Sight, first_pixel: int):
+    def _read(self, sight: Sight):
         """Probabilities, typicality and the parts of the budget of one sight, for the known classes.
 
         Typicality is that of the parts of classes, where they have some.
@@ -287,11 +286,13 @@ class Summariser:
         known, folding = softmax(sight.odds_of(joint), axis=1), sight.folding
         measurement = np.zeros(len(known))
         if sight.noisy:
-            measurement = self._measurement(sight, known, sight.of_parts(known, joint), first_pixel)
-        variance = self._variance(sight).at(distance)
-        variance = variance / sight.temperature**2 if folding is None else folding.variance(joint, variance)
-        inner = entropy(known)
-        model = model_information(known, variance, inner - measurement)
+            measurement = self._measurement(sight, known, sight.of_parts(known, joint))
+        variance, inner = self._variance(sight).tempered(sight.temperature), entropy(known)
+        if folding is None:
+            information = variance.information(known, distance)
+        else:
+            information = second_order(known, folding.variance(joint, self._variance(sight).at(distance)))
+        model = below_entropy(information, inner - measurement)
         return known.T, sight.typicality().T, measurement, model, inner
 
     def _variance(self, sight: Sight) -> LogDensityVariance:
@@ -303,26 +304,32 @@ class Summariser:
             self._variances[key] = sight.models, LogDensityVariance.of(sight.models.posterior, concentration)
         return self._variances[key][1]
 
-    def _measurement(self, sight: Sight, P: np.ndarray, parts: np.ndarray, first_pixel: int) -> np.ndarray:
-        """Information that the true value would give, from draws of it.
+    def _measurement(self, sight: Sight, P: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """Information that the true value would give, from draws of it that lie evenly.
 
-        P are probabilities of the classes, ``parts`` those of their parts, or the same.
+        P are probabilities of the classes, ``parts`` those of their parts, or the same. All pixels have the
+        same random numbers: what is said of one does not depend on others.
         """
-        truth = sight.truth.predictive()
-        rng = stream(self.model.random_state, "true values of pixels", first_pixel, sight.world)
-        n = self.n_true_values
-        cumulated = parts.cumsum(axis=1)
-        level = (np.arange(n) + rng.random((len(P), n))) / n * cumulated[:, -1:]  # one in each stratum
-        chosen = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), parts.shape[1] - 1)
-        chi = np.empty((len(P), n, sight.points.shape[1]))
+        truth, n = sight.truth.predictive(), self.n_true_values
+        counts = points_of_parts(parts.T, points_of_pixels(entropy(P), n)).T
+        last = counts.cumsum(axis=1)
+        chi, weight = np.zeros((len(P), n, sight.points.shape[1])), np.zeros((len(P), n))
         for k in range(parts.shape[1]):
-            mine = chosen == k
-            noise = sight.full_noise(k)
+            mine, noise = np.flatnonzero(counts[:, k]), sight.full_noise(k)
             assert noise is not None
-            chi[mine] = sample_true_value(truth[k], sight.points, noise, n, rng)[mine]
+            if not len(mine):
+                continue
+            rng = stream(self.model.random_state, "true values of pixels", k, sight.world)
+            most = int(counts[:, k].max())
+            drawn = sample_true_value(truth[k], sight.points[mine], noise[mine], most, rng)
+            number, draw = np.nonzero(np.arange(most) < counts[mine, k, None])
+            i = mine[number]
+            at = last[i, k] - counts[i, k] + draw
+            chi[i, at], weight[i, at] = drawn[number, draw], parts[i, k] / counts[i, k]
         at_truth = sight.odds_of(sight.log_prior + truth.log_prob(chi))
-        information, _ = split_by_draw(joint_table(np.log(softmax(at_truth, axis=-1) + 1e-300), P))
-        return information
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(weight)[..., None] + np.log(softmax(at_truth, axis=-1) + 1e-300)
+        return split_by_draw(joint_table(log_weight, P))[0]
 
 
 def corrected(toa, coefficients):

@@ -4,13 +4,15 @@ import numpy as np
 
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
 from uncover.bayes.evidence import per_sample
-from uncover.bayes.hotelling import reference_of_classes, reference_of_features, reference_of_tied
+from uncover.bayes.hotelling import (
+    reference_of_classes,
+    reference_of_features,
+    reference_of_tied,
+    scatter_suffices,
+)
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.estimators.realisations import MEAN_WORLD
-
-# Degrees of freedom of a Student t whose covariance is to exist, at least.
-_FEWEST = 2.2
 
 
 def reference_posterior(model, world, used, posterior: NIW) -> NIW:
@@ -19,19 +21,72 @@ def reference_posterior(model, world, used, posterior: NIW) -> NIW:
     ``used`` says which of all features count; ``posterior`` is the model's own for them.
     """
     known = model._known_classes()
-    if isinstance(posterior, DeconvolvedNIW):
-        return _through_noise(model, posterior, known)
     moments = _moments_of_world(model, world).select_features(used)[known]
-    if isinstance(posterior, DiagonalNIW):
+    if isinstance(posterior, DiagonalNIW | DeconvolvedDiagonal):
         found: NIW = reference_of_features(moments)
-    elif posterior.scale.ndim == 3 and len(posterior.scale) < len(known):
-        return reference_of_tied(moments)
+    elif _tied(posterior, known):
+        found = reference_of_tied(moments)
     else:
         found = reference_of_classes(moments)
+    if isinstance(posterior, DeconvolvedNIW):
+        found = _as_even(found, _evenness(model, posterior, known))
+    if _tied(posterior, known):
+        return found
     trusted = _by_own_prior(model, moments)
     if not trusted.any():
         return found
     return type(found)(*(np.where(_wide(trusted, b), a, b) for a, b in _parameters(posterior, found)))
+
+
+def reference_noise(model, used, posterior: NIW) -> np.ndarray:
+    """Return the mean noise of the samples behind :func:`reference_posterior`: (class, feature, feature).
+
+    None is taken out of a class whose own scatter says too little: typicality is then rather too high.
+    """
+    known, p = model._known_classes(), int(used.sum())
+    if not isinstance(posterior, DeconvolvedNIW) or getattr(model, "class_noise_", None) is None:
+        return np.zeros((len(known), p, p))
+    kept = used[~model.ignored_features_]
+    noise = model.class_noise_[known][:, kept][:, :, kept]
+    moments = _moments_of_world(model, None).select_features(used)[known]
+    if _tied(posterior, known):
+        # The mean of class k has the noise of its own samples, their common scatter that of all.
+        free = np.maximum(moments.count - 1.0, 0.0)
+        if not scatter_suffices(moments.scatter.sum(0), free.sum()):
+            return np.zeros_like(noise)
+        pooled = np.tensordot(free / free.sum(), noise, axes=1)
+        return pooled - (noise - pooled) / np.maximum(moments.count, 1.0)[:, None, None]
+    if isinstance(posterior, DeconvolvedDiagonal):
+        suffices = moments.count >= 2
+    else:
+        pairs = zip(moments.scatter, moments.count - 1.0, strict=True)
+        suffices = np.array([scatter_suffices(scatter, free) for scatter, free in pairs])
+    return noise * (suffices & ~_by_own_prior(model, moments))[:, None, None]
+
+
+def _tied(posterior, known) -> bool:
+    """Whether the classes share one covariance."""
+    return posterior.scale.ndim == 3 and len(posterior.scale) < len(known)
+
+
+def _evenness(model, posterior, known):
+    """Return how many samples of equal noise each sample of the classes is worth: (class,), or (1,)."""
+    each = getattr(model, "noise_evenness_", None)
+    if each is None:
+        return 1.0
+    each = each[known]
+    count = model.class_count_[known]
+    return np.array([each @ count / count.sum()]) if _tied(posterior, known) else each
+
+
+def _as_even(reference: NIW, evenness) -> NIW:
+    """Return a reference of fewer degrees of freedom, because the noise of its samples is not the same."""
+    p = reference.n_features
+    other, least = (p - 1.0, 1.0) if isinstance(reference, DiagonalNIW) else (0.0, p)
+    free = reference.dof - other
+    left = np.maximum(free * evenness, np.minimum(free, least))
+    scale = reference.scale * (left / free)[..., None, None]
+    return type(reference)(reference.mean, reference.strength, scale, left + other)
 
 
 def _moments_of_world(model, world) -> Moments:
@@ -62,30 +117,3 @@ def _parameters(one, other):
 
 def _wide(mask, like):
     return mask.reshape(-1, *(1,) * (like.ndim - 1))
-
-
-def _through_noise(model, posterior, known):
-    """Return a posterior of true values, the prior's samples taken out of its degrees of freedom.
-
-    As many noise-free samples as told as much, c, stand for n in Hotelling's distribution.
-    """
-    prior = model.prior_.take(known)
-    p, tied = posterior.n_features, len(np.atleast_1d(posterior.dof)) < len(known)
-    full = model.prior_.n_features
-    count = posterior.dof - p - (prior.dof - full)
-    free = count - (len(known) if tied else 1.0)
-    weight = np.minimum(posterior.dof - p - 1.0, count + 1.0)
-    if isinstance(posterior, DeconvolvedDiagonal):
-        own = posterior.variance_dof - (np.atleast_1d(posterior.dof) - p - count)[..., None] - 2.0
-        features = np.maximum(own, _FEWEST)
-        grown = ((own + 2.0) / (features - 2.0))[..., None] * np.eye(p)
-        expected = posterior.expected_covariance * np.maximum(grown, np.eye(p))
-        scale = expected * (posterior.dof - p - 1.0)[..., None, None]
-        return _changed(posterior, scale=scale, variance_dof=features)
-    dof = np.maximum(free, p - 1.0 + _FEWEST)
-    return _changed(posterior, scale=posterior.expected_covariance * weight[..., None, None], dof=dof)
-
-
-def _changed(posterior, **changes):
-    fields = {name: getattr(posterior, name) for name in posterior.parameters()} | changes
-    return type(posterior)(**fields)

@@ -3,8 +3,7 @@
 from uncover.labels.criteria import confident, interior, purity, spaced, stable
 from uncover.labels.scheme import LandClass, Scheme, load_scheme, scheme_names
 from uncover.labels.screen import Criteria, Report, Screened, screen
-from uncover.labels.spatial import autocorrelation_length, within
-from uncover.labels.training import Draw, block_groups, draw, split
+from uncover.labels.training import Draw, autocorrelation_length, draw, split, within
 from uncover.labels.translate import Rule, Translation, load_translation, translation_names
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "Screened",
     "Translation",
     "autocorrelation_length",
-    "block_groups",
     "confident",
     "draw",
     "interior",

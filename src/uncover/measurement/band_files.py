@@ -174,8 +174,7 @@ def read_correlation_table(path: str | Path, bands: Sequence[str] | None = None)
     if ragged or not names:
         raise ValueError(
             f"{file.name} is no correlation table: it needs the bands' names in the first row and column, "
-            "and "
-            f"a number for each pair{f' (row {ragged[0]} is too short or too long)' if ragged else ''}."
+            f"and a number for each pair{f' (row {ragged[0]} is too short or too long)' if ragged else ''}."
         )
     wanted = list(bands) if bands is not None else names
     across, down = places_of(wanted, names, file.name), places_of(wanted, sides, file.name)
@@ -470,8 +469,7 @@ def _correlation(
     if matrix.shape != (len(offered),) * 2:
         raise ValueError(
             f"a correlation matrix of shape {matrix.shape} came with {len(offered)} bands; it needs one row "
-            "and "
-            "one column per band of the file."
+            "and one column per band of the file."
         )
     return matrix[np.ix_(places, places)]
 

@@ -17,6 +17,15 @@ def canonical_band(name: str) -> str:
     return f"B{number}{letter.upper()}" if letter else f"B{int(number):02d}"
 
 
+def is_sentinel2(name: str) -> bool:
+    """True for a band of Sentinel-2 in the one spelling of `canonical_band`.
+
+    >>> is_sentinel2("B8A"), is_sentinel2("B2"), is_sentinel2("nir")
+    (True, False, False)
+    """
+    return re.fullmatch(r"B\d\d|B8A", name) is not None
+
+
 def places_of(wanted: Sequence[str], offered: Sequence[str], where: str) -> list[int]:
     """Where each wanted band stands among those offered; `where` names the source in the message.
 

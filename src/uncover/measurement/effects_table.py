@@ -7,64 +7,351 @@ Datasets are whatever looks like xarray's: `variables`, each with `dims`, `shape
 slices.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.covariances import Covariances
-from uncover.measurement.band_uncertainty import BetweenPixels, block_covariances, check_between_pixels
+from uncover.measurement.band_uncertainty import BetweenPixels, check_between_pixels
 from uncover.measurement.bands import canonical_band, places_of
-from uncover.measurement.effects_attributes import (
-    AttributeReader,
-    TableEffect,
-    find_band_dim,
-    find_band_names,
-    find_components,
-    find_observed,
-    sizes_of,
-    words,
-)
+from uncover.measurement.correlation import read_correlation
 
 Array = NDArray[np.float64]
-Slices = Mapping[str, slice]
 
-#: Pixels whose covariances are summed at a time.
-BLOCK = 1 << 18
+#: Other names of the forms "random", "systematic" and "err_corr_matrix"; older tables say "custom".
+_MATRIX_FORMS = ("err_corr_matrix", "custom")
+_DIMENSIONLESS = ("1", "", "-", "dimensionless", "unitless")
+_BAND_DIMS = ("band", "bands", "channel", "channels", "wavelength")
+
+
+@dataclass(frozen=True, eq=False)
+class TableEffect:
+    """One component of a table: its variable, and how its errors are correlated.
+
+    `between_pixels` is "structured" where it is neither random nor systematic along all pixel dimensions.
+
+    >>> TableEffect("u_noise", ("band",), False, np.eye(2), "random").name
+    'u_noise'
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    relative: bool  # in per cent of the measured variable
+    correlation: Array  # (band, band)
+    between_pixels: Literal["random", "systematic", "structured"]
+
+
+def find_observed(variables: Any, asked: str | None, name: str) -> str:
+    """The variable that has uncertainty components.
+
+    >>> import xarray
+    >>> find_observed({"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"})}, None, "table.nc")
+    'r'
+    """
+    offered = [str(key) for key, variable in variables.items() if words(variable.attrs.get("unc_comps"))]
+    if not offered:
+        raise ValueError(
+            f"{name} is no digital effects table: no variable has the attribute unc_comps, which names the "
+            "variables of its uncertainty components."
+        )
+    if asked is not None and asked not in offered:
+        raise ValueError(f"{name}: {asked} has no unc_comps; {', '.join(offered)} have. Choose among them.")
+    if asked is None and len(offered) > 1:
+        raise ValueError(
+            f"{name} has uncertainties of {', '.join(offered)}; say of which with --uncertainty-variable."
+        )
+    return asked or offered[0]
+
+
+def find_components(variables: Any, observed: str, name: str) -> list[str]:
+    """The uncertainty components of a variable.
+
+    >>> import xarray
+    >>> table = {"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"}), "u_r": xarray.Variable((), 0.01)}
+    >>> find_components(table, "r", "table.nc")
+    ['u_r']
+    """
+    found = words(variables[observed].attrs["unc_comps"])
+    missing = [component for component in found if component not in variables]
+    if missing:
+        raise ValueError(
+            f"{name}: unc_comps of {observed} names {', '.join(missing)}; there is no such variable."
+        )
+    return found
+
+
+def find_band_dim(variables: Any, observed: str, name: str) -> str:
+    """The dimension that counts the bands: the one with names as its coordinate, or with a usual name.
+
+    >>> import xarray
+    >>> find_band_dim({"r": xarray.Variable(("y", "band"), np.ones((3, 2)))}, "r", "table.nc")
+    'band'
+    """
+    dims = [str(dim) for dim in variables[observed].dims]
+    named = [dim for dim in dims if dim in variables and np.asarray(variables[dim]).dtype.kind in "USO"]
+    usual = [dim for dim in dims if dim.lower() in _BAND_DIMS]
+    for found in (named, usual):
+        if len(found) == 1:
+            return found[0]
+    raise ValueError(
+        f"{name}: {observed} has the dimensions {', '.join(dims) or 'none'}; one of them has to count the "
+        "bands, "
+        "with their names as its coordinate, or be called band."
+    )
+
+
+def find_band_names(
+    variables: Any, observed: str, band_dim: str, given: Sequence[str] | None, name: str
+) -> list[str]:
+    """Names of the bands: those that are given, else the coordinate's.
+
+    >>> import xarray
+    >>> table = {"r": xarray.Variable("band", [0.1, 0.2]), "band": xarray.Variable("band", ["B02", "B03"])}
+    >>> find_band_names(table, "r", "band", None, "table.nc")
+    ['B02', 'B03']
+    """
+    size = sizes_of(variables[observed])[band_dim]
+    if given is not None:
+        if len(given) != size:
+            raise ValueError(f"{name} has {size} bands; {len(given)} names were given.")
+        return list(given)
+    labels = np.asarray(variables[band_dim]) if band_dim in variables else np.empty(0)
+    if labels.dtype.kind not in "USO":
+        raise ValueError(
+            f"{name}: the {size} bands along {band_dim} have no names; give them in their "
+            "order with --uncertainty-bands."
+        )
+    return [label.decode() if isinstance(label, bytes) else str(label) for label in labels]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One group of dimensions with one form of error correlation."""
+
+    dims: tuple[str, ...]
+    form: str
+    params: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class AttributeReader:
+    """Makes effects from the attributes of their variables.
+
+    >>> import xarray
+    >>> variables = {"r": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "1"}),
+    ...              "u": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "%"})}
+    >>> reader = AttributeReader(variables, "r", "band", (0, 1), None, "table.nc")
+    >>> reader.pixel_dims, reader.effect("u").relative, reader.effect("u").between_pixels
+    (('y',), True, 'random')
+    """
+
+    variables: Any
+    observed: str
+    band_dim: str
+    places: tuple[int, ...]
+    units: str | None
+    name: str
+
+    @property
+    def pixel_dims(self) -> tuple[str, ...]:
+        """All dimensions of the measured variable but that of the bands."""
+        return tuple(str(d) for d in self.variables[self.observed].dims if str(d) != self.band_dim)
+
+    def effect(self, component: str) -> TableEffect:
+        """One component, from its attributes."""
+        variable = self.variables[component]
+        dims = tuple(str(dim) for dim in variable.dims)
+        allowed = (self.band_dim, *self.pixel_dims)
+        if set(dims) - set(allowed):
+            raise ValueError(
+                f"{self.name}: {component} has the dimensions {', '.join(dims)}; those of {self.observed} "
+                f"are {', '.join(allowed)}, and it can have no others."
+            )
+        forms = self._forms(component, variable.attrs, dims)
+        return TableEffect(
+            name=component,
+            dims=dims,
+            relative=self._relative(component, variable.attrs),
+            correlation=self._correlation(component, forms[self.band_dim]),
+            between_pixels=self._between_pixels(forms),
+        )
+
+    def _forms(self, component: str, attrs: Mapping[str, Any], dims: tuple[str, ...]) -> dict[str, _Entry]:
+        """The entry of each dimension; a dimension of the variable that none names is random."""
+        forms: dict[str, _Entry] = {}
+        for entry in _entries(attrs, f"{self.name}: {component}"):
+            for dim in entry.dims:
+                if dim in forms:
+                    raise ValueError(f"{self.name}: {component} has two error correlations along {dim}.")
+                forms[dim] = entry
+        sizes = sizes_of(self.variables[self.observed])
+        for dim in (self.band_dim, *self.pixel_dims):
+            if dim in forms:
+                continue
+            if dim not in dims and sizes[dim] > 1:
+                raise ValueError(
+                    f"{self.name}: {component} is one number for all of {dim} and does not say how errors "
+                    f'are correlated along it; add err_corr_<i>_dim = "{dim}" and its form.'
+                )
+            forms[dim] = _Entry((dim,), "random", ())
+        return forms
+
+    def _relative(self, component: str, attrs: Mapping[str, Any]) -> bool:
+        of_value = self.variables[self.observed].attrs.get("units")
+        found = attrs.get("units", self.units)
+        where = f"{self.name}: {component}"
+        if found is None:
+            raise ValueError(
+                f'{where} has no units; give it those of {self.observed}, or "%" for per cent of it, '
+                "or say them with --uncertainty-units."
+            )
+        if str(found).strip() == "%":
+            if of_value is not None and str(of_value).strip() == "%":
+                raise ValueError(
+                    f'{where} and {self.observed} both have the units "%": per cent of the value, or of '
+                    'reflectance? Store both with units "1".'
+                )
+            return True
+        if _plain(found) != _plain("1" if of_value is None else of_value):
+            raise ValueError(
+                f"{where} has the units {found!r}, {self.observed} has {of_value!r}; they must be the same, "
+                'or "%" for per cent of the value.'
+            )
+        return False
+
+    def _correlation(self, component: str, entry: _Entry) -> Array:
+        """The error correlation between the bands that are needed."""
+        p, where = len(self.places), f"{self.name}: {component}"
+        form = _simplified(entry)
+        if form == "random":
+            return np.eye(p)
+        if form == "systematic":
+            return np.ones((p, p))
+        sizes = sizes_of(self.variables[self.observed])
+        others = [dim for dim in entry.dims if dim != self.band_dim and sizes.get(dim, 1) > 1]
+        if others:
+            raise ValueError(
+                f"{where} has one correlation of form {entry.form!r} for {', '.join(entry.dims)} together; "
+                f"the dimension {self.band_dim} needs one of its own, for a matrix over pixels and bands is "
+                "never built."
+            )
+        if form not in _MATRIX_FORMS:
+            raise ValueError(
+                f"{where} has the error correlation {entry.form!r} along {self.band_dim}; known there are "
+                "random, "
+                "systematic and err_corr_matrix. Store it as a matrix."
+            )
+        return self._matrix(where, entry)
+
+    def _matrix(self, where: str, entry: _Entry) -> Array:
+        stored = str(entry.params[0]) if entry.params else ""
+        if stored not in self.variables:
+            raise ValueError(
+                f"{where}: err_corr_<i>_params has to name the variable of the matrix along {self.band_dim}; "
+                f"it is {stored or 'empty'}, and there is no such variable."
+            )
+        matrix = np.asarray(self.variables[stored], dtype=np.float64)
+        size = sizes_of(self.variables[self.observed])[self.band_dim]
+        if matrix.shape != (size, size):
+            raise ValueError(f"{where}: {stored} has shape {matrix.shape}; it needs ({size}, {size}).")
+        return read_correlation(matrix[np.ix_(self.places, self.places)], f"{self.name}: {stored}")
+
+    def _between_pixels(self, forms: Mapping[str, _Entry]) -> Literal["random", "systematic", "structured"]:
+        sizes = sizes_of(self.variables[self.observed])
+        found = {_simplified(forms[dim]) for dim in self.pixel_dims if sizes[dim] > 1}
+        if found <= {"random"}:
+            return "random"
+        return "systematic" if found == {"systematic"} else "structured"
+
+
+def _entries(attrs: Mapping[str, Any], where: str) -> list[_Entry]:
+    numbers = sorted(
+        {m.group(1) for key in attrs if (m := re.fullmatch(r"err_corr_(\d+)_\w+", str(key)))}, key=int
+    )
+    entries = []
+    for i in numbers:
+        dims, form = words(attrs.get(f"err_corr_{i}_dim")), attrs.get(f"err_corr_{i}_form")
+        if not dims or not isinstance(form, str):
+            raise ValueError(f"{where}: error correlation {i} needs err_corr_{i}_dim and err_corr_{i}_form.")
+        params = np.atleast_1d(attrs.get(f"err_corr_{i}_params", ())).tolist()
+        entries.append(_Entry(tuple(dims), form.strip(), tuple(params)))
+    return entries
+
+
+def _simplified(entry: _Entry) -> str:
+    """The form; a rectangle without end is systematic (FIDUCEO writes systematic effects so)."""
+    if entry.form == "rectangle_absolute" and entry.params:
+        try:
+            endless = all(np.isinf(float(value)) for value in entry.params)
+        except (TypeError, ValueError):
+            endless = False
+        if endless:
+            return "systematic"
+    return entry.form
+
+
+def words(value: Any) -> list[str]:
+    """A list of names: a list, an array, or one string with commas or spaces.
+
+    >>> words("u_a u_b"), words(["u_a", "u_b"]), words(None)
+    (['u_a', 'u_b'], ['u_a', 'u_b'], [])
+    """
+    if value is None:
+        return []
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(value, str):
+        return [word for word in re.split(r"[,\s]+", value) if word]
+    return [str(word) for word in np.atleast_1d(np.asarray(value, dtype=object)).tolist()]
+
+
+def is_dimensionless(units: Any) -> bool:
+    """True for units that are one of the spellings of none.
+
+    >>> is_dimensionless("1"), is_dimensionless("%"), is_dimensionless("W m-2")
+    (True, False, False)
+    """
+    return str(units).strip().lower() in _DIMENSIONLESS
+
+
+def _plain(units: Any) -> str:
+    return "1" if is_dimensionless(units) else str(units).strip()
+
+
+def sizes_of(variable: Any) -> dict[str, int]:
+    """Length of each dimension of a variable.
+
+    >>> import xarray
+    >>> sizes_of(xarray.Variable(("y", "band"), np.ones((3, 2))))
+    {'y': 3, 'band': 2}
+    """
+    return {str(dim): int(size) for dim, size in zip(variable.dims, variable.shape, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
 class EffectsTable:
-    """What a digital effects table says about the errors of one measured variable.
+    """Effects on one measured variable, as a digital effects table states them.
 
-    The table holds no pixels: its methods take the dataset, and slices along its pixel dimensions, so that
-    covariances are built block by block. The error correlation along the band dimension gives the covariance
-    between bands. A component that is random along every pixel dimension adds to the covariance of each
-    pixel; a systematic one to the matrix that the scene shares; anything between (random from line to line,
-    correlated within a distance) is counted as `structured` says.
+    It holds no pixels: `uncover.raster` reads them window by window. The error correlation along the band
+    dimension gives the covariance between bands. A component that is random along every pixel dimension adds
+    to the covariance of each pixel; a systematic one to the matrix that the scene shares; anything between
+    (random from line to line, correlated within a distance) is counted as `structured` says.
 
     Examples
     --------
     >>> import xarray
-    >>> dims = ("band", "y", "x")
     >>> noise = {"units": "%", "err_corr_1_dim": ["band", "y", "x"], "err_corr_1_form": "random"}
-    >>> gain = {"units": "%", "err_corr_1_dim": ["band", "y", "x"], "err_corr_1_form": "systematic"}
+    >>> dims, ones = ("band", "y", "x"), np.ones((2, 4, 5))
     >>> dataset = xarray.Dataset(
-    ...     {
-    ...         "reflectance": (dims, np.full((2, 4, 5), 0.2), {"units": "1", "unc_comps": ["u_n", "u_g"]}),
-    ...         "u_n": (dims, np.full((2, 4, 5), 5.0), noise),
-    ...         "u_g": (dims, np.full((2, 4, 5), 2.0), gain),
-    ...     },
+    ...     {"r": (dims, 0.2 * ones, {"units": "1", "unc_comps": ["u"]}), "u": (dims, 5 * ones, noise)},
     ...     coords={"band": ["B02", "B03"]},
     ... )
     >>> table = EffectsTable.read(dataset)
-    >>> table.random(dataset, {"y": slice(0, 2)}).variances().round(8)
-    array([[0.0001, 0.0001]])
-    >>> table.systematic(dataset).round(8)
-    array([[1.6e-05, 1.6e-05],
-           [1.6e-05, 1.6e-05]])
+    >>> table.pixel_dims, [(effect.name, table.kind(effect)) for effect in table.effects]
+    (('y', 'x'), [('u', 'random')])
     """
 
     variable: str
@@ -124,113 +411,15 @@ class EffectsTable:
             structured=check_between_pixels(structured, name),
         )
 
-    def random_effects(self) -> tuple[TableEffect, ...]:
-        """The components that belong to each pixel alone."""
-        return tuple(effect for effect in self.effects if self._kind(effect) == "random")
-
-    def systematic_effects(self) -> tuple[TableEffect, ...]:
-        """The components that a scene shares."""
-        return tuple(effect for effect in self.effects if self._kind(effect) == "systematic")
-
-    def _kind(self, effect: TableEffect) -> str:
+    def kind(self, effect: TableEffect) -> BetweenPixels:
+        """Random or systematic between pixels, structured effects as asked for."""
         return self.structured if effect.between_pixels == "structured" else effect.between_pixels
 
-    def standard(self, dataset: Any, effect: TableEffect, at: Slices | None = None) -> Array:
-        """Standard uncertainty of a block in the units of the measured variable, NaN where there is none.
-
-        (pixel, band), pixels in C order of the pixel dimensions; (1, band) where all pixels are alike.
-        """
-        at = at or {}
-        if not effect.relative:
-            return self.values(dataset, effect.name, at)
-        return self.values(dataset, effect.name, at) / 100 * np.abs(self.values(dataset, self.variable, at))
-
-    def values(self, dataset: Any, name: str, at: Slices) -> Array:
-        """A variable's values as (pixel, band), or (1, band) where it has no pixel dimension."""
-        variable = dataset.variables[name]
-        dims = tuple(str(dim) for dim in variable.dims)
-        values = np.asarray(variable[tuple(at.get(dim, slice(None)) for dim in dims)], dtype=np.float64)
-        order = [dim for dim in (*self.pixel_dims, self.band_dim) if dim in dims]
-        values = values.transpose([dims.index(dim) for dim in order])
-        if self.band_dim in dims:
-            values = values[..., list(self.places)]
-        else:
-            values = np.broadcast_to(values[..., None], (*values.shape, len(self.places)))
-        if not set(dims) & set(self.pixel_dims):
-            return values.reshape(1, -1)
-        missing = tuple(i for i, dim in enumerate(self.pixel_dims) if dim not in dims)
-        shape = (*self._shape(dataset, at), len(self.places))
-        return np.broadcast_to(np.expand_dims(values, missing), shape).reshape(-1, len(self.places))
-
-    def _shape(self, dataset: Any, at: Slices) -> tuple[int, ...]:
-        sizes = sizes_of(dataset.variables[self.variable])
-        return tuple(len(range(*at.get(dim, slice(None)).indices(sizes[dim]))) for dim in self.pixel_dims)
-
-    def random(
-        self, dataset: Any, at: Slices | None = None, where: NDArray[np.bool_] | None = None
-    ) -> Covariances | None:
-        """Covariances of the errors of each pixel of a block alone; None if the table has no such component.
-
-        `where` chooses pixels of the block, row by row; the chosen ones need an uncertainty in every band.
-        """
-        effects = self.random_effects()
-        if not effects:
-            return None
-        keep = slice(None) if where is None else np.flatnonzero(where)
-        parts = []
-        for effect in effects:
-            u = self.standard(dataset, effect, at)
-            parts.append((_checked(u if len(u) == 1 else u[keep], effect.name), effect.correlation))
-        count = int(np.prod(self._shape(dataset, at or {}))) if where is None else int(np.sum(where))
-        return block_covariances(parts, count)
-
-    def systematic(self, dataset: Any, block: int = BLOCK) -> Array | None:
-        """Covariance of the error that the pixels share: the mean of their covariances, one matrix, or None.
-
-        Pixels without an uncertainty are left out. At most `block` pixels are held at a time, unless one
-        step along the first pixel dimension has more.
-        """
-        effects = self.systematic_effects()
-        if not effects:
-            return None
-        total, count = np.zeros((len(self.bands),) * 2), 0
-        for at in self._blocks(dataset, block):
-            parts = [(self.standard(dataset, effect, at), effect.correlation) for effect in effects]
-            added, number = sum_of_covariances(parts)
-            total, count = total + added, count + number
-        if count == 0:
-            raise ValueError(f"no pixel has an uncertainty in {', '.join(e.name for e in effects)}.")
-        return total / count
-
-    def _blocks(self, dataset: Any, block: int) -> Iterator[dict[str, slice]]:
-        if not self.pixel_dims:
-            yield {}
-            return
-        sizes = sizes_of(dataset.variables[self.variable])
-        first, *others = self.pixel_dims
-        step = max(1, block // max(1, int(np.prod([sizes[dim] for dim in others]))))
-        for start in range(0, sizes[first], step):
-            yield {first: slice(start, start + step)}
-
-    def flagged(self, dataset: Any, meanings: Sequence[str], at: Slices | None = None) -> NDArray[np.bool_]:
-        """Pixels of a block for which one of the flags is set in any flag variable, in the block's shape.
-
-        Flags are CF's: `flag_meanings` and `flag_masks` of an integer variable along pixel dimensions.
-
-        >>> import xarray
-        >>> flags = {"flag_meanings": "cloud glint", "flag_masks": "1, 2"}
-        >>> dataset = xarray.Dataset({"quality": (("y",), np.array([0, 1, 2, 3], np.uint8), flags),
-        ...     "r": (("y", "band"), np.ones((4, 1)), {"units": "1", "unc_comps": "u"}),
-        ...     "u": (("y", "band"), np.ones((4, 1)), {"units": "1"})}, coords={"band": ["B02"]})
-        >>> EffectsTable.read(dataset).flagged(dataset, ["glint"])
-        array([False, False,  True,  True])
-        """
-        at = at or {}
-        out = np.zeros(self._shape(dataset, at), np.bool_)
-        for name, bits in self.flag_bits(dataset, meanings).items():
-            values = self.values(dataset, name, at).astype(np.int64)
-            out |= (values & bits != 0).any(axis=1).reshape(out.shape)
-        return out
+    def constants(self, dataset: Any, name: str) -> Array:
+        """Numbers (band,) of a variable without a pixel dimension."""
+        values = np.asarray(dataset.variables[name][...], dtype=np.float64).reshape(-1)
+        along_bands = self.band_dim in map(str, dataset.variables[name].dims)
+        return values[list(self.places)] if along_bands else np.broadcast_to(values, len(self.places))
 
     def flag_bits(self, dataset: Any, meanings: Sequence[str]) -> dict[str, int]:
         """The bits that stand for some flags, for each variable that has one of them."""
@@ -249,38 +438,7 @@ class EffectsTable:
         return {name: mask for name, mask in bits.items() if mask}
 
 
-def sum_of_covariances(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, int]:
-    """Sum of D R D over the pixels that have an uncertainty in every effect and band, and their number.
-
-    `parts` are pairs of standard uncertainties (pixel, band), or (1, band), and correlations (band, band).
-
-    >>> total, number = sum_of_covariances([(np.array([[1.0, 2.0], [np.nan, 1.0]]), np.eye(2))])
-    >>> total.tolist(), number
-    ([[1.0, 0.0], [0.0, 4.0]], 1)
-    """
-    valid = np.ones(max(len(u) for u, _ in parts), np.bool_)
-    for u, _ in parts:
-        valid &= np.isfinite(u).all(axis=1)
-    number = int(valid.sum())
-    total = np.zeros_like(parts[0][1])
-    for u, R in parts:
-        chosen = u[valid] if len(u) > 1 else u
-        squares = chosen.T @ chosen * (1 if len(u) == len(valid) else number)
-        total += R * (squares if number else 0.0)
-    return total, number
-
-
 def _flag_masks(attrs: Mapping[str, Any]) -> dict[str, int]:
     """Meaning and mask of each flag; obsarray writes masks as a string."""
     meanings, masks = words(attrs.get("flag_meanings")), words(attrs.get("flag_masks"))
     return {meaning: int(mask) for meaning, mask in zip(meanings, masks, strict=False)}
-
-
-def _checked(u: Array, name: str) -> Array:
-    if not np.all(np.isfinite(u)):
-        raise ValueError(
-            f"{name} has no value for some of the pixels; choose pixels that have one with where=."
-        )
-    if np.any(u < 0):
-        raise ValueError(f"{name} has the standard uncertainty {u.min():.6g}; it must be 0 or more.")
-    return u

@@ -1,6 +1,12 @@
-"""How good a classification is: scores, calibration, accuracy and area with their uncertainty. Arrays."""
+"""Quality of a classification: scores, calibration, accuracy and area with their uncertainty. Arrays."""
 
-from uncover.metrics.bootstrap import Bootstrap, bootstrap_scores, joined_groups, percentile_interval
+from uncover.metrics.bootstrap import (
+    Bootstrap,
+    bootstrap_scores,
+    joined_groups,
+    percentile_interval,
+    spread_over_worlds,
+)
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.confusion import Outcomes, confusion_matrix, f_beta, overall_accuracy
 from uncover.metrics.ellipsoid import WGS84, area_element, band_area, radii
@@ -13,7 +19,6 @@ from uncover.metrics.estimation import (
     wilson_interval,
 )
 from uncover.metrics.scores import SCORE_NAMES, Scores, ScoreSums, score
-from uncover.metrics.worlds import spread_over_worlds
 
 __all__ = [
     "SCORE_NAMES",

@@ -1,4 +1,4 @@
-"""What the command line and the studies call: functions with small frozen options."""
+"""The commands as functions with small frozen options."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
-    from uncover.pipeline.areas import Area as Area
-    from uncover.pipeline.areas import grid_of as grid_of
+    from uncover.pipeline.describing import Description as Description
     from uncover.pipeline.describing import describe_file as describe_file
-    from uncover.pipeline.description import Description as Description
     from uncover.pipeline.evaluating import evaluate_map as evaluate_map
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.files import check_apart as check_apart
     from uncover.pipeline.files import check_goal as check_goal
     from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
-    from uncover.pipeline.fitting import Training as Training
+    from uncover.pipeline.fitting import TrainedModel as TrainedModel
     from uncover.pipeline.fitting import fit_model as fit_model
     from uncover.pipeline.label_doubt import LabelDoubt as LabelDoubt
     from uncover.pipeline.label_file import write_labels as write_labels
@@ -44,58 +42,40 @@ if TYPE_CHECKING:
     from uncover.pipeline.worlds import plan_sen2cor as plan_sen2cor
     from uncover.pipeline.worlds import write_sen2cor as write_sen2cor
     from uncover.pipeline.worlds import write_worlds as write_worlds
-    from uncover.raster.memory import parse_memory as parse_memory
-    from uncover.raster.options import SceneOptions as SceneOptions
+    from uncover.raster.area import Area as Area
+    from uncover.raster.executors import parse_memory as parse_memory
+    from uncover.raster.opening import grid_of as grid_of
     from uncover.raster.product import Thresholds as Thresholds
+    from uncover.raster.scene import SceneOptions as SceneOptions
     from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
-_HOME = {
-    "parse_memory": "uncover.raster.memory",
-    "UncertaintyOptions": "uncover.raster.uncertainty",
-    "Thresholds": "uncover.raster.product",
-    "map_scene": "uncover.pipeline.mapping",
-    "forecast": "uncover.pipeline.mapping",
-    "Forecast": "uncover.pipeline.mapping",
-    "MapOptions": "uncover.pipeline.mapping",
-    "SourceOptions": "uncover.pipeline.map_sources",
-    "Area": "uncover.pipeline.areas",
-    "Criteria": "uncover.labels",
-    "Description": "uncover.pipeline.description",
-    "Draw": "uncover.labels",
-    "EvaluateOptions": "uncover.pipeline.evaluation",
-    "Evaluation": "uncover.pipeline.evaluation",
-    "FitOptions": "uncover.pipeline.training_sources",
-    "HoldOut": "uncover.pipeline.labelling",
-    "LabelDoubt": "uncover.pipeline.label_doubt",
-    "LabelOptions": "uncover.pipeline.labelling",
-    "LabelSource": "uncover.pipeline.label_sources",
-    "Labels": "uncover.pipeline.labelling",
-    "RealiseOptions": "uncover.pipeline.realising",
-    "SampleTable": "uncover.pipeline.tables",
-    "SceneOptions": "uncover.raster.options",
-    "Training": "uncover.pipeline.fitting",
-    "check_folder": "uncover.pipeline.evaluation_files",
-    "check_apart": "uncover.pipeline.files",
-    "check_goal": "uncover.pipeline.files",
-    "collect_labels": "uncover.pipeline.labelling",
-    "describe_file": "uncover.pipeline.describing",
-    "evaluate_map": "uncover.pipeline.evaluating",
-    "fit_model": "uncover.pipeline.fitting",
-    "grid_of": "uncover.pipeline.areas",
-    "buffer_between": "uncover.pipeline.labelling",
-    "hold_out": "uncover.pipeline.labelling",
-    "open_labels": "uncover.pipeline.label_sources",
-    "read_table": "uncover.pipeline.tables",
-    "realise_scene": "uncover.pipeline.realising",
-    "whole_or_nothing": "uncover.pipeline.files",
-    "write_labels": "uncover.pipeline.label_file",
-    "write_realisations": "uncover.pipeline.realising",
-    "Sen2CorOptions": "uncover.pipeline.worlds",
-    "plan_sen2cor": "uncover.pipeline.worlds",
-    "write_sen2cor": "uncover.pipeline.worlds",
-    "write_worlds": "uncover.pipeline.worlds",
+_NAMES = {
+    "uncover.labels": "Criteria Draw",
+    "uncover.pipeline.describing": "Description describe_file",
+    "uncover.pipeline.evaluating": "evaluate_map",
+    "uncover.pipeline.evaluation": "EvaluateOptions Evaluation",
+    "uncover.pipeline.evaluation_files": "check_folder",
+    "uncover.pipeline.files": "check_apart check_goal whole_or_nothing",
+    "uncover.pipeline.fitting": "TrainedModel fit_model",
+    "uncover.pipeline.label_doubt": "LabelDoubt",
+    "uncover.pipeline.label_file": "write_labels",
+    "uncover.pipeline.label_sources": "LabelSource open_labels",
+    "uncover.pipeline.labelling": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
+    "uncover.pipeline.map_sources": "SourceOptions",
+    "uncover.pipeline.mapping": "Forecast MapOptions forecast map_scene",
+    "uncover.pipeline.realising": "RealiseOptions realise_scene write_realisations",
+    "uncover.pipeline.tables": "SampleTable read_table",
+    "uncover.pipeline.training_sources": "FitOptions",
+    "uncover.pipeline.worlds": "Sen2CorOptions plan_sen2cor write_sen2cor write_worlds",
+    "uncover.raster.area": "Area",
+    "uncover.raster.executors": "parse_memory",
+    "uncover.raster.opening": "grid_of",
+    "uncover.raster.product": "Thresholds",
+    "uncover.raster.scene": "SceneOptions",
+    "uncover.raster.uncertainty": "UncertaintyOptions",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [*_HOME]
 

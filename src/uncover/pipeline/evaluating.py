@@ -1,4 +1,4 @@
-"""How good is a map: its classes and probabilities against reference data, block by block."""
+"""Evaluation of a map: its classes and probabilities against reference data, block by block."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from uncover.metrics.calibration import Reliability
 from uncover.metrics.estimation import SampleCells
 from uncover.metrics.scores import ScoreSums
 from uncover.pipeline.concluding import conclude
-from uncover.pipeline.distances import default_buffer, pixel_metres
 from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats, Tally
+from uncover.pipeline.ground import default_buffer, pixel_metres
 from uncover.pipeline.label_sources import LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Index, Matches, Reference, open_reference
@@ -101,15 +101,13 @@ class _Training:
 def _alike(product: MapProduct, block: float) -> float:
     """Autocorrelation length of the map's classes in its middle, in metres; at most half a block."""
     grid, cache = product.grid, TileCache(_CACHE_BYTES)
-    height, width = (min(length, _LOOKED_AT) for length in grid.shape)
-    middle = Window((grid.height - height) // 2, (grid.width - width) // 2, height, width)
-    codes = (product.class_numbers(middle, cache) + 1).astype(np.uint8)
+    codes = (product.class_numbers(grid.middle(_LOOKED_AT), cache) + 1).astype(np.uint8)
     return default_buffer(codes, grid, block, part=0.5)
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What is compared with what, and where samples go: each stratum has its slots of groups."""
+    """A map, its reference and the slots of groups that each stratum has."""
 
     product: MapProduct
     reference: Reference

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtr
 
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import BayesianLDA, BayesianNB, BayesianQDA
@@ -17,16 +18,21 @@ from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
 from uncover.pipeline import training_sources
 from uncover.pipeline.files import whole_or_nothing
-from uncover.pipeline.keeping import Keeper, all_at_once, check_coverage, joined
+from uncover.pipeline.holdout import Keeper, all_at_once, check_coverage, joined
 from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
-from uncover.pipeline.stated_noise import warn_of_too_much_noise
-from uncover.pipeline.training_sources import Batch, FitOptions, Pixels, Source, open_sources
+from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
+from uncover.raster.uncertainty import UncertaintyWarning
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
+#: Probability of a warning where the pixels of all classes have no spread but the stated noise.
+_LEVEL = 1e-3
+#: Bands that a warning names.
+_NAMED = 3
+
 
 @dataclass(frozen=True)
-class Training:
+class TrainedModel:
     """A fitted model with the record of what it was fitted to.
 
     >>> import tempfile
@@ -73,7 +79,7 @@ class Training:
 
 def fit_model(
     sources: Sequence[str | Path], options: FitOptions | None = None, progress: Progress | None = None
-) -> Training:
+) -> TrainedModel:
     """Fit a model to labelled pixels of scenes and to sample tables; several add samples, not features.
 
     Reading is block by block, and only blocks that hold a drawn pixel are read; cloud, shadow, snow,
@@ -122,7 +128,7 @@ def fit_model(
         fitted = keeper.calibrated(model)
         provenance["kept for sets"] = keeper.count
     _name_bands(model, opened[0].bands)
-    return Training(fitted, units.pop() if len(units) == 1 else None, provenance, features)
+    return TrainedModel(fitted, units.pop() if len(units) == 1 else None, provenance, features)
 
 
 def make_model(options: FitOptions) -> Any:
@@ -154,7 +160,7 @@ def _name_bands(model: Any, bands: tuple[str, ...]) -> None:
 
 def _accumulate(
     model: Any,
-    sources: Sequence[Source],
+    sources: Sequence[TrainingSource],
     classes: list[str],
     progress: Progress | None,
     keeper: Keeper | None,
@@ -194,12 +200,12 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
     return {"label_proba": soft, "label_meaning": doubt.meaning, "classes": classes}
 
 
-def _uncertain(sources: Sequence[Source]) -> bool:
-    """Whether samples have covariances, or an error in common."""
+def _uncertain(sources: Sequence[TrainingSource]) -> bool:
+    """True where samples have covariances, or an error in common."""
     return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
 
 
-def _measured(samples: Batch, sources: Sequence[Source]) -> Any:
+def _measured(samples: Batch, sources: Sequence[TrainingSource]) -> Any:
     """Values with their covariances, where these are stated; systematic effects are those of one source."""
     if not _uncertain(sources):
         return samples.values
@@ -208,18 +214,18 @@ def _measured(samples: Batch, sources: Sequence[Source]) -> Any:
 
 
 def _calibrates(model: Any) -> bool:
-    """Whether a model leaves samples out, to see how well it predicts them."""
+    """True where a model leaves samples out, to see how well it predicts them."""
     return isinstance(model, BayesianClassifier) or model.calibration is not None
 
 
 def _needs_all(model: Any) -> bool:
-    """Whether a model needs all samples at once: its parts, what is left out, or the noise of each."""
+    """True where a model needs all samples at once: for its parts, what is left out, or the noise of each."""
     noisy = getattr(model, "label_noise", None) is not None
     return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws" or noisy
 
 
 def _counted(
-    sources: Sequence[Source], used: list[dict[str, int]], progress: Progress | None
+    sources: Sequence[TrainingSource], used: list[dict[str, int]], progress: Progress | None
 ) -> Iterator[Batch]:
     """All batches that hold a sample, counted into `used` as they pass."""
     total, done = sum(source.size for source in sources), 0
@@ -258,7 +264,7 @@ def _add(model: Any, batch: Batch, classes: list[str], *, last: bool) -> None:
 
 
 def _check_used(
-    sources: Sequence[Source], used: list[dict[str, int]], classes: list[str], keeper: Keeper | None
+    sources: Sequence[TrainingSource], used: list[dict[str, int]], classes: list[str], keeper: Keeper | None
 ) -> None:
     """Refuse classes that have no sample, or too few to keep some of them."""
     total = {name: sum(counts[name] for counts in used) for name in classes}
@@ -273,13 +279,15 @@ def _check_used(
         keeper.check(total)
 
 
-def _buffers(sources: Sequence[Source]) -> list[float]:
+def _buffers(sources: Sequence[TrainingSource]) -> list[float]:
     """Metres between the squares of each scene, nearer to which pixels do not count if they are left out."""
-    return [round(source.buffer, 1) for source in sources if isinstance(source, Pixels)]
+    return [round(source.buffer, 1) for source in sources if isinstance(source, LabelledPixels)]
 
 
-def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: FitOptions) -> dict[str, Any]:
-    """What the model was fitted to: names and counts; no path, no clock."""
+def _provenance(
+    sources: Sequence[TrainingSource], used: list[dict[str, int]], options: FitOptions
+) -> dict[str, Any]:
+    """Provenance of the model: names and counts; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
     return {
         "sources": [
@@ -303,3 +311,48 @@ def _provenance(sources: Sequence[Source], used: list[dict[str, int]], options: 
         **({} if options.block is None else {"block": options.block, "buffer": _buffers(sources)}),
         **options.doubt.facts(),
     }
+
+
+def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:
+    """Warn where stated noise is larger than the spread of the pixels of a class, of which it is a part.
+
+    If a class of n pixels had no spread but Gaussian noise of the stated variance σ², then (n − 1) s²/σ²
+    would be χ² of n − 1 degrees of freedom. Classes with a spread of their own have a larger s².
+
+    >>> X = np.random.default_rng(0).normal(0.3, 0.02, (500, 1))
+    >>> from uncover.bayes.covariances import Covariances
+    >>> noise = Covariances(np.array([[0.05**2]]), None, None)
+    >>> with warnings.catch_warnings(record=True, action="always") as said:
+    ...     warn_of_too_much_noise(Batch(X, np.full(500, "forest"), covariances=noise), ("B02",))
+    >>> str(said[0].message).split(": ")[1].split(". ")[0]
+    'B02 0.05, and forest 0.0203 (500 pixels)'
+    """
+    if samples.covariances is None or samples.values.ndim != 2:
+        return
+    stated = np.broadcast_to(samples.covariances.variances(), samples.values.shape)
+    names = np.unique(samples.classes)
+    found: dict[str, tuple[float, str]] = {}  # ratio of variances and words, by band
+    for name in names:
+        mine = samples.classes == name
+        n = int(mine.sum())
+        if n < 3:
+            continue
+        own, noise = samples.values[mine].astype(np.float64).var(axis=0, ddof=1), stated[mine].mean(axis=0)
+        for band, seen, said in zip(bands, own, noise, strict=True):
+            level = _LEVEL / (len(names) * len(bands))
+            if said <= 0 or chdtr(n - 1, (n - 1) * seen / said) >= level:
+                continue
+            words = f"{band} {np.sqrt(said):.3g}, and {name} {np.sqrt(seen):.3g} ({n:,} pixels)"
+            found[band] = min(found.get(band, (np.inf, "")), (seen / said, words))
+    if found:
+        _warn([words for _, words in found.values()])
+
+
+def _warn(bands: list[str]) -> None:
+    more = f" and {len(bands) - _NAMED} more bands" if len(bands) > _NAMED else ""
+    warnings.warn(
+        "the stated random uncertainty is larger than the spread of pixels that it is part of: "
+        f"{'; '.join(bands[:_NAMED])}{more}. State less, or --between-pixels systematic if pixels share it",
+        UncertaintyWarning,
+        stacklevel=5,
+    )

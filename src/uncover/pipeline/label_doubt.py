@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.pipeline.layers import Layer
+from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
@@ -21,7 +21,7 @@ _CACHE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class LabelDoubt:
-    """What is known of wrong labels; nothing by default.
+    """Knowledge of wrong labels; none by default.
 
     probability, scale
         `FILE` or `FILE:BAND` of the probability that each pixel's label is right, and the value that means
@@ -102,7 +102,7 @@ def _share(value: float | str) -> float:
 class Certainty:
     """The probability of the labels on a grid, read window by window."""
 
-    layer: Layer
+    layer: RasterBand
     grid: Grid
     scale: float
     cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
@@ -112,8 +112,8 @@ class Certainty:
         """The layer by nearest neighbour on a grid that it overlaps; None where there is none."""
         if doubt.probability is None:
             return None
-        layer = Layer.open(doubt.probability)
-        layer.check_overlap(grid)
+        layer = RasterBand.open(doubt.probability)
+        check_overlap(layer.name, grid, layer.info.grid, "probabilities")
         return cls(layer, grid, doubt.scale or (100.0 if layer.dtype.kind in "ui" else 1.0))
 
     def read(self, window: Window) -> Floats:

@@ -1,4 +1,4 @@
-"""Where labels come from: a class raster or a vector file, read as codes of one scheme on any grid."""
+"""Sources of labels: a class raster or a vector file, read as codes of one scheme on any grid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,11 @@ from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL
 from uncover.pipeline.label_file import scheme_in
-from uncover.pipeline.layers import Layer
 from uncover.pipeline.wrong_files import check_labels
-from uncover.raster.align import pixels_within
+from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.resample import pixels_within
 from uncover.raster.tiles import TileCache
 from uncover.raster.vectors import Burned, burn_vector, read_features
 
@@ -32,42 +31,17 @@ NUMBERED = "codes"  # name of the scheme of nameless codes
 _VALUES = "values"  # that of whole numbers in a field
 
 
-class LabelSource(Protocol):
-    """Labels of one scheme, not yet on a grid."""
-
-    @property
-    def scheme(self) -> Scheme:
-        """What the labels mean."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in a message."""
-
-    def on(self, grid: Grid) -> LabelsOnGrid:
-        """The labels on a grid; an error where it has nothing to say about the grid."""
-
-
-class LabelsOnGrid(Protocol):
-    """Labels for windows of one grid."""
-
-    def labels(self, window: Window, cache: TileCache) -> NDArray[np.uint8]:
-        """Codes in a window, 0 where there is no label; (row, col)."""
-
-    def regions(self, window: Window) -> NDArray[np.int32] | None:
-        """Numbers of the polygons in a window, None where there are none."""
-
-
 @dataclass(frozen=True)
 class RasterLabels:
     """Labels from one band of a class raster."""
 
-    layer: Layer
+    layer: RasterBand
     translation: Translation
     purity: float = 0.0  # share of a pixel that its label covers at least, where labels are finer
 
     @property
     def scheme(self) -> Scheme:
-        """What the labels mean: the target of the translation."""
+        """Meaning of the labels: the target of the translation."""
         return self.translation.target
 
     @property
@@ -77,7 +51,7 @@ class RasterLabels:
 
     def on(self, grid: Grid) -> RasterOnGrid:
         """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
-        self.layer.check_overlap(grid)
+        check_overlap(self.name, grid, self.layer.info.grid, "labels")
         return RasterOnGrid(self, grid, pixels_within(grid, self.layer.info.grid))
 
 
@@ -189,6 +163,12 @@ class VectorOnGrid:
         return self.features[window.slices]
 
 
+#: Labels of one scheme, not yet on a grid.
+LabelSource = RasterLabels | VectorLabels
+#: Labels for windows of one grid.
+LabelsOnGrid = RasterOnGrid | VectorOnGrid
+
+
 def _warn_of_lost(path: str, burnt: Burned) -> None:
     """Say what gives no label, by reason and class."""
     if not burnt.lost:
@@ -224,7 +204,7 @@ def open_labels(
             )
         return VectorLabels.open(str(name), class_field, translation)
     check_labels(name)
-    layer = Layer.open(name)
+    layer = RasterBand.open(name)
     own = scheme_in(layer.info)
     if translation is None and own is not None:
         translation = Translation.identity(own)

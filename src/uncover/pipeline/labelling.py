@@ -13,18 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
-from uncover.labels import Criteria, Report, Scheme, Screened, block_groups, screen, spaced, split, within
-from uncover.pipeline.areas import Area, Part
-from uncover.pipeline.distances import (
-    TOLERANCE,
-    block_pixels,
-    default_buffer,
-    pixel_metres,
-    steady_pixel_metres,
-)
+from uncover.labels import Criteria, Report, Scheme, Screened, screen, spaced, split, within
+from uncover.pipeline.ground import TOLERANCE, Squares, default_buffer, pixel_metres, steady_pixel_metres
 from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
-from uncover.pipeline.layers import Layer
+from uncover.raster.align import RasterBand, check_overlap
+from uncover.raster.area import Area, Part
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
@@ -63,7 +57,7 @@ class HoldOut:
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """How labels are collected; the defaults are those of the published study.
+    """Options for collecting labels; the defaults are those of the published study.
 
     scheme
         A translation table or a class scheme: shipped, by its name; your own, by the path of its TOML file.
@@ -148,13 +142,13 @@ def collect_labels(
     """
     options = options or LabelOptions()
     sources = [open_labels(name, options.scheme, options.class_field, options.pixel_purity) for name in maps]
-    sure = [Layer.open(name) for name in probabilities]
+    sure = [RasterBand.open(name) for name in probabilities]
     _check_bands(sources, sure)
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))
     stack = _Stack([source.on(part.grid) for source in sources], sure, part, options)
     for layer in sure:
-        layer.check_overlap(part.grid)
+        check_overlap(layer.name, part.grid, layer.info.grid, "probabilities", "the area of the labels")
     codes, report = _screen_blocks(stack, progress)
     scheme = _used_scheme(sources[-1].scheme, report)
     labels = Labels(codes, part.grid, scheme, report, stack.years[-1].regions(part.grid.window))
@@ -180,7 +174,7 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
     if how.by == "polygon":
         groups = labels.regions
     elif how.by == "block":
-        groups = block_groups(labels.grid.shape, block_pixels(how.block, labels.grid))
+        groups = Squares.of(labels.grid, how.block).numbers(labels.grid.window)
     test = split(labels.codes, how.share, rng, groups)
     buffer = buffer_between(labels, how)
     near = within(test, buffer, pixel_metres(labels.grid))
@@ -208,7 +202,7 @@ def buffer_between(labels: Labels, how: HoldOut) -> float:
     return default_buffer(labels.codes, labels.grid, how.block, part=0.5)
 
 
-def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+def _check_counts(sources: Sequence[LabelSource], sure: Sequence[RasterBand]) -> None:
     if not sources:
         raise ValueError("no label map is given; name at least one raster or vector file")
     if sure and len(sure) != len(sources):
@@ -225,7 +219,7 @@ def _check_counts(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None
         )
 
 
-def _check_bands(sources: Sequence[LabelSource], sure: Sequence[Layer]) -> None:
+def _check_bands(sources: Sequence[LabelSource], sure: Sequence[RasterBand]) -> None:
     """Refuse the classes themselves in the place of their probabilities."""
     classes = {(s.layer.info.path, s.layer.band) for s in sources if isinstance(s, RasterLabels)}
     for layer in sure:
@@ -251,7 +245,7 @@ class _Stack:
     """All that goes into the labels, on one grid."""
 
     years: Sequence[LabelsOnGrid]
-    sure: Sequence[Layer]
+    sure: Sequence[RasterBand]
     part: Part
     options: LabelOptions
     cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
@@ -299,7 +293,7 @@ def _used_scheme(scheme: Scheme, report: Report) -> Scheme:
 
 
 def _probability(
-    layer: Layer, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
+    layer: RasterBand, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
 ) -> tuple[NDArray[np.generic], float]:
     """Values and the value of certainty; unknown is 0 %, which no threshold lets pass."""
     values, known = layer.read(grid, window, cache)

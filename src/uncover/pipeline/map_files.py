@@ -18,7 +18,7 @@ from uncover.pipeline.map_item import layer_asset, map_item, model_item
 from uncover.pipeline.map_table import area_table
 from uncover.pipeline.overview import write_overview
 from uncover.pipeline.styles import styles
-from uncover.raster.cf import write_dataset
+from uncover.raster.cf_dataset import write_dataset
 from uncover.raster.geotiff import (
     LAYER_TAG,
     category_names,
@@ -153,7 +153,7 @@ class Finish:
         return asset
 
     def run_file(self, store: Path, facts: Mapping[str, Any]) -> None:
-        """What has no influence on the product goes into a file of its own."""
+        """Write what has no influence on the product into a file of its own."""
         _write(store / "run.json", _json({"run": self.key, **facts}))
 
 

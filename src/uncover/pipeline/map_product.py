@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from uncover.pipeline.label_file import scheme_in
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
-from uncover.raster.chunks import check_chunks
-from uncover.raster.cube import open_store
+from uncover.raster.cube import check_chunks, open_store
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.product import set_bands

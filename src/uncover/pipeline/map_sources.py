@@ -8,22 +8,21 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from uncover.measurement.bands import canonical_band
 from uncover.pipeline.realising import RealiseOptions, realise_scene
-from uncover.pipeline.stores import is_zarr, zarr_kind
-from uncover.raster.cube import open_cube
+from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
-from uncover.raster.matching import model_bands
+from uncover.raster.model_checks import model_bands
 from uncover.raster.opening import open_scene
-from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.quality import Quality
-from uncover.raster.scene import Scene
+from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How a scene is read, and where its uncertainty comes from; at most one source of it.
+    """Options for reading a scene, and at most one source of its uncertainty.
 
     >>> SourceOptions().realise is None
     True

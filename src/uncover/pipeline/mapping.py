@@ -20,19 +20,17 @@ from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_item import time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
 from uncover.pipeline.wrong_files import check_model_first
-from uncover.raster.ahead import reading_ahead
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.evidence import Evidence, Noisy
-from uncover.raster.executors import Cluster, Executor, Threads
+from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
-from uncover.raster.journal import Journal, fingerprint
+from uncover.raster.journal import Journal, fingerprint, unfinished, writing
 from uncover.raster.mapper import Mapper, Method, Missing, Reader
-from uncover.raster.matching import check_match, is_namesake, trained_on
-from uncover.raster.memory import MEGABYTE, Plan
+from uncover.raster.model_checks import check_match, is_namesake, trained_on
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
+from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch
-from uncover.raster.unfinished import unfinished, writing
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 Format = Literal["cog", "zarr", "netcdf"]
@@ -40,7 +38,7 @@ Format = Literal["cog", "zarr", "netcdf"]
 
 @dataclass(frozen=True)
 class MapOptions:
-    """What a map is made of, and how. Only the second half has no influence on the product.
+    """Options for a map. The second half has no influence on the product.
 
     source
         How the scene is read and where its uncertainty comes from.
@@ -82,16 +80,16 @@ class MapOptions:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedMap:
     """A map that could be made: what it takes is known, nothing is written yet."""
 
     mapper: Mapper
     model_file: Path
-    plan: Plan
+    plan: ComputePlan
     options: MapOptions
 
     @classmethod
-    def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> Prepared:
+    def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> PreparedMap:
         """Open everything, and check that it fits together."""
         require("rasterio")
         for name, number in (("--block", options.block), ("--threads", options.threads)):
@@ -100,7 +98,7 @@ class Prepared:
         check_model_first(model_file, scene)
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
-        with nullcontext() if opened is None else reading_ahead(opened.scene, options.memory // 4):
+        with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
             from uncover.estimators.fitted import without_sets
             from uncover.estimators.model_files import load_fitted
 
@@ -112,7 +110,7 @@ class Prepared:
             mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
         if options.paired is None and not mapper.reader.paired:
             _warn_of_namesake(model, evidence, scene)
-        plan = Plan.of(options.memory, evidence, mapper.product, options.threads)
+        plan = ComputePlan.of(options.memory, evidence, mapper.product, options.threads)
         own = getattr(evidence, "scene", None)
         if own is not None:
             own.cache.capacity = plan.cache_bytes
@@ -126,7 +124,7 @@ class Prepared:
         return self.mapper.evidence
 
     def record(self) -> dict[str, Any]:
-        """What the product says of how it was made; no clock, no path."""
+        """Record of how the product was made; no clock, no path."""
         return {
             "paired": self.mapper.reader.paired,
             "trained_on": trained_on(self.mapper.model),
@@ -212,7 +210,7 @@ def map_scene(
     chosen = options or MapOptions()
     goal = Path(out)
     _check_goal(goal, chosen.resume)
-    prepared = Prepared.of(model_file, scene, chosen)
+    prepared = PreparedMap.of(model_file, scene, chosen)
     key = prepared.key()
     if goal.exists():
         return _already(goal, key)
@@ -238,7 +236,7 @@ def map_scene(
     return goal
 
 
-def _compute(prepared: Prepared, scratch: Scratch, progress: Progress | None) -> None:
+def _compute(prepared: PreparedMap, scratch: Scratch, progress: Progress | None) -> None:
     """Compute the units that are missing."""
     product = prepared.mapper.product
     numbers = scratch.missing(product.order(prepared.options.block))
@@ -286,8 +284,8 @@ def _resumable(journal: Journal) -> Iterator[None]:
         raise
 
 
-def _run_facts(prepared: Prepared, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
-    """What has no influence on the product: the machine, the clock, the paths."""
+def _run_facts(prepared: PreparedMap, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
+    """Record of what has no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
 
@@ -320,7 +318,7 @@ COMPILING = "up to a minute of compiling, the first time"
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a map would take.
+    """Time and memory that a map would take.
 
     >>> print(Forecast(4, 2, 300, 40, 9.0).text())
     units of 256 x 256 pixels   4
@@ -350,9 +348,9 @@ class Forecast:
 
 
 def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
-    """What a map would take, from a look at its parts and from one unit that is computed."""
+    """Time and memory that a map would take, from its parts and from one unit that is computed."""
     chosen = options or MapOptions()
-    prepared = Prepared.of(model_file, scene, chosen)
+    prepared = PreparedMap.of(model_file, scene, chosen)
     mapper = prepared.mapper
     middle = len(mapper.units) // 2
     mapper.compute(middle, mapper.read(middle))  # what is made once is made here

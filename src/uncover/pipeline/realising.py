@@ -20,9 +20,8 @@ from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import Cube, write_cube
 from uncover.raster.grid import Grid, middle_of
 from uncover.raster.opening import open_scene
-from uncover.raster.options import SceneOptions
 from uncover.raster.realised import RealisedScene
-from uncover.raster.scene import Scene
+from uncover.raster.scene import Scene, SceneOptions
 
 Progress = Callable[[int, int], None]
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Translation, load_translation
-from uncover.pipeline.distances import block_pixels, pixel_metres
+from uncover.pipeline.ground import Squares, pixel_metres
 from uncover.pipeline.label_sources import NUMBERED, VECTOR_SUFFIXES, RasterLabels, RasterOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Feature, pixels_of, read_features
+from uncover.raster.vectors import Feature, burn, pixels_of, read_features
 
 Kind = Literal["raster", "points", "polygons"]
 Index = NDArray[np.intp]
@@ -36,41 +36,6 @@ class Matches:
     classes: Index  # numbers in the legend
     groups: Index | None = None  # None: each sample stands for itself
     strata: Index | None = None  # numbers in `strata` of the reference
-
-
-class Reference(Protocol):
-    """Reference samples on the grid of a map."""
-
-    @property
-    def name(self) -> str:
-        """The file's own name."""
-
-    @property
-    def kind(self) -> Kind:
-        """What the file holds."""
-
-    @property
-    def legend(self) -> Legend:
-        """The classes of map and reference."""
-
-    @property
-    def strata(self) -> tuple[str, ...]:
-        """Names of the strata that the file itself states."""
-
-    @property
-    def outside(self) -> int:
-        """How many samples lie outside the grid."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on samples that do not count."""
-
-    @property
-    def group_count(self) -> int:
-        """How many groups of samples that belong together there may be; 0 where each stands for itself."""
-
-    def samples(self, window: Window, cache: TileCache) -> Matches:
-        """Samples in a window."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +79,13 @@ class Legend:
 
 @dataclass(frozen=True)
 class RasterReference:
-    """A class raster, by nearest neighbour; blocks of pixels belong together."""
+    """A class raster, by nearest neighbour; pixels of a square of ground belong together."""
 
     name: str
     labels: RasterOnGrid
-    grid: Grid
     legend: Legend
     numbers: Index  # (256,) number in the legend of each label
-    block: tuple[int, int]  # rows and columns that belong together
+    squares: Squares
     kind: Kind = "raster"
     strata: tuple[str, ...] = ()
     outside: int = 0
@@ -146,24 +110,20 @@ class RasterReference:
         numbers = np.full(256, -1, np.intp)
         for code, name in names.items():
             numbers[code] = legend.numbers([name])[0]
-        block = block_pixels(max(block_metres, *pixel_metres(product.grid)), product.grid)
-        return cls(Path(source.layer.info.path).name, labels, product.grid, legend, numbers, block)
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return -(-self.grid.height // self.block[0]), -(-self.grid.width // self.block[1])
+        squares = Squares.of(product.grid, max(block_metres, *pixel_metres(product.grid)))
+        return cls(Path(source.layer.info.path).name, labels, legend, numbers, squares)
 
     @property
     def group_count(self) -> int:
-        """Blocks of the grid."""
-        return self._blocks[0] * self._blocks[1]
+        """Squares of the grid."""
+        down, across = self.squares.shape
+        return down * across
 
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Labelled pixels."""
         labels = self.labels.labels(window, cache)
         rows, cols = np.nonzero(labels)
-        _, across = self._blocks
-        groups = (rows + window.row) // self.block[0] * across + (cols + window.col) // self.block[1]
+        groups = self.squares.numbers(window)[rows, cols]
         return Matches(rows, cols, self.numbers[labels[rows, cols]], groups)
 
 
@@ -297,23 +257,20 @@ class PolygonReference:
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Pixels of the polygons in a window; where they overlap, the later one counts."""
         import shapely
-        from affine import Affine
-        from rasterio.features import rasterize
 
         part = self.grid.crop(window)
         near = np.sort(self.tree.query(shapely.box(*part.bounds)))
         if near.size == 0:
             empty = np.empty(0, np.intp)
             return Matches(empty, empty, empty, empty)
-        burnt = rasterize(
-            [(self.shapes[i], int(i) + 1) for i in near],
-            out_shape=part.shape,
-            transform=Affine(*part.transform),
-            dtype="int32",
-        )
+        burnt = burn([(self.shapes[i], int(i) + 1) for i in near], part)
         rows, cols = np.nonzero(burnt)
         owner = burnt[rows, cols].astype(np.intp) - 1
         return Matches(rows, cols, self.classes[owner], owner)
+
+
+#: Reference samples on the grid of a map.
+Reference = RasterReference | PointReference | PolygonReference
 
 
 def open_reference(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.options import canonical_band
+from uncover.measurement.bands import canonical_band
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 

@@ -16,25 +16,23 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
+from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features, Level
-from uncover.pipeline.areas import Area
-from uncover.pipeline.distances import default_buffer
-from uncover.pipeline.grouping import Groups, inside_squares, numbered, squares
+from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
 from uncover.pipeline.label_doubt import Certainty, LabelDoubt
 from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realising import RealiseOptions, realise_scene
-from uncover.pipeline.stores import is_zarr, zarr_kind
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.pipeline.wrong_files import check_scene
-from uncover.raster.cube import Cube, CubeBlock, open_cube, stated_features
+from uncover.raster.area import Area
+from uncover.raster.cube import Cube, CubeBlock, is_zarr, open_cube, stated_features, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
-from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
-from uncover.raster.scene import Block, Raster
+from uncover.raster.scene import Block, Raster, SceneOptions
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
     Uncertainty,
@@ -55,7 +53,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a model is fitted to, and how.
+    """Options for fitting a model.
 
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
@@ -120,7 +118,7 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of the errors that all samples of a source share, and the record of it."""
+    """Stated errors that all samples of a source share, and the record of them."""
 
     record: dict[str, Any]
     systematic: NDArray[np.float64] | None = None  # (band, band), the source's own
@@ -156,54 +154,11 @@ class Batch:
         )
 
 
-class Source(Protocol):
-    """Anything that gives labelled samples batch by batch."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages and in the provenance of the model."""
-
-    @property
-    def identity(self) -> str:
-        """Datatake, the user's own name, or a hash of the content: which scene or table it is."""
-
-    @property
-    def stated(self) -> Stated | None:
-        """What is stated of errors that its samples share; None where no uncertainty is stated."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the features, in order."""
-
-    @property
-    def units(self) -> str | None:
-        """Units of the values."""
-
-    @property
-    def features(self) -> Features:
-        """What the values are, as far as it is stated."""
-
-    @property
-    def scheme(self) -> Scheme | None:
-        """What the classes mean, where that is known."""
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """How many samples of each class were drawn, before clouds take theirs."""
-
-    @property
-    def size(self) -> int:
-        """What progress counts up to."""
-
-    def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Batches, each with the size that it covers."""
-
-
-def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Source]:
+def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
     """Open all of them; they must have the same bands, and none may be there twice."""
     if not sources:
         raise ValueError("nothing to fit to: name at least one scene or sample table")
-    opened: list[Source] = []
+    opened: list[TrainingSource] = []
     for name in sources:
         bands = opened[0].bands if opened else options.scene.bands
         source = _table(name, bands, options) if is_table(name) else _raster(name, options)
@@ -221,7 +176,7 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Sou
     return opened
 
 
-def _check_stated(opened: Sequence[Source]) -> None:
+def _check_stated(opened: Sequence[TrainingSource]) -> None:
     """Refuse one systematic covariance for several scenes, each of which has an error of its own."""
     shared = [s for s in opened if s.stated is not None and s.stated.systematic is not None]
     if shared and len(opened) > 1:
@@ -231,9 +186,9 @@ def _check_stated(opened: Sequence[Source]) -> None:
         )
 
 
-def _check_use(opened: Sequence[Source], options: FitOptions) -> None:
+def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     """Refuse options that none of the sources takes."""
-    scene, pixels = options.scene, [source for source in opened if isinstance(source, Pixels)]
+    scene, pixels = options.scene, [source for source in opened if isinstance(source, LabelledPixels)]
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         _refuse("scene or cube", **words)
@@ -250,7 +205,7 @@ def _refuse(needed: str, **given: Any) -> None:
         raise ValueError(f"{came} came, and no {needed} to use it on; name one, or leave it out")
 
 
-def _raster(name: str | Path, options: FitOptions) -> Source:
+def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
     if options.uncertainty is not None and options.realise is not None:
         raise ValueError("an AOD and --uncertainty came; training takes one source of uncertainty")
     if is_zarr(name):
@@ -264,12 +219,14 @@ def _raster(name: str | Path, options: FitOptions) -> Source:
         if kind == "cube":
             cube = replace(open_cube(name), level=options.scene.level)
             _check_weights(name, cube.coordinates.get("weight"))
-            pixels = Pixels.of(cube, cube.identity or Path(name).name, _labels(name, options), options)
+            pixels = LabelledPixels.of(
+                cube, cube.identity or Path(name).name, _labels(name, options), options
+            )
             return replace(pixels, stated=_of_worlds(cube, cube.attributes))
     check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
     scene = open_scene(name, options.scene)
     raster = scene if options.realise is None else realise_scene(scene, options.realise)
-    pixels = Pixels.of(raster, scene.identity, _labels(name, options), options)
+    pixels = LabelledPixels.of(raster, scene.identity, _labels(name, options), options)
     if isinstance(raster, RealisedScene):
         _check_weights(name, raster.draws.weights)
         return replace(pixels, stated=_of_worlds(raster, raster.layout.attributes))
@@ -302,7 +259,7 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity)
 
 
-def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> Source:
+def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> TrainingSource:
     rows = TableRows.of(read_table(name, options.class_field, bands), options)
     found = _of_table(rows.table, options)
     about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
@@ -343,7 +300,7 @@ class Readable(Raster, Protocol):
 
 
 @dataclass(frozen=True)
-class Pixels:
+class LabelledPixels:
     """The drawn, labelled pixels of one scene or cube."""
 
     raster: Readable
@@ -364,7 +321,7 @@ class Pixels:
         return self.raster.source_id
 
     @classmethod
-    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> Pixels:
+    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> LabelledPixels:
         """Labels on the raster's grid, and the draw among them."""
         grid = raster.grid
         here = labels.on(grid)
@@ -395,7 +352,7 @@ class Pixels:
 
     @property
     def features(self) -> Features:
-        """What the values of the raster are."""
+        """Kind of the values of the raster."""
         return self.raster.features.chosen(self.bands)
 
     @property
@@ -429,8 +386,10 @@ class Pixels:
                 where, noise = known.valid, known.covariances
             values, groups, inner = block.samples(where)[..., at], None, None
             if self.block is not None:
-                groups = squares(self.raster.grid, window, self.block)[where]
-                inner = inside_squares(self.raster.grid, window, self.block, self.buffer)[where]
+                squares = Squares.of(self.raster.grid, self.block)
+                # Scenes of one grid, such as those of several years, have the same squares.
+                groups = first_number(f"{self.raster.grid}") + squares.numbers(window)[where]
+                inner = squares.inner(window, self.buffer)[where]
             sure = None if sure is None else sure[where]
             yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure, inner)
 
@@ -487,7 +446,7 @@ class TableRows:
 
     @property
     def stated(self) -> Stated | None:
-        """What the table's samples share; relative effects are taken at their values."""
+        """Errors that the table's samples share; relative effects are taken at their values."""
         if self.uncertainty is None:
             return None
         values = self.table.values
@@ -607,7 +566,7 @@ class SampleCubeRows:
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as the cube or the user says it."""
+        """Kind of the values, as far as the cube or the user states it."""
         return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
 
     @property
@@ -635,6 +594,10 @@ class SampleCubeRows:
             names = np.array([self.scheme[int(code)].name if code else "" for code in codes], dtype=np.str_)
             yield len(block), Batch(block.values[..., at], names, groups).take(codes > 0)
             start += len(block)
+
+
+#: Labelled samples, batch by batch.
+TrainingSource = LabelledPixels | TableRows | SampleCubeRows
 
 
 def _groups_of(samples: Samples) -> Groups | None:

@@ -18,8 +18,7 @@ from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cu
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
 from uncover.raster.opening import open_scene
-from uncover.raster.options import SceneOptions
-from uncover.raster.scene import CACHE_BYTES, Scene
+from uncover.raster.scene import CACHE_BYTES, Scene, SceneOptions
 from uncover.raster.tiles import TileCache
 
 #: Decoded tiles that are kept for each product: those of ten bands at one place, with their neighbours.
@@ -27,7 +26,7 @@ _TILES_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Worlds:
+class CorrectedScenes:
     """Scenes that are corrections of one and the same, read together.
 
     A pixel has the quality bits of all of them: it is usable where it is usable in every world.
@@ -36,7 +35,7 @@ class Worlds:
     scenes: tuple[Scene, ...]
 
     @classmethod
-    def open(cls, sources: Sequence[str | Path], options: SceneOptions) -> Worlds:
+    def open(cls, sources: Sequence[str | Path], options: SceneOptions) -> CorrectedScenes:
         """Open the products, and refuse those that do not belong together."""
         if len(sources) < 2:
             raise SceneError(
@@ -111,7 +110,7 @@ def write_worlds(
 ) -> Cube:
     """Write a cube of L2A products that were corrected elsewhere, each at an optical depth of its own."""
     check_place(out)
-    worlds = Worlds.open(sources, scene_options or SceneOptions())
+    worlds = CorrectedScenes.open(sources, scene_options or SceneOptions())
     depths = [scene.atmosphere.aot for scene in worlds.scenes]
     values = np.array([np.nan if depth is None else depth for depth in depths])
     draws = Draws(values, np.full(len(depths), 1 / len(depths)))
@@ -120,7 +119,7 @@ def write_worlds(
 
 @dataclass(frozen=True)
 class Sen2CorOptions:
-    """How Sen2Cor is run.
+    """Options for running Sen2Cor.
 
     path
         Its folder or its L2A_Process; the one on the PATH where it is None.
@@ -246,7 +245,7 @@ def write_sen2cor(
     if runs.folder.exists() and not resume:
         raise SceneError(f"{runs.folder} is an unfinished run; go on with --resume, or remove it")
     made = runs.driver.realise(runs.source, runs.draws.values.tolist(), runs.folder, correcting)
-    worlds = Worlds.open(made.products, scene_options)
+    worlds = CorrectedScenes.open(made.products, scene_options)
     _check_same_place(runs.scene, worlds.scenes[0])
     attributes = {
         "correction": f"Sen2Cor {runs.found.version}, optical depth of CAMS shifted",
@@ -272,7 +271,7 @@ def _check_same_place(scene: Scene, world: Scene) -> None:
 
 
 def _write(
-    worlds: Worlds,
+    worlds: CorrectedScenes,
     draws: Draws,
     attributes: Mapping[str, Any],
     out: str | Path,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from uncover.measurement.bands import is_sentinel2
 from uncover.pipeline.tables import is_table
 from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
@@ -13,7 +13,7 @@ _MODEL, _TABLE, _SCENE, _LABELS = "a model", "a table of samples", "a scene", "a
 
 
 def kind_of(name: str | Path) -> str | None:
-    """What a file is; None where nothing tells it.
+    """Kind of a file; None where nothing tells it.
 
     >>> kind_of("model.uncover"), kind_of("pixels.csv"), kind_of("stack.tif")
     ('a model', 'a table of samples', None)
@@ -37,7 +37,7 @@ def _kind_of_raster(path: Path) -> str | None:
     info = describe(str(path))
     if SCHEME_TAG in info.tags:
         return _LABELS
-    bands = [name for name in info.names if name and re.fullmatch(r"B\d\d|B8A", name)]
+    bands = [name for name in info.names if name and is_sentinel2(name)]
     return _SCENE if len(bands) > 1 else None
 
 

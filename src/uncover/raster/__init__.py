@@ -4,6 +4,7 @@ rasterio, xarray, zarr, pyogrio and shapely (`pip install uncover[maps]`) are im
 opened, not with this package.
 """
 
+from uncover.measurement.bands import canonical_band
 from uncover.raster.align import Aligned, align_raster, split_band
 from uncover.raster.angles import Angles
 from uncover.raster.area import window_of
@@ -15,7 +16,6 @@ from uncover.raster.executors import Cluster, Serial, Threads
 from uncover.raster.grid import Grid, Window
 from uncover.raster.mapper import Reader
 from uncover.raster.opening import open_scene
-from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import Thresholds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality
@@ -23,7 +23,7 @@ from uncover.raster.realised import RealisedScene
 from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.safe_metadata import BaselineWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
-from uncover.raster.scene import Atmosphere, Block, Scene, scene_from_array
+from uncover.raster.scene import Atmosphere, Block, Scene, SceneOptions, scene_from_array
 from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, UncertaintyWarning, open_uncertainty
 from uncover.raster.uncertainty_layers import UncertaintyBlock
 from uncover.raster.vectors import Burned, burn_vector

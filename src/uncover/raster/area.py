@@ -1,17 +1,17 @@
-"""Areas of interest: a bounding box or the polygons of a vector file, in any CRS, cut out of a scene."""
+"""Areas of interest on a grid: a bounding box or the polygons of a vector file, in any reference system."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Bounds, Grid, Window
 from uncover.raster.layers import inside_polygons
-from uncover.raster.scene import Scene
 from uncover.raster.vectors import read_polygons
 
 
@@ -34,9 +34,8 @@ def window_of(grid: Grid, bounds: Bounds, crs: str | None = None) -> Window:
     left, bottom, right, top = _in_grid_crs(grid, _near(bounds, scene), crs)
     if not np.isfinite((left, bottom, right, top)).all():
         raise _outside(grid, given, crs)
-    inverse = np.linalg.inv(np.array([grid.transform[:3], grid.transform[3:], (0, 0, 1)], dtype=float))
-    corners = np.array([(x, y, 1) for x in (left, right) for y in (bottom, top)]).T
-    cols, rows, _ = np.round(inverse @ corners, 6)
+    corners = np.array([(x, y) for x in (left, right) for y in (bottom, top)]).T
+    rows, cols = np.round(grid.places(*corners), 6)
     first_row, first_col = int(np.floor(rows.min())), int(np.floor(cols.min()))
     height, width = int(np.ceil(rows.max())) - first_row, int(np.ceil(cols.max())) - first_col
     window = Window(first_row, first_col, height, width) & grid.window
@@ -68,7 +67,7 @@ def _turned(bounds: Bounds, scene: Bounds) -> Bounds:
 
 
 def _apart(bounds: Bounds, scene: Bounds) -> bool:
-    """Whether two boxes are apart. Asked in the CRS of the box: far from its zone a projection folds back."""
+    """True where two boxes are apart, in the CRS of the box: far from its zone a projection folds back."""
     left, bottom, right, top = scene
     return bounds[3] <= bottom or bounds[1] >= top or bounds[2] <= left or bounds[0] >= right
 
@@ -127,19 +126,45 @@ def _round(bounds: Bounds) -> str:
     return "(" + ", ".join(f"{value:.6g}" for value in bounds) + ")"
 
 
-def cut_to_bbox(scene: Scene, bbox: Bounds, crs: str | None) -> Scene:
-    """The scene on the window that covers a bounding box."""
-    return scene.crop(window_of(scene.grid, bbox, crs))
+@dataclass(frozen=True)
+class Area:
+    """The part of a grid that is wanted: all of it, a box (longitude and latitude by default), or polygons.
+
+    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=100, height=100)
+    >>> Area(bbox=(300000, 4999900, 300040, 5000000), bbox_crs="EPSG:32633").of(grid).grid.shape
+    (10, 4)
+    """
+
+    bbox: Bounds | None = None
+    bbox_crs: str = "EPSG:4326"
+    aoi: str | Path | None = None
+
+    def of(self, grid: Grid) -> Part:
+        """The smallest part of the grid that covers the area, and the polygons on it."""
+        if self.bbox is not None:
+            grid = grid.crop(window_of(grid, self.bbox, self.bbox_crs))
+        if self.aoi is None:
+            return Part(grid)
+        import shapely
+
+        polygons = read_polygons(self.aoi, grid)
+        left, bottom, right, top = (float(value) for value in shapely.total_bounds(polygons))
+        cut = grid.crop(window_of(grid, (left, bottom, right, top)))
+        part = Part(cut, tuple(shapely.to_wkb(polygon) for polygon in polygons))
+        if not any(np.any(part.inside(window)) for window in cut.blocks()):
+            raise SceneError(
+                f"the area of {self.aoi} holds no centre of a pixel of the scene; make it larger"
+            )
+        return part
 
 
-def cut_to_polygons(scene: Scene, path: str | Path) -> Scene:
-    """The scene on the extent of a vector file's polygons; outside them it has no data."""
-    import shapely
+@dataclass(frozen=True)
+class Part:
+    """A part of a grid, and the polygons (WKB, in its CRS) outside of which nothing is wanted."""
 
-    polygons = read_polygons(path, scene.grid)
-    left, bottom, right, top = (float(value) for value in shapely.total_bounds(polygons))
-    cut = scene.crop(window_of(scene.grid, (left, bottom, right, top)))
-    area = tuple(shapely.to_wkb(polygon) for polygon in polygons)
-    if not any(inside_polygons(list(area), cut.grid, window).any() for window in cut.grid.blocks()):
-        raise SceneError(f"the area of {path} holds no centre of a pixel of the scene; make it larger")
-    return replace(cut, area=area)
+    grid: Grid
+    polygons: tuple[bytes, ...] | None = None
+
+    def inside(self, window: Window) -> NDArray[np.bool_] | None:
+        """Pixels of a window of `grid` inside the polygons; None where there are no polygons."""
+        return None if self.polygons is None else inside_polygons(self.polygons, self.grid, window)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.grid import Grid, Transform, Window
 from uncover.raster.layers import BandGroup, Calibration
-from uncover.raster.options import SceneOptions, canonical_band
-from uncover.raster.scene import Scene
+from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.stack import warn_of_offset
 from uncover.raster.tiles import TileCache, assemble
 

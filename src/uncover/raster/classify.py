@@ -10,7 +10,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised
 from uncover.raster.executors import Executor, Threads
 from uncover.raster.mapper import Mapper, Reader, count_worlds
-from uncover.raster.matching import (
+from uncover.raster.model_checks import (
     are_same_worlds,
     check_match,
     common_effects,
@@ -77,7 +77,7 @@ def classify(
            [1, 1, 2, 2]], dtype=uint8)
     """
     if hasattr(scene, "dims"):
-        from uncover.raster.lazy import classify_array
+        from uncover.raster.xarray_maps import classify_array
 
         return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
     from uncover.estimators.fitted import without_sets

@@ -1,4 +1,4 @@
-"""Machine code for moving and counting the pixels of a map; `uncover.raster.moving` says what it does."""
+"""Machine code for taking, putting and counting the pixels of a map; see `uncover.raster.pixel_kernels`."""
 
 import numpy as np
 from numba import njit

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.measurement.features import EMBEDDED, Features, Level
-from uncover.raster.chunks import check_chunks
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
-from uncover.raster.journal import fingerprint
+from uncover.raster.journal import fingerprint, unfinished, writing
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Flagged, flag_attributes
-from uncover.raster.unfinished import unfinished, writing
 
 #: A chunk holds all realisations and bands of a window; about this many bytes before compression.
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -30,6 +31,8 @@ Progress = Callable[[int, int], None]
 
 _TILE = 1024  # pixels along a tile of a Sentinel-2 band at 10 m
 _AXES = ["realisation", "band", "y", "x"]
+
+_BLOSC_HEADER = 16  # bytes; the last four are the size of the chunk
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class CubeBlock(Flagged):
 
 @dataclass(frozen=True)
 class CubeLayout:
-    """What a cube will hold. `coordinates` run along the realisations, for instance the AOD of each.
+    """Layout of a cube. `coordinates` run along the realisations, for instance the AOD of each.
 
     >>> grid = Grid("EPSG:32633", (10, 0, 0, 0, -10, 0), width=5000, height=5000)
     >>> CubeLayout(grid, ("B02",) * 10, realisations=25).edge
@@ -229,11 +232,10 @@ def _coordinates(layout: CubeLayout) -> dict[str, tuple[Any, list[str], dict[str
         raise SceneError(
             "a cube needs a grid that runs along its CRS; this one is rotated, warp the scene first"
         )
-    x, _ = grid.centres(Window(0, 0, 1, grid.width))
-    _, y = grid.centres(Window(0, 0, grid.height, 1))
+    x, y = grid.axes()
     found: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
-        "x": (x[0], ["x"], {"axis": "X"}),
-        "y": (y[:, 0], ["y"], {"axis": "Y"}),
+        "x": (x, ["x"], {"axis": "X"}),
+        "y": (y, ["y"], {"axis": "Y"}),
         "band": (np.array(layout.bands, dtype=np.str_), ["band"], {}),
         "realisation": (np.arange(layout.realisations), ["realisation"], {}),
     }
@@ -282,7 +284,7 @@ class Cube:
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as the cube or the user says it."""
+        """Kind of the values, as far as the cube or the user states it."""
         return stated_features(self.attributes, self.bands, self.level)
 
     @property
@@ -362,7 +364,7 @@ def open_cube(path: str | Path) -> Cube:
 
 
 def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: Level | None) -> Features:
-    """What values are by the attributes of their store, else by the user's word."""
+    """Kind of values by the attributes of their store, else by the user's word."""
     if "features" in attributes:
         return Features.from_dict(attributes["features"]).chosen(bands)
     said = Features.of_level(bands, attributes.get("level") or level)
@@ -397,3 +399,55 @@ def _grid(group: Any) -> Grid:
         crs = CRS.from_wkt(attributes["crs_wkt"]).to_string()
         c, a, b, f, d, e = (float(value) for value in attributes["GeoTransform"].split())
     return Grid(crs, (a, b, c, d, e, f), len(x), len(y))
+
+
+def check_chunks(store: Path, *files: str) -> None:
+    """Refuse chunks that are not there or have been cut.
+
+    Zarr reads a chunk that is not there as empty. And Blosc believes the size in a chunk's header: of one
+    that was cut it reads on in memory, where the rest may still lie from before, or anything else.
+    """
+    for name in files:
+        file = store / name
+        if not file.exists():
+            raise ReadError(f"{store} lacks {name}; it is damaged, write it again")
+        if _is_blosc(file.parent / ".zarray") and not _is_whole(file):
+            raise ReadError(f"{store}: {name} has been cut; it is damaged, write it again")
+
+
+@lru_cache(maxsize=256)
+def _is_blosc(metadata: Path) -> bool:
+    try:
+        compressor = json.loads(metadata.read_text("utf-8"))["compressor"] or {}
+    except (OSError, ValueError, KeyError) as error:
+        raise ReadError(
+            f"{metadata} cannot be read ({error}); the store is damaged, write it again"
+        ) from error
+    return bool(compressor.get("id") == "blosc")
+
+
+def _is_whole(file: Path) -> bool:
+    """True where a chunk is as long as its header says."""
+    with open(file, "rb") as stream:
+        header = stream.read(_BLOSC_HEADER)
+    return len(header) == _BLOSC_HEADER and struct.unpack("<I", header[12:])[0] == file.stat().st_size
+
+
+def is_zarr(name: str | Path) -> bool:
+    """True for a Zarr store, by its name.
+
+    >>> is_zarr("cube.zarr"), is_zarr("scene.SAFE")
+    (True, False)
+    """
+    return str(name).rstrip("/").lower().endswith(".zarr")
+
+
+def zarr_kind(path: str | Path) -> Literal["cube", "samples", "scene"]:
+    """Kind of a Zarr store by the axes of its reflectance: with samples, with realisations, or neither."""
+    group = open_store(path)
+    if "reflectance" not in group:
+        return "scene"
+    axes = group["reflectance"].attrs.get("_ARRAY_DIMENSIONS", [])
+    if "sample" in axes:
+        return "samples"
+    return "cube" if "realisation" in axes else "scene"

@@ -1,4 +1,4 @@
-"""What can go wrong with a file: exceptions whose message is one line, ready to be shown to a person."""
+"""Exceptions and warnings about files; a message is one line, ready to be shown to a person."""
 
 import zlib
 from collections.abc import Iterator

@@ -16,7 +16,7 @@ from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Flags
-from uncover.raster.moving import take
+from uncover.raster.pixel_kernels import take
 from uncover.raster.product import CHUNK
 from uncover.raster.quality import Quality
 from uncover.raster.realised import RealisedScene

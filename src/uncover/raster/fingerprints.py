@@ -20,15 +20,7 @@ READ_BYTES = 4 << 30
 
 def fingerprint_of(thing: Any) -> str:
     """Hash of the content of all files and arrays behind a scene, cube or other evidence."""
-    digest = hashlib.sha256()
-    files = sorted({file for path in _paths(thing) for file in _files(path)})
-    whole = sum(file.stat().st_size for file in files) <= READ_BYTES
-    for file, content in zip(files, in_order(lambda file: _content(file, whole), files), strict=True):
-        digest.update(file.name.encode())
-        digest.update(content)
-    for array in _arrays(thing):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    return _hash(thing, [file.name.encode() + content for file, content in _contents(thing)])
 
 
 def content_identity(thing: Any) -> str:
@@ -36,15 +28,21 @@ def content_identity(thing: Any) -> str:
 
     Two copies of a file are one scene, two files of one name are two.
     """
-    digest = hashlib.sha256()
-    files = sorted({file for path in _paths(thing) for file in _files(path)})
-    whole = sum(file.stat().st_size for file in files) <= READ_BYTES
-    contents = list(in_order(lambda file: _content(file, whole), files))
-    for content in sorted(contents):
-        digest.update(content)
+    return f"sha256:{_hash(thing, sorted(content for _, content in _contents(thing)))[:32]}"
+
+
+def _hash(thing: Any, contents: list[bytes]) -> str:
+    digest = hashlib.sha256(b"".join(contents))
     for array in _arrays(thing):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return f"sha256:{digest.hexdigest()[:32]}"
+    return digest.hexdigest()
+
+
+def _contents(thing: Any) -> list[tuple[Path, bytes]]:
+    """Files behind a value, in order, each with its hash, or its size and time where they are too large."""
+    files = sorted({file for path in _paths(thing) for file in _files(path)})
+    whole = sum(file.stat().st_size for file in files) <= READ_BYTES
+    return list(zip(files, in_order(lambda file: _content(file, whole), files), strict=True))
 
 
 def sha256_of(path: str | Path) -> str:

@@ -77,8 +77,7 @@ def outline(grid: Grid, n: int, crs: str) -> NDArray[np.float64] | None:
     zero, one = np.zeros(n), np.ones(n)
     cols = grid.width * np.concatenate([zero, along, one, 1 - along, [0.0]])
     rows = grid.height * np.concatenate([along, one, 1 - along, zero, [0.0]])
-    a, b, c, d, e, f = grid.transform
-    return moved(np.column_stack([a * cols + b * rows + c, d * cols + e * rows + f]), str(grid.crs), crs)
+    return moved(np.column_stack(grid.coordinates(rows, cols)), str(grid.crs), crs)
 
 
 def moved(points: NDArray[np.float64], source: str, target: str) -> NDArray[np.float64] | None:
@@ -100,8 +99,6 @@ def _off(grid: Grid, points: NDArray[np.float64]) -> float:
     longitudes = np.unwrap(points[:, 0], period=360.0)
     middles = (longitudes[1:] + longitudes[:-1]) / 2, (points[1:, 1] + points[:-1, 1]) / 2
     x, y = (np.array(values) for values in transform("EPSG:4326", grid.crs, *middles)[:2])
-    a, b, c, d, e, f = grid.transform
-    inverse = np.linalg.inv([[a, b], [d, e]])
-    cols, rows = inverse @ np.vstack([x - c, y - f])
+    rows, cols = grid.places(x, y)
     beyond = np.minimum.reduce([abs(cols), abs(rows), abs(cols - grid.width), abs(rows - grid.height)])
     return float(np.nan_to_num(beyond, nan=np.inf).max())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.raster.grid import Grid, Window
-from uncover.raster.moving import count
+from uncover.raster.pixel_kernels import count
 from uncover.raster.product import UNIT, Layer
 from uncover.raster.scratch import Scratch
 from uncover.raster.tiles import GDAL_OPTIONS, open_raster
@@ -175,7 +175,7 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
     """
     if np.dtype(layer.dtype).kind == "u":
         return [_of_counts(counts, layer) for counts in number_counts(scratch, layer)]
-    found = [_Numbers() for _ in layer.bands]
+    found = [_RunningStatistics() for _ in layer.bands]
     for window in scratch.units:
         for numbers, plane in zip(found, scratch.read(layer, window), strict=True):
             numbers.add(_known(plane, layer).astype(np.float64))
@@ -183,7 +183,7 @@ def band_statistics(scratch: Scratch, layer: Layer) -> list[dict[str, float]]:
 
 
 def number_counts(scratch: Scratch, layer: Layer) -> NDArray[np.int64]:
-    """How often each whole number occurs: (band, number)."""
+    """Count of each whole number: (band, number)."""
     counts = np.zeros((len(layer.bands), np.iinfo(layer.dtype).max + 1), np.int64)
     for window in scratch.units:
         count(scratch.read(layer, window), counts)
@@ -203,7 +203,7 @@ def _of_counts(counts: NDArray[np.int64], layer: Layer) -> dict[str, float]:
 
 
 @dataclass
-class _Numbers:
+class _RunningStatistics:
     """Statistics of numbers that come in pieces."""
 
     n: int = 0

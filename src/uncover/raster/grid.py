@@ -42,7 +42,7 @@ class Window:
 
     @property
     def pixels(self) -> int:
-        """How many pixels it holds.
+        """Number of pixels.
 
         >>> Window(0, 0, 2, 3).pixels
         6
@@ -145,12 +145,28 @@ class Grid:
         (0, -2, 3, 0)
         """
         corners = [(0, 0), (0, self.width), (self.height, 0), (self.height, self.width)]
-        xs, ys = zip(*(self._corner(row, col) for row, col in corners), strict=True)
+        xs, ys = zip(*(self.coordinates(row, col) for row, col in corners), strict=True)
         return min(xs), min(ys), max(xs), max(ys)
 
-    def _corner(self, row: float, col: float) -> tuple[float, float]:
+    def coordinates(self, row: Any, col: Any) -> tuple[Any, Any]:
+        """Coordinates x and y of fractional rows and columns; the first pixel goes from 0 to 1.
+
+        >>> Grid(None, (10, 0, 300, 0, -10, 500), 8, 8).coordinates(0.5, 2)
+        (320.0, 495.0)
+        """
         a, b, c, d, e, f = self.transform
         return a * col + b * row + c, d * col + e * row + f
+
+    def places(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Fractional rows and columns of coordinates: the inverse of `coordinates`.
+
+        >>> Grid(None, (10, 0, 300, 0, -10, 500), 8, 8).places(320, 495)
+        (0.5, 2.0)
+        """
+        a, b, c, d, e, f = self.transform
+        size = a * e - b * d
+        with np.errstate(invalid="ignore"):  # what has no place is infinite
+            return (a * (y - f) - d * (x - c)) / size, (e * (x - c) - b * (y - f)) / size
 
     def crop(self, window: Window) -> Grid:
         """The grid of a window of this grid.
@@ -162,7 +178,7 @@ class Grid:
             raise SceneError(
                 f"{window} does not lie inside a grid of {self.height} rows, {self.width} columns"
             )
-        x, y = self._corner(window.row, window.col)
+        x, y = self.coordinates(window.row, window.col)
         a, b, _, d, e, _ = self.transform
         return Grid(self.crs, (a, b, x, d, e, y), window.width, window.height)
 
@@ -175,8 +191,17 @@ class Grid:
         """
         rows = np.arange(window.row, window.row + window.height)[:, None] + 0.5
         cols = np.arange(window.col, window.col + window.width)[None, :] + 0.5
-        a, b, c, d, e, f = self.transform
-        return a * cols + b * rows + c, d * cols + e * rows + f
+        return self.coordinates(rows, cols)
+
+    def axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coordinates x (col,) and y (row,) of the pixel centres of a grid that runs along its CRS.
+
+        >>> [values.tolist() for values in Grid(None, (10, 0, 0, 0, -10, 0), 2, 1).axes()]
+        [[5.0, 15.0], [-5.0]]
+        """
+        x, _ = self.centres(Window(0, 0, 1, self.width))
+        _, y = self.centres(Window(0, 0, self.height, 1))
+        return x[0], y[:, 0]
 
     def blocks(self, size: int = 1024, origin: tuple[int, int] = (0, 0)) -> Iterator[Window]:
         """Windows that cover the grid row by row, cut where row or column ≡ origin (mod size).
@@ -202,6 +227,15 @@ class Grid:
         )
         return [Window(row, col, size, size) & self.window for row in rows for col in cols]
 
+    def middle(self, size: int) -> Window:
+        """The window of at most so many rows and columns in the middle of the grid.
+
+        >>> Grid(None, (1, 0, 0, 0, -1, 0), 10, 1000).middle(64)
+        Window(row=468, col=0, height=64, width=10)
+        """
+        height, width = (min(length, size) for length in self.shape)
+        return Window((self.height - height) // 2, (self.width - width) // 2, height, width)
+
     def relation(self, other: Grid) -> Transform:
         """Affine map from pixel coordinates of this grid to those of `other` (same CRS).
 
@@ -212,7 +246,7 @@ class Grid:
         return _relation(self.transform, other.transform)
 
     def aligned_with(self, other: Grid) -> bool:
-        """Whether rows and columns run the same way, so that resampling is a matter of each axis alone.
+        """True where rows and columns run the same way, so that each axis is resampled alone.
 
         >>> a = Grid(None, (10, 0, 0, 0, -10, 0), 8, 8)
         >>> a.aligned_with(Grid(None, (9, 1, 0, 1, -9, 0), 8, 8))
@@ -261,7 +295,7 @@ def _matrix(transform: Transform) -> NDArray[np.float64]:
 
 
 def same_crs(one: str | None, other: str | None) -> bool:
-    """Whether two reference systems are the same; an unknown one is taken to be the other's.
+    """True where two reference systems are the same; an unknown one is taken to be the other's.
 
     >>> same_crs("EPSG:32633", None), same_crs("EPSG:32633", "EPSG:4326")
     (True, False)
@@ -282,7 +316,6 @@ def middle_of(grid: Grid) -> tuple[float, float]:
     """
     from rasterio.warp import transform
 
-    a, b, c, d, e, f = grid.transform
-    col, row = grid.width / 2, grid.height / 2
-    xs, ys = transform(grid.crs, "EPSG:4326", [a * col + b * row + c], [d * col + e * row + f])
+    x, y = grid.coordinates(grid.height / 2, grid.width / 2)
+    xs, ys = transform(grid.crs, "EPSG:4326", [x], [y])
     return float(xs[0]), float(ys[0])

@@ -1,11 +1,15 @@
-"""A journal of finished pieces of work, so that a run that was stopped goes on where it was."""
+"""Unfinished work: a journal of finished pieces, kept beside the goal until the product is whole."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +75,65 @@ class Journal:
             file.write("".join(f"{json.dumps(line)}\n" for line in lines))
             file.flush()
             os.fsync(file.fileno())
+
+
+@contextmanager
+def unfinished(path: str | Path, key: str, resume: bool) -> Iterator[tuple[Path, Journal]]:
+    """A store that becomes `path` if all goes well; kept for resuming if not, unless nothing was done yet.
+
+    It lies in `PATH.partial`, with a journal; what else lies there goes when the store has its name.
+    """
+    final, partial = Path(path), Path(f"{path}.partial")
+    if final.exists():
+        raise SceneError(f"{final} exists already; remove it, or write somewhere else")
+    if partial.exists() and not resume:
+        raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
+    with writing(final):
+        partial.mkdir(parents=True, exist_ok=True)
+    with _alone(partial):
+        with writing(final):
+            journal = Journal(partial / "journal", key)
+        try:
+            yield partial / "store", journal
+            with writing(final):
+                (partial / "store").rename(final)
+                shutil.rmtree(partial)
+        finally:
+            if partial.exists() and not journal.done:
+                shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _alone(partial: Path) -> Iterator[None]:
+    """Two runs never work on one product."""
+    folder = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise SceneError(f"another run works in {partial}; wait for it, or write elsewhere") from None
+    finally:
+        os.close(folder)
+
+
+def in_use(partial: Path) -> bool:
+    """True where a run works there now."""
+    folder = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
+    return False
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turn what the file system refuses into one line."""
+    try:
+        yield
+    except OSError as error:
+        refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        remedy = "write somewhere else" if refused else "make room and resume, or write somewhere else"
+        raise SceneError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.grid import Grid, Window
-from uncover.raster.moving import calibrate
+from uncover.raster.pixel_kernels import calibrate
 from uncover.raster.quality import CLEAR, Quality
-from uncover.raster.resample import Resampler, Resampling
+from uncover.raster.resample import Resampler, Resampling, read_nearest
 from uncover.raster.tiles import Source, TileCache
 
 Flags = NDArray[np.uint16]
@@ -35,12 +35,11 @@ class ValueMask:
 
     def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
         """Bits by value; where the layer does not reach, none."""
-        how = Resampler.between(grid, window, self.source.grid, "nearest", self.source.name)
-        values = how.nearest(self.source.read(how.needed, cache)[0])
+        (values,), inside = read_nearest(self.source, grid, window, cache)
         out = np.full(window.shape, self.other, np.uint16)
         for value, bits in self.meaning:
             out[values == value] = bits
-        out[~how.inside] = 0
+        out[~inside] = 0
         return out
 
 
@@ -53,11 +52,10 @@ class PlaneMask:
 
     def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
         """Bits of all planes together."""
-        how = Resampler.between(grid, window, self.source.grid, "nearest", self.source.name)
-        planes = how.nearest(self.source.read(how.needed, cache))
+        planes, _ = read_nearest(self.source, grid, window, cache)
         out = np.zeros(window.shape, np.uint16)
         for plane, bits in zip(planes, self.meaning, strict=True):
-            out[(plane != 0) & how.inside] |= np.uint16(bits)
+            out[plane != 0] |= np.uint16(bits)
         return out
 
 
@@ -69,9 +67,8 @@ class PlaneBits:
 
     def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
         """The bits; none where the layer does not reach."""
-        how = Resampler.between(grid, window, self.source.grid, "nearest", self.source.name)
-        bits: Flags = how.nearest(self.source.read(how.needed, cache)[0]) * how.inside.astype(np.uint16)
-        return bits
+        (bits,), _ = read_nearest(self.source, grid, window, cache)
+        return np.asarray(bits, np.uint16)
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class PolygonMask:
         return out
 
 
-def inside_polygons(shapes: list[bytes], grid: Grid, window: Window) -> NDArray[np.bool_]:
+def inside_polygons(shapes: Sequence[bytes], grid: Grid, window: Window) -> NDArray[np.bool_]:
     """Which pixel centres of a window lie in one of the polygons (WKB, in the grid's CRS)."""
     if not shapes:
         return np.zeros(window.shape, np.bool_)

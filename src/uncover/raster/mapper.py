@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from uncover.raster.evidence import Evidence, Pixels, Reading
 from uncover.raster.grid import Window
-from uncover.raster.moving import add_areas, mark, put
 from uncover.raster.pixel_area import pixel_areas
-from uncover.raster.product import AREA_ROWS, UNIT, Product, Thresholds, Unit
+from uncover.raster.pixel_kernels import add_areas, mark, put
+from uncover.raster.product import AREA_ROWS, Product, Thresholds, Unit
 from uncover.raster.quality import FLAGGED, Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
@@ -43,7 +43,7 @@ class Reader:
     paired: bool = False
     missing: Missing = "nodata"
     method: Method = "fast"
-    true_values: int = 96
+    true_values: int = 192
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Mapper:
                 quality[np.setdiff1d(asked, where)] |= np.uint16(Quality.NO_UNCERTAINTY)
             if not len(where):
                 continue
-            summary = self._summarise(number, pixels, int(where[0]), features)
+            summary = self._summarise(pixels, features)
             mark(summary, self.thresholds, codes, where, flat["class"][0], quality)
             probability = summary.probability[order]
             put(layers["probability"], probability, where, flat["probability"])
@@ -163,7 +163,7 @@ class Mapper:
             for part in list(reading.parts(complete[:: max(1, len(complete) // pixels)]))[:1]:
                 some = reading.pixels(part)
                 if some.planes.shape[-1]:
-                    found.append([each._summarise(0, some, 0, None).measurement for each in (self, finer)])
+                    found.append([each._summarise(some, None).measurement for each in (self, finer)])
         few, many = np.concatenate(found, axis=1) if found else np.zeros((2, 1))
         if not np.any(few != many):
             return None
@@ -172,15 +172,12 @@ class Mapper:
         rounded = {name: float(f"{x:.3g}") for name, x in zip(names, numbers, strict=True)}
         return {"points": n, "compared_with": 4 * n, "pixels": len(few), **rounded}
 
-    def _summarise(
-        self, number: int, pixels: Pixels, first: int, features: NDArray[np.bool_] | None
-    ) -> PixelSummary:
+    def _summarise(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> PixelSummary:
         return self.summariser.summarise(
             pixels.planes,
             coefficients=pixels.coefficients,
             noise=pixels.noise,
             systematic=self.evidence.systematic,
-            first_pixel=number * UNIT * UNIT + first,
             features=features,
         )
 

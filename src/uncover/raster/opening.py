@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from uncover.raster.align import WarpedSource, check_cover, split_band
-from uncover.raster.area import cut_to_bbox, cut_to_polygons
+from uncover.raster.align import check_cover, split_band
+from uncover.raster.area import Area
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.layers import Mask, ValueMask
-from uncover.raster.options import SceneOptions
 from uncover.raster.quality import CLEAR, Quality
-from uncover.raster.scene import Scene
-from uncover.raster.tiles import Source, check_exists, describe
+from uncover.raster.scene import Scene, SceneOptions
+from uncover.raster.tiles import check_exists, describe
 
 
 def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions | None = None) -> Scene:
@@ -30,14 +29,26 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
     options = options or SceneOptions()
     scene = _with_level(_open(source, options), options)
     if options.mask is not None:
-        scene = replace(scene, masks=(*scene.masks, _user_mask(options, scene.grid)))
-    if options.bbox is not None:
-        scene = cut_to_bbox(scene, options.bbox, options.bbox_crs)
-    if options.aoi is not None:
-        scene = cut_to_polygons(scene, options.aoi)
+        scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
+    part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)
+    scene = replace(scene, grid=part.grid, area=part.polygons)
     if options.mask is not None:
         check_cover(options.mask, scene.grid)
     return scene
+
+
+def grid_of(name: str | Path) -> Grid:
+    """Grid of a scene or of any raster.
+
+    >>> grid_of("nowhere.tif")
+    Traceback (most recent call last):
+    ...
+    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
+    """
+    text = str(name).rstrip("/").lower()
+    if Path(name).is_dir() or text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")):
+        return open_scene(name).grid
+    return describe(split_band(name)[0]).grid
 
 
 def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> Scene:
@@ -75,16 +86,14 @@ def _with_level(scene: Scene, options: SceneOptions) -> Scene:
     return replace(scene, level=options.level)
 
 
-def _user_mask(options: SceneOptions, grid: Grid) -> Mask:
+def _user_mask(options: SceneOptions) -> Mask:
     path, band = split_band(str(options.mask))
     info = describe(path)
     if info.count > 1 and path == str(options.mask):
         raise SceneError(
             f"{path} has {info.count} bands; a mask is one: say which with --mask {path}:1 (or {path}:2 ...)"
         )
-    source: Source = info.bands(band)
-    if not grid.aligned_with(source.grid):
-        source = WarpedSource(source, grid)
+    source = info.bands(band)
     if options.mask_values is None:
         return ValueMask(source, ((0, CLEAR),), other=Quality.NODATA)
     return ValueMask(source, tuple(options.mask_values.items()))

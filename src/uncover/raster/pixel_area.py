@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.metrics.ellipsoid import band_area, radii
-from uncover.raster.align import bilinear, move
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.resample import move, on_lattice
 
 Floats = NDArray[np.float64]
 
@@ -72,12 +72,12 @@ def pixel_sides(grid: Grid, rows: Floats, cols: Floats) -> tuple[Floats, Floats]
     >>> np.hypot(*down).round(2), np.hypot(*across).round(2)
     (np.float64(6.29), np.float64(6.31))
     """
-    a, b, c, d, e, f = grid.transform
+    a, b, _, d, e, _ = grid.transform
     if grid.crs is None:
         shape = np.broadcast_shapes(np.shape(rows), np.shape(cols))
         return np.broadcast_to((b, e), (*shape, 2)), np.broadcast_to((a, d), (*shape, 2))
     system = _system(grid.crs)
-    x, y = np.broadcast_arrays(a * cols + b * rows + c, d * cols + e * rows + f)
+    x, y = np.broadcast_arrays(*grid.coordinates(rows, cols))
     jacobian = _jacobian(grid, system, x, y)  # (..., ground, coordinate)
     return jacobian @ np.array([b, e]), jacobian @ np.array([a, d])
 
@@ -96,16 +96,8 @@ def _interpolated(grid: Grid, rows: NDArray[Any], cols: NDArray[Any], system: _S
     """Areas of pixels between nodes that are fixed to the grid: every window sees the same."""
     side = max(grid.resolution) * (system.unit if system.base else np.radians(1.0) * system.ellipsoid[0])
     step = max(1, int(_NODES / side))
-    (i, fi), (j, fj) = np.divmod(rows, step), np.divmod(cols, step)
-    first = int(i[0]), int(j[0])
-    nodes = _areas_at(
-        grid,
-        np.arange(first[0], int(i[-1]) + 2)[:, None] * float(step),
-        np.arange(first[1], int(j[-1]) + 2)[None, :] * float(step),
-    )
-    at = i.astype(np.int64) - first[0], j.astype(np.int64) - first[1]
-    with np.errstate(invalid="ignore"):
-        return bilinear(nodes, at, (fi / step, fj / step))
+    (areas,) = on_lattice(lambda r, c: (_areas_at(grid, r, c),), rows, cols, step)
+    return areas
 
 
 def _areas_at(grid: Grid, rows: Any, cols: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""What a map consists of: its layers, their numbers on disk, and the fixed units that it is computed in."""
+"""Layers of a map, their numbers on disk, and the fixed units that a map is computed in."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def set_bands(names: Sequence[str], codes: Sequence[int]) -> tuple[str, ...]:
 
 
 def _sets_layer(scheme: Scheme, coverage: float) -> Layer:
-    """How many classes cannot be excluded, and which: 1 where a class is in the set."""
+    """Number of classes that cannot be excluded, and 1 for each class in the set."""
     bands = ("set_size", *set_bands(scheme.names, scheme.codes))
     title = f"number of classes that cannot be excluded, and whether each is one; coverage {coverage:g}"
     return Layer("sets", bands, "uint8", 255, resampling="nearest", title=title)

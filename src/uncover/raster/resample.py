@@ -1,7 +1,8 @@
-"""From a file's pixels to another grid's, axis by axis; a pixel's value never depends on the window."""
+"""From a raster's pixels to another grid's, in any CRS; a pixel's value never depends on the window."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
@@ -10,9 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Window, same_crs
+from uncover.raster.tiles import Source, TileCache
 
 Resampling = Literal["nearest", "bilinear", "cubic"]
+
+#: Between CRSs positions are computed exactly on a lattice and interpolated, as long as that errs by less.
+TOLERANCE = 1e-3  # source pixels
+
+Floats = NDArray[np.float64]
+Positions = tuple[Floats, Floats]
+Exact = Callable[[NDArray[Any], NDArray[Any]], tuple[Floats, ...]]
 
 _TAPS = {"nearest": (0, 1), "bilinear": (0, 2), "cubic": (-1, 3)}
 
@@ -69,7 +78,7 @@ def _weights(t: NDArray[np.float64], method: Resampling) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Resampler:
-    """How a window of one grid is filled from another grid that runs the same way."""
+    """Resampling of a window of one grid from another grid that runs the same way."""
 
     rows: Axis
     cols: Axis
@@ -92,23 +101,23 @@ class Resampler:
 
     @cached_property
     def inside(self) -> NDArray[np.bool_]:
-        """Which target pixels lie on the source, (row, col)."""
+        """Target pixels that lie on the source, (row, col)."""
         return self.rows.inside[:, None] & self.cols.inside[None, :]
 
     @cached_property
     def everywhere(self) -> bool:
-        """Whether all of them do."""
+        """True where all of them do."""
         return bool(self.rows.inside.all() and self.cols.inside.all())
 
     @cached_property
     def _is_copy(self) -> bool:
-        """Whether the nearest pixels are those needed, one by one."""
+        """True where the nearest pixels are those needed, one by one."""
         rows, cols = self.rows.nearest - self.needed.row, self.cols.nearest - self.needed.col
         return _counts_up(rows, self.needed.height) and _counts_up(cols, self.needed.width)
 
     @property
     def copies(self) -> bool:
-        """Whether interpolating is copying, pixel by pixel."""
+        """True where interpolating is copying, pixel by pixel."""
         return self._is_copy and len(self.rows.weights) == 1
 
     def nearest(self, planes: NDArray[Any]) -> NDArray[Any]:
@@ -154,3 +163,125 @@ def _weighted(
     for tap, weight in zip(taps[1:], weights[1:], strict=True):
         total += np.take(planes, tap, axis=axis) * weight.reshape(shape)
     return total
+
+
+def read_nearest(
+    source: Source, grid: Grid, window: Window, cache: TileCache
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Planes of a source at the pixel centres of a window of any grid, and where it reaches.
+
+    Nearest neighbour: a number is never mixed with another. (plane, row, col), 0 outside; and (row, col).
+
+    >>> from uncover.raster.tiles import ArrayPlanes
+    >>> coarse = Grid(None, (20, 0, 0, 0, -20, 0), width=1, height=1)
+    >>> fine = Grid(None, (10, 0, 0, 0, -10, 0), width=3, height=1)
+    >>> read_nearest(ArrayPlanes(np.array([[[7]]]), coarse), fine, fine.window, TileCache(0))
+    (array([[[7, 7, 0]]]), array([[ True,  True, False]]))
+    """
+    if grid.aligned_with(source.grid):
+        how = _between(grid, window, source.grid, "nearest")
+        planes, inside = how.nearest(source.read(how.needed, cache)), how.inside
+        return (planes if how.everywhere else np.where(inside, planes, planes.dtype.type(0))), inside
+    row, col = _positions(grid, window, source.grid)
+    with np.errstate(invalid="ignore"):
+        inside = (row >= 0) & (row < source.grid.height) & (col >= 0) & (col < source.grid.width)
+    if not inside.any():
+        plane = source.read(Window(0, 0, 1, 1), cache)
+        return np.zeros((plane.shape[0], *window.shape), plane.dtype), inside
+    rows, cols = (place[inside].astype(np.int64) for place in (row, col))
+    top, left = int(rows.min()), int(cols.min())
+    needed = Window(top, left, int(rows.max()) + 1 - top, int(cols.max()) + 1 - left)
+    found = source.read(needed, cache)
+    out = np.zeros((found.shape[0], *window.shape), found.dtype)
+    out[:, inside] = found[:, rows - top, cols - left]
+    return out, inside
+
+
+def pixels_within(grid: Grid, source: Grid) -> tuple[int, int]:
+    """Rows and columns of another grid's pixels in a pixel of this one, about; 1 at least.
+
+    >>> scene = Grid(None, (60, 0, 0, 0, -60, 0), 10, 10)
+    >>> pixels_within(scene, Grid(None, (20, 0, 0, 0, -10, 0), 30, 60))
+    (6, 3)
+    """
+    middle = np.array([0.0, 1.0, 0.0]) + grid.height / 2, np.array([0.0, 0.0, 1.0]) + grid.width / 2
+    row, col = positions(grid, *middle, source)
+    sides = [max(abs(row[i] - row[0]), abs(col[i] - col[0])) for i in (1, 2)]
+    down, across = (max(1, round(side)) if np.isfinite(side) else 1 for side in sides)
+    return down, across
+
+
+def _positions(grid: Grid, window: Window, source: Grid) -> Positions:
+    """Source row and column of each pixel centre of a window, fractional."""
+    step = _lattice_step(grid, source)
+    rows = np.arange(window.row, window.row + window.height) + 0.5
+    cols = np.arange(window.col, window.col + window.width) + 0.5
+    if step == 0:
+        return positions(grid, rows[:, None], cols[None, :], source)
+    row, col = on_lattice(lambda r, c: positions(grid, r, c, source), rows, cols, step)
+    return row, col
+
+
+def on_lattice(exact: Exact, rows: NDArray[Any], cols: NDArray[Any], step: int) -> tuple[Floats, ...]:
+    """Functions of rows and columns, exact at the nodes of a lattice and bilinear between them: (row, col).
+
+    The lattice is fixed to the grid, not to the window: every window sees the same.
+    """
+    (i, fi), (j, fj) = np.divmod(rows, step), np.divmod(cols, step)
+    first = int(i[0]), int(j[0])
+    nodes = exact(
+        np.arange(first[0], int(i[-1]) + 2)[:, None] * float(step),
+        np.arange(first[1], int(j[-1]) + 2)[None, :] * float(step),
+    )
+    at = i.astype(np.int64) - first[0], j.astype(np.int64) - first[1]
+    with np.errstate(invalid="ignore"):
+        return tuple(_bilinear(each, at, (fi / step, fj / step)) for each in nodes)
+
+
+def _bilinear(nodes: NDArray[np.float64], at: Any, fraction: Any) -> NDArray[np.float64]:
+    """Values between nodes (row, col), at rows and columns of nodes and fractions of the way to the next."""
+    (i, j), (fi, fj) = at, fraction
+    lines = nodes[i] * (1 - fi)[:, None] + nodes[i + 1] * fi[:, None]
+    values: NDArray[np.float64] = lines[:, j] * (1 - fj) + lines[:, j + 1] * fj
+    return values
+
+
+def positions(grid: Grid, rows: NDArray[Any], cols: NDArray[Any], source: Grid) -> Positions:
+    """Source row and column of pixel coordinates, through both CRSs."""
+    x, y = np.broadcast_arrays(*grid.coordinates(rows, cols))
+    if not same_crs(grid.crs, source.crs):
+        x, y = (values.reshape(x.shape) for values in move(grid.crs, source.crs, x.ravel(), y.ravel()))
+    return source.places(x, y)
+
+
+def move(source: str | None, target: str | None, x: NDArray[Any], y: NDArray[Any]) -> Positions:
+    """Coordinates in another CRS, infinite where it does not reach."""
+    from rasterio.warp import transform
+
+    try:
+        moved = transform(source, target, x, y)
+    except Exception:  # one bad point fails them all, with GDAL's own kinds of error: find it by halves
+        if len(x) == 1:
+            return np.full(1, np.inf), np.full(1, np.inf)
+        half = len(x) // 2
+        parts = move(source, target, x[:half], y[:half]), move(source, target, x[half:], y[half:])
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    return np.asarray(moved[0], np.float64), np.asarray(moved[1], np.float64)
+
+
+@lru_cache(maxsize=64)
+def _lattice_step(grid: Grid, source: Grid) -> int:
+    """The widest lattice that errs by less than the tolerance in nine places of the grid; 0 if none does."""
+    rows = np.linspace(0, grid.height, 3)[:, None]
+    cols = np.linspace(0, grid.width, 3)[None, :]
+    truth = np.stack(positions(grid, rows, cols, source))
+    for step in (64, 32, 16, 8, 4):
+        half = step / 2
+        ends = [(rows + dr, cols + dc) for dr in (-half, half) for dc in (-half, half)]
+        corners = [positions(grid, *end, source) for end in ends]
+        # Places that the other CRS does not reach have infinite positions, and say nothing.
+        with np.errstate(invalid="ignore"):
+            error = np.abs(truth - np.mean(corners, axis=0))[np.isfinite(truth)]
+        if error.size and (error < TOLERANCE).all():
+            return step
+    return 0

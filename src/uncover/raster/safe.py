@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
+import numpy as np
+
+from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, damaged
-from uncover.raster.gml import read_gml_mask
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
-from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.quality import Quality
 from uncover.raster.safe_metadata import ProductMetadata, read_product, read_tile
-from uncover.raster.scene import Scene
+from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import TileCache, describe
 
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
@@ -84,7 +88,7 @@ class SafeTree:
 
 
 def is_safe(source: str | Path) -> bool:
-    """Whether a path is a SAFE folder, its metadata file, or a zip of one."""
+    """True for a SAFE folder, its metadata file, or a zip of one."""
     path = Path(source)
     if path.is_dir():
         return path.suffix.upper() == ".SAFE" or _product_xml(path) is not None
@@ -272,3 +276,41 @@ def _detector_mask(tree: SafeTree, granule: str, band: str) -> Mask | None:
         if file is not None and file.endswith(".gml"):
             polygons += read_gml_mask(tree.text(file), meaning, f"{tree.name}/{file}")
     return PolygonMask(polygons) if polygons else None
+
+
+def read_gml_mask(
+    text: bytes, meaning: Mapping[str, Quality], name: str
+) -> tuple[tuple[bytes, Quality], ...]:
+    """Polygons (WKB) with the bits of their mask type; an empty key in `meaning` stands for every type."""
+    with damaged(name):
+        return tuple(_features(ElementTree.fromstring(text), meaning))
+
+
+def _features(root: ElementTree.Element, meaning: Mapping[str, Quality]) -> Iterator[tuple[bytes, Quality]]:
+    import shapely
+
+    for feature in _named(root, "MaskFeature"):
+        kind = next((str(node.text).strip() for node in _named(feature, "maskType")), "")
+        bits = meaning.get(kind, meaning.get(""))
+        if bits is None:
+            continue
+        for node in _named(feature, "Polygon"):
+            yield shapely.to_wkb(_polygon(node)), bits
+
+
+def _named(node: ElementTree.Element, name: str) -> Iterator[ElementTree.Element]:
+    return (child for child in node.iter() if child.tag.rsplit("}", 1)[-1] == name)
+
+
+def _polygon(node: ElementTree.Element) -> Any:
+    import shapely
+
+    outer = [_ring(ring) for part in _named(node, "exterior") for ring in _named(part, "posList")]
+    inner = [_ring(ring) for part in _named(node, "interior") for ring in _named(part, "posList")]
+    return shapely.Polygon(outer[0], inner)
+
+
+def _ring(node: ElementTree.Element) -> Any:
+    """Corners (corner, xy); the height, where there is one, is dropped."""
+    size = int(node.get("srsDimension", "2"))
+    return np.array(str(node.text).split(), dtype=np.float64).reshape(-1, size)[:, :2]

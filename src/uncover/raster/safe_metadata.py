@@ -1,4 +1,4 @@
-"""What the metadata of a Sentinel-2 product say: calibration, identity, atmosphere, angles. No pixels."""
+"""Metadata of a Sentinel-2 product: calibration, identity, atmosphere, angles. No pixels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.layers import Calibration
-from uncover.raster.options import SceneOptions
-from uncover.raster.scene import Atmosphere, Level
+from uncover.raster.scene import Atmosphere, Level, SceneOptions
 
 #: Bands in the order of the metadata's bandId.
 BAND_IDS = ("B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B10", "B11", "B12")
@@ -146,7 +145,7 @@ class TileMetadata:
     root: ElementTree.Element
 
     def atmosphere_found(self) -> dict[str, Any]:
-        """What the tile says of the atmosphere, without what it is silent about."""
+        """The atmosphere as the tile states it, without what it is silent about."""
         return {key: value for key, value in vars(self.atmosphere).items() if value is not None}
 
     def angles(self, bands: tuple[str, ...]) -> AngleGrids | None:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.chunks import check_chunks
 from uncover.raster.cube import (
     CHUNK_BYTES,
     Progress,
+    check_chunks,
     create_array,
     open_arrays,
     open_store,
@@ -22,8 +22,7 @@ from uncover.raster.cube import (
 )
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
-from uncover.raster.journal import fingerprint
-from uncover.raster.unfinished import unfinished, writing
+from uncover.raster.journal import fingerprint, unfinished, writing
 
 _AXES = ["sample", "realisation", "band"]
 

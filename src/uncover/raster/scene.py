@@ -1,11 +1,14 @@
-"""A scene: what was measured, where, when, and how well; read window by window."""
+"""A scene: what was measured, where, when, and how well; how it is read, window by window."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,9 +19,9 @@ from uncover.measurement.features import Level as Level
 from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
-from uncover.raster.grid import Grid, Window, finest_grid
+from uncover.raster.grid import Bounds, Grid, Window, finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, ValueMask, inside_polygons
-from uncover.raster.moving import complete
+from uncover.raster.pixel_kernels import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
 from uncover.raster.tiles import ArrayPlanes, TileCache
@@ -28,15 +31,15 @@ CACHE_BYTES = 256 * 1024 * 1024
 
 
 class Raster(Protocol):
-    """What scenes, cubes and whatever is made of them have in common."""
+    """Common properties of scenes, cubes and whatever is made of them."""
 
     @property
     def identity(self) -> str:
-        """What it is called: the datatake, the user's name for it, or the file's."""
+        """Name: the datatake, the user's name for it, or the file's."""
 
     @property
     def source_id(self) -> str:
-        """What decides who shares an error: datatake, the user's --scene-id, or a hash of the content."""
+        """Identity by which errors are shared: datatake, the user's --scene-id, or a hash of the content."""
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -48,7 +51,7 @@ class Raster(Protocol):
 
     @property
     def features(self) -> Features:
-        """What the values are, as far as it is stated."""
+        """Kind of the values, as far as it is stated."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Atmosphere:
 
 @dataclass(frozen=True)
 class Block(Flagged):
-    """What a scene holds in one window.
+    """Reflectance and quality bits of one window.
 
     >>> block = Block(Window(0, 0, 1, 2), ("B02",), np.array([[[0.1, np.nan]]], np.float32),
     ...               np.array([[0, 1]], np.uint16))
@@ -154,7 +157,7 @@ class Scene:
         if left_out.any():
             reflectance[:, left_out] = np.nan
         if self.area is not None:
-            outside = ~inside_polygons(list(self.area), self.grid, window)
+            outside = ~inside_polygons(self.area, self.grid, window)
             reflectance[:, outside] = np.nan
         complete(reflectance, Quality.NODATA, Quality.PARTIAL, quality)
         return Block(window, self.bands, reflectance, quality)
@@ -212,7 +215,7 @@ class Scene:
 
     @property
     def features(self) -> Features:
-        """What its values are: quantity, level, correction, and the calibration of each band."""
+        """Kind of the values: quantity, level, correction, and the calibration of each band."""
         found = {b: c for g in self.groups for b, c in zip(g.bands, g.calibrations, strict=True)}
         calibrations = [found[band] for band in self.bands]
         correction = SEN2COR if self.level == "L2A" and self.baseline is not None else None
@@ -225,7 +228,7 @@ class Scene:
         )
 
     def facts(self) -> dict[str, Any]:
-        """What the scene is, in plain numbers and words: for people, and for the fingerprint of a run."""
+        """The scene in plain numbers and words: for people, and for the fingerprint of a run."""
         return {
             "identity": self.identity,
             "level": self.level,
@@ -245,7 +248,7 @@ class Scene:
         }
 
     def masked_out(self) -> bool:
-        """Whether a mask of the user's own leaves out every pixel."""
+        """True where a mask of the user's own leaves out every pixel."""
         own = [mask for mask in self.masks if isinstance(mask, ValueMask) and mask.other == Quality.NODATA]
         return bool(own) and all(
             (own[-1].flags(self.grid, window, self.cache) & Quality.NODATA).all()
@@ -268,7 +271,7 @@ class OfScene:
 
     @property
     def identity(self) -> str:
-        """What the scene is called."""
+        """Name of the scene."""
         return self.scene.identity
 
     @property
@@ -288,7 +291,7 @@ class OfScene:
 
     @property
     def features(self) -> Features:
-        """What the values of the scene are."""
+        """Kind of the values of the scene."""
         return self.scene.features
 
 
@@ -315,3 +318,76 @@ def scene_from_array(
     group = BandGroup(ArrayPlanes(reflectance, grid), bands, (Calibration(),) * len(bands))
     masks = () if quality is None else (PlaneBits(ArrayPlanes(quality[None], grid)),)
     return Scene(identity, bands, grid, (group,), masks, named=identity != "array")
+
+
+@contextmanager
+def prefetch(scene: Scene, limit: int) -> Iterator[None]:
+    """Prefetch tiles into the scene's cache, up to so many bytes, in the order in which a map reads it.
+
+    What cannot be read is left to whoever needs it: that reader gets the error.
+    """
+    stop = threading.Event()
+
+    def fetch(*windows: Window) -> None:
+        with suppress(SceneError, OSError):
+            for window in windows:
+                for group in scene.groups:
+                    if stop.is_set() or scene.cache.nbytes >= limit:
+                        return
+                    group.fetch(scene.grid, window, scene.resampling, scene.cache)
+
+    # Files are opened here: that changes warning filters for a moment, which all threads share.
+    fetch(Window(0, 0, 1, 1))
+    reader = threading.Thread(target=fetch, args=tuple(scene.grid.blocks()), name="read ahead")
+    reader.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        reader.join()
+
+
+@dataclass(frozen=True)
+class SceneOptions:
+    """Options for reading a scene. Everything has a default; metadata win where they speak.
+
+    bands
+        Names, in order. For a product: which bands. For a stack whose bands have names: which of them.
+        For a stack without names: their names.
+    scale, offset
+        reflectance = scale · number + offset; they replace what the metadata say.
+    nodata
+        The number that means "no value"; it replaces what the file says.
+    bbox, bbox_crs
+        Area of interest: smallest x, smallest y, largest x, largest y; longitude and latitude by default.
+    aoi
+        A vector file: the scene is cut to its extent, and pixels outside its polygons become nodata.
+    mask, mask_values
+        A raster of the user's own. Where it is not 0 there is no data, unless `mask_values` says what each
+        number means.
+    scene_id
+        Identity of the scene, in place of the one that the product or the file has.
+    level
+        For scenes that do not say it: "L1C", top-of-atmosphere reflectance, or "L2A", surface reflectance.
+    granule
+        For products with several tiles: the tile, for instance "T32TQM".
+
+    >>> SceneOptions(bands=("B02", "B03"), offset=-0.1).resampling
+    'nearest'
+    """
+
+    bands: tuple[str, ...] | None = None
+    scale: float | None = None
+    offset: float | None = None
+    nodata: float | None = None
+    resampling: Resampling = "nearest"
+    bbox: Bounds | None = None
+    bbox_crs: str = "EPSG:4326"
+    aoi: Path | str | None = None
+    mask: Path | str | None = None
+    mask_values: Mapping[int, Quality] | None = None
+    detector_masks: bool = True
+    scene_id: str | None = None
+    level: Level | None = None
+    granule: str | None = None
+    cache_bytes: int = field(default=CACHE_BYTES)

@@ -9,13 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import ReadError, SceneError
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
-from uncover.raster.options import SceneOptions, canonical_band
 from uncover.raster.safe import SCL_MEANING, TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
-from uncover.raster.scene import Level, Scene
+from uncover.raster.scene import Level, Scene, SceneOptions
 from uncover.raster.stack import calibration, warn_of_offset
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
@@ -47,7 +47,7 @@ class Item:
 
     @property
     def is_sentinel2(self) -> bool:
-        """Whether the usual names of Sentinel-2 bands apply."""
+        """True where the usual names of Sentinel-2 bands apply."""
         said = [self.properties.get(key, "") for key in ("constellation", "platform")]
         return any(str(text).lower().startswith("sentinel-2") for text in said)
 
@@ -138,9 +138,7 @@ def _name(item: Item, key: str, described: dict[str, Any]) -> str:
     """The band's name: Sentinel-2's own where it can be told, else the item's."""
     candidates = [key, str(described.get("name", "")), str(described.get("eo:common_name", ""))]
     names = [canonical_band(COMMON_NAMES.get(c.lower(), c) if item.is_sentinel2 else c) for c in candidates]
-    return next(
-        (name for name in names if re.fullmatch(r"B\d\d|B8A", name)), "" if item.is_sentinel2 else key
-    )
+    return next(filter(is_sentinel2, names), "" if item.is_sentinel2 else key)
 
 
 def _choose(item: Item, assets: dict[str, str], options: SceneOptions) -> tuple[str, ...]:

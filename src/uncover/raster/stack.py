@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.speed import in_order
+from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import OffsetWarning, SceneError
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration
-from uncover.raster.options import SceneOptions, canonical_band
-from uncover.raster.scene import Level, Scene
+from uncover.raster.scene import Level, Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
 _BAND_IN_NAME = re.compile(r"(?:^|[_.\-])(B\d{1,2}A?)(?=[_.\-]|$)", re.IGNORECASE)

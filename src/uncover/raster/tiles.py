@@ -132,7 +132,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name for messages."""
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -276,7 +276,7 @@ def no_place_needed() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class RasterInfo:
-    """What a raster says of itself."""
+    """Metadata of a raster."""
 
     path: str
     grid: Grid

@@ -24,8 +24,7 @@ from uncover.measurement.band_uncertainty import (
 )
 from uncover.measurement.bands import canonical_band, places_of
 from uncover.measurement.correlation import read_correlation
-from uncover.measurement.effects_attributes import TableEffect, is_dimensionless
-from uncover.measurement.effects_table import EffectsTable
+from uncover.measurement.effects_table import EffectsTable, TableEffect, is_dimensionless
 from uncover.raster.align import check_overlap, warn_of_part
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.errors import SceneError
@@ -36,7 +35,7 @@ from uncover.raster.tiles import RasterInfo, TileCache, check_exists, describe
 from uncover.raster.uncertainty_layers import (
     SPOT,
     SPOTS,
-    Layer,
+    CalibratedPlanes,
     LayeredUncertainty,
     LayerEffect,
     UncertaintyBlock,
@@ -65,7 +64,7 @@ class UncertaintyWarning(UserWarning):
 
 @dataclass(frozen=True)
 class UncertaintyOptions:
-    """What the user says about a file of uncertainties. Everything has a default; files win where they speak.
+    """Options for reading a file of uncertainties. Everything has a default; files win where they speak.
 
     between_pixels
         "random" or "systematic", for files that do not say it: CSV, JSON and rasters.
@@ -138,7 +137,7 @@ class Uncertainty(Protocol):
         """Covariances of systematic effects that all scenes have in common, by name."""
 
     def facts(self) -> dict[str, Any]:
-        """What was assumed, in plain words; `quantities` are the effects as input quantities."""
+        """Assumptions in plain words; `quantities` are the effects as input quantities."""
 
 
 def open_uncertainty(
@@ -229,7 +228,7 @@ class ConstantUncertainty:
         return np.asarray(found, np.float64)
 
     def facts(self) -> dict[str, Any]:
-        """What was assumed, in plain words."""
+        """Assumptions in plain words."""
         return {
             **self.about,
             "bands": list(self.bands),
@@ -262,7 +261,7 @@ def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list
 
 
 def _one_line(call: Callable[[], T]) -> T:
-    """What goes wrong with arrays goes wrong with a file here."""
+    """Raise errors about arrays as errors about the file that they come from."""
     try:
         return call()
     except SceneError:
@@ -310,7 +309,8 @@ def _open_raster(
     pixels = _one_line(lambda: check_between_pixels(options.between_pixels, short))
     scenes = options.between_scenes or "independent"
     relative = _one_line(lambda: is_relative(options.units or "1", short))
-    layer = Layer(info.bands(*indexes), tuple(_calibration(info, index, options) for index in indexes))
+    calibrations = tuple(_calibration(info, index, options) for index in indexes)
+    layer = CalibratedPlanes(info.bands(*indexes), calibrations)
     _one_line(lambda: check_effect_name(options.effect_name or "", scenes, short))
     effect = LayerEffect(
         name=options.effect_name or Path(name).stem,
@@ -395,9 +395,9 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         if all(effect.between_pixels == "random" for effect in effects):
             _one_line(lambda: check_between_scenes(scenes, "random", short))
         flags = reader.flags(dataset, options.exclude_flags)
-    absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, Layer)]
+    absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, CalibratedPlanes)]
     for effect in absolute:
-        assert isinstance(effect.standard, Layer)
+        assert isinstance(effect.standard, CalibratedPlanes)
         _warn_of_units(f"{short}: {effect.name}", _probe(effect.standard, grid))
     about = about_file(name, "effects table") | {"variable": table.variable}
     cache = TileCache(options.cache_bytes)
@@ -438,17 +438,16 @@ class _TableLayers:
         if long or not {rows, cols} <= set(table.pixel_dims):
             raise SceneError(
                 f"{path}: {table.variable} has the dimensions {', '.join(table.pixel_dims)} beside that of "
-                "the "
-                f"bands; it needs {rows} and {cols}, and no other that is longer than one"
+                f"the bands; it needs {rows} and {cols}, and no other that is longer than one"
             )
         return cls(path, table, (rows, cols), grid_of(dataset, dataset[table.variable], (rows, cols)))
 
-    def layer(self, dataset: Any, name: str) -> Layer | Array:
+    def layer(self, dataset: Any, name: str) -> CalibratedPlanes | Array:
         """A variable as planes, one per band or one for all; or its numbers where it has no pixels."""
         dims = [str(dim) for dim in dataset[name].dims]
         spatial = [dim for dim in dims if dim in self.axes]
         if not spatial:
-            return self.table.values(dataset, name, {})[0]
+            return self.table.constants(dataset, name)
         if len(spatial) == 1:
             raise SceneError(
                 f"{self.path}: {name} runs along {spatial[0]} only; store it along {' and '.join(self.axes)}"
@@ -459,13 +458,13 @@ class _TableLayers:
         )
         planes = tuple(Plane(name, name, (*fixed, *place)) for place in places)
         source = ArraySource(self.path, planes, self.axes, self.grid, (512, 512))
-        return Layer(source, (Calibration(),) * len(planes))
+        return CalibratedPlanes(source, (Calibration(),) * len(planes))
 
     def effect(self, dataset: Any, effect: TableEffect, scenes: BetweenScenes) -> LayerEffect:
         """A component as an effect on layers."""
         value = self.layer(dataset, self.table.variable) if effect.relative else None
-        assert value is None or isinstance(value, Layer)
-        kind = self.table.structured if effect.between_pixels == "structured" else effect.between_pixels
+        assert value is None or isinstance(value, CalibratedPlanes)
+        kind = self.table.kind(effect)
         return LayerEffect(
             name=effect.name,
             standard=self.layer(dataset, effect.name),
@@ -476,22 +475,20 @@ class _TableLayers:
             between_scenes=scenes if kind == "systematic" else "independent",
         )
 
-    def flags(self, dataset: Any, meanings: tuple[str, ...]) -> tuple[tuple[Layer, int], ...]:
+    def flags(self, dataset: Any, meanings: tuple[str, ...]) -> tuple[tuple[CalibratedPlanes, int], ...]:
         """Layers of flags, and the bits of those that are asked for."""
         found = _one_line(lambda: self.table.flag_bits(dataset, meanings))
         out = []
         for name, bits in found.items():
             layer = self.layer(dataset, name)
-            if isinstance(layer, Layer):
+            if isinstance(layer, CalibratedPlanes):
                 out.append((layer, bits))
         return tuple(out)
 
 
-def _probe(layer: Layer, grid: Grid) -> Array:
+def _probe(layer: CalibratedPlanes, grid: Grid) -> Array:
     """Some standard uncertainties from the middle of the scene."""
-    height, width = min(grid.height, 64), min(grid.width, 64)
-    middle = Window((grid.height - height) // 2, (grid.width - width) // 2, height, width)
-    values = layer.read(grid, middle, TileCache(1))
+    values = layer.read(grid, grid.middle(SPOT), TileCache(1))
     return values[np.isfinite(values)]
 
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.band_uncertainty import BetweenPixels, BetweenScenes, block_covariances
-from uncover.measurement.effects_table import sum_of_covariances
-from uncover.raster.align import Pick
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
+from uncover.raster.resample import read_nearest
 from uncover.raster.tiles import Source, TileCache
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ SPOTS, SPOT = 4, 64
 
 @dataclass(frozen=True)
 class UncertaintyBlock:
-    """What is known of the errors in one window.
+    """Covariances of the errors in one window.
 
     valid
         Pixels with a value and an uncertainty, (row, col).
@@ -52,13 +51,13 @@ class UncertaintyBlock:
 
 
 @dataclass(frozen=True)
-class Layer:
+class CalibratedPlanes:
     """Planes of a source with their calibration; NaN where there is no value, never 0.
 
     >>> from uncover.raster.tiles import ArrayPlanes
     >>> small = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=1, height=1)
     >>> large = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
-    >>> layer = Layer(ArrayPlanes(np.array([[[50]]]), small), (Calibration(1e-4),))
+    >>> layer = CalibratedPlanes(ArrayPlanes(np.array([[[50]]]), small), (Calibration(1e-4),))
     >>> layer.read(large, large.window, TileCache(1000))
     array([[[0.005,   nan]]])
     """
@@ -68,12 +67,11 @@ class Layer:
 
     def read(self, grid: Grid, window: Window, cache: TileCache) -> Array:
         """Values at the pixel centres of a window of a grid, nearest neighbour, (plane, row, col)."""
-        pick = Pick.of(grid, window, self.source.grid)
-        numbers = pick.take(self.source, cache)
+        numbers, inside = read_nearest(self.source, grid, window, cache)
         out = np.empty(numbers.shape, np.float64)
         for plane, number, calibration in zip(out, numbers, self.calibrations, strict=True):
             plane[...] = calibration.apply(number)[0]
-        out[:, ~pick.inside] = np.nan
+        out[:, ~inside] = np.nan
         return out
 
 
@@ -93,16 +91,16 @@ class LayerEffect:
     """
 
     name: str
-    standard: Layer | Array
+    standard: CalibratedPlanes | Array
     correlation: Array  # (band, band)
     between_pixels: BetweenPixels
-    relative_to: Layer | str | None = None
+    relative_to: CalibratedPlanes | str | None = None
     factor: float = 1.0  # 0.01 for per cent
     between_scenes: BetweenScenes = "independent"
 
     def read(self, grid: Grid, window: Window, values: Array | None, cache: TileCache) -> Array:
         """Standard uncertainty (band, row, col), or (1, row, col) where it is one for all bands."""
-        u = self.standard.read(grid, window, cache) if isinstance(self.standard, Layer) else None
+        u = self.standard.read(grid, window, cache) if isinstance(self.standard, CalibratedPlanes) else None
         if u is None:
             assert isinstance(self.standard, np.ndarray)
             u = np.broadcast_to(self.standard[:, None, None], (len(self.standard), *window.shape))
@@ -138,7 +136,7 @@ class LayeredUncertainty:
     bands: tuple[str, ...]
     grid: Grid
     effects: tuple[LayerEffect, ...]
-    flags: tuple[tuple[Layer, int], ...] = ()  # bits that make a pixel invalid
+    flags: tuple[tuple[CalibratedPlanes, int], ...] = ()  # bits that make a pixel invalid
     reference: Array | None = None  # (band,)
     about: dict[str, Any] = field(default_factory=dict)
     scene: Scene | None = None  # whose values relative systematic effects are taken at without a reference
@@ -216,17 +214,16 @@ class LayeredUncertainty:
         return tuple(effect for effect in self.effects if effect.between_pixels == kind)
 
     def facts(self) -> dict[str, Any]:
-        """What was assumed, in plain words: for people, and for the fingerprint of a run."""
+        """Assumptions in plain words: for people, and for the fingerprint of a run."""
         effects = [effect_record(e, e.name, self._typical(e), self.about) for e in self.effects]
         return {**self.about, "bands": list(self.bands), "quantities": effects}
 
     def _typical(self, effect: LayerEffect) -> list[float | None]:
         """Median standard uncertainty of each band in the middle of the scene, as the layer states it."""
-        if not isinstance(effect.standard, Layer):
+        if not isinstance(effect.standard, CalibratedPlanes):
             return [float(u) for u in np.broadcast_to(effect.standard, len(self.bands))]
-        height, width = min(self.grid.height, SPOT), min(self.grid.width, SPOT)
-        middle = Window((self.grid.height - height) // 2, (self.grid.width - width) // 2, height, width)
-        planes = [u[np.isfinite(u)] for u in effect.standard.read(self.grid, middle, self.cache)]
+        middle = effect.standard.read(self.grid, self.grid.middle(SPOT), self.cache)
+        planes = [u[np.isfinite(u)] for u in middle]
         found = [float(np.median(u)) if len(u) else None for u in planes]
         return found if len(found) > 1 else found * len(self.bands)
 
@@ -253,7 +250,7 @@ def effect_record(
         }
     )
     relative = getattr(effect, "relative", getattr(effect, "relative_to", None) is not None)
-    layer = isinstance(getattr(effect, "standard", None), Layer)
+    layer = isinstance(getattr(effect, "standard", None), CalibratedPlanes)
     return {
         "name": name,
         "estimate": 0.0,
@@ -278,9 +275,29 @@ def check_reflectance(reflectance: NDArray[np.floating[Any]], bands: tuple[str, 
     if reflectance.shape != (len(bands), *window.shape):
         raise SceneError(
             f"reflectance of shape {reflectance.shape} came; {(len(bands), *window.shape)} is needed: the "
-            f"bands "
-            f"{', '.join(bands)} of {window}"
+            f"bands {', '.join(bands)} of {window}"
         )
+
+
+def sum_of_covariances(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, int]:
+    """Sum of D R D over the pixels that have an uncertainty in every effect and band, and their number.
+
+    `parts` are pairs of standard uncertainties (pixel, band), or (1, band), and correlations (band, band).
+
+    >>> total, number = sum_of_covariances([(np.array([[1.0, 2.0], [np.nan, 1.0]]), np.eye(2))])
+    >>> total.tolist(), number
+    ([[1.0, 0.0], [0.0, 4.0]], 1)
+    """
+    valid = np.ones(max(len(u) for u, _ in parts), np.bool_)
+    for u, _ in parts:
+        valid &= np.isfinite(u).all(axis=1)
+    number = int(valid.sum())
+    total = np.zeros_like(parts[0][1])
+    for u, R in parts:
+        chosen = u[valid] if len(u) > 1 else u
+        squares = chosen.T @ chosen * (1 if len(u) == len(valid) else number)
+        total += R * (squares if number else 0.0)
+    return total, number
 
 
 def _rows(u: Array, valid: Mask, n_bands: int) -> Array:

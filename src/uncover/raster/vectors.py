@@ -230,7 +230,8 @@ def burn_vector(
     features = read_features(path, grid, (field,))
     codes, names = _codes([feature.values[0] for feature in features], path, field)
     window = grid.window if window is None else window
-    burnt = _burn(features, grid.crop(window), all_touched)
+    shapes = [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty]
+    burnt = burn(shapes, grid.crop(window), all_touched)
     if window == grid.window and not burnt.any():
         raise SceneError(
             f"no feature of {path} covers a pixel of the scene, whose bounds are {grid.bounds} ({grid.crs}); "
@@ -264,12 +265,13 @@ def _codes(values: Iterable[Any], path: str | Path, field: str) -> tuple[list[in
     return [names[str(value)] for value in listed], {code: name for name, code in names.items()}
 
 
-def _burn(features: list[Feature], grid: Grid, all_touched: bool) -> NDArray[np.int32]:
+def burn(shapes: list[tuple[Any, int]], grid: Grid, all_touched: bool = False) -> NDArray[np.int32]:
+    """Numbers of shapes on the pixels whose centres they hold; the later one counts, 0 is none."""
     from affine import Affine
     from rasterio.features import rasterize
 
     burnt: NDArray[np.int32] = rasterize(
-        [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty],
+        shapes,
         out_shape=grid.shape,
         transform=Affine(*grid.transform),
         fill=0,
@@ -280,7 +282,7 @@ def _burn(features: list[Feature], grid: Grid, all_touched: bool) -> NDArray[np.
 
 
 def _lost_of(feature: Feature, burnt: NDArray[np.int32], grid: Grid) -> dict[str, int]:
-    """How many points of a feature, or polygons, gave no pixel, by the reason."""
+    """Number of points of a feature, or polygons, that gave no pixel, by the reason."""
     import shapely
 
     if "Point" in feature.shape.geom_type:
@@ -296,24 +298,16 @@ def _lost_of(feature: Feature, burnt: NDArray[np.int32], grid: Grid) -> dict[str
         return {POLYGON_OFF: 1}
     if (burnt[here.slices] == feature.number).any():
         return {}
-    return {POLYGON_COVERED if _burn([feature], grid.crop(here), False).any() else POLYGON_SMALL: 1}
+    return {POLYGON_COVERED if burn([(feature.shape, 1)], grid.crop(here)).any() else POLYGON_SMALL: 1}
 
 
 def _rectangle(shape: Any, grid: Grid) -> tuple[int, int, int, int]:
     """First column and row, and those after the last, of the pixels that the bounds of a shape touch."""
     left, bottom, right, top = shape.bounds
     corners = np.array([(left, bottom), (left, top), (right, bottom), (right, top)])
-    place = np.clip(_places(grid, corners), -1, max(grid.shape) + 1)
+    place = np.clip(np.column_stack(grid.places(*corners.T)[::-1]), -1, max(grid.shape) + 1)
     (x, y), (far_x, far_y) = np.floor(place.min(axis=0)), np.floor(place.max(axis=0)) + 1
     return int(x), int(y), int(far_x), int(far_y)
-
-
-def _places(grid: Grid, xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fractional column and row of points."""
-    a, b, c, d, e, f = grid.transform
-    inverse = np.linalg.inv(np.array([[a, b], [d, e]], dtype=np.float64))
-    with np.errstate(invalid="ignore"):
-        return np.asarray((xy - (c, f)) @ inverse.T)
 
 
 def pixels_of(
@@ -325,8 +319,8 @@ def pixels_of(
     >>> [part.tolist() for part in pixels_of(grid, np.array([[15.0, -5.0], [25.0, -5.0]]))]
     [[0, 0], [1, 0], [True, False]]
     """
-    place = _places(grid, xy)
+    row, col = grid.places(*np.transpose(xy))
     with np.errstate(invalid="ignore"):
-        inside = (place >= 0).all(axis=1) & (place[:, 0] < grid.width) & (place[:, 1] < grid.height)
-    cols, rows = np.where(inside[:, None], place, 0).astype(np.intp).T
+        inside = (row >= 0) & (col >= 0) & (row < grid.height) & (col < grid.width)
+    rows, cols = (np.where(inside, place, 0).astype(np.intp) for place in (row, col))
     return rows, cols, inside

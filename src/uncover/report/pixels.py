@@ -50,8 +50,7 @@ class Stories:
 
 @dataclass(frozen=True)
 class LabelledSample:
-    """Labelled pixels: their values (pixel, band), averaged over realisations, and the number of their "
-    "class."""
+    """Labelled pixels: values averaged over realisations, (pixel, band), and numbers of classes, (pixel,)."""
 
     values: Floats
     classes: NDArray[np.uint8]

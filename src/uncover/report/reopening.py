@@ -10,7 +10,7 @@ from typing import Any
 from uncover.pipeline.map_sources import open_evidence, source_options
 from uncover.raster.evidence import Evidence
 from uncover.raster.grid import Grid
-from uncover.raster.matching import check_match
+from uncover.raster.model_checks import check_match
 from uncover.report.contents import Contents
 
 
@@ -46,8 +46,7 @@ def reopen(contents: Contents, model: Any, grid: Grid) -> Reopened:
 
 
 def _locate(scene: str, working: Path, contents: Contents) -> Path | None:
-    """Where it was, seen from the folder of the run or from here; or among the scenes of the report's "
-    "folder."""
+    """Return the path of a scene: as given, from the run's folder or from here, else beside the report."""
     for path in (working / scene, Path(scene)):
         if path.exists():
             return path

@@ -87,11 +87,12 @@ def _possible(high: pd.Series, metric: str) -> pd.Series:
 
 
 def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
-    """Intervals over few data sets may leave the range of a score; the axis does not follow them."""
+    """Intervals over few data sets may leave the range of a score; the axis follows them only so far."""
     low, high = shown["value"].min(), shown["value"].max()
     if metric in ("f1", "f2"):
         room = max(0.15 * (high - low), 0.005)
-        bottom = max(low - room, 0)
+        ends = shown["low"].fillna(shown["value"])  # one data set has no interval
+        bottom = max(ends.clip(lower=low - (high - low)).min() - room, 0)
         ax.set_ylim(bottom, min(high + room, 1 + 0.06 * (1 - bottom)))  # no F above 1, and no number for it
 
 

@@ -15,7 +15,6 @@ from uncover.studies.findings import (
     MORE_IS_BETTER,
     Contrast,
     Finding,
-    Outcome,
     Verdict,
     all_alike,
     all_better,
@@ -25,8 +24,14 @@ from uncover.studies.tables import Tables
 Where = Mapping[str, Any]
 #: Column of the table of scores that says which data set, or which bootstrap draw, a row is of.
 UNIT = "unit"
+#: Few training pixels are at most so many.
+FEW = 1000
 #: More comparisons than these are summed up in the text.
 _MANY = 8
+#: Where classes are told apart without error, scores of two models differ by less than that.
+_ROUNDING = 1e-6
+_SYNTHETIC = ("p", "covariance", "kind", "noise")
+_LAND_COVER = ("train_year", "test_year", "pixels", "across", "few", "largest")
 
 
 @dataclass(frozen=True)
@@ -51,29 +56,24 @@ class Scores:
     @classmethod
     def of_data_sets(cls, scores: pd.DataFrame) -> Scores:
         """Student's interval over the data sets."""
-        cases = [name for name in ("p", "covariance", "kind", "noise") if name in scores]
-        return cls(
-            _wide(scores.rename(columns={"data_set": UNIT}), [*cases, "metric", UNIT]), Contrast.of_values
-        )
+        cases = [name for name in _SYNTHETIC if name in scores]
+        return cls(_wide(scores.rename(columns={"data_set": UNIT}), cases), Contrast.of_values)
 
     @classmethod
     def of_draws(cls, scores: pd.DataFrame, replicates: pd.DataFrame) -> Scores:
         """Quantiles of the bootstrap draws, which are of the same pixels in all models and cases."""
-        cases = ["train_year", "test_year", "pixels", "across", "few", "largest"]
+        drawn = _with_cases(replicates).rename(columns={"draw": UNIT})
         metrics = [name for name in METRIC_NAMES if name in replicates]
-        drawn = replicates.rename(columns={"draw": UNIT}).melt(
-            [*cases, "model", UNIT], metrics, "metric", "value"
-        )
-        return cls(
-            _wide(pd.concat([scores.assign(**{UNIT: -1}), drawn]), [*cases, "metric", UNIT]), _of_draws
-        )
+        drawn = drawn.melt([*_LAND_COVER, "model", UNIT], metrics, "metric", "value")
+        both = pd.concat([_with_cases(scores).assign(**{UNIT: -1}), drawn])
+        return cls(_wide(both, [*_LAND_COVER]), lambda m: Contrast.of_replicates(m.loc[-1], m.drop(-1)))
 
     def rows(self, metric: str, where: Where) -> pd.DataFrame:
         """Rows of some cases, turned so that more is better."""
         table = self.table[self.table["metric"] == metric]
         for name, value in where.items():
             table = table[table[name] == value]
-        models = table.columns.difference(_CASES)
+        models = table.columns.difference([*_SYNTHETIC, *_LAND_COVER, "metric", UNIT])
         return table if metric in MORE_IS_BETTER else table.assign(**-table[models])
 
     def contrast(self, rows: pd.DataFrame, values: pd.Series) -> Contrast | None:
@@ -96,19 +96,21 @@ class Scores:
         return sorted(rows.loc[rows[list(models)].notna().all(axis=1), name].unique())
 
 
-_CASES = [
-    *("p", "covariance", "kind", "noise"),
-    *("train_year", "test_year", "pixels", "across", "few", "largest"),
-    *("metric", UNIT),
-]
+def _wide(long: pd.DataFrame, cases: list[str]) -> pd.DataFrame:
+    return long.pivot_table("value", [*cases, "metric", UNIT], "model").reset_index()
 
 
-def _wide(long: pd.DataFrame, index: list[str]) -> pd.DataFrame:
-    return long.pivot_table("value", index, "model").reset_index()
+def _with_cases(table: pd.DataFrame) -> pd.DataFrame:
+    pixels = table["pixels"]
+    across = table["train_year"] != table["test_year"]
+    return table.assign(across=across, few=pixels <= FEW, largest=pixels == pixels.max())
 
 
-def _of_draws(means: pd.Series) -> Contrast:
-    return Contrast.of_replicates(means.loc[-1], means.drop(-1))
+class Lacking(Exception):
+    """The data lack what is compared."""
+
+    def __init__(self, why: str = "a model that could be trained, two years, or the class") -> None:
+        super().__init__(f"The data lack what is compared: {why}.")
 
 
 @dataclass(frozen=True)
@@ -118,116 +120,153 @@ class Results:
     tables: Tables
     scores: Scores
 
+    def table(self, name: str) -> pd.DataFrame:
+        """One of the tables, if the study has it."""
+        if name not in self.tables or self.tables[name].empty:
+            raise Lacking
+        return self.tables[name]
 
-Test = Callable[[Results], Outcome]
+    def rows(self, metric: str, where: Where, models: Iterable[str]) -> pd.DataFrame:
+        """Rows of the scores of some cases, if there are any, and of these models."""
+        rows = self.scores.rows(metric, where)
+        if rows.empty or not set(models) <= set(rows):
+            raise Lacking
+        return rows
+
+
+#: Numbers to be judged, and the text about them.
+Evidence = tuple[Iterable[Contrast], str]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A measurement; its numbers must be above a limit, or within a margin; and that rule in words."""
+
+    measure: Callable[[Results], Evidence]
+    why: str
+    limit: float = 0.0
+    margin: float | None = None
+
+    def judge(self, results: Results) -> tuple[Verdict, str, str]:
+        """Verdict, numbers, and how it was decided."""
+        try:
+            contrasts, text = self.measure(results)
+            every = list(contrasts)
+            if not every:
+                raise Lacking
+        except Lacking as lacking:
+            return "undecided", str(lacking), ""
+        if self.margin is None:
+            return all_better(every, self.limit), text, self.why.strip()
+        return all_alike(every, self.margin), text, self.why.strip()
+
+
+def holds_if(why: str, **rule: float) -> Callable[[Callable[[Results], Evidence]], Criterion]:
+    """Make a measurement a test: `@holds_if("It is above 1.", limit=1)`."""
+    return lambda measure: Criterion(measure, why, **rule)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim, and the test of it.
+    """One claim of a section of the paper, or of our own (no section), in our words; and the test of it.
 
-    Attributes
-    ----------
-    name, says : str
-        Short and unique; the claim in our words.
-    section : str
-        Where the paper says it; empty for an assertion of our own.
-    figure : str
-        Name of the study's figure on which it can be seen.
-    test : callable
-        From the results of a study to an outcome.
-    needs : mapping
-        Least size of a study, by name, below which the outcome says nothing.
+    `figure` names the study's figure on which it can be seen, `needs` the least size of a study below which
+    the outcome says nothing.
     """
 
     name: str
     section: str
     figure: str
     says: str
-    test: Test
+    test: Criterion
     needs: Mapping[str, int] = field(default_factory=dict)
 
     def judge(self, results: Results, size: Mapping[str, int]) -> Finding:
         """What the results say about it."""
-        found = self.test(results)
+        verdict, found, why = self.test.judge(results)
         short = [name for name, least in self.needs.items() if size.get(name, 0) < least]
-        verdict, why = found.verdict, found.why
         if short:
             verdict = "too small to say"
             least = ", ".join(f"{self.needs[name]:,} {name}" for name in short)
             have = ", ".join(f"{size.get(name, 0):,}" for name in short)
             why = f"{why} The claim needs at least {least}; here: {have}."
         return Finding(
-            self.name, self.says, verdict, found.found, why.strip(), self.section, self.figure,
+            self.name, self.says, verdict, found, why.strip(), self.section, self.figure,
             ours=not self.section,
         )  # fmt: skip
 
 
-NOTHING = Outcome(
-    "undecided", "The data lack what is compared: a model that could be trained, two years, or the class."
-)
+def claims_of(section: str, figure: str, needs: Mapping[str, int], *rows: Any) -> tuple[Claim, ...]:
+    """Claims of one section that can be seen on one figure: rows of name, sentence and test."""
+    return tuple(Claim(name, section, figure, says, test, needs) for name, says, test in rows)
 
 
-@dataclass(frozen=True)
-class Leads:
+# ---- the kinds of tests of scores -------------------------------------------------------------------------
+
+
+def leads(
+    model: str,
+    others: Sequence[str],
+    metrics: Sequence[str],
+    where: Where | None = None,
+    by: str = "",
+    behind: bool = False,
+) -> Criterion:
     """A model is better than each other one on average, and nowhere clearly worse; or worse, `behind`.
 
     `by` names the column of which every value is looked at alone as well, such as the noise factor.
     """
 
-    model: str
-    others: tuple[str, ...]
-    metrics: tuple[str, ...]
-    where: Where = field(default_factory=dict)
-    by: str = ""
-    behind: bool = False
+    def found(scores: Scores, where: Where, at: str = "") -> dict[str, Contrast]:
+        each = {}
+        for metric, other in product(metrics, others):
+            pair = (other, model) if behind else (model, other)
+            name = f"{METRIC_NAMES[metric]} {'of' if behind else 'over'} {other}{at}"
+            each[name] = scores.lead(metric, *pair, where)
+        return _known(each)
 
-    def __call__(self, results: Results) -> Outcome:
-        """Compare with each other model, in each metric, over all cases and at each level."""
-        scores = results.scores
-        whole = self._leads(scores, self.where, "")
-        levels = scores.levels(self.by, self.where, [self.model]) if self.by else []
+    everywhere = "above zero at every level, and " if by else ""
+    slightly = f", by more than {_ROUNDING:g} at a level" if by else ""
+
+    @holds_if(
+        f"It holds if the mean lead is {everywhere}above zero with its interval for each model and score; "
+        f"it does not if one lead is below zero with its interval{slightly}."
+    )
+    def test(results: Results) -> Evidence:
+        here = where or {}
+        whole = found(results.scores, here)
         fine: dict[str, Contrast] = {}
-        for level in levels:
-            fine |= self._leads(scores, {**self.where, self.by: level}, f" at {_NAMES[self.by]} {level:g}")
-        who = f"the others over {self.model}" if self.behind else self.model
-        everywhere = "above zero at every level, and " if self.by else ""
-        return (
-            Outcome(
-                _verdict_of_leads(list(whole.values()), list(fine.values())),
-                f"Mean lead of {who}: {_listed(fine or whole)}.",
-                f"It holds if the mean lead is {everywhere}above zero with its interval for each model and "
-                "score; it does not if one lead is below zero with its interval.",
-            )
-            if whole
-            else NOTHING
-        )
+        for level in results.scores.levels(by, here, [model]) if by else ():
+            fine |= found(results.scores, {**here, by: level}, f" at {_NAMES[by]} {level:g}")
+        who = f"the others over {model}" if behind else model
+        ahead = [_at_least_level(c) for c in fine.values()]
+        return [*whole.values(), *ahead], f"Mean lead of {who}: {_summed_up(fine or whole)}."
 
-    def _leads(self, scores: Scores, where: Where, at: str) -> dict[str, Contrast]:
-        found: dict[str, Contrast] = {}
-        for metric in self.metrics:
-            for other in self.others:
-                ahead, after = (other, self.model) if self.behind else (self.model, other)
-                lead = scores.lead(metric, ahead, after, where)
-                name = f"{METRIC_NAMES[metric]} {'of' if self.behind else 'over'} {other}{at}"
-                found |= {} if lead is None else {name: lead}
-        return found
+    return test
+
+
+def _at_least_level(lead: Contrast) -> Contrast:
+    """A lead that need not be clear: above zero where its value is; below only by more than rounding."""
+    high = lead.high if lead.value < -_ROUNDING else max(lead.high, 0.0)
+    return Contrast(lead.value, lead.value, high)
 
 
 _NAMES = {"noise": "σ =", "pixels": "training pixels"}
 
 
-def _verdict_of_leads(whole: list[Contrast], fine: list[Contrast]) -> Verdict:
-    if any(lead.below(0) for lead in fine):
-        return "does not hold"
-    verdict = all_better(whole)
-    return "undecided" if verdict == "holds" and any(lead.value <= 0 for lead in fine) else verdict
+def _known(found: Mapping[str, Contrast | None]) -> dict[str, Contrast]:
+    return {name: contrast for name, contrast in found.items() if contrast is not None}
 
 
-def _listed(found: Mapping[str, Contrast]) -> str:
+def listed(parts: Mapping[Any, Any]) -> str:
+    """Names and values in a sentence."""
+    return "; ".join(f"{name} {value}" for name, value in parts.items())
+
+
+def _summed_up(found: Mapping[str, Contrast]) -> str:
     """All of few, or the smallest of many and how many are clear."""
     if len(found) <= _MANY:
-        return "; ".join(f"{name} {c}" for name, c in found.items())
+        return listed(found)
     least = min(found, key=lambda name: found[name].value)
     clear = sum(c.above(0) for c in found.values())
     against = sum(c.below(0) for c in found.values())
@@ -237,175 +276,110 @@ def _listed(found: Mapping[str, Contrast]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Alike:
-    """Models are as good as another one within a margin."""
+def alike(
+    model: str,
+    others: Sequence[str],
+    margins: Mapping[str, float],
+    where: Where,
+    note: str = "",
+    each: Sequence[str] = (),
+) -> Criterion:
+    """Models are as good as another one within a margin of each metric, in each of the cases apart."""
+    limits = ", ".join(f"{METRIC_NAMES[metric]} ±{margin:g}" for metric, margin in margins.items())
 
-    model: str
-    others: tuple[str, ...]
-    margins: Mapping[str, float]
-    where: Where = field(default_factory=dict)
-    note: str = ""
-    each: tuple[str, ...] = ()
+    @holds_if(f"It holds if every interval lies within the margin ({limits}). {note}", margin=1.0)
+    def test(results: Results) -> Evidence:
+        table, found, in_margins = results.scores.table, {}, []
+        cases = table[list(each)].drop_duplicates().to_dict("records") if each else [{}]
+        for metric, other, case in product(margins, others, cases):
+            lead = results.scores.lead(metric, model, other, {**where, **case})
+            at = " to ".join(str(value) for value in case.values())
+            if lead is not None:
+                found[f"{METRIC_NAMES[metric]} over {other}{at and f', {at},'}"] = lead
+                in_margins.append(lead / margins[metric])
+        return in_margins, f"Mean lead of {model}: {listed(found)}."
 
-    def __call__(self, results: Results) -> Outcome:
-        """Compare with each other model, in each metric that has a margin, in each of the cases apart."""
-        verdicts, parts = [], []
-        for metric, margin in self.margins.items():
-            for other, case in product(self.others, self._cases(results.scores)):
-                lead = results.scores.lead(metric, self.model, other, {**self.where, **case})
-                if lead is not None:
-                    verdicts.append(all_alike([lead], margin))
-                    at = " to ".join(str(value) for value in case.values())
-                    parts.append(f"{METRIC_NAMES[metric]} over {other}{at and f', {at},'} {lead}")
-        limits = ", ".join(f"{METRIC_NAMES[metric]} ±{margin:g}" for metric, margin in self.margins.items())
-        return (
-            Outcome(
-                joined(verdicts),
-                f"Mean lead of {self.model}: {'; '.join(parts)}.",
-                f"It holds if every interval lies within the margin ({limits}). {self.note}".strip(),
-            )
-            if verdicts
-            else NOTHING
-        )
-
-    def _cases(self, scores: Scores) -> list[dict[str, Any]]:
-        if not self.each:
-            return [{}]
-        rows = scores.table[list(self.each)].drop_duplicates()
-        return [dict(zip(self.each, row, strict=True)) for row in rows.itertuples(index=False, name=None)]
+    return test
 
 
-@dataclass(frozen=True)
-class Growth:
+def growth(
+    model: str,
+    others: Sequence[str],
+    metric: str,
+    along: str,
+    where: Where | None = None,
+    margin: float | None = None,
+    downwards: bool = False,
+    note: str = "",
+) -> Criterion:
     """The lead of a model over others grows from one end of a column to the other; or stays, by a margin."""
 
-    model: str
-    others: tuple[str, ...]
-    metric: str
-    along: str
-    where: Where = field(default_factory=dict)
-    margin: float | None = None
-    downwards: bool = False
-    note: str = ""
+    def measure(results: Results) -> Evidence:
+        found, ends = _changes(results.scores, model, others, metric, along, where or {}, downwards)
+        grown = "; ".join(f"{other} by {contrast}" for other, contrast in found.items())
+        text = f"From {ends} the lead of {model} in the {METRIC_NAMES[metric]} grows over {grown}."
+        return found.values(), text
 
-    def __call__(self, results: Results) -> Outcome:
-        """Compare the lead at both ends."""
-        growth: dict[str, Contrast] = {}
-        text = ""
-        for other in self.others:
-            levels = results.scores.levels(self.along, self.where, [self.model, other])
-            if len(levels) < 2:
-                continue
-            first, last = (levels[-1], levels[0]) if self.downwards else (levels[0], levels[-1])
-            text = text or f"From {_NAMES[self.along]} {first:,g} to {last:,g}"
-            found = self._between(results.scores, other, first, last)
-            growth |= {} if found is None else {other: found}
-        margin, every = self.margin, list(growth.values())
-        verdict = all_better(every) if margin is None else all_alike(every, margin)
-        rule = "is above zero" if margin is None else f"lies within ±{margin:g}"
-        return (
-            Outcome(
-                verdict,
-                f"{text} the lead of {self.model} in the {METRIC_NAMES[self.metric]} grows over "
-                + "; ".join(f"{other} by {c}" for other, c in growth.items())
-                + ".",
-                f"It holds if the growth {rule} with its interval over each of them. {self.note}".strip(),
-            )
-            if growth
-            else NOTHING
-        )
-
-    def _between(self, scores: Scores, other: str, first: Any, last: Any) -> Contrast | None:
-        rows = scores.rows(self.metric, self.where)
-        rows = rows[rows[self.along].isin([first, last])]
-        side = np.where(rows[self.along] == last, 2.0, -2.0)  # a mean over both ends
-        return scores.contrast(rows, (rows[self.model] - rows[other]) * side)
+    within = "is above zero" if margin is None else f"lies within ±{margin:g}"
+    why = f"It holds if the growth {within} with its interval over each of them. {note}"
+    return Criterion(measure, why, margin=margin)
 
 
-@dataclass(frozen=True)
-class Worsens:
+def worsens(models: Sequence[str], metric: str, along: str, where: Where) -> Criterion:
     """Every model gets worse from one end of a column to the other."""
 
-    models: tuple[str, ...]
-    metric: str
-    along: str
-    where: Where = field(default_factory=dict)
+    @holds_if("It holds if every loss is above zero with its interval.")
+    def test(results: Results) -> Evidence:
+        losses, ends = _changes(results.scores, "", models, metric, along, where)
+        return losses.values(), f"Lost in the {METRIC_NAMES[metric]} from {ends}: {listed(losses)}."
 
-    def __call__(self, results: Results) -> Outcome:
-        """Compare each model with itself."""
-        scores = results.scores
-        losses: dict[str, Contrast] = {}
-        for model in self.models:
-            levels = scores.levels(self.along, self.where, [model])
-            if len(levels) < 2:
-                continue
-            rows = scores.rows(self.metric, self.where)
-            rows = rows[rows[self.along].isin([levels[0], levels[-1]])]
-            loss = scores.contrast(rows, rows[model] * np.where(rows[self.along] == levels[0], 2.0, -2.0))
-            losses |= {} if loss is None else {model: loss}
-        return (
-            Outcome(
-                all_better(losses.values()),
-                f"Lost in the {METRIC_NAMES[self.metric]} from {_NAMES[self.along]} {levels[0]:g} to "
-                f"{levels[-1]:g}: " + "; ".join(f"{model} {c}" for model, c in losses.items()) + ".",
-                "It holds if every loss is above zero with its interval.",
-            )
-            if losses
-            else NOTHING
-        )
+    return test
 
 
-@dataclass(frozen=True)
-class OftenBest:
+def _changes(
+    scores: Scores, model: str, others: Sequence[str], metric: str, along: str, where: Where,
+    downwards: bool = False,
+) -> tuple[dict[str, Contrast], str]:  # fmt: skip
+    """Growth of the lead of a model over each other one, or without it their losses; and both ends."""
+    found, ends = {}, ""
+    for other in others:
+        levels = scores.levels(along, where, [name for name in (model, other) if name])
+        if len(levels) < 2:
+            continue
+        first, last = (levels[-1], levels[0]) if downwards else (levels[0], levels[-1])
+        ends = ends or f"{_NAMES[along]} {first:,g} to {last:,g}"
+        rows = scores.rows(metric, where)
+        rows = rows[rows[along].isin([first, last])]
+        values = (rows[model] if model else 0.0) - rows[other]
+        side = np.where(rows[along] == last, 2.0, -2.0)  # a mean over both ends
+        found[other] = scores.contrast(rows, values * side)
+    return _known(found), ends
+
+
+def often_best(
+    model: str,
+    among: Sequence[str],
+    metrics: Sequence[str],
+    share: float,
+    where: Where,
+    seldom: bool = False,
+) -> Criterion:
     """A model is the best of several in more than a share of the cases; or in fewer (`seldom`)."""
 
-    model: str
-    among: tuple[str, ...]
-    metrics: tuple[str, ...]
-    share: float
-    where: Where = field(default_factory=dict)
-    seldom: bool = False
+    def measure(results: Results) -> Evidence:
+        won = {}
+        for metric in metrics:
+            rows = results.rows(metric, where, [model])
+            best = rows[[name for name in among if name in rows]].idxmax(axis=1) == model
+            won[METRIC_NAMES[metric]] = rows[[UNIT]].assign(best=best.astype(float))
+        every = pd.concat(won.values(), ignore_index=True)
+        whole = results.scores.interval(every.groupby(UNIT)["best"].mean())
+        shares = (results.scores.interval(rows.groupby(UNIT)["best"].mean()) for rows in won.values())
+        parts = ", ".join(f"{name} {c.value:.0%}" for name, c in zip(won, shares, strict=True))
+        text = f"Share of the cases in which {model} is best: {whole}; {parts}.".replace("%", " %")
+        over = whole - share
+        return [-over if seldom else over], text
 
-    def __call__(self, results: Results) -> Outcome:
-        """Count the cases, in every unit."""
-        won, parts = [], []
-        for metric in self.metrics:
-            rows = results.scores.rows(metric, self.where)
-            have = [name for name in self.among if name in rows]
-            if self.model not in have or rows.empty:
-                return NOTHING
-            best = (rows[have].idxmax(axis=1) == self.model).astype(float)
-            won.append((rows[[UNIT]], best))
-            one = results.scores.contrast(rows, best)
-            parts.append(f"{METRIC_NAMES[metric]} {one and one.value:.0%}".replace("%", " %"))
-        units = pd.concat([rows for rows, _ in won], ignore_index=True)
-        whole = results.scores.contrast(units, pd.concat([best for _, best in won], ignore_index=True))
-        assert whole is not None
-        yes, no = whole.above(self.share), whole.below(self.share)
-        holds = no if self.seldom else yes
-        return Outcome(
-            "holds" if holds else "does not hold" if (yes or no) else "undecided",
-            f"Share of the cases in which {self.model} is best: {whole}; {', '.join(parts)}.",
-            f"It holds if the share is {'below' if self.seldom else 'above'} {self.share:.0%} with its "
-            f"interval, among {', '.join(self.among)}.".replace("%", " %"),
-        )
-
-
-def joined(verdicts: Iterable[Verdict]) -> Verdict:
-    """Holds where all do, does not where one does not; else undecided.
-
-    Examples
-    --------
-    >>> joined(["holds", "undecided"]), joined(["undecided", "does not hold"]), joined([])
-    ('undecided', 'does not hold', 'undecided')
-    """
-    every = set(verdicts)
-    if "does not hold" in every:
-        return "does not hold"
-    return "holds" if every == {"holds"} else "undecided"
-
-
-def decided(true: bool) -> Verdict:
-    """The verdict of a comparison without an interval."""
-    return "holds" if true else "does not hold"
+    than = "below" if seldom else "above"
+    why = f"It holds if the share is {than} {share:.0%} with its interval, among {', '.join(among)}."
+    return Criterion(measure, why.replace("%", " %"))

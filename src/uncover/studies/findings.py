@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,25 +27,9 @@ METRIC_NAMES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim, and what was found.
+    """One claim (of the paper, of the named section, or ours), and what was found.
 
-    Attributes
-    ----------
-    name : str
-        Short and unique.
-    claim : str
-        What the paper says; for findings of our own, what is asserted.
-    verdict : str
-    found : str
-        The numbers, with their intervals.
-    why : str
-        How it was decided, and why it may differ from the paper.
-    section : str
-        Where the paper says it.
-    figure : str
-        The study's figure that shows it.
-    ours : bool
-        Not a claim of the paper.
+    `found` has the numbers with their intervals, `why` says how it was decided, `figure` which one shows it.
 
     Examples
     --------
@@ -67,14 +51,6 @@ class Finding:
         return asdict(self)
 
 
-class Outcome(NamedTuple):
-    """What a test found: the verdict, the numbers, and how it was decided."""
-
-    verdict: Verdict
-    found: str
-    why: str = ""
-
-
 @dataclass(frozen=True)
 class Contrast:
     """A difference with its interval of 95 %.
@@ -82,8 +58,8 @@ class Contrast:
     Examples
     --------
     >>> c = Contrast(-0.02, -0.03, -0.01)
-    >>> str(c), c.below(0), c.within(0.05)
-    ('−0.0200 [−0.0300, −0.0100]', True, True)
+    >>> str(c), c.below(0), str(-c)
+    ('−0.0200 [−0.0300, −0.0100]', True, '0.0200 [0.0100, 0.0300]')
     """
 
     value: float
@@ -119,22 +95,44 @@ class Contrast:
         """Whether all of the interval lies above a limit."""
         return self.low > limit
 
-    def within(self, margin: float) -> bool:
-        """Whether all of the interval is so close to zero."""
-        return -margin < self.low and self.high < margin
+    def __neg__(self) -> Contrast:
+        return Contrast(-self.value, -self.high, -self.low)
 
-    def outside(self, margin: float) -> bool:
-        """Whether all of the interval is farther from zero than that."""
-        return self.low > margin or self.high < -margin
+    def __sub__(self, limit: float) -> Contrast:
+        return Contrast(self.value - limit, self.low - limit, self.high - limit)
+
+    def __truediv__(self, unit: float) -> Contrast:
+        return Contrast(self.value / unit, self.low / unit, self.high / unit)
 
     def __str__(self) -> str:
         if not self.has_interval:
-            return f"{self.value:.4f} (one value, no interval)".replace("-", "−")
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]".replace("-", "−")
+            return f"{_digits(self.value)} (one value, no interval)"
+        return f"{_digits(self.value)} [{_digits(self.low)}, {_digits(self.high)}]"
 
 
-def all_better(leads: Iterable[Contrast]) -> Verdict:
-    """Holds where every lead is above zero, does not where one is below; else it is undecided.
+def _digits(value: float) -> str:
+    """Four digits after the point; of what would be written as zero, the first two that are none.
+
+    Examples
+    --------
+    >>> _digits(-0.25), _digits(0.0), _digits(-0.0000012)
+    ('−0.2500', '0.0000', '−1.2e−06')
+    """
+    return f"{value:{'.1e' if 0 < abs(value) < 5e-5 else '.4f'}}".replace("-", "−")
+
+
+def exact(values: Iterable[float]) -> list[Contrast]:
+    """Numbers that are known, as contrasts: their interval has no width."""
+    return [Contrast(float(value), float(value), float(value)) for value in values]
+
+
+def signs(true: Iterable[bool]) -> list[Contrast]:
+    """Comparisons without an interval, as contrasts: above zero where they are true, else below."""
+    return exact(1.0 if each else -1.0 for each in true)
+
+
+def all_better(leads: Iterable[Contrast], limit: float = 0.0) -> Verdict:
+    """Holds where every lead is above a limit, does not where one is below; else it is undecided.
 
     Examples
     --------
@@ -142,9 +140,9 @@ def all_better(leads: Iterable[Contrast]) -> Verdict:
     'undecided'
     """
     every = list(leads)
-    if every and all(lead.above(0) for lead in every):
+    if every and all(lead.above(limit) for lead in every):
         return "holds"
-    return "does not hold" if any(lead.below(0) for lead in every) else "undecided"
+    return "does not hold" if any(lead.below(limit) for lead in every) else "undecided"
 
 
 def all_alike(differences: Iterable[Contrast], margin: float) -> Verdict:
@@ -156,23 +154,10 @@ def all_alike(differences: Iterable[Contrast], margin: float) -> Verdict:
     'holds'
     """
     every = list(differences)
-    if every and all(difference.within(margin) for difference in every):
+    if every and all(one.above(-margin) and one.below(margin) for one in every):
         return "holds"
-    return "does not hold" if any(difference.outside(margin) for difference in every) else "undecided"
-
-
-def at_least(values: ArrayLike, limit: float) -> Verdict:
-    """Holds where every value is so large, does not where one is smaller; undecided where one is unknown.
-
-    Examples
-    --------
-    >>> at_least([7.0, 5.0], 5), at_least([7.0, float("nan")], 5), at_least([], 5)
-    ('holds', 'undecided', 'undecided')
-    """
-    every = np.asarray(values, np.float64)
-    if (every < limit).any():
-        return "does not hold"
-    return "holds" if every.size and (every >= limit).all() else "undecided"
+    apart = any(one.above(margin) or one.below(-margin) for one in every)
+    return "does not hold" if apart else "undecided"
 
 
 def percent(share: float) -> str:

@@ -207,6 +207,25 @@ def _information(q, seen, fold, variance, inverse_dof, largest, information):
 
 
 @njit(**OPTIONS)
+def _information_of_pairs(q, seen, fold, plain, information):
+    """½ Σ_{k<l} p_k p_l (KL_kl + KL_lk) / T² of each lane, for classes that have one covariance."""
+    information[:] = 0.0
+    half = 0.5 * fold.sharpness[0] * fold.sharpness[0]
+    for k in range(seen.e.shape[0]):
+        for other in range(k):
+            constant = plain.variance[0, k, 0] + plain.variance[0, other, 0]
+            growth, apart = 0.5 * plain.variance[0, k, 1], plain.between[0, k, other]
+            first, second = plain.variance[0, k, 2], plain.variance[0, other, 2]
+            for b in range(q.shape[1]):
+                u = min(q[k, b], plain.largest[0]) * plain.inverse_dof[0, k]
+                v = min(q[other, b], plain.largest[0]) * plain.inverse_dof[0, other]
+                s, t = u / first, v / second
+                gram = max(0.5 * apart * (s + t) - 0.25 * (apart * apart + (s - t) * (s - t)), 0.0)
+                moved = (t + first * (gram - u)) / (1.0 + u) + (s + second * (gram - v)) / (1.0 + v)
+                information[b] += half * seen.e[k, b] * seen.e[other, b] * (constant + growth * moved)
+
+
+@njit(**OPTIONS)
 def _take_in(planes, coefficients, given, spread, plain, start, m, room):
     """Values of a block of pixels, less the centre, and their noise."""
     _values(planes, coefficients, start, m, room.raw, room.x, room.f)
@@ -235,6 +254,9 @@ def _look(lens, plain, fold, room):
     else:
         add_typicality(seen.v, plain.dof[0], plain.tail[0], room.p_value)
     find_entropy(seen, room.inner)
+    if plain.between.shape[1] > 0:
+        _information_of_pairs(room.far, seen, fold, plain, room.information)
+        return
     _information(
         room.far, seen, fold, plain.variance[0], plain.inverse_dof[0], plain.largest[0], room.information
     )
@@ -266,9 +288,11 @@ def _ask_true_values(lens, truth, fold, points, found, room, here):
             scale, shrink, pivots = lens.truth_scale[k], lens.truth_shrink[k], lens.truth_pivots[k]
             _factorise(scale, shrink, pivots, room.C, room.L[k], room.log_det[k])
     place_true_values(lens, truth, fold, points, found, room, here)
+    used, seen = here.place[found], here.seen
     for k in range(len(room.L)):
-        squared_distance(here.chi, truth.whitening[0, k], truth.shift[0, k], here.seen.q[k])
-    weigh(truth, 0, fold, here.seen)
+        squared_distance(here.chi[:, :used], truth.whitening[0, k], truth.shift[0, k], seen.q[k, :used])
+    q, v, r, t, e = seen.q[:, :used], seen.v[:, :used], seen.r[:, :used], seen.t[:, :used], seen.e[:, :used]
+    weigh(truth, 0, fold, Seen(q, v, r, t, e, seen.s[:used]))
 
 
 @njit(**OPTIONS)
@@ -292,8 +316,8 @@ def read(planes, coefficients, given, spread, lens, plain, truth, fold, points, 
             continue
         _ask_true_values(lens, truth, fold, points, found, room, here)
         for number in range(found):
-            b = room.doubtful[number]
+            b, place = room.doubtful[number], here.place[number]
             out.measurement[start + b] = information_of_points(
-                here.seen.e, here.weight, number * points.padded, room.seen.e, b, room.inner[b],
-                points.padded, here.w, here.rows, here.terms,
+                here.seen.e, here.weight, place, room.seen.e, b, room.inner[b],
+                here.place[number + 1] - place, here.w, here.rows, here.terms,
             )  # fmt: skip

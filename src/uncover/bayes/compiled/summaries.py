@@ -72,10 +72,29 @@ def _add_model_part(lens, w, fold, seen, inner, model):
         information = full(model.dtype.type(0))
         for k in range(seen.e.shape[0]):
             p = load(seen.e, (k, b))
-            information += _variance_of_class(lens, w, fold, k, b, seen) * (p * (one - p))
+            if lens.between.shape[1] == 0:
+                information += _variance_of_class(lens, w, fold, k, b, seen) * (p * (one - p))
+            for other in range(min(k, lens.between.shape[1])):
+                information += _of_pair(lens, w, k, other, b, seen) * (p * load(seen.e, (other, b)))
         h = larger(load(inner, (b,)), tiny)
         part = h * (one - exponential(-(half * information) / h))
         store(model, (b,), load(model, (b,)) + part)
+
+
+@njit(**INNER)
+def _of_pair(lens, w, k, other, b, seen):
+    """KL_kl + KL_lk of two classes of one covariance, as in :func:`second_order.pair_information`."""
+    one, half, quarter = seen.q.dtype.type(1), seen.q.dtype.type(0.5), seen.q.dtype.type(0.25)
+    largest = lens.largest[0]
+    first = lesser(load(seen.q, (k, b)), largest) * number(lens.inverse_dof, (w, k))
+    second = lesser(load(seen.q, (other, b)), largest) * number(lens.inverse_dof, (w, other))
+    b_first, b_second = number(lens.variance, (w, k, 2)), number(lens.variance, (w, other, 2))
+    s, t, apart = first * (one / b_first), second * (one / b_second), number(lens.between, (w, k, other))
+    gram = (half * apart) * (s + t) - quarter * (s - t) * (s - t)
+    gram = larger(gram - quarter * apart * apart, seen.q.dtype.type(0))
+    moved = (t + (gram - first) * b_first) / (one + first) + (s + (gram - second) * b_second) / (one + second)
+    constant = number(lens.variance, (w, k, 0)) + number(lens.variance, (w, other, 0))
+    return moved * (half * number(lens.variance, (w, k, 1))) + constant
 
 
 @njit(**INNER)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from uncover.bayes.compiled.functions import log_one_plus
 from uncover.bayes.compiled.lanes import INNER, OPTIONS
 from uncover.bayes.compiled.weighing import Seen
-from uncover.bayes.noisy_lens import KNOWN, SMALL
+from uncover.bayes.noisy_lens import FILL, KNOWN, SMALL, UNSURE
 
 
 class RoomForPoints(NamedTuple):
@@ -23,8 +23,9 @@ class RoomForPoints(NamedTuple):
     T: NDArray[Any]  # (feature, feature), L⁻¹ S of a part
     root: NDArray[Any]  # (feature, feature), of the covariance of its true values
     vectors: NDArray[Any]  # (5, feature): mean, whitened value, gradient, reflection, its image
-    chi: NDArray[Any]  # (feature, pixel · point), true values
-    weight: NDArray[Any]  # (pixel · point,)
+    place: NDArray[np.int64]  # (pixel + 1,), where the points of each begin
+    chi: NDArray[Any]  # (feature, point), true values of all pixels
+    weight: NDArray[Any]  # (point,)
     seen: Seen
     w: NDArray[Any]  # (point,), as the next two
     rows: NDArray[Any]
@@ -43,9 +44,10 @@ def make_room_for_points(p, parts, K, padded, n):
     """Room for points, padded, of n pixels of p features."""
     even = p + p % 2
     counts, T, root, vectors = np.empty(parts, np.int64), np.empty((p, p)), np.empty((p, p)), np.empty((5, p))
+    place = np.zeros(n + 1, np.int64)
     chi, weight, seen = np.zeros((even, n * padded)), np.zeros(n * padded), make_seen(parts, K, n * padded)
     w, rows, terms = np.empty(padded), np.empty(padded), np.empty(padded)
-    return RoomForPoints(counts, T, root, vectors, chi, weight, seen, w, rows, terms)
+    return RoomForPoints(counts, T, root, vectors, place, chi, weight, seen, w, rows, terms)
 
 
 @njit(**OPTIONS)
@@ -235,11 +237,12 @@ def information_of_points(at_truth, weight, place, probability, lane, entropy, n
 
 @njit(**OPTIONS)
 def place_true_values(lens, truth, fold, points, found, room, here):
-    """True values of the pixels in doubt, of which so many were found: chi (feature, pixel · point)."""
-    p, K, padded = room.L.shape[1], room.L.shape[0], points.padded
+    """True values of the pixels in doubt, of which so many were found, one pixel after the other."""
+    p, K = room.L.shape[1], room.L.shape[0]
     for number in range(found):
-        lane, place = room.doubtful[number], number * padded
-        _share_out(room.of_parts, lane, points.n, here.counts)
+        lane, place = room.doubtful[number], here.place[number]
+        share = min(max(room.inner[lane] / UNSURE, 0.25), 1.0)
+        _share_out(room.of_parts, lane, np.int64(np.ceil(points.n * share)), here.counts)
         used = 0.0
         for k in range(K):
             used += room.of_parts[k, lane] if here.counts[k] > 0 else 0.0
@@ -260,7 +263,9 @@ def place_true_values(lens, truth, fold, points, found, room, here):
             for d in range(at, at + m):
                 here.weight[d] = room.of_parts[k, lane] / (m * used)
             at += m
-        for d in range(at, place + padded):
+        end = at + (place - at) % FILL
+        for d in range(at, end):
             here.weight[d] = 0.0
             for i in range(p):
                 here.chi[i, d] = here.chi[i, place]
+        here.place[number + 1] = end

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from uncover.labels import Report, Scheme
-from uncover.pipeline.distances import block_pixels, pixel_metres, steady_pixel_metres
+from uncover.pipeline.ground import Squares, pixel_metres, steady_pixel_metres
 from uncover.pipeline.labelling import LabelOptions, Labels, _thin
 from uncover.raster import Grid, SceneError
 
@@ -55,12 +55,12 @@ def test_labels_are_as_far_apart_on_the_ground_as_asked(name):
 
 
 def test_a_block_has_its_size_everywhere():
-    assert block_pixels(1000, GRIDS["UTM"]) == (100, 100)
-    assert block_pixels(1000, GRIDS["web Mercator at 51° N"]) == (159, 159)  # 624 m would be 100 of them
+    assert Squares.of(GRIDS["UTM"], 1000).sides == (100, 100)
+    assert Squares.of(GRIDS["web Mercator at 51° N"], 1000).sides == (159, 159)  # 624 m would be 100 of them
     coarse = Grid("EPSG:32630", (60, 0, 500_000, 0, -60, 5_700_000), width=200, height=200)
-    assert block_pixels(800, coarse) == (14, 14)  # 13 are 780 m
+    assert Squares.of(coarse, 800).sides == (14, 14)  # 13 are 780 m
     tall = Grid("EPSG:4326", (0.01, 0, 0, 0, -0.01, 60), width=1000, height=6000)
-    rows, cols = block_pixels(100_000, tall)
+    rows, cols = Squares.of(tall, 100_000).sides
     lon, lat, geod = places(tall, np.zeros(2), np.array([0, cols]))
     assert geod.inv(lon[0], lat[0], lon[1], lat[1])[2] > 99_000  # in the north, where pixels are narrow
     lon, lat, geod = places(tall, np.array([0, rows]) + 3000, np.zeros(2))
@@ -72,3 +72,11 @@ def test_distances_are_refused_where_pixels_differ():
         steady_pixel_metres(Grid("EPSG:3857", (1000, 0, 0, 0, -1000, 8e6), width=10, height=4000))
     with pytest.raises(SceneError, match="no place on the ground"):
         pixel_metres(Grid("EPSG:3035", (1e6, 0, 1e9, 0, -1e6, 1e9), width=3, height=3))
+
+
+def test_squares_tile_the_grid_from_its_corner():
+    squares = Squares(Grid(None, (10, 0, 0, 0, -10, 0), width=9, height=10), (4, 3))
+    numbers = squares.numbers(squares.grid.window)
+    assert squares.shape == (3, 3) and np.unique(numbers).tolist() == list(range(9))
+    for i, j in np.ndindex(numbers.shape):
+        assert numbers[i, j] == numbers[i // 4 * 4, j // 3 * 3]

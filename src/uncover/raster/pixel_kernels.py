@@ -1,4 +1,4 @@
-"""Pixels on their way between a window and the chunks of it that are computed: taken out, put back, counted.
+"""Kernels that gather pixels of a window into chunks, scatter results back, and count them.
 
 In machine code where numba is installed, else in NumPy; the numbers are the same.
 """

@@ -1,4 +1,4 @@
-"""Whether a model and a scene belong together: bands, order, units, classes, and a shared error."""
+"""Checks that a model and a scene belong together: bands, order, units, classes, and a shared error."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from uncover.labels import Scheme
+from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Stored, probe
-from uncover.raster.options import canonical_band
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
 _UNITS_FACTOR = 50.0
@@ -45,7 +45,7 @@ def check_match(model: Any, evidence: Evidence) -> None:
 
 
 def model_features(model: Any) -> Features | None:
-    """What a model says that its features are; None where it says nothing."""
+    """Features of a model as it states them; None where it states none."""
     record = getattr(model, "features_", None)
     return None if record is None else Features.from_dict(record)
 
@@ -83,7 +83,7 @@ def name_of(evidence: Evidence) -> str:
 
 
 def _remedy(here: Features, stored: bool) -> str:
-    """What makes a scene one that the model knows."""
+    """Remedy that makes a scene one that the model knows."""
     if stored and here.quantity == "surface reflectance":
         source = ", or map the L1C scene that the cube was made of" if here.level == "L1C" else ""
         return f"Fit a model to corrected scenes or cubes (uncover fit CUBE --labels LABELS){source}"
@@ -181,7 +181,7 @@ def _identities(model: Any) -> list[Any]:
 
 
 def is_paired(model: Any, evidence: Evidence) -> bool:
-    """Whether the scene is the only one that trained the model: then a shared error cancels.
+    """True where the scene is the only one that trained the model: then a shared error cancels.
 
     By datatake, the user's --scene-id, or the content of files; never by their names.
     """
@@ -189,7 +189,7 @@ def is_paired(model: Any, evidence: Evidence) -> bool:
 
 
 def is_namesake(model: Any, evidence: Evidence, file: str) -> bool:
-    """Whether a scene has the file name or the datatake of one that trained the model."""
+    """True where a scene has the file name or the datatake of one that trained the model."""
     return any(
         file == source.get("file") or evidence.identity in (source.get("identity"), source.get("name"))
         for source in _sources(model)
@@ -203,7 +203,7 @@ def drawn_worlds(model: Any) -> Mapping[str, Any] | None:
 
 
 def are_same_worlds(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two records of draws are of the same worlds in the same order.
+    """True where two records of draws are of the same worlds in the same order.
 
     >>> are_same_worlds({"aod": [0.1, 0.2]}, {"aod": [0.2, 0.1]})
     False
@@ -212,7 +212,7 @@ def are_same_worlds(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether numbers are equal but for rounding to single precision, or words are the same."""
+    """True where numbers are equal but for rounding to single precision, or words are the same."""
     a, b = np.asarray(one), np.asarray(other)
     if a.dtype.kind not in "fiu" or b.dtype.kind not in "fiu":
         return bool(np.array_equal(a, b))

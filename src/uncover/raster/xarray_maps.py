@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from uncover.estimators.averaged import ReadsPixels, make_summariser
 from uncover.estimators.fitted import without_sets
+from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Reader
-from uncover.raster.matching import model_bands, scheme_of
-from uncover.raster.options import canonical_band
+from uncover.raster.model_checks import model_bands, scheme_of
 from uncover.raster.product import CHUNK, UNCERTAINTY, Thresholds
 from uncover.raster.quality import Quality, flag_attributes
 
@@ -92,7 +92,7 @@ def _classify_block(
     for start in range(0, len(complete), CHUNK):
         where = complete[start : start + CHUNK]
         planes = np.ascontiguousarray(np.moveaxis(pixels[where], 0, 2))
-        summary = summariser.summarise(planes, first_pixel=int(where[0]))
+        summary = summariser.summarise(planes)
         out[where, 0] = codes[summary.best]
         out[where, 1 : 1 + K] = summary.probability.T
         out[where, 1 + K : last] = np.stack([getattr(summary, name) for name in UNCERTAINTY], axis=1)

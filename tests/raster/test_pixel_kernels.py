@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from uncover.estimators.summary import PixelSummary
-from uncover.raster import moving
+from uncover.raster import pixel_kernels
 from uncover.raster.layers import Calibration
 from uncover.raster.product import Layer, Thresholds
 from uncover.raster.quality import Quality
@@ -13,16 +13,16 @@ PLACES = [np.arange(300), np.array([5]), np.random.default_rng(0).permutation(30
 @pytest.fixture(params=["machine code", "NumPy"])
 def how(request, monkeypatch):
     if request.param == "NumPy":
-        monkeypatch.setattr(moving, "_code", lambda: None)
-        monkeypatch.setattr(moving, "_loaded", lambda: None)
-    elif moving._code() is None:
+        monkeypatch.setattr(pixel_kernels, "_code", lambda: None)
+        monkeypatch.setattr(pixel_kernels, "_loaded", lambda: None)
+    elif pixel_kernels._code() is None:
         pytest.skip("numba is not installed")
 
 
 @pytest.mark.parametrize("where", PLACES)
 def test_pixels_come_back_to_their_places(how, where):
     planes = np.random.default_rng(1).normal(size=(2, 3, 20, 15)).astype(np.float32)
-    taken = moving.take(planes, where)
+    taken = pixel_kernels.take(planes, where)
     np.testing.assert_array_equal(taken, planes.reshape(2, 3, 300)[..., where])
 
 
@@ -37,7 +37,7 @@ def test_numbers_are_put_as_the_layer_stores_them(how, where, dtype, layer):
     values[rng.random(values.shape) < 0.1] = np.nan
     values[:, 0] = 0.00005, 0.00015  # half a step, which goes to the even one
     out = layer.empty(300)
-    moving.put(layer, values, where, out)
+    pixel_kernels.put(layer, values, where, out)
     np.testing.assert_array_equal(out[:, where], layer.encode(values))
     elsewhere = np.setdiff1d(np.arange(300), where)
     np.testing.assert_array_equal(out[:, elsewhere], layer.empty(len(elsewhere)))
@@ -48,7 +48,7 @@ def test_areas_add_up_class_by_class_and_world_by_world(how, where):
     rng = np.random.default_rng(3)
     best, worlds = (rng.integers(0, 4, shape).astype(np.uint8) for shape in (len(where), (3, len(where))))
     weight, areas = rng.random(300), np.ones((5, 4))
-    moving.add_areas(areas, best, worlds, weight, where)
+    pixel_kernels.add_areas(areas, best, worlds, weight, where)
     for k in range(4):
         assert areas[0, k] == 1 + (best == k).sum()
         for row, classes in zip(areas[1:], [best, *worlds], strict=True):
@@ -59,7 +59,7 @@ def test_areas_add_up_class_by_class_and_world_by_world(how, where):
 def test_numbers_are_counted(how, dtype):
     planes = np.random.default_rng(4).integers(0, 256, (2, 20, 15)).astype(dtype)
     counts = np.ones((2, np.iinfo(dtype).max + 1), np.int64)
-    moving.count(planes, counts)
+    pixel_kernels.count(planes, counts)
     for band, plane in zip(counts, planes, strict=True):
         assert band.sum() == 300 + len(band)
         assert all(band[n] == 1 + (plane == n).sum() for n in range(256))
@@ -68,12 +68,12 @@ def test_numbers_are_counted(how, dtype):
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32"])
 @pytest.mark.parametrize(("nodata", "saturated"), [(None, None), (0, None), (0, 200), (np.nan, 7)])
 def test_calibrating_in_machine_code_gives_the_same_bits(dtype, nodata, saturated):
-    if moving._code() is None:
+    if pixel_kernels._code() is None:
         pytest.skip("numba is not installed")
     calibration = Calibration(1.1e-4, -0.1, nodata, saturated)
     numbers = np.random.default_rng(5).integers(0, 250, (40, 30)).astype(dtype)
     out, flags = np.full((40, 30), 9, np.float32), np.full((40, 30), 4, np.uint16)
-    assert moving.calibrate(numbers, calibration.terms, 32, out, flags)
+    assert pixel_kernels.calibrate(numbers, calibration.terms, 32, out, flags)
     values, full = calibration.apply(numbers)
     np.testing.assert_array_equal(out, values.astype(np.float32))
     np.testing.assert_array_equal(flags, 4 + 32 * full)
@@ -85,7 +85,7 @@ def test_pixels_that_lack_bands_get_their_bits(how):
     planes[rng.random(planes.shape) < 0.5] = np.nan
     planes[0, 0, 0] = np.inf  # not a value either
     flags = np.full((20, 15), 4, np.uint16)
-    moving.complete(planes, 1, 2, flags)
+    pixel_kernels.complete(planes, 1, 2, flags)
     there = np.isfinite(planes).sum(axis=0)
     np.testing.assert_array_equal(flags, np.select([there == 0, there < 3], [5, 6], 4))
 
@@ -99,7 +99,7 @@ def test_classes_and_quality_bits_go_to_their_places(how, where, dtype):
     best = rng.integers(0, 3, n).astype(np.uint8)
     summary = PixelSummary(np.empty((3, n)), parts, rng.random(n), best[None], best)
     classes, quality = np.full(300, 77, np.uint8), np.full(300, Quality.CLOUD, np.uint16)
-    moving.mark(summary, limits, np.array([10, 20, 30], np.uint8), where, classes, quality)
+    pixel_kernels.mark(summary, limits, np.array([10, 20, 30], np.uint8), where, classes, quality)
     expected = np.full(300, Quality.CLOUD, np.uint16)
     for i, place in enumerate(where):
         assert classes[place] == 10 * (best[i] + 1)

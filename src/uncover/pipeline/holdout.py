@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.estimators.conformal import ConformalSets, samples_needed
-from uncover.pipeline.grouping import Groups, together
-from uncover.pipeline.training_sources import Batch, FitOptions, Source
+from uncover.pipeline.ground import Groups, together
+from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
 
 # Share of the samples of a class that is kept, and samples that are enough.
 _SHARE, _ENOUGH = 0.3, 2000
@@ -31,7 +31,7 @@ class Keeper:
     kept: list[Batch] = field(default_factory=list)
 
     @classmethod
-    def of(cls, sources: Sequence[Source], options: FitOptions) -> Keeper:
+    def of(cls, sources: Sequence[TrainingSource], options: FitOptions) -> Keeper:
         """Keep 30 % of the samples of each class, of many samples fewer: about 2,000 of each are enough."""
         assert options.coverage is not None
         drawn: dict[str, int] = {}
@@ -42,7 +42,7 @@ class Keeper:
         return cls(options.coverage, share, options.seed, stream(options.seed, "kept for sets"))
 
     def rest(self, batch: Batch) -> Batch:
-        """What the model gets of a batch."""
+        """The samples of a batch that are left for the model."""
         share = np.array([self.share[str(name)] for name in batch.classes])
         mine = self.rng.random(len(share)) < share
         rest = ~mine
@@ -56,7 +56,7 @@ class Keeper:
         return batch.take(rest)
 
     def _kept_groups(self, groups: Groups) -> NDArray[np.bool_]:
-        """Whether each sample is of a group that is kept; the same in every batch."""
+        """True for samples of a group that is kept; the same in every batch."""
         numbers, which = np.unique(groups, return_inverse=True)
         drawn = [stream(self.seed, "kept group", int(number)).random() for number in numbers]
         return (np.array(drawn) < _SHARE)[which.ravel()]

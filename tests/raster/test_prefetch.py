@@ -7,7 +7,7 @@ import pytest
 
 from map_cases import reflectance, write_scene
 from uncover.raster import ReadError, Window, open_scene
-from uncover.raster.ahead import reading_ahead
+from uncover.raster.scene import prefetch
 from uncover.raster.tiles import BandFile
 
 
@@ -28,7 +28,7 @@ def test_the_cache_is_filled_and_the_numbers_are_the_same(scene, monkeypatch):
     scene = open_scene(scene.groups[0].source.path)
     whole = 1100 * 1100 * sum(len(group.bands) for group in scene.groups) * 4
     before = scene.cache.nbytes
-    with reading_ahead(scene, 10**9):
+    with prefetch(scene, 10**9):
         wait_for(lambda: scene.cache.nbytes >= whole > before)
     monkeypatch.setattr(BandFile, "_load", lambda *_: pytest.fail("a tile was decoded twice"))
     np.testing.assert_array_equal(scene.read(Window(0, 0, 1100, 1100)).reflectance, wanted)
@@ -36,7 +36,7 @@ def test_the_cache_is_filled_and_the_numbers_are_the_same(scene, monkeypatch):
 
 def test_the_limit_is_kept(scene):
     tile = 512 * 512 * sum(len(group.bands) for group in scene.groups) * 4
-    with reading_ahead(scene, scene.cache.nbytes + 1):
+    with prefetch(scene, scene.cache.nbytes + 1):
         time.sleep(0.2)
     assert scene.cache.nbytes <= 12 * tile  # the nine spots that are looked at on opening, and a block
 
@@ -47,7 +47,7 @@ def test_an_error_waits_for_whoever_asks(scene, monkeypatch):
 
     monkeypatch.setattr(BandFile, "_load", broken)
     scene.cache.__init__(scene.cache.capacity)
-    with reading_ahead(scene, 10**9):
+    with prefetch(scene, 10**9):
         pass
     with pytest.raises(ReadError, match="cannot be decoded"):
         scene.read(Window(0, 0, 10, 10))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from uncover.raster.plain_tiff import PlainTiff
+from uncover.raster.scratch import PlainTiff
 from uncover.raster.tiles import open_raster
 
 TILE = 64

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from uncover.raster.cube import create_array, crs_attributes, open_arrays, put_array
 from uncover.raster.errors import SceneError, require
-from uncover.raster.grid import Window
+from uncover.raster.grid import Grid
 from uncover.raster.product import Layer, Product
 from uncover.raster.quality import flag_attributes
 from uncover.raster.scratch import Scratch
@@ -64,11 +64,12 @@ def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
     return found
 
 
-def _coordinates(product: Product) -> dict[str, NDArray[Any]]:
-    grid = product.grid
-    x, _ = grid.centres(Window(0, 0, 1, grid.width))
-    _, y = grid.centres(Window(0, 0, grid.height, 1))
-    return {"x": x[0], "y": y[:, 0]}
+def _shape(layer: Layer, band: int | None, grid: Grid) -> tuple[list[str], tuple[int, ...], tuple[int, ...]]:
+    """Axes, shape and chunks of a variable."""
+    chunks = min(_CHUNK, grid.height), min(_CHUNK, grid.width)
+    if band is not None:
+        return ["y", "x"], grid.shape, chunks
+    return ["class_name", "y", "x"], (len(layer.bands), *grid.shape), (1, *chunks)
 
 
 @contextmanager
@@ -78,21 +79,16 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
 
     group = zarr.open_group(str(path), mode="w", zarr_format=2)
     group.attrs.update(dict(attributes))
-    height, width = product.grid.shape
-    chunk, names = (min(_CHUNK, height), min(_CHUNK, width)), []
+    names = []
     for layer in product.layers:
         for name, band in _variables(layer):
-            axes = ["y", "x"]
-            shape: tuple[int, ...] = (height, width)
-            chunks: tuple[int, ...] = chunk
-            if band is None:
-                axes, shape, chunks = ["class_name", *axes], (len(layer.bands), *shape), (1, *chunk)
+            axes, shape, chunks = _shape(layer, band, product.grid)
             more = _attributes(layer, name, product)
             if layer.nodata is not None:
                 more["_FillValue"] = "NaN" if np.isnan(layer.nodata) else int(layer.nodata)
             create_array(group, name, shape, chunks, layer.dtype, axes, layer.nodata, **more)
             names.append(name)
-    for name, values in _coordinates(product).items():
+    for name, values in zip("xy", product.grid.axes(), strict=True):
         put_array(group, name, values, [name], {"axis": name.upper()})
     put_array(group, "class_name", np.array(product.scheme.in_code_order().names), ["class_name"], {})
     put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(product.grid))
@@ -109,7 +105,7 @@ def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) ->
         file.attrs.update({key: _plain(value) for key, value in attributes.items()})
         height, width = product.grid.shape
         file.dimensions = {"y": height, "x": width, "class_name": product.classes}
-        for name, values in _coordinates(product).items():
+        for name, values in zip("xy", product.grid.axes(), strict=True):
             file.create_variable(name, (name,), values.dtype, data=values).attrs["axis"] = name.upper()
         names = np.array(product.scheme.in_code_order().names, dtype=object)
         _text_variable(file, names)
@@ -118,13 +114,12 @@ def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) ->
         arrays = {}
         for layer in product.layers:
             for name, band in _variables(layer):
-                axes = ("y", "x") if band is not None else ("class_name", "y", "x")
-                chunks = (min(_CHUNK, height), min(_CHUNK, width))
+                axes, _, chunks = _shape(layer, band, product.grid)
                 arrays[name] = file.create_variable(
                     name,
-                    axes,
+                    tuple(axes),
                     layer.dtype,
-                    chunks=chunks if band is not None else (1, *chunks),
+                    chunks=chunks,
                     compression="gzip",
                     compression_opts=4,
                     shuffle=True,
