@@ -1,11 +1,16 @@
 """The kernel on a graphics processor against the processor's, where there is a device."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from lenses import Classes, every_world
+from lenses import Classes, every_world, path
 from numpy.testing import assert_allclose
 
 from uncover.bayes.budget import entropy
+from uncover.bayes.components import Components
+from uncover.estimators.discriminant import BayesianLDA
+from uncover.measurement.predictor import Predictor
 
 cupy = pytest.importorskip("cupy", reason="the kernel needs CuPy and a device of NVIDIA")
 
@@ -90,6 +95,61 @@ def test_without_coefficients_there_is_one_realisation():
     pairs = classes.lens.pairs(1)
     layers = summarise_on_device(classes.lens, cupy.asarray(X[:, 0].T), pairs)
     assert_layers(layers, expected_layers(classes, X, pairs))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_planes_may_be_realisations(kind):
+    rng = np.random.default_rng(1)
+    classes = Classes.random(rng, 7, 4, n_worlds=5)
+    X = classes.draw(rng, 800, n_realisations=5).astype(kind)
+    pairs = every_world(classes.lens, 5)
+    layers = summarise_on_device(classes.lens, cupy.asarray(X.transpose(1, 2, 0)), pairs)
+    assert_layers(layers, expected_layers(classes, X, pairs))
+
+
+def test_the_class_of_every_world_is_kept():
+    classes, numbers, coefficients, X = problem(10, 4, 25, 3000, "float64")
+    pairs = every_world(classes.lens, 25)
+    layers = summarise_on_device(
+        classes.lens, cupy.asarray(numbers), pairs, coefficients=coefficients,
+        scale=np.full(10, SCALE), offset=np.full(10, OFFSET),
+    )  # fmt: skip
+    expected = classes.plainly(X, pairs).best
+    assert np.mean(layers.world_classes.get() != expected) < 1e-4  # ties, to rounding
+    disagreement = (layers.world_classes.get() != layers.probability.get().argmax(axis=0)).mean(axis=0)
+    assert_allclose(layers.disagreement.get(), disagreement, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("p", [6, 7])
+def test_classes_of_several_components(kind, p):
+    rng = np.random.default_rng(2)
+    classes = Classes.random(rng, p, 5, n_worlds=3)
+    lens = replace(classes.lens, components=Components(np.array([0, 0, 1, 2, 2]), 1.3))
+    planes = classes.draw(rng, 900, n_realisations=3).astype(kind).transpose(1, 2, 0)
+    pairs = every_world(lens, 3)
+    layers = summarise_on_device(lens, cupy.asarray(planes), pairs)
+    with path("numpy"):
+        expected = lens.summarise(planes.astype(np.float64), pairs)
+    assert_allclose(layers.probability.get(), expected.probability / 3, rtol=0, atol=1e-5)
+    assert_allclose(layers.typicality.get(), expected.typicality.max(axis=0) / 3, rtol=0, atol=1e-4)
+    assert_allclose(layers.model.get(), expected.model / 3, rtol=0, atol=1e-4)
+    assert np.mean(layers.world_classes.get() != expected.best) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_classes_of_one_covariance(kind):
+    rng = np.random.default_rng(3)
+    y = np.arange(60) % 4
+    model = BayesianLDA().fit(rng.normal(size=(60, 5)) + 0.7 * y[:, None], y)
+    lens, pairs = Predictor(model, paired=True, method="exact").lens(1, np.ones(5, bool))
+    assert lens.between is not None
+    planes = (rng.normal(size=(5, 900)) + 1.0).astype(kind)
+    layers = summarise_on_device(lens, cupy.asarray(planes), pairs)
+    with path("numpy"):
+        expected = lens.summarise(planes[None].astype(np.float64), pairs)
+    assert_allclose(layers.probability.get(), expected.probability, rtol=0, atol=1e-5)
+    assert_allclose(layers.model.get(), expected.model, rtol=0, atol=1e-4)
 
 
 def test_single_precision_looks_twice():

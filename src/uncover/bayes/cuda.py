@@ -29,6 +29,7 @@ class Layers(NamedTuple):
     margin: Any
     typicality: Any
     disagreement: Any
+    world_classes: Any  # (world, pixel), number of the most probable class in each, of uint8
 
 
 def summarise_on_device(
@@ -40,37 +41,33 @@ def summarise_on_device(
     scale: NDArray[np.float64] | None = None,
     offset: NDArray[np.float64] | None = None,
 ) -> Layers:
-    """All layers of pixels on the device: planes (feature, pixel) of uint16, float32 or float64.
+    """All layers of pixels on the device, of uint16, float32 or float64: planes (feature, pixel).
 
     Numbers become physical by scale and offset; coefficients (realisation, 3, feature) correct them in each
-    realisation, as in :meth:`Lens.summarise`. Without them there is one realisation. CuPy arrays and torch
-    tensors in, the same kind out.
+    realisation, as in :meth:`Lens.summarise`. Planes (realisation, feature, pixel) are realisations
+    themselves. CuPy arrays and torch tensors in, the same kind out.
     """
     if lens.typical is not None:
         options = {"coefficients": coefficients, "scale": scale, "offset": offset}
         found = summarise_on_device(replace(lens, typical=None), planes, pairs, **options)
         typicality = summarise_on_device(lens.typical, planes, pairs, **options).typicality
         return found._replace(typicality=typicality)
-    if not lens.components.trivial or lens.between is not None:
-        raise ValueError(
-            "classes of several components, or of one covariance, are summarised on the host: use "
-            "Lens.summarise."
-        )
     import cupy
 
     torch_like = type(planes).__module__.split(".")[0] == "torch"
     source = cupy.ascontiguousarray(cupy.from_dlpack(planes) if torch_like else planes)
-    n, K = source.shape[1], lens.n_classes
+    n, classes = source.shape[-1], lens.n_classes
     single = source.dtype != np.float64
-    out = cupy.empty((K + 7, n), np.float32)
+    out = cupy.empty((classes + 7, n), np.float32)
+    best = cupy.empty((len(pairs.worlds), n), np.uint8)
     doubt = cupy.empty(n, np.uint8) if single else None
     job = _Job(lens, pairs, coefficients, scale, offset, str(source.dtype))
-    job.run(source, None, out, doubt, single)
+    job.run(source, None, out, best, doubt, single)
     if single:
         chosen = cupy.flatnonzero(doubt)
         if len(chosen):
-            job.run(source, chosen, out, None, False)
-    rows = [out[:K], *out[K:]]
+            job.run(source, chosen, out, best, None, False)
+    rows = [out[:classes], *out[classes:], best]
     if torch_like:
         import torch
 
@@ -96,15 +93,16 @@ class _Job:
         self.scale = np.ones(p) if scale is None else np.asarray(scale)
         self.offset = np.zeros(p) if offset is None else np.asarray(offset)
 
-    def run(self, source: Any, chosen: Any, out: Any, doubt: Any, single: bool) -> None:
+    def run(self, source: Any, chosen: Any, out: Any, best: Any, doubt: Any, single: bool) -> None:
         """Launch the kernel for all pixels, or those chosen."""
         import cupy
 
-        p, n = source.shape
-        K, worlds = self.lens.n_classes, len(self.pairs.worlds)
+        p, n = source.shape[-2:]
+        K, worlds = self.lens.n_parts, len(self.pairs.worlds)
         kind = np.dtype(np.float32 if single else np.float64)
         pixels = 2 if single else 1
-        kernel = _compiled(p, K, single, _TYPES[self.dtype], pixels)
+        common = self.lens.between is not None
+        kernel = _compiled(p, *self._classes(), common, single, _TYPES[self.dtype], pixels)
         records = self._records(kind)
         near = self.lens._centre.astype(kind)
         features = np.stack([self.scale, self.offset, near, self.lens._centre - near]).astype(kind)
@@ -118,12 +116,18 @@ class _Job:
         blocks = min(-(-count // (_THREADS * pixels)), 64 * device.attributes["MultiProcessorCount"])
         arguments = (
             source, np.int64(n), chosen, np.int64(count), cupy.asarray(features), coefficients,
+            None if source.ndim == 2 else cupy.asarray(self.pairs.realisations.astype(np.int32)),
             cupy.asarray(records), np.int32(worlds), np.int32(held),
             cupy.asarray(table[order].astype(np.float32)), cupy.asarray(scales[order].astype(np.float32)),
-            np.int32(table.shape[-1]), out, doubt,
+            np.int32(table.shape[-1]), out, best, doubt,
         )  # fmt: skip
         given = tuple(np.uintp(0) if a is None else a for a in arguments)
         kernel((blocks,), (_THREADS,), given, shared_mem=held * each)
+
+    def _classes(self) -> tuple[tuple[int, ...], float]:
+        """Class of each component, and one over the temperature where classes have several of them."""
+        components = self.lens.components
+        return tuple(int(k) for k in components.owner), 1.0 / components.temperature
 
     def _chosen(self, kind: np.dtype[Any]) -> NDArray[Any]:
         assert self.coefficients is not None
@@ -143,20 +147,24 @@ class _Job:
         weight = lens.log_weight - lens.log_weight.max(axis=1, keepdims=True)
         constants = [weight, lens.slope, 1.0 / lens.dof, 0.5 * lens.dof]
         tail = np.zeros((W, K, 1)) if p % 2 else tail_coefficients(p, lens.dof)
-        parts = [*rows, np.stack(constants, -1), lens.variance, lens._doubt(rounded), tail]
+        between = [] if lens.between is None else [lens.between]
+        parts = [*rows, np.stack(constants, -1), lens.variance, lens._doubt(rounded), tail, *between]
         record = np.concatenate(parts, axis=-1)
         record = np.pad(record, [(0, 0), (0, 0), (0, -record.shape[-1] % 4)])
         return np.ascontiguousarray(record[self.pairs.worlds], dtype=kind)
 
 
 @cache
-def _compiled(p: int, classes: int, single: bool, source: str, pixels: int) -> Any:
+def _compiled(
+    p: int, owners: tuple[int, ...], sharpness: float, common: bool, single: bool, source: str, pixels: int
+) -> Any:
     import cupy
 
     code = resources.files("uncover.bayes").joinpath("summarise.cu").read_text("utf-8")
     options = {
-        "P": p, "K": classes, "PX": pixels, "IN": source, "SINGLE": int(single),
-        "REAL": "float" if single else "double", "TOLERANCE": TOLERANCE,
+        "P": p, "K": len(owners), "C": owners[-1] + 1, "OWNERS": f"{{{', '.join(map(str, owners))}}}",
+        "SHARPNESS": repr(sharpness), "COMMON": int(common), "PX": pixels, "IN": source,
+        "SINGLE": int(single), "REAL": "float" if single else "double", "TOLERANCE": TOLERANCE,
     }  # fmt: skip
     # Macros stand in the source: a type of two words would not survive a command line.
     head = "".join(f"#define {name} {value}\n" for name, value in options.items())
