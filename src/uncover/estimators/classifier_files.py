@@ -3,9 +3,8 @@
 import numpy as np
 
 from uncover.bayes.components import Components
-from uncover.bayes.forest import Forest
-from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
+from uncover.engines.members import FastForest, FastKernelMixture
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.conformal import ConformalSets
 from uncover.estimators.fitted import PARAMETERS, name_features
@@ -127,12 +126,12 @@ def _unpack_member(entry, arrays, unpack_model):
     if entry["kind"] == "trees":
         nodes = {name: arrays[name].astype(np.intp) for name in _NODES}
         values = {name: arrays[name] for name in ("threshold", "count")}
-        forest = Forest(**nodes, **values, strength=float(entry["strength"]))
+        forest = FastForest(**nodes, **values, strength=float(entry["strength"]))
         return TreeMember(scale, forest, float(entry["samples"]))
     if entry["kind"] == "logistic":
         model = Logistic(arrays["coefficients"], float(entry["precision"]), arrays["hessian"])
         return LogisticMember(scale, model)
-    mixture = KernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
+    mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
     return KernelMember(entry["name"], scale, mixture, float(arrays["lowest"][0]))
 
 

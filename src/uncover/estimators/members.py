@@ -14,10 +14,11 @@ from scipy.special import betaincinv, log_softmax, softmax
 from sklearn.base import clone
 
 from uncover.bayes.budget import entropy
-from uncover.bayes.kernel_mixture import KernelMixture, held_out_squares, median_square
+from uncover.bayes.kernel_mixture import held_out_squares, median_square
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.second_order import below_entropy, model_information
 from uncover.bayes.streams import stream
+from uncover.engines.members import FastKernelMixture
 from uncover.estimators.calibration import fit_temperature
 from uncover.estimators.groups import divide
 from uncover.measurement.observation import Observation
@@ -255,7 +256,7 @@ class KernelMember:
         weight = training.held_out_weight()[few]
         widths = 2.0 * np.sqrt(median_square(centres[few]) * BANDWIDTHS)
         squares = np.concatenate(list(held_out_squares(centres, few, groups)))
-        tried = [KernelMixture(centres, share, float(width)) for width in widths]
+        tried = [FastKernelMixture(centres, share, float(width)) for width in widths]
         score = [best_score(mixture.log_joint_at(squares), targets[few], weight) for mixture in tried]
         mixture = tried[int(np.argmax(score))]
         joint = mixture.leave_one_out(np.arange(len(chosen)), groups)

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.special import digamma, softmax
 
 from uncover.bayes.budget import entropy
-from uncover.bayes.forest import Forest
 from uncover.bayes.streams import stream
+from uncover.engines.members import FastForest
 from uncover.estimators.groups import divide
 from uncover.estimators.members import MOST_CENTRES, Scale, best_score, rows_of_samples, views_of
 
@@ -140,7 +140,7 @@ def _joined(trees):
     roots = np.cumsum([0, *sizes[:-1]])
     shift = np.repeat(roots, sizes)
     left, right, feature, threshold, count = (np.concatenate(part) for part in zip(*trees, strict=True))
-    return Forest(left + shift, right + shift, feature, threshold, count, roots, STRENGTHS[0])
+    return FastForest(left + shift, right + shift, feature, threshold, count, roots, STRENGTHS[0])
 
 
 def _mean_where(used, values):

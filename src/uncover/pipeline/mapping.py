@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from uncover import __version__
-from uncover.bayes.speed import machine_code
+from uncover.engines.machine import machine_code
 from uncover.pipeline.files import check_place
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_item import time_of
