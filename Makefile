@@ -36,6 +36,7 @@ types: $(STAMP) ## static types
 
 layers: $(STAMP) ## who may import whom
 	$(BIN)/lint-imports
+	$(BIN)/python tools/import_cycles.py
 
 kernels-%: $(STAMP)
 	$(BIN)/python tools/compile_kernels.py $*

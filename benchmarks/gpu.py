@@ -106,17 +106,17 @@ def tile_table(side):
     """A tile of uint16, side by side pixels, and the distance of the results from double precision."""
     import cupy
 
-    from uncover.bayes.cuda import summarise_on_device
+    from uncover.engines.cuda import summarise_on_device
 
     rng = np.random.default_rng(0)
     model, coefficients, measure, _ = problem(rng)
-    lens, pairs = Predictor(model.model_).lens(WORLDS, np.ones(len(BANDS), bool))
+    densities, pairs = Predictor(model.model_).densities(WORLDS, np.ones(len(BANDS), bool))
     sample = cupy.asarray(measure(1 << 18))
     planes = cupy.ascontiguousarray(cupy.tile(sample, (1, -(-(side**2) // sample.shape[1])))[:, : side**2])
     scale = np.full(len(BANDS), 1e-4)
 
     def work():
-        return summarise_on_device(lens, planes, pairs, coefficients=coefficients, scale=scale)
+        return summarise_on_device(densities, planes, pairs, coefficients=coefficients, scale=scale)
 
     took = seconds_on_device(work)
     began = time.perf_counter()

@@ -40,15 +40,17 @@ def pixels_of_all_sorts(measure, n, rng):
     return np.rint((1 - cloud) * land + cloud * rng.uniform(4000, 8000, n))
 
 
-def distances(lens, pairs, planes, coefficients):
+def distances(densities, pairs, planes, coefficients):
     """Squared distances in each world, in double precision: (world, pixel, class)."""
     X = corrected(planes * 1e-4, coefficients)
-    return np.stack([lens._distance(X[r].T, w) for r, w in zip(*pairs, strict=True)])
+    return np.stack([densities.squared_distance(X[r].T, w) for r, w in zip(*pairs, strict=True)])
 
 
-def probability(lens, pairs, q):
+def probability(densities, pairs, q):
     """Probabilities averaged over the worlds: (pixel, class)."""
-    each = [softmax(lens._log_joint(lens._depth(q[i], w), w), axis=1) for i, w in enumerate(pairs.worlds)]
+    distances = [densities.log1p_distance(q[i], w) for i, w in enumerate(pairs.worlds)]
+    joints = (densities.log_joint(v, w) for v, w in zip(distances, pairs.worlds, strict=True))
+    each = [softmax(joint, axis=1) for joint in joints]
     return np.mean(each, axis=0)
 
 
@@ -56,16 +58,16 @@ def errors(depth, realisations, n, counts):
     """Largest error of averaged probabilities for each coordinate and number of nodes."""
     rng = np.random.default_rng(0)
     model, coefficients, measure, aod = problem(rng, WORLDS, *depth, realisations)
-    lens, pairs = Predictor(model.model_).lens(WORLDS, np.ones(len(BANDS), bool))
-    q = distances(lens, pairs, pixels_of_all_sorts(measure, n, rng), coefficients)
-    exact = probability(lens, pairs, q)
+    densities, pairs = Predictor(model.model_).densities(WORLDS, np.ones(len(BANDS), bool))
+    q = distances(densities, pairs, pixels_of_all_sorts(measure, n, rng), coefficients)
+    exact = probability(densities, pairs, q)
     found = {}
     for name, coordinate in COORDINATES.items():
         at = coordinate(aod)
         for count in counts:
             nodes = nodes_among(at, count)
             guess = BarycentricInterpolator(at[nodes], q[nodes], axis=0, rng=0)(at)
-            wrong = np.abs(probability(lens, pairs, np.maximum(guess, 0)) - exact)
+            wrong = np.abs(probability(densities, pairs, np.maximum(guess, 0)) - exact)
             found[name, count] = float(wrong.max())
     return found
 

@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.interpolation import interpolation_tables
 from benchmarks.registry import Table, benchmark
 from uncover import BayesianQDA
-from uncover.bayes import kernels, speed
+from uncover.engines import class_densities, threads
+from uncover.engines.threads import in_order
 
 THREADS = 2
 # (samples, realisations, features, classes, type), and the ratio to scikit-learn's QDA that is wanted.
@@ -80,7 +81,7 @@ def without_machine_code(model):
     """The same estimator where numba is not installed."""
 
     def predict(X):
-        with mock.patch.object(kernels, "machine_code", lambda: None):
+        with mock.patch.object(class_densities, "machine_code", lambda: None):
             return model.predict_proba(X)
 
     return predict
@@ -125,7 +126,7 @@ def ceilings(kind):
     square = np.ones((1024, 1024), kind)
     took = shortest(
         {
-            "copy": lambda: list(speed.in_order(lambda i: np.copyto(target[i], source[i]), pieces)),
+            "copy": lambda: list(in_order(lambda i: np.copyto(target[i], source[i]), pieces)),
             "product": lambda: square @ square,
         },
         7,
@@ -245,6 +246,6 @@ def import_table(quick):
 @benchmark("speed")
 def run(quick=False):
     """All tables."""
-    with threadpool_limits(THREADS), mock.patch.object(speed, "processors", lambda: THREADS):
+    with threadpool_limits(THREADS), mock.patch.object(threads, "processors", lambda: THREADS):
         tables = [ratios_table(quick), fit_table(quick), growth_table(quick), import_table(quick)]
     return [*tables, *interpolation_tables()]

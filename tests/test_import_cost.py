@@ -23,12 +23,12 @@ for package in ("bayes", "engines", "models", "estimators", "atmosphere"):
     package = "uncover." + package
     found = importlib.import_module(package)
     for module in pkgutil.iter_modules(found.__path__, package + "."):
-        if not module.name.startswith("uncover.bayes.compiled"):  # the machine code itself
+        if not module.name.startswith("uncover.engines.compiled"):  # the machine code itself
             importlib.import_module(module.name)
 
 import numpy as np
 from uncover import BayesianQDA
-from uncover.bayes.speed import machine_code
+from uncover.engines.machine import machine_code
 from uncover.measurement.summary import Summariser
 
 assert machine_code() is None

@@ -62,5 +62,5 @@ def test_machine_code_says_the_same_to_the_last_bit(grown, rng, monkeypatch):
     forest, new = grown[3], rng.normal(size=(130, 5)).astype(np.float32)
     new[0] = forest.threshold[forest.roots[0]]
     plain = forest.probabilities(new)
-    monkeypatch.setattr("uncover.bayes.forest._FEW", 0)
+    monkeypatch.setattr("uncover.engines.members.FEW_LEAVES", 0)
     np.testing.assert_array_equal(forest.probabilities(new), plain)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from uncover.bayes import kernel_mixture
 from uncover.bayes.kernel_mixture import KernelMixture, median_square
+from uncover.engines import members
+from uncover.engines.members import FastKernelMixture
 
 
 def by_definition(centres, share, h, x):
@@ -40,13 +41,13 @@ def test_many_points_are_read_in_blocks(rng):
 def test_machine_code_says_the_same(rng, monkeypatch):
     pytest.importorskip("numba", reason="machine code needs numba")
     centres, share = rng.normal(size=(70, 3)), 1.5 * np.eye(3)[np.arange(70) % 3]
-    mixture, x = KernelMixture(centres, share, 0.4), rng.normal(size=(130, 3))
+    mixture, x = FastKernelMixture(centres, share, 0.4), rng.normal(size=(130, 3))
     x[0] = 1e6
     plain = mixture.log_joint(x)
-    monkeypatch.setattr(kernel_mixture, "_FEW", 0)
+    monkeypatch.setattr(members, "FEW_DIFFERENCES", 0)
     np.testing.assert_allclose(mixture.log_joint(x), plain, rtol=1e-9)
     np.testing.assert_allclose(mixture.log_joint(x[5:9]), plain[5:9], rtol=1e-9)
-    soft = KernelMixture(centres, rng.uniform(size=(70, 3)), 0.4)
+    soft = FastKernelMixture(centres, rng.uniform(size=(70, 3)), 0.4)
     np.testing.assert_allclose(
         soft.log_joint(x[3:4])[0], by_definition(centres, soft.share, 0.4, x[3]), rtol=1e-9
     )

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA
-from uncover.bayes import kernels
+from uncover.engines import class_densities
 from uncover.measurement import summary
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import Predictor
@@ -37,9 +37,9 @@ def take(monkeypatch):
     """Choose the path, however little there is to compute."""
 
     def choose(how):
-        monkeypatch.setattr(kernels, "_FEW", 0)
+        monkeypatch.setattr(class_densities, "_FEW", 0)
         if how == "numpy":
-            monkeypatch.setattr(kernels, "machine_code", lambda: None)
+            monkeypatch.setattr(class_densities, "machine_code", lambda: None)
             monkeypatch.setattr(summary, "machine_code", lambda: None)
         else:
             pytest.importorskip("numba", reason="machine code needs numba")
@@ -117,7 +117,7 @@ def test_what_the_fast_path_does_not_reach_goes_the_other_way(data):
         "means of draws": BayesianQDA(realisations="repeats").fit(X, y),
     }
     for name, model in reach.items():
-        assert Predictor(model.model_).lens(R, np.ones(P, bool)) is None, name
+        assert Predictor(model.model_).densities(R, np.ones(P, bool)) is None, name
         assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
@@ -125,7 +125,7 @@ def test_what_the_fast_path_does_not_reach_goes_the_other_way(data):
 @pytest.mark.parametrize(("classes", "points"), [(1, 3), (2, 512), (5, 1300)])
 def test_the_budget_in_machine_code_is_that_of_the_formulas(rng, kind, classes, points):
     pytest.importorskip("numba", reason="machine code needs numba")
-    from uncover.bayes.compiled.budget import conclude
+    from uncover.engines.compiled.budget import conclude
 
     P = rng.dirichlet(np.full(classes, 0.2), points).T.astype(kind)
     P[:, 0], P[0, 0], P[:, 1] = 0, 1, 1 / classes  # sure, and no idea

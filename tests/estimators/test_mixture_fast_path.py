@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, softmax
 
 from uncover import BayesianMDA, BayesianQDA
-from uncover.bayes import kernels, noisy_lens
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
+from uncover.engines import class_densities, class_densities_with_noise
 from uncover.measurement.summary import Summariser
 
 LAYERS = ("probability", "total", "measurement", "model", "overlap", "margin", "typicality")
@@ -36,9 +36,9 @@ def by_definition(model, X):
 
 @pytest.fixture(params=["compiled", "numpy"])
 def take(request, monkeypatch):
-    monkeypatch.setattr(kernels, "_FEW", 0)
+    monkeypatch.setattr(class_densities, "_FEW", 0)
     if request.param == "numpy":
-        monkeypatch.setattr(kernels, "machine_code", lambda: None)
+        monkeypatch.setattr(class_densities, "machine_code", lambda: None)
     else:
         pytest.importorskip("numba", reason="machine code needs numba")
 
@@ -85,7 +85,7 @@ def test_both_paths_and_the_slow_one_agree(problem, monkeypatch):
     planes = np.moveaxis(X, 0, 2).astype(np.float32)
     compiled = Summariser(model).summarise(planes)
     slow = Summariser(model)._by_readings(planes, None, None, np.ones(X.shape[2], bool))
-    monkeypatch.setattr(kernels, "machine_code", lambda: None)
+    monkeypatch.setattr(class_densities, "machine_code", lambda: None)
     plain = Summariser(model).summarise(planes)
     for name in LAYERS:
         assert_allclose(getattr(compiled, name), getattr(plain, name), atol=1e-5, err_msg=name)
@@ -137,7 +137,7 @@ def test_noise_by_the_fast_path_is_noise_by_readings(rng, monkeypatch, how):
     model.model_ = model.model_.calibrated(1.7, model.class_scale_)
     planes, noise = X[:200].transpose(1, 2, 0), Covariances(0.3 * np.eye(4) + 0.1, None, None)
     fast = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
-    monkeypatch.setattr(noisy_lens, "machine_code", lambda: None)
+    monkeypatch.setattr(class_densities_with_noise, "machine_code", lambda: None)
     plain = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
     slow = Summariser(model, method="fast", n_true_values=64)._by_readings(
         planes, noise, None, np.ones(4, bool)

@@ -1,5 +1,7 @@
 """Pixels whose noise is known, read fast: by machine code or NumPy, against the densities and exact draws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import entr, softmax
@@ -7,8 +9,8 @@ from scipy.stats import multivariate_normal
 
 from map_cases import BANDS, fitted, grid, reflectance
 from uncover import BayesianLDA, BayesianQDA
-from uncover.bayes import kernels, noisy_lens, noisy_worlds
 from uncover.bayes.covariances import Covariances
+from uncover.engines import class_densities, class_densities_with_noise
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import Summariser, corrected
@@ -65,7 +67,7 @@ def test_machine_code_and_numpy_agree(name, cls, p, monkeypatch):
     kind, given = cases(p)[name]
     model = trained(kind, p, cls=cls)
     compiled = Summariser(model, paired=False, method="fast").summarise(**given)
-    for module in (noisy_lens, noisy_worlds, kernels):
+    for module in (class_densities_with_noise, class_densities):
         monkeypatch.setattr(module, "machine_code", lambda: None)
     plain = Summariser(model, paired=False, method="fast").summarise(**given)
     for part in PARTS:
@@ -105,8 +107,8 @@ def test_the_measurement_part_is_that_of_exact_draws(name):
     fast = Summariser(model, paired=False, method="fast").summarise(**given).measurement
     drawn = []
     for seed in range(4):  # the points of "fast" are not random
-        model.random_state = seed
-        summariser = Summariser(model, paired=False, method="exact", n_true_values=800)
+        drawing = replace(model.model_, seed=seed)
+        summariser = Summariser(drawing, paired=False, method="exact", n_true_values=800)
         drawn.append(summariser.summarise(**given).measurement)
     by_seed = np.mean(drawn, axis=1)
     tolerance = 5 * by_seed.std(ddof=1) + 0.01 * by_seed.mean()

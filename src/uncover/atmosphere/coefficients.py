@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from uncover.bayes.inversion import surface_reflectance
+
 Array = npt.NDArray[Any]
 
 
@@ -45,7 +47,4 @@ class Coefficients:
 
     def correct(self, toa: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
         """Surface reflectance: (band, pixel) to (realisation, band, pixel)."""
-        y = np.subtract(toa, self.path, out=out)
-        denominator = np.multiply(y, self.albedo, out=scratch)
-        np.add(denominator, self.slope, out=denominator)
-        return np.divide(y, denominator, out=y)
+        return surface_reflectance(toa, self.path, self.slope, self.albedo, out, scratch)

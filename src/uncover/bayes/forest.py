@@ -1,21 +1,16 @@
 """Randomised trees as arrays: class shares of the leaves, shrunk along the path, averaged over trees."""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-
-from uncover.bayes.speed import in_order, machine_code
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # Places of one block of points in the trees: they stay in the cache.
 _BLOCK_NUMBERS = 1 << 18
-# Fewer leaves than this are not worth machine code, which takes its time to load.
-_FEW = 1_000_000
-# Points that one thread takes at a time.
-_PIECE = 1024
 _STEPS = 4  # down the trees, before those that have arrived are set aside
 
 
@@ -101,32 +96,16 @@ class Forest:
             above = np.concatenate([out[inner]] * 2)
         return out
 
-    def with_strength(self, strength: float) -> "Forest":
+    def with_strength(self, strength: float) -> Self:
         """The same trees with another λ."""
         return replace(self, strength=strength)
 
     def probabilities(self, points: Array, shares: Array | None = None) -> Array:
         """Class probabilities of points, (point, class); ``shares`` saves computing those of the nodes."""
         shares = self.shares() if shares is None else shares
-        if len(points) * len(self.roots) >= _FEW and machine_code() is not None:
-            return self._by_machine_code(points, shares)
         out = np.zeros((len(points), shares.shape[1]))
         size = max(1, _BLOCK_NUMBERS // len(self.roots))
         for i in range(0, len(points), size):
             for leaves in self._descend(points[i : i + size]).T:
                 out[i : i + size] += shares[leaves]
-        return out / len(self.roots)
-
-    def _by_machine_code(self, points: Array, shares: Array) -> Array:
-        from uncover.bayes.compiled.members import sums_of_leaves
-
-        child = np.stack([self.left, self.right], axis=1)
-        out = np.empty((len(points), shares.shape[1]))
-
-        def work_on(rows: slice) -> None:
-            part = np.ascontiguousarray(points[rows])
-            sums_of_leaves(part, child, self.feature, self.threshold, shares, self.roots, out[rows])
-
-        for _ in in_order(work_on, [slice(i, i + _PIECE) for i in range(0, len(points), _PIECE)]):
-            pass
         return out / len(self.roots)

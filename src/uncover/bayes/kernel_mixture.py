@@ -2,21 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-
-from uncover.bayes.speed import in_order, machine_code
 
 Array = NDArray[np.float64]
 
 # Numbers of one block of kernel values: they stay in the cache.
 _BLOCK_NUMBERS = 1 << 20
-# Fewer differences than this are not worth machine code, which takes its time to load.
-_FEW = 10_000_000
-# Points that one thread takes at a time.
-_PIECE = 1024
 
 # (1 + u)^(−12) is about (1 + 2.4 u)^(−6), where it counts.
 _SQUARED = 2.4
@@ -53,12 +46,11 @@ class KernelMixture:
 
     def log_joint(self, points: Array) -> Array:
         """log p(x, k) up to a constant: (point, class)."""
-        if len(points) * self.centres.size >= _FEW and self._owner is not None and machine_code() is not None:
-            sums = self._sums_by_machine_code(points, *self._owner)
-        else:
-            sums = np.concatenate([self._sums(squares) for _, squares in _squares(points, self.centres)])
         with np.errstate(divide="ignore"):
-            return np.log(sums)
+            return np.log(self._sums_at(points))
+
+    def _sums_at(self, points: Array) -> Array:
+        return np.concatenate([self._sums(squares) for _, squares in _squares(points, self.centres)])
 
     def relative_variance(self, log_joint: Array, points: Array) -> Array:
         """Variance of log p(x, k) if the samples had been others (Bayesian bootstrap): (point, class).
@@ -71,28 +63,6 @@ class KernelMixture:
             return np.nan_to_num(
                 np.exp(np.minimum(squared.log_joint(points) - 2.0 * log_joint, 0.0)), nan=1.0
             )
-
-    @cached_property
-    def _owner(self) -> tuple[NDArray[np.int64], Array] | None:
-        """The class of each centre and its weight; None where one is in several classes."""
-        if ((self.share > 0).sum(axis=1) > 1).any():
-            return None
-        return self.share.argmax(axis=1).astype(np.int64), self.share.max(axis=1)
-
-    def _sums_by_machine_code(self, points: Array, owner: NDArray[np.int64], weight: Array) -> Array:
-        from uncover.bayes.compiled.members import kernel_sums
-
-        out = np.empty((len(points), self.share.shape[1]))
-        centres, inverse_square = np.ascontiguousarray(self.centres, np.float64), 1.0 / self.bandwidth**2
-
-        def work_on(rows: slice) -> None:
-            part = np.ascontiguousarray(points[rows], np.float64)
-            kernel_sums(part, centres, owner, weight, inverse_square, out[rows])
-
-        pieces = [slice(start, start + _PIECE) for start in range(0, len(points), _PIECE)]
-        for _ in in_order(work_on, pieces):
-            pass
-        return out
 
     def leave_one_out(self, rows: NDArray[np.intp], groups: NDArray[np.intp] | None = None) -> Array:
         """The same at some of the centres, without their own kernel or those of their group: (row, class)."""

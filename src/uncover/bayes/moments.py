@@ -4,20 +4,15 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uncover.bayes.speed import in_order, machine_code
-
 Array = NDArray[np.float64]
 
 # Bytes of one float64 block: it stays in a core's cache, and fixed, so that the result is too.
 _BLOCK_BYTES = 1 << 20
-# Numbers from which machine code and threads pay.
-_MANY = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class Moments:
 
         blocks = (
             cls._of_block(x[..., rows, :], None if w is None else w[..., rows])
-            for rows in _row_blocks(x.shape)
+            for rows in row_blocks(x.shape)
         )
         return reduce(add, blocks, cls.empty(x.shape[-1], x.shape[:-2]))
 
@@ -100,9 +95,6 @@ class Moments:
         """
         x, groups = np.asarray(samples), np.asarray(group)
         w = None if weight is None else np.asarray(weight, np.float64)
-        code = machine_code() if x.size >= _MANY else None
-        if code is not None:
-            return cls._by_group_compiled(code, x, groups, n_groups, w)
         if n_groups <= np.iinfo(np.uint16).max:
             groups = groups.astype(np.uint16)  # short numbers are sorted digit by digit, which is faster
         order = np.argsort(groups, kind="stable")
@@ -112,30 +104,10 @@ class Moments:
             members = order[start:stop]
             blocks = (
                 cls._of_block(x[..., members[rows], :], None if w is None else w[members[rows]])
-                for rows in _row_blocks((*x.shape[:-2], len(members), x.shape[-1]))
+                for rows in row_blocks((*x.shape[:-2], len(members), x.shape[-1]))
             )
             each.append(reduce(add, blocks, cls.empty(x.shape[-1], x.shape[:-2])))
         return cls.stack(each, axis=-1)
-
-    @classmethod
-    def _by_group_compiled(
-        cls, code: ModuleType, x: NDArray[Any], groups: NDArray[Any], n_groups: int, w: Array | None
-    ) -> Self:
-        """The same by machine code, block by block of all groups together, in several threads."""
-        numbers = groups.astype(np.int32, copy=False)
-        weight = np.empty(0) if w is None else w
-        p, batch = x.shape[-1], x.shape[:-2]
-
-        def block(rows: slice) -> Moments:
-            part = Moments.empty(p, (*batch, n_groups))
-            arrays = [part.count, part.mean, part.scatter, np.zeros_like(part.mean)]
-            mine = weight[rows] if len(weight) else weight
-            for at in np.ndindex(*batch):
-                code.grouped_moments(x[(*at, rows)], numbers[rows], mine, *(each[at] for each in arrays))
-            return cls(*arrays)
-
-        rows = _row_blocks((len(numbers), p))
-        return reduce(add, in_order(block, rows), cls.empty(p, (*batch, n_groups)))
 
     @classmethod
     def _of_block(cls, block: NDArray[Any], weight: Array | None) -> Self:
@@ -222,7 +194,7 @@ class Moments:
         return self.scatter / dof[..., None, None]
 
 
-def _row_blocks(shape: tuple[int, ...]) -> list[slice]:
+def row_blocks(shape: tuple[int, ...]) -> list[slice]:
     """Cut the sample axis (last but one) into blocks of a fixed number of bytes."""
     *batch, n, p = shape
     rows = max(64, _BLOCK_BYTES // (8 * max(1, p) * max(1, int(np.prod(batch)))))

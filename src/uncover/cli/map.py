@@ -130,7 +130,18 @@ def _little_garbage() -> Iterator[None]:
 def _map_options(given: dict[str, Any]) -> Any:
     from uncover import pipeline
 
-    names = ("paired", "missing", "method", "device", "dtype", "date", "threads", "block", "scheduler", "resume")
+    names = (
+        "paired",
+        "missing",
+        "method",
+        "device",
+        "dtype",
+        "date",
+        "threads",
+        "block",
+        "scheduler",
+        "resume",
+    )
     return pipeline.MapOptions(
         source=pipeline.SourceOptions(**measurement_from(given)),
         format=given["kind"],

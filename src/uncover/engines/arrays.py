@@ -4,7 +4,7 @@ from typing import Any
 
 
 def on_device(X: Any) -> bool:
-    """Whether X is an array of torch or CuPy."""
+    """Tell whether X is an array of torch or CuPy."""
     return type(X).__module__.split(".")[0] in ("torch", "cupy")
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from uncover.bayes.forest import Forest
-from uncover.bayes.kernel_mixture import KernelMixture, held_out_squares, median_square
+from uncover.bayes.kernel_mixture import held_out_squares, median_square
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.streams import stream
+from uncover.engines.members import FastForest, FastKernelMixture
 from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
 from uncover.estimators.groups import divide
 from uncover.measurement.observation import Observation
@@ -304,7 +304,7 @@ def fit_kernels(training, *, by_relevance=False):
     weight = training.held_out_weight()[few]
     widths = 2.0 * np.sqrt(median_square(centres[few]) * BANDWIDTHS)
     squares = np.concatenate(list(held_out_squares(centres, few, groups)))
-    tried = [KernelMixture(centres, share, float(width)) for width in widths]
+    tried = [FastKernelMixture(centres, share, float(width)) for width in widths]
     score = [_best_score(mixture.log_joint_at(squares), targets[few], weight) for mixture in tried]
     mixture = tried[int(np.argmax(score))]
     joint = mixture.leave_one_out(np.arange(len(chosen)), groups)
@@ -453,7 +453,7 @@ def _joined(trees):
     roots = np.cumsum([0, *sizes[:-1]])
     shift = np.repeat(roots, sizes)
     left, right, feature, threshold, count = (np.concatenate(part) for part in zip(*trees, strict=True))
-    return Forest(left + shift, right + shift, feature, threshold, count, roots, STRENGTHS[0])
+    return FastForest(left + shift, right + shift, feature, threshold, count, roots, STRENGTHS[0])
 
 
 def _mean_where(used, values):

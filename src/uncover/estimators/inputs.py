@@ -14,8 +14,8 @@ from sklearn.utils.validation import (
 )
 
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.speed import in_order
 from uncover.engines.arrays import namespace, to_host
+from uncover.engines.threads import in_order
 from uncover.measurement.measured import Measured
 from uncover.measurement.observation import Observation
 

@@ -10,9 +10,9 @@ from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.streams import stream
 from uncover.engines.arrays import like, on_device, to_host
 from uncover.estimators.choices import check_choice
-from uncover.estimators.device import DeviceReader
 from uncover.estimators.fitted import LearnedAttributes
-from uncover.estimators.inputs import read_inputs, warn_of_units
+from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
+from uncover.measurement.device import DevicePrediction
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
 
 
@@ -75,7 +75,7 @@ class PredictionMixin(LearnedAttributes):
         Parameters are those of ``predict``.
         """
         if on_device(X):
-            return self._read_on_device(X, X_cov, paired).log_evidence()
+            return self._read_on_device(X, X_cov, paired).log_density()
         return self._predict(X, X_cov, paired, method).log_density()
 
     def typicality(self, X, X_cov=None, *, per_class=False, paired=True):
@@ -135,7 +135,7 @@ class PredictionMixin(LearnedAttributes):
                 f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
             )
         if on_device(X):
-            if X_cov is None and DeviceReader.reaches(self, X, paired):
+            if X_cov is None and DevicePrediction.reaches(self.model_, X, paired):
                 return self._read_on_device(X, None, paired).budget(n_draws)
             budget = self.uncertainty(
                 to_host(X), X_cov, paired=paired, n_draws=n_draws, n_true_values=n_true_values
@@ -167,7 +167,7 @@ class PredictionMixin(LearnedAttributes):
         check_is_fitted(self)
         if X_cov is not None:
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
-        reader = DeviceReader(self, X, paired)
+        reader = DevicePrediction(self.model_, read_device_samples(self, X, reset=False), paired)
         if self.model_.describes_true_values:
             _warn_of_exactness()
         return reader

@@ -170,12 +170,12 @@ class Prediction:
         common = self.predictor.systematic(observation.systematic)
         if observation.noise is not None or common is not None or observation.lacks_features:
             return None
-        found = self.predictor.lens(observation.structure.realisations, used)
+        found = self.predictor.densities(observation.structure.realisations, used)
         if found is None:
             return None
-        lens, pairs = found
+        densities, pairs = found
         X = X if X.ndim == 3 else X[:, None, :]
-        P = lens.probability(X if used.all() else X[..., used], pairs)
+        P = densities.probability(X if used.all() else X[..., used], pairs)
         return self.model.among_all_classes(P, 0.0)
 
 

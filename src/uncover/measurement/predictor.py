@@ -14,17 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.class_densities import Pairs
+from uncover.bayes.class_densities_with_noise import DensityWithNoise
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.hotelling import Reference, alike
-from uncover.bayes.kernels import Lens, Pairs
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise
-from uncover.bayes.noisy_lens import NoisyLens, Seen
-from uncover.bayes.noisy_worlds import NoisyWorlds
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
+from uncover.engines.class_densities import FastClassDensities
+from uncover.engines.class_densities_with_noise import (
+    FastClassDensitiesWithNoise,
+    FastWorldDensitiesWithNoise,
+)
 from uncover.measurement.observation import Observation
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Pairing, Reading, Structure
@@ -195,7 +199,7 @@ class Predictor:
         self.components = model.known_components
         self.pairing = Pairing(model.statistics.realisations, paired, model.seed)
         self._models: dict[Any, ClassModels] = {}
-        self._lenses: dict[Any, tuple[Lens, Pairs] | None] = {}
+        self._densities: dict[Any, tuple[FastClassDensities, Pairs] | None] = {}
 
     # ---- structure ---------------------------------------------------------------------------------
 
@@ -338,18 +342,20 @@ class Predictor:
 
     # ---- arranged for speed ------------------------------------------------------------------------
 
-    def lens(self, n_realisations: int | None, used: Features) -> tuple[Lens, Pairs] | None:
+    def densities(
+        self, n_realisations: int | None, used: Features
+    ) -> tuple[FastClassDensities, Pairs] | None:
         """The class models arranged for speed, with the world of each realisation (None: one value).
 
         None where the fast path does not reach: where what is read is not a realisation as it came, or its
         noise is known, or the densities are not Student t.
         """
         key = (n_realisations, used.tobytes())
-        if key not in self._lenses:
-            self._lenses[key] = self._arrange(n_realisations, used)
-        return self._lenses[key]
+        if key not in self._densities:
+            self._densities[key] = self._arrange(n_realisations, used)
+        return self._densities[key]
 
-    def _arrange(self, n_realisations: int | None, used: Features) -> tuple[Lens, Pairs] | None:
+    def _arrange(self, n_realisations: int | None, used: Features) -> tuple[FastClassDensities, Pairs] | None:
         several = (n_realisations or 1) > 1
         if not used.any() or (several and not self.kind.by_realisation):
             return None
@@ -364,22 +370,22 @@ class Predictor:
         if len(densities) < len(models):
             return None
         variances = [m.log_density_variance for m in models]
-        lens = Lens.of(densities, self._log_prior, variances, self.components)
-        lens = replace(lens, typical=self._typical_lens(models))
+        found = FastClassDensities.of(densities, self._log_prior, variances, self.components)
+        found = replace(found, typical=self._typical_densities(models))
         realisations = [reading.realisation or 0 for reading in readings]
-        return lens, Pairs(np.array(realisations), np.array([models.index(m) for m in each]))
+        return found, Pairs(np.array(realisations), np.array([models.index(m) for m in each]))
 
-    def _typical_lens(self, models: list[ClassModels]) -> Lens | None:
+    def _typical_densities(self, models: list[ClassModels]) -> FastClassDensities | None:
         """The densities of typicality, where they are not the predictive ones."""
         densities = [each.typical for each in models if isinstance(each.typical, StudentT)]
         if all(each.typical is each.predictive for each in models):
             return None
         components = self.components.without_temperature()[1]
-        return Lens.of(densities, self._log_prior, components=components)
+        return FastClassDensities.of(densities, self._log_prior, components=components)
 
-    def noisy_lens(
+    def densities_with_noise(
         self, reading: Reading, used: Features, systematic: Array | None, n_points: int
-    ) -> NoisyLens | None:
+    ) -> FastClassDensitiesWithNoise | None:
         """The class models of a reading with known noise, arranged for speed; None if not Student t."""
         models = self.class_models(reading, used)
         common = None if systematic is None else systematic[used][:, used]
@@ -387,22 +393,24 @@ class Predictor:
         truth = (models.posterior if models.truth is None else models.truth).predictive()
         if not isinstance(predictive, StudentT) or not isinstance(truth, StudentT):
             return None
-        measured = Seen(predictive, models.common_noises(common))
+        measured = DensityWithNoise(predictive, models.common_noises(common))
         same = models.truth is None
-        return NoisyLens(
+        return FastClassDensitiesWithNoise(
             components=self.components,
             measured=measured,
-            truth=measured if same else Seen(truth, models.common_noises(common, beyond_truth=True)),
+            truth=measured
+            if same
+            else DensityWithNoise(truth, models.common_noises(common, beyond_truth=True)),
             log_prior=self._log_prior,
             variance=models.log_density_variance,
             n_points=n_points,
             reference=models.reference,
         )
 
-    def noisy_worlds(
+    def worlds_with_noise(
         self, n_realisations: int, used: Features, systematic: Array | None
-    ) -> NoisyWorlds | None:
-        """Class models of all worlds, seen as the average world is seen from another scene.
+    ) -> FastWorldDensitiesWithNoise | None:
+        """Class models of all worlds, with the noise that the average world has for another scene.
 
         None where there is one world only, or where densities are not Student t.
         """
@@ -411,7 +419,7 @@ class Predictor:
         common = None if systematic is None else systematic[used][:, used]
         each = [self.class_models(Reading(0, world, other_scene=True), used) for world in worlds]
         seen = [
-            Seen(density, models.common_noises(common))
+            DensityWithNoise(density, models.common_noises(common))
             for models in each
             if isinstance(density := models.predictive, StudentT)
         ]
@@ -419,4 +427,6 @@ class Predictor:
             return None
         numbers = [worlds.index(world) for _, world in pairs if world is not None]
         realisations = np.array([r for r, _ in pairs])
-        return NoisyWorlds(seen, self._log_prior, Pairs(realisations, np.array(numbers)), self.components)
+        return FastWorldDensitiesWithNoise(
+            seen, self._log_prior, Pairs(realisations, np.array(numbers)), self.components
+        )

@@ -10,14 +10,20 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from uncover.bayes.budget import entropy, joint_table, split_by_draw
+from uncover.bayes.class_densities import Pairs
+from uncover.bayes.class_densities_with_noise import (
+    ClassDensitiesWithNoise,
+    points_of_components,
+    points_of_pixels,
+)
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.kernels import Lens, Pairs
+from uncover.bayes.inversion import surface_reflectance
 from uncover.bayes.noise import sample_true_value
-from uncover.bayes.noisy_lens import NoisyLens, points_of_parts, points_of_pixels
-from uncover.bayes.noisy_worlds import NoisyWorlds
 from uncover.bayes.second_order import below_entropy, squared_distances
-from uncover.bayes.speed import machine_code
 from uncover.bayes.streams import stream
+from uncover.bayes.worlds_with_noise import WorldDensitiesWithNoise
+from uncover.engines.class_densities import FastClassDensities
+from uncover.engines.machine import machine_code
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import MeasuredPoints, Predictor
 from uncover.models.gaussian import GaussianClasses
@@ -105,8 +111,8 @@ class Summariser:
         self.model: GaussianClasses = model.fitted_value() if hasattr(model, "fitted_value") else model
         self.predictor = Predictor(self.model, paired=paired, method=method)
         self.n_true_values, self.device = n_true_values, device
-        self._noisy_lenses: dict[Any, tuple[list[NoisyLens], bool] | None] = {}
-        self._world_lenses: dict[Any, NoisyWorlds | None] = {}
+        self._with_noise: dict[Any, tuple[list[ClassDensitiesWithNoise], bool] | None] = {}
+        self._worlds_with_noise: dict[Any, WorldDensitiesWithNoise | None] = {}
 
     def summarise(
         self,
@@ -154,13 +160,13 @@ class Summariser:
             planes, noise = self._measured(planes, coefficients)
             n, coefficients = 1, None
         if noise is None and self.predictor.systematic(systematic) is None:
-            fast = self.predictor.lens(n, used)
+            fast = self.predictor.densities(n, used)
             if fast is not None:
-                return self._by_lens(*fast, planes, coefficients, used)
+                return self._by_densities(*fast, planes, coefficients, used)
         if self.predictor.method == "fast":
-            lenses = self._lenses_for_noise(n, noise, systematic, used)
-            if lenses is not None:
-                return self._by_noisy_lenses(*lenses, planes, coefficients, noise, systematic, used)
+            arranged = self._densities_for_noise(n, noise, systematic, used)
+            if arranged is not None:
+                return self._by_densities_with_noise(*arranged, planes, coefficients, noise, systematic, used)
         values = planes if coefficients is None else corrected(planes[0], coefficients)
         summary = self._by_readings(values, noise, systematic, used)
         return (
@@ -182,11 +188,11 @@ class Summariser:
         from uncover.engines.cuda import check_cuda
 
         check_cuda()
-        if noisy or self.predictor.lens(n_realisations, self.model.used_features) is None:
+        if noisy or self.predictor.densities(n_realisations, self.model.used_features) is None:
             raise ValueError(
-                "--device cuda maps pixels as they are, and in the worlds of the scene that trained the model; "
-                "not stated uncertainty, worlds of another scene, repeats, draws or independent features "
-                "(--model nb): leave it out"
+                "--device cuda maps pixels as they are, or in the worlds of the scene that trained the model, "
+                "by qda, lda or mda; it takes no stated uncertainty, worlds of another scene, repeats or "
+                "draws: leave it out"
             )
 
     def n_worlds(self, n_realisations: int) -> int:
@@ -203,15 +209,20 @@ class Summariser:
         )
         return pairs if self.predictor.between_scenes else pairs[:, :1]
 
-    def _by_lens(
-        self, lens: Lens, pairs: Pairs, planes: Floats, coefficients: Floats | None, used: Features
+    def _by_densities(
+        self,
+        densities: FastClassDensities,
+        pairs: Pairs,
+        planes: Floats,
+        coefficients: Floats | None,
+        used: Features,
     ) -> PixelSummary:
         if not used.all():
             planes = planes[:, used]
             coefficients = None if coefficients is None else coefficients[..., used]
         if self.device == "cuda":
-            return self._on_device(lens, pairs, planes, coefficients)
-        sums = lens.summarise(planes, pairs, coefficients=coefficients)
+            return self._on_device(densities, pairs, planes, coefficients)
+        sums = densities.summarise(planes, pairs, coefficients=coefficients)
         n, best = len(pairs.worlds), sums.best
         probability, typicality, inner, model = (part if n == 1 else part / n for part in sums[:4])
         if len(probability) < len(self.model.classes):
@@ -220,13 +231,13 @@ class Summariser:
         return _conclude(probability, typicality, 0.0, model, inner, best)
 
     def _on_device(
-        self, lens: Lens, pairs: Pairs, planes: Floats, coefficients: Floats | None
+        self, densities: FastClassDensities, pairs: Pairs, planes: Floats, coefficients: Floats | None
     ) -> PixelSummary:
         """The same on a graphics processor, in single precision but for doubtful pixels."""
         from uncover.engines.cuda import layers_on_host
 
         source = planes if coefficients is None and len(planes) > 1 else planes[0]
-        found = layers_on_host(lens, source, pairs, coefficients)
+        found = layers_on_host(densities, source, pairs, coefficients)
         probability, worlds = found.probability, found.world_classes
         if len(probability) < len(self.model.classes):
             worlds = self.model.known_classes.astype(np.uint8)[worlds]
@@ -235,27 +246,27 @@ class Summariser:
         best = probability.argmax(axis=0).astype(np.uint8)
         return PixelSummary(probability, np.stack(parts), found.disagreement, worlds, best)
 
-    def _lenses_for_noise(
+    def _densities_for_noise(
         self, n: int, noise: Covariances | None, systematic: Floats | None, used: Features
-    ) -> tuple[list[NoisyLens], bool] | None:
-        """A lens for each reading, and whether the spread of realisations is noise; None if not Student t."""
+    ) -> tuple[list[ClassDensitiesWithNoise], bool] | None:
+        """Densities of each reading, and whether realisations spread by noise; None if not Student t."""
         shared = None if systematic is None else systematic.tobytes()
         key = n, noise is None, shared, used.tobytes()
-        if key not in self._noisy_lenses:
+        if key not in self._with_noise:
             readings = self.predictor.readings(Structure(n if n > 1 else None, noise is not None))
             common = self.predictor.systematic(systematic)
             found = [
-                self.predictor.noisy_lens(reading, used, common, self.n_true_values)
+                self.predictor.densities_with_noise(reading, used, common, self.n_true_values)
                 for reading in (readings if used.any() else [])
             ]
             spread = n > 1 and len(found) == 1 and readings[0].noise is not None
-            known = [lens for lens in found if lens is not None]
-            self._noisy_lenses[key] = (known, spread) if found and len(known) == len(found) else None
-        return self._noisy_lenses[key]
+            known: list[ClassDensitiesWithNoise] = [each for each in found if each is not None]
+            self._with_noise[key] = (known, spread) if found and len(known) == len(found) else None
+        return self._with_noise[key]
 
-    def _by_noisy_lenses(
+    def _by_densities_with_noise(
         self,
-        lenses: list[NoisyLens],
+        arranged: list[ClassDensitiesWithNoise],
         spread: bool,
         planes: Floats,
         coefficients: Floats | None,
@@ -270,9 +281,9 @@ class Summariser:
             noise = None if noise is None else noise.select_features(used)
         covariances = None if noise is None else noise.matrices()
         parts = []
-        for i, lens in enumerate(lenses):
-            mine = slice(i, i + 1) if len(lenses) > 1 else slice(None)
-            found = lens.read(
+        for i, densities in enumerate(arranged):
+            mine = slice(i, i + 1) if len(arranged) > 1 else slice(None)
+            found = densities.read(
                 planes[mine] if coefficients is None else planes,
                 coefficients=None if coefficients is None else coefficients[mine],
                 covariances=covariances,
@@ -296,12 +307,14 @@ class Summariser:
         moved = worlds.best(planes, coefficients=coefficients, covariances=covariances, spread=spread)
         return _replace_worlds(summary, known[moved])
 
-    def _noisy_worlds(self, n: int, systematic: Floats | None, used: Features) -> NoisyWorlds | None:
+    def _noisy_worlds(
+        self, n: int, systematic: Floats | None, used: Features
+    ) -> WorldDensitiesWithNoise | None:
         key = n, None if systematic is None else systematic.tobytes(), used.tobytes()
-        if key not in self._world_lenses:
+        if key not in self._worlds_with_noise:
             common = self.predictor.systematic(systematic)
-            self._world_lenses[key] = self.predictor.noisy_worlds(n, used, common)
-        return self._world_lenses[key]
+            self._worlds_with_noise[key] = self.predictor.worlds_with_noise(n, used, common)
+        return self._worlds_with_noise[key]
 
     def _spread_rows(self, values: Floats) -> Floats:
         """Put the rows of the known classes among all classes."""
@@ -382,7 +395,7 @@ class Summariser:
         same random numbers: what is said of one does not depend on others.
         """
         truth, n = measured.truth.predictive(), self.n_true_values
-        counts = points_of_parts(parts.T, points_of_pixels(entropy(P), n)).T
+        counts = points_of_components(parts.T, points_of_pixels(entropy(P), n)).T
         last = counts.cumsum(axis=1)
         chi, weight = np.zeros((len(P), n, measured.points.shape[1])), np.zeros((len(P), n))
         for k in range(parts.shape[1]):
@@ -405,9 +418,7 @@ class Summariser:
 
 def corrected(toa: Floats, coefficients: Floats) -> Floats:
     """Surface reflectance (realisation, feature, pixel) from one plane a feature, in double precision."""
-    path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
-    y = toa - path
-    return np.asarray(y / (slope + albedo * y))
+    return surface_reflectance(toa, *np.moveaxis(coefficients, 1, 0)[..., None])
 
 
 def _replace_worlds(summary: PixelSummary, classes: Floats) -> PixelSummary:
@@ -423,9 +434,17 @@ def _conclude(
     inner: Floats,
     worlds: Numbers,
 ) -> PixelSummary:
-    """From averages over readings, classes first, to the budget."""
-    if machine_code() is not None and np.ndim(measurement) == 0:
-        return _conclude_in_machine_code(probability, typicality, model, inner, worlds)
+    """From averages over readings, classes first, to the budget.
+
+    By machine code where all that is known of the measurement is how worlds differ.
+    """
+    code = machine_code()
+    if code is not None and np.ndim(measurement) == 0:
+        n, kind = probability.shape[1], probability.dtype
+        parts, disagreement, best = np.empty((6, n), kind), np.empty(n), np.empty(n, np.uint8)
+        arrays = (np.ascontiguousarray(part) for part in (probability, typicality, model, inner, worlds))
+        code.conclude(*arrays, parts, disagreement, best)
+        return PixelSummary(probability, parts, disagreement, worlds, best)
     total = entropy(probability.T)
     between = np.maximum(total - inner, 0.0)
     measurement = between + measurement
@@ -439,19 +458,6 @@ def _conclude(
         world_classes=worlds,
         best=best,
     )
-
-
-def _conclude_in_machine_code(
-    probability: Floats, typicality: Floats, model: Floats, inner: Floats, worlds: Numbers
-) -> PixelSummary:
-    """The same, where all that is known of the measurement is how worlds differ."""
-    from uncover.bayes.compiled.budget import conclude
-
-    n, kind = probability.shape[1], probability.dtype
-    parts, disagreement, best = np.empty((6, n), kind), np.empty(n), np.empty(n, np.uint8)
-    arrays = (np.ascontiguousarray(part) for part in (probability, typicality, model, inner, worlds))
-    conclude(*arrays, parts, disagreement, best)
-    return PixelSummary(probability, parts, disagreement, worlds, best)
 
 
 def _ranked(probability: Floats) -> tuple[Numbers, Floats, Floats]:

@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from uncover.bayes.components import Components
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
-from uncover.bayes.forest import Forest
 from uncover.bayes.jeffreys import JeffreysPrior
-from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
+from uncover.engines.members import FastForest, FastKernelMixture
 from uncover.models import members
 from uncover.models.fit import one_for_each
 from uncover.models.gaussian import GaussianClasses
@@ -388,12 +387,12 @@ def _unpack_member(entry: Document, arrays: Arrays) -> members.AnyMember:
     if entry["kind"] == "trees":
         left, right, feature, roots = (arrays[name].astype(np.intp) for name in _NODES)
         threshold, count, strength = arrays["threshold"], arrays["count"], float(entry["strength"])
-        forest = Forest(left, right, feature, threshold, count, roots, strength)
+        forest = FastForest(left, right, feature, threshold, count, roots, strength)
         return members.TreeMember(scale, forest, float(entry["samples"]))
     if entry["kind"] == "logistic":
         precision = float(entry["precision"])
         return members.LogisticMember(scale, Logistic(arrays["coefficients"], precision, arrays["hessian"]))
-    mixture = KernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
+    mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
     return members.KernelMember(entry["name"], scale, mixture, float(arrays["lowest"][0]))
 
 

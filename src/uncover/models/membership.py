@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from uncover.bayes.moments import Moments
 from uncover.engines.arrays import on_device
 from uncover.engines.device_moments import moments_on_device
+from uncover.engines.moments import moments_by_group
 
 Array = NDArray[np.float64]
 
@@ -76,7 +77,7 @@ class Membership:
         if on_device(samples):
             return moments_on_device(samples, self)
         if self.codes is not None:
-            return Moments.by_group(samples, self.codes, self.n_classes, self.weight)
+            return moments_by_group(samples, self.codes, self.n_classes, self.weight)
         each = (self.of_class(k) for k in range(self.n_classes))
         return Moments.stack([Moments.of(samples[..., rows, :], weight) for rows, weight in each], axis=-1)
 

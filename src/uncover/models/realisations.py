@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.evidence import ScatterEvidence
 from uncover.bayes.moments import Moments
-from uncover.bayes.speed import in_order
 from uncover.bayes.streams import stream
 from uncover.engines.arrays import on_device
 from uncover.engines.device_moments import means_and_scatter_within
+from uncover.engines.threads import in_order
 from uncover.models.membership import Membership
 
 Array = NDArray[np.float64]

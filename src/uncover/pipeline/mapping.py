@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from uncover import __version__
-from uncover.bayes.speed import machine_code
+from uncover.engines.machine import machine_code
 from uncover.files import check_place
 from uncover.models.record import ModelRecord
 from uncover.pipeline.file_kinds import check_model_first

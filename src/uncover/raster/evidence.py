@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.features import Features
+from uncover.measurement.summary import corrected
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
@@ -43,8 +44,6 @@ class Pixels:
         """All realisations, (realisation, band, pixel)."""
         if self.coefficients is None:
             return self.planes
-        from uncover.measurement.summary import corrected
-
         return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.speed import in_order
+from uncover.engines.threads import in_order
 from uncover.raster.tiles import split_vsizip
 
 #: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.

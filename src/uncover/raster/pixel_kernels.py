@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.speed import machine_code
+from uncover.engines.machine import machine_code
 from uncover.raster.quality import Quality
 
 if TYPE_CHECKING:
@@ -26,11 +26,8 @@ Flags = NDArray[np.uint16]
 
 @cache
 def _code() -> ModuleType | None:
-    if machine_code() is None:
-        return None
-    from uncover.raster import compiled
-
-    return compiled
+    code = machine_code()
+    return None if code is None else code.pixels
 
 
 def _loaded() -> ModuleType | None:

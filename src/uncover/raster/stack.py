@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.speed import in_order
+from uncover.engines.threads import in_order
 from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import OffsetWarning, SceneError
 from uncover.raster.grid import finest_grid

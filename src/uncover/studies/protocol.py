@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from uncover.bayes.speed import Compiling
 from uncover.bayes.streams import stream
+from uncover.engines.machine import Compiling
 from uncover.estimators.base import GenerativeClassifier
 from uncover.metrics import (
     SCORE_NAMES,
