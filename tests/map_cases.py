@@ -48,13 +48,13 @@ def write_scene(path, values, where=None, names=BANDS, **profile):
     return Path(path)
 
 
-def fitted(realisations="pooled", worlds=None, n=600, seed=1):
+def fitted(realisations="pooled", worlds=None, n=600, seed=1, cls=BayesianQDA):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n)
     X = MEANS[y] + rng.normal(size=(n, 4)) * SPREAD
     if worlds is not None:
         X = X[:, None, :] + rng.normal(size=(1, worlds, 4)) * 0.003
-    model = BayesianQDA(realisations=realisations).fit(X, np.array(CLASSES)[y])
+    model = cls(realisations=realisations).fit(X, np.array(CLASSES)[y])
     model.feature_names_in_ = np.array(BANDS, dtype=object)
     return model
 

@@ -83,8 +83,8 @@ def check_cuda() -> None:
         import cupy
     except ImportError:
         raise ValueError(
-            "--device cuda needs CuPy, which is not installed: pip install cupy-cuda13x, or the build for your "
-            "CUDA; or leave out --device"
+            "--device cuda needs CuPy, which is not installed: pip install cupy-cuda13x, or the build for "
+            "your CUDA; or leave out --device"
         ) from None
     try:
         found = cupy.cuda.runtime.getDeviceCount()

@@ -190,9 +190,9 @@ class Summariser:
         check_cuda()
         if noisy or self.predictor.densities(n_realisations, self.model.used_features) is None:
             raise ValueError(
-                "--device cuda maps pixels as they are, or in the worlds of the scene that trained the model, "
-                "by qda, lda or mda; it takes no stated uncertainty, worlds of another scene, repeats or "
-                "draws: leave it out"
+                "--device cuda maps pixels as they are, or in the worlds of the model's own scene, by qda, "
+                "lda or mda; it takes no stated uncertainty, worlds of another scene, repeats or draws: "
+                "leave it out"
             )
 
     def n_worlds(self, n_realisations: int) -> int:
