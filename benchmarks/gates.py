@@ -13,7 +13,7 @@ from scipy.special import logsumexp, softmax
 from benchmarks.probability_problems import draw_split
 from benchmarks.registry import Table, benchmark
 from uncover import BayesianClassifier
-from uncover.estimators.members import GaussianMember
+from uncover.models.members import GaussianMember
 
 PROBLEMS = {
     "statlog": "Statlog",

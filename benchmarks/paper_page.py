@@ -27,7 +27,7 @@ EQUATIONS = (
     ("2.10", "Gaussian with both covariances", "learned by pooling the realisations", "definition"),
     ("2.11", "class posterior predictive of BQDA", '`BayesianQDA(prior="weak")`', ""),
     ("2.12", "its limit, QDA", "`BayesianQDA` with many samples", "the limit is reached to that"),
-    ("3.1", "uncertainty of the optical depth", "`measurement.aod.cams_uncertainty`", ""),
+    ("3.1", "uncertainty of the optical depth", "`measurement.quantity.cams_uncertainty`", ""),
     ("4.1", "F_β weighted by the class shares", "`metrics.score`: `f1`, `f2`", ""),
     ("4.2", "cross-entropy", "`metrics.score`: `cross_entropy`", ""),
     ("4.3", "Brier score", "`metrics.score`: `brier`", ""),

@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.areas import DRAWS, Scene, _ratio, counted, mapped, reported, rms
 from benchmarks.registry import Table, benchmark
 from uncover.bayes.streams import stream
-from uncover.estimators import realisations
 from uncover.metrics import spread_over_worlds
+from uncover.models import realisations
 
 CROSSINGS = realisations._CROSSINGS
 

@@ -5,8 +5,8 @@ import pandas
 
 from label_maps import patchy, write_map
 from safe_trees import TEN, build_safe
-from uncover.estimators.model_files import read_model_file
 from uncover.labels import load_scheme
+from uncover.models.files import read_model_file
 from uncover.raster import Grid
 
 SCHEME = load_scheme("lulucf")

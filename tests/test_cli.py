@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from uncover.cli import main
-from uncover.cli.progress import say
+from uncover.cli.console import say
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["-h"], ["--version"]])
@@ -89,14 +89,14 @@ def test_say_is_for_terminals_only(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("fit", "(not guaranteed for another date)"),
-        ("fit", "[the commonest label wins]"),
-        ("fit", "[the formula of CAMS, or the product's]"),
+        ("fit", "not guaranteed for another date)"),
+        ("fit", "with 0 the most frequent label wins"),
+        ("fit", "(default: the formula of CAMS, or the product's)"),
         ("fit", "correlation of labels falls to 1/e"),
         ("fit", "qda: the published method; lda:"),
-        ("map", "[decided by the identity of the scene]"),
+        ("map", "(default: decided from the datatake)"),
         ("map", "Data type of probability and uncertainty layers."),
-        ("reproduce", "run again without it to do the rest"),
+        ("reproduce", "run again without it for the rest"),
     ],
 )
 def test_help_says_what_the_defaults_are(command, words):

@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from uncover import BayesianQDA
+from uncover import BayesianClassifier, BayesianMDA, BayesianQDA, ConformalSets
 
 HEAVY = "rasterio", "dask", "xarray", "zarr", "numba", "pandas", "matplotlib", "pyogrio", "shapely"
 
@@ -77,14 +78,18 @@ def test_a_scene_can_be_opened_before_scikit_learn_is_imported():
 READS_PIXELS = """
 import sys
 import numpy as np
-from uncover.estimators.averaged import make_summariser
-from uncover.estimators.model_files import load_fitted
+from uncover.measurement.pooled import make_summariser
+from uncover.models.files import load_fitted
 make_summariser(load_fitted(sys.argv[1])).summarise(np.zeros((1, 2, 5)))
 print([name for name in ("sklearn", "pandas", "scipy.stats") if name in sys.modules])
 """
 
 
-def test_pixels_are_read_without_scikit_learn(tmp_path, rng):
+@pytest.mark.parametrize(
+    "model",
+    [BayesianQDA(), BayesianMDA(), BayesianClassifier(), ConformalSets(BayesianClassifier(), coverage=0.5)],
+)
+def test_pixels_are_read_without_scikit_learn(model, tmp_path, rng):
     y = np.arange(40) % 2
-    BayesianQDA().fit(rng.normal(size=(40, 2)) + y[:, None], y).save(tmp_path / "m.uncover")
+    model.fit(rng.normal(size=(40, 2)) + y[:, None], y).save(tmp_path / "m.uncover")
     assert run(READS_PIXELS, tmp_path / "m.uncover") == "[]"

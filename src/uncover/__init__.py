@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from uncover.estimators.discriminant import BayesianNB as BayesianNB
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
     from uncover.estimators.ensemble import RealisationEnsemble as RealisationEnsemble
+    from uncover.estimators.loading import load_model as load_model
     from uncover.estimators.mixture import BayesianMDA as BayesianMDA
-    from uncover.estimators.model_files import ModelFileError as ModelFileError
-    from uncover.estimators.persistence import load_model as load_model
     from uncover.measurement.measured import Measured as Measured
     from uncover.measurement.transforms import MeasuredLog as MeasuredLog
     from uncover.measurement.transforms import MeasuredRatios as MeasuredRatios
     from uncover.measurement.transforms import MeasuredScaler as MeasuredScaler
+    from uncover.models.files import ModelFileError as ModelFileError
 
 __version__ = "0.1.0.dev0"
 
@@ -35,12 +35,12 @@ _HOME = {
     "MeasuredLog": "uncover.measurement.transforms",
     "MeasuredRatios": "uncover.measurement.transforms",
     "MeasuredScaler": "uncover.measurement.transforms",
-    "ModelFileError": "uncover.estimators.model_files",
+    "ModelFileError": "uncover.models.files",
     "NIW": "uncover.bayes.niw",
     "RealisationEnsemble": "uncover.estimators.ensemble",
     "UncertaintyBudget": "uncover.bayes.budget",
     "compare": "uncover.estimators.comparison",
-    "load_model": "uncover.estimators.persistence",
+    "load_model": "uncover.estimators.loading",
 }
 
 __all__ = ["__version__", *_HOME]

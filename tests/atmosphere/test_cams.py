@@ -9,7 +9,7 @@ import pytest
 from safe_trees import build_safe, shared
 from uncover.atmosphere.grib import aod_at, aod_grids, constant_aod, encode_ibm
 from uncover.measurement.quantity import cams_uncertainty
-from uncover.pipeline.realising import RealiseOptions, optical_depth
+from uncover.pipeline.realisations import RealiseOptions, optical_depth
 from uncover.raster import open_scene
 from uncover.raster.grid import Window
 from uncover.studies.landscape import LandscapeOptions, write_scene

@@ -15,8 +15,8 @@ from uncover.bayes.priors import weak_prior
 from uncover.bayes.student_t import StudentT
 from uncover.cli import main
 from uncover.estimators.discriminant import estimator_of
-from uncover.estimators.model_files import load_fitted
 from uncover.models.class_model import ClassModel
+from uncover.models.files import load_fitted
 from uncover.models.registry import CLASS_MODELS
 from uncover.raster import Grid, classify, scene_from_array
 

@@ -1,5 +1,7 @@
 """The recommended classifier: an estimator like the others, honest about what it has not seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,11 +16,13 @@ from uncover import BayesianClassifier, BayesianLDA, BayesianQDA, Measured, load
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
-from uncover.estimators import classifier, members
+from uncover.estimators import fit_pool
+from uncover.estimators.fit_pool import Training, fit_weights
 from uncover.estimators.groups import divide
-from uncover.estimators.pooling import fit_pool, mix, pool, pooled_information
-from uncover.estimators.trees import TreeMember, _left_out
 from uncover.measurement.observation import Observation
+from uncover.measurement.prediction import predict
+from uncover.models.members import ClassRanks, Scale
+from uncover.models.pool import mix, pool, pooled_information
 
 
 @pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
@@ -47,12 +51,14 @@ def test_members_and_weights_can_be_read(rng):
 
 def test_the_mean_is_its_definition(rng, monkeypatch):
     """Members by hand: calibrated, heard as far as inputs are typical, their geometric mean, tempered."""
-    monkeypatch.setattr(classifier, "LEAST_WEIGHT", 0.0)
+    monkeypatch.setattr(fit_pool, "LEAST_WEIGHT", 0.0)
     X, y = draw(rng, R=1)
     X = X[:, 0] - 12.0
     clf = BayesianClassifier().fit(X, y)
     new = rng.normal(size=(10, 2)) * 3
-    (_, alike, Ta), (_, relevant, Tr), (_, logistic, Tl), (_, gaussian, Tg), (_, trees, Tt) = clf._fitted
+    (alike, _, Ta), (relevant, _, Tr), (logistic, _, Tl), (gaussian, _, Tg), (trees, _, Tt) = (
+        clf.model_.members
+    )
     z = (new - X.mean(0)) / X.std(0)
     share = (y[:, None] == clf.classes_).astype(float)
     within = np.sqrt(sum(((X[y == k] - X[y == k].mean(0)) ** 2).sum(0) for k in "abc") / 117)
@@ -64,7 +70,7 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     held_out = np.exp(mixture.leave_one_out(np.arange(120))).sum(1)
     density = np.exp(joints[1]).sum(1)
     near = np.minimum(density / held_out.min(), 1.0)
-    joint = gaussian.log_joint(Observation(new))[:, 0]
+    joint = predict(gaussian.model, Observation(new)).log_joint()[:, 0]
     first = gaussian.ranks.first
     each = [gaussian.ranks.scores[first[k] : first[k + 1]] for k in range(3)]
     below = [(own < joint[:, [k]]).sum(1) for k, own in enumerate(each)]
@@ -76,7 +82,7 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
         softmax(joints[0] / Ta, axis=1),
         softmax(joints[1] / Tr, axis=1),
         softmax(logistic.model.log_odds(z) / Tl, axis=1),
-        softmax(gaussian.model.predict_log_proba(new) / Tg, axis=1),
+        softmax(predict(gaussian.model, Observation(new)).log_probability() / Tg, axis=1),
         softmax(np.log(trees.forest.probabilities(z.astype(np.float32))) / Tt, axis=1),
     ]
     w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), unlike, unlike, near])
@@ -93,7 +99,7 @@ def test_the_pool_has_the_highest_score(rng):
     def score(w, T):
         return (np.log(pool(P, gate, w, T)) * targets).sum() - 0.5 * ((3 * w / T - 1) ** 2).sum()
 
-    weights, T, _ = fit_pool(P, gate, targets)
+    weights, T, _ = fit_weights(P, gate, targets)
     others = rng.dirichlet(np.ones(3), 1000)
     near = weights * np.exp(0.05 * rng.normal(size=(1000, 3)))
     candidates = np.concatenate([others, near / near.sum(1, keepdims=True)])
@@ -137,12 +143,12 @@ def test_a_feature_that_tells_all_is_relevant(rng):
     noise = rng.normal(size=(90, 6))
     targets = np.eye(3)[codes]
     exact, blurred = (
-        members.Scale.by_relevance(np.c_[codes + blur * rng.normal(size=90), noise], targets).deviation
+        Scale.by_relevance(np.c_[codes + blur * rng.normal(size=90), noise], targets).deviation
         for blur in (0.0, 0.03)
     )
     np.testing.assert_allclose(exact, blurred, rtol=0.1)
     assert exact[0] < 0.1 < 2.0 < exact[1:].min()
-    constant = members.Scale.by_relevance(np.c_[np.full(90, 7.0), noise], targets)
+    constant = Scale.by_relevance(np.c_[np.full(90, 7.0), noise], targets)
     assert constant.deviation[0] > 1.0
 
 
@@ -150,7 +156,7 @@ def test_rare_classes_among_many_samples_do_not_distort(rng):
     """Of a rare class more than its share is tried, and counts no more for it."""
     y = rng.permutation(np.where(np.arange(6000) % 10 > 0, 0, 1 + np.arange(6000) // 10 % 12))
     X = rng.normal(size=(6000, 2)) + np.c_[np.cos(y), np.sin(y)] * (y > 0)[:, None]
-    training = members.Training(Observation(X), y, np.arange(13), None, 0)
+    training = Training(Observation(X), y, np.arange(13), None, 0)
     chosen, weight = training.chosen(), training.held_out_weight()
     rare = np.bincount(y[chosen]) / len(chosen)
     assert rare[1:].sum() > 0.2
@@ -169,18 +175,18 @@ def test_a_class_in_one_group_decides_nothing(rng):
     codes = groups % 2
     x = rng.normal(size=(240, 2)) + 0.8 * codes[:, None] + 0.7 * rng.normal(size=(24, 2))[groups]
     lonely = np.where(np.arange(260) < 240, np.append(groups, np.zeros(20, int)), 24)
-    everything = members.Training(
+    everything = Training(
         Observation(np.r_[x, x[:20] + 40.0]), np.append(codes, np.full(20, 2)), np.arange(3), lonely, 0
     )
-    member, odds = members.LogisticMember.fit(everything)
+    member, odds = fit_pool.fit_logistic(everything)
     weight, targets = everything.held_out_weight(), everything.targets
     assert (weight[240:] == 0).all()
-    scaled = member.scale(everything.inputs.X)
+    scaled = member.scale(everything.observation.X)
     scores = []
-    for precision in members.PRECISIONS:
+    for precision in fit_pool.PRECISIONS:
         held = Logistic.fit(scaled, targets, precision).leave_groups_out(scaled, targets, lonely)
         scores.append(weight @ (log_softmax(held, axis=1) * targets).sum(1))
-    assert member.model.precision == members.PRECISIONS[int(np.argmax(scores))]
+    assert member.model.precision == fit_pool.PRECISIONS[int(np.argmax(scores))]
     assert np.isfinite(odds).all()
 
 
@@ -217,11 +223,11 @@ def brute_force_of_mixture(clf, x, noise, rng):
     """Total, model and measurement part of the mixture, by a grid of true values and drawn models."""
     chi = np.linspace(-9.0, 5.0, 561)
     whole, after_member, after_truth, after_all = 0.0, 0.0, 0.0, 0.0
-    P = clf._probabilities(clf._joints(clf._read(x[:, None], [noise**2]), True))[0]
-    for w, Pm, (_, member, _) in zip(clf.weights_, P, clf._fitted, strict=True):
-        drawn = member.model.sample_posterior(3000, random_state=int(rng.integers(1 << 30)))
-        sd = np.sqrt(drawn.Sigma[..., 0, 0])[:, :, None]
-        joint = drawn.phi[:, :, None] * stats.norm.pdf(chi, drawn.mu[:, :, :1], sd)  # (draw, class, χ)
+    P = clf._predict(x[:, None], [noise**2], True).probabilities
+    for w, Pm, (member, _, _) in zip(clf.weights_, P, clf.model_.members, strict=True):
+        phi, mu, sigma = member.model.sample(3000, rng)
+        sd = np.sqrt(sigma[..., 0, 0])[:, :, None]
+        joint = phi[:, :, None] * stats.norm.pdf(chi, mu[:, :, :1], sd)  # (draw, class, χ)
         at_truth = joint.mean(0)
         weight = stats.norm.pdf(x[:, None], chi, noise)  # (input, χ)
         of_truth = (weight * at_truth.sum(0)) / (weight * at_truth.sum(0)).sum(1, keepdims=True)
@@ -255,11 +261,11 @@ def test_trees_know_how_many_samples_they_hear(p, rng):
     """Weights of the samples in the answer to new inputs, one by one."""
     y = np.arange(80) % 2
     X = rng.normal(size=(80, p)) + 1.5 * y[:, None]
-    training = members.Training(Observation(X), y, np.array([0, 1]), None, 0)
-    member, _ = TreeMember.fit(training)
+    training = Training(Observation(X), y, np.array([0, 1]), None, 0)
+    member, _ = fit_pool.fit_trees(training)
     forest, x = member.forest, member.scale(X).astype(np.float32)
     sums = np.zeros((len(forest.left), 80))
-    for root, out in zip(forest.roots, _left_out(training), strict=True):
+    for root, out in zip(forest.roots, fit_pool._left_out(training), strict=True):
         for i in np.flatnonzero(~out):
             node, above = root, -1
             while node != above:
@@ -291,7 +297,7 @@ def test_the_model_part_without_noise_is_the_loss_that_parameters_cost():
 def test_gates_hear_of_strange_inputs_as_far_as_samples_support_it():
     """The lower limit of Clopper and Pearson, by the binomial distribution."""
     scores = np.arange(1.0, 21.0)[:, None, None] * np.ones(2)
-    ranks = members.ClassRanks.of(scores, np.repeat([0, 1], [15, 5]))
+    ranks = ClassRanks.of(scores, np.repeat([0, 1], [15, 5]))
     low = ranks.surely_below(np.array([[[6.5, 18.5]], [[0.5, 0.5]]]))[:, 0]
     np.testing.assert_array_equal(low[1], 0.0)
     for bound, below, n in zip(low[0], (6, 3), (15, 5), strict=True):
@@ -321,7 +327,7 @@ def test_members_of_a_rare_class_are_typical():
         clf = BayesianClassifier().fit(X, y)
         new = rng.normal(size=(100, 2))
         flagged.append((clf.typicality(new) < 0.05).mean())
-        _, gate = clf._probabilities(clf._joints(clf._read(new, None), True))
+        gate = clf._predict(new, None, True).gates
         heard.append(gate[clf.members_.index("BayesianQDA")].mean())
     assert np.mean(flagged) < 0.08  # 0.65 where all classes were ranked together
     assert np.mean(heard) > 0.7  # 0.32
@@ -360,18 +366,18 @@ def test_samples_of_a_group_count_together(rng):
     groups = np.arange(60) // 6
     inputs = Observation(X[:, 0])
     codes = np.searchsorted(["a", "b", "c"], y)
-    training = members.Training(inputs, codes, np.array(["a", "b", "c"]), groups, 0)
+    training = Training(inputs, codes, np.array(["a", "b", "c"]), groups, 0)
     np.testing.assert_allclose(training.held_out_weight(), 1 / 6)
     uneven = np.repeat(np.arange(4), [30, 10, 10, 10])
-    weight = members.Training(inputs, codes, training.classes, uneven, 0).held_out_weight()
+    weight = Training(inputs, codes, training.classes, uneven, 0).held_out_weight()
     np.testing.assert_allclose(weight, 60 / (900 + 100 + 100 + 100))  # three groups' worth, all samples alike
     lonely = np.where(codes == 2, 99, groups)
-    weight = members.Training(inputs, codes, training.classes, lonely, 0).held_out_weight()
+    weight = Training(inputs, codes, training.classes, lonely, 0).held_out_weight()
     np.testing.assert_allclose(weight, np.where(codes == 2, 0.0, 0.25))
     P = softmax(rng.normal(size=(3, 60, 3)), axis=2)
     targets, gate = np.eye(3)[codes], np.ones((3, 60))
-    once = fit_pool(P, gate, targets, np.full(60, 0.5))
-    twice = fit_pool(
+    once = fit_weights(P, gate, targets, np.full(60, 0.5))
+    twice = fit_weights(
         np.repeat(P, 2, axis=1), np.repeat(gate, 2, axis=1), np.repeat(targets, 2, axis=0), np.full(120, 0.25)
     )
     np.testing.assert_allclose(once[0], twice[0], atol=1e-5)
@@ -400,12 +406,12 @@ def test_an_error_common_to_the_scene_counts_for_other_scenes(rng):
     exact = BayesianClassifier().fit(Measured(X, systematic=0 * common), y)
     measured = Measured(X, systematic=common)
     here, there = clf.predict_proba(measured), clf.predict_proba(measured, paired=False)
-    exact.without_noise_ = None  # the Gaussians alone, as with a known error
+    exact.model_ = replace(exact.model_, without_noise=None)  # the Gaussians alone, as with a known error
     np.testing.assert_allclose(here, exact.predict_proba(X))
     twice = Observation(X, Covariances.read(2 * common, *X.shape))  # independent errors of two scenes add up
     kinds, P = {"BayesianQDA": BayesianQDA, "BayesianLDA": BayesianLDA}, []
-    for name, (_, _, temperature) in zip(clf.members_, clf._fitted, strict=True):
-        joint = members.log_joint_of(kinds[name](prior="evidence").fit(X, y), twice)[:, 0]
+    for name, (_, _, temperature) in zip(clf.members_, clf.model_.members, strict=True):
+        joint = predict(kinds[name](prior="evidence").fit(X, y).model_, twice).log_joint()[:, 0]
         P.append(softmax(joint / temperature, axis=1))
     gate = np.ones((len(P), len(X)))
     np.testing.assert_allclose(there, pool(np.stack(P), gate, clf.weights_, clf.temperature_), rtol=1e-9)
@@ -461,11 +467,11 @@ def test_groups_left_out_say_whether_to_extrapolate(continues, rng):
 
 
 def test_more_samples_than_centres(rng, monkeypatch):
-    monkeypatch.setattr(members, "MOST_CENTRES", 100)
+    monkeypatch.setattr(fit_pool, "MOST_CENTRES", 100)
     X, y = draw(rng, n=600, R=1)
     y[:3] = "rare"
     clf = BayesianClassifier().fit(X[:, 0], y)
-    kernel = clf._fitted[clf._by_relevance()[0]][1].mixture
+    kernel = clf.model_.members[clf.model_.by_relevance].model.mixture
     assert 100 <= len(kernel.centres) <= 110
     np.testing.assert_allclose(kernel.share.sum(0), [200 - 1, 200 - 1, 200 - 1, 3])
     assert clf.score(X[:, 0], y) > 0.85
@@ -492,7 +498,7 @@ def test_it_beats_each_of_its_members_or_nearly(rng):
     ring = np.stack([np.cos(angle), np.sin(angle)], 1) * (1.0 + y)[:, None] + 0.15 * rng.normal(size=(600, 2))
     X = np.concatenate([ring, rng.normal(size=(600, 1)) + y[:, None]], axis=1)
     clf = BayesianClassifier().fit(X[:300], y[:300])
-    P, _ = clf._probabilities(clf._joints(clf._read(X[300:], None), True))
+    P = clf._predict(X[300:], None, True).probabilities
     each = [log_loss(y[300:], member) for member in P]
     assert log_loss(y[300:], clf.predict_proba(X[300:])) < min(each) + 0.02
 

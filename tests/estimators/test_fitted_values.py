@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal, multivariate_t
 
 from uncover import NIW, BayesianClassifier, BayesianLDA, BayesianMDA, BayesianNB, BayesianQDA
 from uncover.bayes.covariances import Covariances
-from uncover.estimators.averaged import make_summariser
 from uncover.measurement.observation import Observation
+from uncover.measurement.pooled import make_summariser
 from uncover.measurement.prediction import predict
 from uncover.models.protocol import FittedModel
 from uncover.models.realisations import Structure
@@ -36,6 +36,20 @@ def test_a_fitted_value_is_frozen_and_says_what_its_estimator_says(cls, rng):
     P = np.exp(model.log_joint(X[:, 1]))
     assert_allclose(P / P.sum(1, keepdims=True), clf.predict_proba(X[:, 1]), atol=1e-10)
     assert_allclose(np.log(P.sum(1)), clf.score_samples(X[:, 1]), atol=1e-10)
+
+
+def test_a_pool_is_frozen_and_says_what_its_estimator_says(rng):
+    X, y = draw(rng)
+    X = np.exp(0.3 * X[:, 0])  # members of logarithms too
+    clf = BayesianClassifier().fit(X[:60], y[:60])
+    model: FittedModel = pickle.loads(pickle.dumps(clf.model_))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        model.weights = 0
+    assert_allclose(np.exp(model.log_joint(X)), clf.predict_proba(X), atol=1e-10)
+    noise = Covariances(np.diag([0.04, 0.09]), None, None)
+    drawn = model.true_values(X[:5], noise, 4000, rng)
+    assert_allclose(drawn.mean(1), X[:5], atol=0.3)  # drawn towards the classes, within the noise
+    assert (drawn.std(1) < 1.1 * np.array([0.2, 0.3])).all()
 
 
 def test_the_log_joint_is_that_of_scipy(rng):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uncover import BayesianClassifier, Measured, load_model
-from uncover.estimators.noise_share import COUNTS_IN_FULL
+from uncover.models.pool import COUNTS_IN_FULL
 
 pytestmark = pytest.mark.filterwarnings("ignore:feature .* same units")
 

@@ -11,11 +11,22 @@ import zipfile
 import numpy as np
 import pytest
 
-from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, ModelFileError, load_model
-from uncover.estimators.averaged import make_summariser
-from uncover.estimators.fitted import LoadedModel
-from uncover.estimators.model_files import load_fitted
+from uncover import (
+    NIW,
+    BayesianClassifier,
+    BayesianLDA,
+    BayesianMDA,
+    BayesianNB,
+    BayesianQDA,
+    ConformalSets,
+    ModelFileError,
+    __version__,
+    load_model,
+)
+from uncover.measurement.pooled import make_summariser
 from uncover.measurement.summary import PixelSummary
+from uncover.models.files import load_fitted, save_fitted
+from uncover.models.record import ModelRecord
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 KINDS = ["pooled", "repeats", "draws", "shared"]
@@ -92,9 +103,9 @@ def test_the_light_model_reads_pixels_bit_for_bit_as_the_estimator(cls, kind, pr
     clf = cls(realisations=kind, prior=PRIOR, random_state=4).fit(X, y)
     clf.save(tmp_path / "m", units="reflectance", provenance={"sources": []})
     light = load_fitted(tmp_path / "m")
-    assert isinstance(light, LoadedModel)
+    assert isinstance(light, ModelRecord)
     assert (light.units_, light.provenance_) == ("reflectance", {"sources": []})
-    assert light.get_params().keys() == clf.get_params().keys()
+    assert light.parameters.keys() == clf.get_params().keys()
     np.testing.assert_array_equal(light.means_, clf.means_)
     np.testing.assert_array_equal(light.covariances_, clf.covariances_)
     planes = np.moveaxis(X, 0, 2)
@@ -102,6 +113,30 @@ def test_the_light_model_reads_pixels_bit_for_bit_as_the_estimator(cls, kind, pr
         ours, theirs = (make_summariser(m, paired=paired).summarise(planes) for m in (light, clf))
         for name in PixelSummary.__dataclass_fields__:
             np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianMDA(prior=PRIOR),
+        BayesianClassifier(),
+        ConformalSets(BayesianQDA(), coverage=0.7),
+        ConformalSets(BayesianClassifier(), coverage=0.7),
+    ],
+)
+def test_models_of_several_parts_are_read_bit_for_bit_too(model, problem, tmp_path):
+    X, y = problem[0][:, 0], problem[1]
+    clf = model.fit(X, y)
+    clf.save(tmp_path / "m", units="reflectance")
+    light = load_fitted(tmp_path / "m")
+    summary = make_summariser(light).summarise(X.T[None])
+    np.testing.assert_allclose(summary.probability.T, clf.predict_proba(X), atol=1e-9)
+    assert (light.sets_ is None) == (not isinstance(model, ConformalSets))
+    if light.sets_ is not None:
+        np.testing.assert_array_equal(light.sets_.inside(clf.predict_proba(X)), clf.predict_set(X))
+        np.testing.assert_array_equal(load_model(tmp_path / "m").p_values(X), clf.p_values(X))
+    save_fitted(light, tmp_path / "n", __version__)
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

@@ -35,7 +35,7 @@ def by_hand(model, planes, pairs):
     prior = model.class_posterior_ / model.class_posterior_.sum()
     found = np.empty((len(pairs), planes.shape[2]), int)
     for i, (r, s) in enumerate(pairs):
-        density = model._posterior_of_world(s).predictive()
+        density = model.model_.known_posterior(s).predictive()
         for n in range(planes.shape[2]):
             log = []
             for k in range(K):

@@ -12,7 +12,7 @@ import rasterio
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, fitted, grid, reflectance, save_model, write_scene
 from uncover import BayesianClassifier, BayesianQDA
 from uncover.pipeline import EvaluateOptions, MapOptions, SceneOptions, SourceOptions, evaluate_map, map_scene
-from uncover.pipeline.describing import describe_folder
+from uncover.pipeline.info import describe_folder
 from uncover.raster import CubeBlock, CubeLayout, Quality, pixel_areas, write_cube
 
 SHAPE = (60, 80)
@@ -86,7 +86,9 @@ def test_evaluate_weighs_strata_by_clear_land(case, kind, tmp_path):
         found = evaluate_map("map" if kind == "cog" else "other", "truth.tif", chosen)
     own = [float(row["area_ha"]) for row in rows_of(case / "areas.csv")]
     np.testing.assert_allclose(found.mapped / 1e4, own, rtol=1e-6)
-    np.testing.assert_allclose([found.areas[n].value / 1e4 for n in found.classes], own, rtol=1e-6)
+    np.testing.assert_allclose(
+        [found.results["estimated area", n].value / 1e4 for n in found.classes], own, rtol=1e-6
+    )
     assert found.facts["reference"]["on flagged pixels"] == 1200
     found.write("evaluation")
     said = json.loads(Path("evaluation/evaluation.json").read_text())

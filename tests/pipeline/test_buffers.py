@@ -9,7 +9,7 @@ from map_cases import fitted, reflectance, save_model, write_scene
 from uncover.labels import Report, Scheme, autocorrelation_length, within
 from uncover.pipeline import EvaluateOptions, HoldOut, evaluate_map, hold_out, map_scene
 from uncover.pipeline.ground import Squares
-from uncover.pipeline.labelling import Labels, buffer_between
+from uncover.pipeline.label_collection import Labels, buffer_between
 from uncover.raster import Grid
 
 UTM = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), 400, 400)

@@ -15,7 +15,8 @@ from map_cases import CLASSES, contents, fitted, grid, reflectance, save_model, 
 from map_products import GRID, NAMES, SCHEME, world, write_points, write_polygons, write_product
 from uncover.labels import Scheme
 from uncover.metrics import Reliability, confusion_matrix, score, simple_random_sample, stratified_by_map
-from uncover.pipeline import EvaluateOptions, evaluate_map, evaluating, references, write_labels
+from uncover.pipeline import EvaluateOptions, evaluate_map, map_evaluation, references, write_labels
+from uncover.pipeline.evaluation import SCORES
 from uncover.raster import Grid, pixel_areas
 
 QUICK = {"draws": 50}
@@ -59,16 +60,17 @@ def test_a_reference_raster_gives_what_arrays_give(scene, tmp_path):
     assert_array_equal(found.counts, confusion_matrix(mapped[m], truth[m], 3))
     shares = np.bincount(truth[m]) / m.sum()
     expected = score(truth[m], p[:, m].T, shares, floor=5e-5)
-    for name, value in found.scores.items():
+    for name in SCORES:
+        value = found.results[name, ""]
         if name not in ("f1", "f2"):  # the class of the map may differ from the largest rounded probability
             assert_allclose(value.value, getattr(expected, name), err_msg=name)
         assert value.lower <= value.value <= value.upper
     curves = Reliability.of(truth[m], p[:, m].T, mapped=mapped[m])
     assert_allclose(found.curves.observed, curves.observed)
-    assert_allclose(found.calibration["class-wise"].value, curves.class_wise_error)
+    assert_allclose(found.results["calibration error", "class-wise"].value, curves.class_wise_error)
     assert found.facts["reference"]["on nodata"] == int(((labels > 0) & (mapped < 0)).sum())
     assert_allclose(found.mapped, PIXEL * np.bincount(mapped[mapped >= 0]))
-    assert found.areas == {}
+    assert not found.of("estimated area")
 
 
 def test_points_are_the_pixels_they_lie_in(scene, tmp_path):
@@ -109,10 +111,10 @@ def test_where_all_samples_are_right_intervals_are_those_of_their_number(scene, 
     path = write_points(tmp_path / "right.gpkg", rows, cols, names_of(mapped[rows, cols]))
     with pytest.warns(UserWarning, match="no sample is wrong: F1 and F2 have no interval"):
         found = evaluate_map(folder, path, EvaluateOptions("class", design=design, **QUICK))
-    overall, _ = found.measures["overall accuracy", ""]
+    overall = found.results["overall accuracy", ""]
     assert_allclose((overall.lower, overall.upper), (0.025 ** (1 / n), 1), rtol=0.01 if design else 1e-9)
     for name in ("f1", "f2"):
-        assert found.scores[name].value == 1 and np.isnan(found.scores[name].lower)
+        assert found.results[name, ""].value == 1 and np.isnan(found.results[name, ""].lower)
     assert "1.000 (no interval)" in found.summary() and "nan" not in found.summary()
 
 
@@ -143,15 +145,13 @@ def test_results_do_not_depend_on_blocks(scene, tmp_path, monkeypatch, kind):
     else:
         path = write_polygons(tmp_path / "p.gpkg", [(0, 0, 50, 70), (60, 80, 90, 120)], ["water", "forest"])
     whole = evaluate_map(folder, path, options)
-    monkeypatch.setattr(evaluating, "_BLOCK", 37)
+    monkeypatch.setattr(map_evaluation, "_BLOCK", 37)
     parts = evaluate_map(folder, path, options)
     assert_array_equal(parts.counts, whole.counts)
-    for name, value in whole.scores.items():
-        assert_allclose(parts.scores[name].value, value.value)
-    for key, (value, _) in whole.measures.items():
-        assert_allclose(parts.measures[key][0].value, value.value)
+    for key, value in whole.results.items():
+        assert_allclose(parts.results[key].value, value.value)
         if kind != "points":  # which point comes first in its stratum is the order of blocks
-            assert_allclose(parts.measures[key][0].error, value.error)
+            assert_allclose(parts.results[key].error, value.error)
     assert_allclose(parts.mapped, whole.mapped)
 
 
@@ -174,12 +174,12 @@ def test_stratified_points_follow_olofsson(scene, tmp_path):
         ("producer's accuracy", sample.producers_accuracy()),
     ):
         for k, name in enumerate(NAMES):
-            value, _ = found.measures[measure, name]
+            value = found.results[measure, name]
             assert_allclose((value.value, value.error), (estimate.value[k], estimate.error[k]))
     areas = sample.areas()
     low, high = areas.interval()
     for k, name in enumerate(NAMES):
-        value = found.areas[name]
+        value = found.results["estimated area", name]
         assert_allclose((value.value, value.error), (areas.value[k], areas.error[k]))
         assert_allclose((value.lower, value.upper), (low[k], high[k]))
     assert_allclose(found.area_shares, sample.matrix().value)
@@ -187,8 +187,8 @@ def test_stratified_points_follow_olofsson(scene, tmp_path):
     weights = (np.bincount(mapped[mapped >= 0]) / 80)[mapped[rows, cols]]
     shares = np.bincount(truth[rows, cols], weights)
     expected = score(truth[rows, cols], p[:, rows, cols].T, shares, weights=weights, floor=5e-5)
-    assert_allclose(found.scores["brier_norm"].value, expected.brier_norm)
-    assert_allclose(found.scores["cross_entropy_norm"].value, expected.cross_entropy_norm)
+    assert_allclose(found.results["brier_norm", ""].value, expected.brier_norm)
+    assert_allclose(found.results["cross_entropy_norm", ""].value, expected.cross_entropy_norm)
 
 
 def test_random_points(scene, tmp_path):
@@ -204,8 +204,8 @@ def test_random_points(scene, tmp_path):
     ):
         with pytest.warns(UserWarning, match="samples are left out"):
             found = evaluate_map(folder, path, EvaluateOptions("class", design=design, **QUICK))
-        assert_allclose([found.areas[name].value for name in NAMES], sample.areas().value)
-        assert_allclose([found.areas[name].error for name in NAMES], sample.areas().error)
+        assert_allclose([found.results["estimated area", name].value for name in NAMES], sample.areas().value)
+        assert_allclose([found.results["estimated area", name].error for name in NAMES], sample.areas().error)
 
 
 def test_strata_of_a_field(scene, tmp_path):
@@ -226,12 +226,12 @@ def test_strata_of_a_field(scene, tmp_path):
     found = evaluate_map(folder, path, options)
     weight = np.repeat([west.size / 60, east.size / 90], [60, 90])
     truth_area = [weight[truth[rows, cols] == k].sum() * PIXEL for k in range(3)]
-    assert_allclose([found.areas[name].value for name in NAMES], truth_area)
+    assert_allclose([found.results["estimated area", name].value for name in NAMES], truth_area)
     assert found.facts["design"]["samples by stratum"] == {"east": 90, "west": 60}
     areas.write_text("stratum,area_ha\nwest,100\neast,900\n")
     with pytest.warns(UserWarning, match="times the area of the map"):
         other = evaluate_map(folder, path, options)
-    assert_allclose(sum(v.value for v in other.areas.values()), 1000 * 1e4)
+    assert_allclose(sum(v.value for v in other.of("estimated area").values()), 1000 * 1e4)
 
 
 def test_strata_called_like_classes_take_their_areas_from_the_map(scene, tmp_path):
@@ -244,7 +244,9 @@ def test_strata_called_like_classes_take_their_areas_from_the_map(scene, tmp_pat
         found = evaluate_map(folder, path, EvaluateOptions("class", "stratum", **QUICK))
     other = evaluate_map(folder, path, EvaluateOptions("class", design="stratified", **QUICK))
     for name in NAMES:
-        assert_allclose(found.areas[name].error, other.areas[name].error)
+        assert_allclose(
+            found.results["estimated area", name].error, other.results["estimated area", name].error
+        )
 
 
 def test_areas_in_degrees_are_those_on_the_ground(tmp_path):
@@ -256,9 +258,13 @@ def test_areas_in_degrees_are_those_on_the_ground(tmp_path):
     found = evaluate_map(folder, path, EvaluateOptions("class", design="stratified", **QUICK))
     area = pixel_areas(grid)
     assert_allclose(found.mapped, np.bincount(mapped.ravel(), area.ravel()))
-    assert_allclose(sum(v.value for v in found.areas.values()), area.sum())
+    assert_allclose(sum(v.value for v in found.of("estimated area").values()), area.sum())
     for k, name in enumerate(NAMES):
-        assert found.areas[name].lower < area[truth == k].sum() < found.areas[name].upper
+        assert (
+            found.results["estimated area", name].lower
+            < area[truth == k].sum()
+            < found.results["estimated area", name].upper
+        )
 
 
 def test_classes_are_matched_by_name_then_by_code(tmp_path):
@@ -289,8 +295,8 @@ def test_a_class_that_the_map_lacks_counts_as_wrong(scene, tmp_path):
     assert found.classes == (*NAMES, "ice")
     assert found.counts[:, 3].sum() == 7 and found.counts[3].sum() == 0
     assert found.zeros >= 7
-    assert found.measures["producer's accuracy", "ice"][0].value == 0
-    assert np.isnan(found.measures["user's accuracy", "ice"][0].value)
+    assert found.results["producer's accuracy", "ice"].value == 0
+    assert np.isnan(found.results["user's accuracy", "ice"].value)
 
 
 def test_stored_zeros_are_floored_and_said(tmp_path):
@@ -302,18 +308,18 @@ def test_stored_zeros_are_floored_and_said(tmp_path):
     labels = write_map(tmp_path / "r.tif", (truth + 1).astype(np.uint8), grid=GRID, nodata=0)
     whole = evaluate_map(write_product(tmp_path / "whole", mapped, p), labels, EvaluateOptions(**QUICK))
     assert whole.floor == 5e-5
-    assert whole.zeros >= 1 and np.isfinite(whole.scores["cross_entropy"].value)
+    assert whole.zeros >= 1 and np.isfinite(whole.results["cross_entropy", ""].value)
     assert "count as 5e-05" in whole.summary()
     exact = evaluate_map(
         write_product(tmp_path / "exact", mapped, p, dtype="float32"), labels, EvaluateOptions(**QUICK)
     )
     assert exact.floor == 0 and exact.zeros == 1
-    assert np.isinf(exact.scores["cross_entropy"].value)
+    assert np.isinf(exact.results["cross_entropy", ""].value)
     assert "the cross-entropy is infinite" in exact.summary()
     exact.write(tmp_path / "out")
     written = json.loads((tmp_path / "out" / "evaluation.json").read_text("utf-8"))
     assert written["scores"]["cross_entropy"]["value"] == "infinity"
-    assert_allclose(whole.scores["brier"].value, exact.scores["brier"].value, rtol=1e-3)
+    assert_allclose(whole.results["brier", ""].value, exact.results["brier", ""].value, rtol=1e-3)
 
 
 def test_polygons_are_resampled_as_a_whole(scene, tmp_path):
@@ -324,7 +330,8 @@ def test_polygons_are_resampled_as_a_whole(scene, tmp_path):
     boxes = [(r, c, r + 6, c + 6) for r, c in corners]
     path = write_polygons(tmp_path / "f.gpkg", boxes, [NAMES[i] for i in rng.integers(3, size=30)])
     found = evaluate_map(folder, path, EvaluateOptions("class", draws=500))
-    accuracy, n = found.measures["overall accuracy", ""]
+    accuracy = found.results["overall accuracy", ""]
+    n = accuracy.samples
     naive = np.sqrt(accuracy.value * (1 - accuracy.value) / n)
     assert n > 900 and accuracy.error > 2.5 * naive
 
@@ -342,7 +349,7 @@ def test_what_is_no_probability_sample_is_said(scene, tmp_path, recwarn):
     ):
         with pytest.warns(UserWarning, match=message):
             found = evaluate_map(folder, path, EvaluateOptions("class", **QUICK))
-        assert not found.facts["design"]["probability sample"] and found.areas == {}
+        assert not found.facts["design"]["probability sample"] and not found.of("estimated area")
         assert any(message in w for w in found.warnings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -438,7 +445,7 @@ def test_a_stratum_with_one_sample_is_named(scene, tmp_path):
     with pytest.warns(UserWarning, match="'water' has one sample") as said:
         found = evaluate_map(folder, path, EvaluateOptions("class", design="stratified", **QUICK))
     assert len(said) == 1
-    overall, _ = found.measures["overall accuracy", ""]
+    overall = found.results["overall accuracy", ""]
     assert np.isfinite(overall.value) and np.isnan(overall.error)
     assert overall.upper - overall.lower > 0.25  # a third of the map rests on one sample
     found.write(tmp_path / "out")
@@ -459,7 +466,7 @@ def test_a_map_that_is_not_whole_is_refused(tmp_path):
 def test_memory_is_bounded(tmp_path, monkeypatch):
     """Nine times the pixels do not take nine times the memory, nor twice."""
     peaks = []
-    for module in (evaluating, references):
+    for module in (map_evaluation, references):
         monkeypatch.setattr(module, "_BLOCK", 128)
         monkeypatch.setattr(module, "_CACHE_BYTES", 1 << 20)
     for i, side in enumerate((260, 780)):

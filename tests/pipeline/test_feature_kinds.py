@@ -10,9 +10,9 @@ import rasterio
 
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, fitted, reflectance, write_scene
 from uncover import load_model
-from uncover.estimators import model_files
 from uncover.labels import LandClass, Scheme
 from uncover.measurement.features import EMBEDDED, SEN2COR, Features
+from uncover.models import files as model_files
 from uncover.raster import Grid, classify, open_scene, scene_from_array
 
 

@@ -14,7 +14,7 @@ from uncover.labels import autocorrelation_length
 from uncover.pipeline import FitOptions, fit_model
 from uncover.pipeline.fitting import make_model
 from uncover.pipeline.ground import Squares, together
-from uncover.pipeline.holdout import Keeper
+from uncover.pipeline.holdout import HeldOut
 from uncover.pipeline.training_sources import Batch
 from uncover.raster import SampleBlock, Window, write_samples
 
@@ -145,7 +145,7 @@ def test_sample_cubes_have_a_column_for_them(problem, tmp_path):
 
 def test_a_group_that_is_kept_is_kept_whole():
     rng = np.random.default_rng(0)
-    keeper = Keeper(0.9, {"a": 0.3, "b": 0.1}, 0, rng)
+    keeper = HeldOut(0.9, {"a": 0.3, "b": 0.1}, 0, rng)
     groups = rng.integers(0, 60, (4, 500))
     batches = [Batch(rng.normal(size=(500, 2)), rng.choice(["a", "b"], 500), each) for each in groups]
     rest = [keeper.rest(batch) for batch in batches]

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from uncover.labels import Report, Scheme
 from uncover.pipeline.ground import Squares, pixel_metres, steady_pixel_metres
-from uncover.pipeline.labelling import LabelOptions, Labels, _thin
+from uncover.pipeline.label_collection import LabelOptions, Labels, _thin
 from uncover.raster import Grid, SceneError
 
 pyproj = pytest.importorskip("pyproj")

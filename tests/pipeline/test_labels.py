@@ -21,7 +21,7 @@ from uncover.pipeline import (
     LabelOptions,
     collect_labels,
     hold_out,
-    labelling,
+    label_collection,
     open_labels,
 )
 from uncover.raster import Grid
@@ -53,7 +53,7 @@ def test_labels_from_files_are_those_from_arrays(years):
 @pytest.mark.parametrize("block", [7, 16, 1000])
 def test_labels_do_not_depend_on_blocks(years, monkeypatch, block):
     whole = collect_labels(years.files, years.probabilities, ALL)
-    monkeypatch.setattr(labelling, "_BLOCK", block)
+    monkeypatch.setattr(label_collection, "_BLOCK", block)
     parts = collect_labels(years.files, years.probabilities, ALL)
     assert_array_equal(parts.codes, whole.codes)
     assert_array_equal(parts.report.left, whole.report.left)

@@ -449,7 +449,7 @@ def test_areas_of_degrees_are_those_on_the_ellipsoid(run, model, tmp_path):
 
 
 def test_a_model_of_another_version_is_refused(refused, model, scene, monkeypatch):
-    from uncover.estimators import model_files
+    from uncover.models import files as model_files
 
     monkeypatch.setattr(model_files, "FORMAT_VERSION", 99)
     assert "version" in refused("map", model, scene, "--out", "map")

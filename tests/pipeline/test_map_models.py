@@ -10,8 +10,8 @@ import xarray
 
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, contents, reflectance, write_scene
 from uncover import BayesianClassifier, BayesianMDA, ConformalSets, load_model
-from uncover.estimators.averaged import AveragedSummariser, make_summariser
-from uncover.pipeline.describing import _model
+from uncover.measurement.pooled import PoolSummariser, make_summariser
+from uncover.pipeline.info import _model
 from uncover.raster import classify, open_scene
 
 HEIGHT, WIDTH = 60, 280
@@ -64,9 +64,7 @@ def fit(run, samples, *more):
 
 def nameless(model):
     """A model that takes arrays without names."""
-    for each in (model,):
-        if each is not None:
-            del each.feature_names_in_
+    del model.feature_names_in_
     return model
 
 
@@ -113,7 +111,7 @@ def test_realisations_are_averaged_as_the_classifier_does(rng):
     X = rng.normal(size=(90, 3, 2)) * 0.1 + 0.5 + 0.5 * y[:, None, None] + 0.2 * rng.normal(size=(90, 1, 2))
     clf = BayesianClassifier().fit(X, y)
     summary = make_summariser(clf).summarise(np.moveaxis(X, 0, 2))
-    assert isinstance(make_summariser(clf), AveragedSummariser)
+    assert isinstance(make_summariser(clf), PoolSummariser)
     budget = clf.uncertainty(X)
     np.testing.assert_allclose(summary.probability.T, clf.predict_proba(X))
     np.testing.assert_allclose(summary.measurement, budget.measurement)

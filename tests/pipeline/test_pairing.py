@@ -10,7 +10,7 @@ import zarr
 from map_cases import reflectance
 from map_cases import write_scene as write_stack
 from uncover.pipeline import RealiseOptions
-from uncover.pipeline.realising import realise_scene
+from uncover.pipeline.realisations import realise_scene
 from uncover.raster import SceneOptions, open_cube, open_scene
 from uncover.studies.landscape import LandscapeOptions, write_scene
 

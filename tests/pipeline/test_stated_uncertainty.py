@@ -258,7 +258,7 @@ def test_the_error_of_the_measurement_layer_is_on_record(run, here):
     fit(run, *RANDOM)
     _, properties = mapped(run, *RANDOM)
     error = properties["uncover:measurement_error"]
-    assert error["points"] == 96 and error["pixels"] >= 60
+    assert error["points"] == 192 and error["pixels"] >= 60
     with rasterio.open("map/uncertainty.tif") as file:
         measurement = file.read(2).mean()
     assert error["mean_nat"] == pytest.approx(measurement, rel=0.3)

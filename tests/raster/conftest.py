@@ -40,7 +40,6 @@ def own_product(tmp_path, made_products):
 def small_units(monkeypatch):
     """Units of 64 pixels: many of them in a small scene."""
     monkeypatch.setattr("uncover.raster.product.UNIT", 64)
-    monkeypatch.setattr("uncover.raster.mapper.UNIT", 64)
     monkeypatch.setattr("uncover.raster.scratch.UNIT", 64)
     monkeypatch.setattr("uncover.raster.scratch.SECONDS_BETWEEN_SYNCS", 0.02)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from browsers import CHROMIUM, FLAGS, NO_BROWSER
+from uncover.pipeline.map_product import MapProduct
 from uncover.report.contents import Contents
-from uncover.report.product import ReportProduct
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 
@@ -81,10 +81,10 @@ def test_page_fits_and_is_not_blank(look, width, height, scheme):
 def test_map_is_drawn_in_the_colours_of_the_product(look, case):
     tab = look()
     shot = pixels(canvases(tab)[0].screenshot())
-    product = ReportProduct.open(Contents.of(case.folder))
-    numbers = product.class_numbers(product.store.thinned("class", 1))
+    product = MapProduct.open(case.folder / "map")
+    numbers = product.numbered(product.thinned("class", 1))
     seen = []
-    for k, entry in enumerate(product.classes, start=1):
+    for k, entry in enumerate(Contents.of(case.folder).classes(product.names), start=1):
         share = (shot == list(entry.rgb)).all(axis=2).sum()
         seen.append((share, (numbers == k).sum()))
     seen = np.array(seen, float)

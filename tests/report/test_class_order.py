@@ -83,3 +83,20 @@ def test_evaluation_reads_every_class_under_its_own_name(folder, layers, form):
     for k, name in enumerate(product.names):
         np.testing.assert_allclose(found[:, k], probability[name].ravel() * 1e-4, atol=1e-9)
         np.testing.assert_array_equal(members[:, k], inside[name].ravel() == 1)
+
+
+@pytest.mark.parametrize("form", ["zarr", "netcdf"])
+@pytest.mark.parametrize("step", [1, 5])
+def test_thinned_layers_of_a_dataset_are_means_of_their_blocks_and_codes_in_the_middle(folder, form, step):
+    product = MapProduct.open(folder / form)
+    with rasterio.open(folder / "cog" / "uncertainty.tif") as source:
+        total = np.where(source.read(1) == source.nodata, np.nan, source.read(1) * 1e-4)
+    with rasterio.open(folder / "cog" / "class.tif") as source:
+        codes = source.read(1)
+    found, middle = product.thinned("total", step), product.thinned("class", step)
+    assert found.shape == middle.shape == (-(-HEIGHT // step), -(-WIDTH // step))
+    for i, j in np.ndindex(found.shape):
+        rows, cols = (slice(step * k, step * (k + 1)) for k in (i, j))
+        assert found[i, j] == pytest.approx(np.nanmean(total[rows, cols]), abs=1e-6)
+        row, col = min(step * i + step // 2, HEIGHT - 1), min(step * j + step // 2, WIDTH - 1)
+        assert middle[i, j] == codes[row, col]

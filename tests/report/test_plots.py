@@ -6,18 +6,30 @@ import numpy as np
 import pytest
 
 from uncover.labels.colours import MUTED as CLASS_COLOURS
-from uncover.report.colours import VISIONS, contrast, look_alikes
-from uncover.report.judged import Curve
+from uncover.pipeline.evaluation import Curve
 from uncover.report.plots import (
     area_intervals,
     band_statistics,
     class_shares,
+    component_scatter,
+    confusion_matrices,
     principal_components,
+    rates,
+    reliability,
     world_spread,
 )
-from uncover.report.plots_accuracy import confusion_matrix, rates, reliability
 from uncover.report.study_style import draw_model, fit_score_axis
-from uncover.report.style import INK, OKABE_ITO, figure_style, inline_svg, new_figure, save_figure
+from uncover.report.style import (
+    INK,
+    OKABE_ITO,
+    VISIONS,
+    contrast,
+    figure_style,
+    inline_svg,
+    look_alikes,
+    new_figure,
+    save_figure,
+)
 
 NAMES, COLOURS = ("forest", "water $1"), ("#117733", "#332288")
 
@@ -34,8 +46,8 @@ def texts(figure):
 
 def test_confusion_matrix_shows_counts_and_rates():
     counts = np.array([[90, 10], [5, 15]])
-    figure = confusion_matrix(counts, NAMES)
-    assert {"90", "10", "5", "15", "75 %"} <= {t.replace(".0", "") for t in texts(figure)}
+    figure = confusion_matrices({"": counts}, NAMES)
+    assert {"90", "10", "5", "15", "75.0", "90.0", "25.0"} <= set(texts(figure))
     true, predicted = rates(counts)
     np.testing.assert_allclose(true, [0.9, 0.75])
     np.testing.assert_allclose(predicted, [90 / 95, 15 / 25])
@@ -44,7 +56,7 @@ def test_confusion_matrix_shows_counts_and_rates():
 def test_rates_of_a_class_that_never_occurs_are_unknown():
     true, predicted = rates(np.array([[4, 0], [0, 0]]))
     assert np.isnan(true[1]) and np.isnan(predicted[1])
-    confusion_matrix(np.array([[4, 0], [0, 0]]), NAMES)
+    confusion_matrices({"": np.array([[4, 0], [0, 0]])}, NAMES)
 
 
 def test_principal_components_are_those_of_an_eigen_decomposition(rng):
@@ -67,14 +79,24 @@ def test_ellipses_hold_95_per_cent_of_a_normal_class(rng):
         values, np.zeros(len(values)), np.zeros((2, 3)), np.stack([covariance] * 2), NAMES, COLOURS
     )
     ellipse = figure.axes[0].patches[0]
-    points = figure.axes[0].collections[0].get_offsets()
+    points = np.concatenate([c.get_offsets() for c in figure.axes[0].collections])
     inside = ellipse.get_path().contains_points(ellipse.get_patch_transform().inverted().transform(points))
     assert inside.mean() == pytest.approx(0.95, abs=0.005)
 
 
+def test_panels_hold_every_point_once(rng):
+    points, classes = rng.random((4000, 2)), np.arange(4000) % 2
+    figure = component_scatter(dict.fromkeys(("2020", "2021"), (points, classes, (0.6, 0.3))), NAMES, COLOURS)
+    for axes in figure.axes:
+        drawn = np.concatenate([c.get_offsets() for c in axes.collections])
+        np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(points, axis=0))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["2020", "2021"]
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == list(NAMES)
+
+
 def test_bars_reach_two_standard_deviations():
     mean, deviation = np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([[0.01, 0.02], [0.03, 0.04]])
-    figure = band_statistics(["B02", "B03"], mean, deviation, NAMES, COLOURS)
+    figure = band_statistics(["B02", "B03"], {"": (mean, deviation)}, NAMES, COLOURS)
     bars = [np.array(c.get_segments()) for c in figure.axes[0].collections]
     drawn = np.array([bar[:, :, 1] for bar in bars])  # (rim and colour of each class, band, end)
     np.testing.assert_allclose(
@@ -118,10 +140,10 @@ def test_any_number_of_classes_has_room(k, rng):
     curves = [Curve(f"class {name}", p, p, p, p, np.array([5, 9])) for name in names]
     mean, covariance = rng.random((k, 3)), np.stack([np.eye(3)] * k)
     for figure in (
-        band_statistics(("B02", "B03", "B04"), mean, mean, names, colours),
+        band_statistics(("B02", "B03", "B04"), {"": (mean, mean)}, names, colours),
         principal_components(rng.random((50, 3)), np.arange(50) % k, mean, covariance, names, colours)[0],
         reliability(curves, dict(zip(names, colours, strict=True))),
-        confusion_matrix(np.full((k, k), 123_456), names),
+        confusion_matrices({"": np.full((k, k), 123_456)}, names),
         area_intervals(names, colours, mean[:, 0], mean, "ha", {}, {}),
     ):
         svg = inline_svg(figure, "room")
@@ -130,7 +152,7 @@ def test_any_number_of_classes_has_room(k, rng):
 
 
 def test_inline_figures_take_the_theme_and_share_no_id():
-    svgs = [inline_svg(confusion_matrix(np.array([[9, n], [2, 8]]), NAMES), "label") for n in (1, 3)]
+    svgs = [inline_svg(confusion_matrices({"": np.array([[9, n], [2, 8]])}, NAMES), "label") for n in (1, 3)]
     for svg in svgs:
         assert "currentColor" in svg and INK not in svg
         assert "<style" not in svg and "<metadata" not in svg and "font-family" not in svg

@@ -14,12 +14,11 @@ from uncover import BayesianQDA, pipeline
 from uncover.cli import main
 from uncover.pipeline.mapping import MapOptions
 from uncover.report.contents import Contents
-from uncover.report.images import indexed_png, photograph, ramp_png
 from uncover.report.map_report import make_report
 from uncover.report.pixels import Spectra, Stories
 from uncover.report.style import OKABE_ITO
 from uncover.report.summary import SIDE, summarise
-from uncover.report.viewer import stories_data
+from uncover.report.viewer import indexed_png, photograph, ramp_png, stories_data
 
 
 def run(*arguments):
@@ -137,7 +136,7 @@ def test_folders_that_are_no_map_are_one_clear_line(case, tmp_path, make, said):
         ("map/item.json", "{", "not readable JSON"),
         ("map/item.json", "{}", "lists no classes"),
         ("map/areas.csv", "a,b\n1,2\n", "is not the table of areas"),
-        ("map/class.tif", "nonsense", "cannot be read"),
+        ("map/class.tif", "nonsense", "cannot be opened as a raster"),
         ("map/model.uncover", "nonsense", "model.uncover"),
         ("evaluation/evaluation.json", "{}", "not a readable evaluation"),
         ("evaluation/reliability.csv", "curve\nx\n", "not a readable evaluation"),

@@ -12,13 +12,12 @@ from scipy.stats import norm
 from map_cases import BANDS, CLASSES, fitted
 from report_cases import HEIGHT, WIDTH, WORLDS
 from uncover import load_model, pipeline
+from uncover.pipeline.map_product import MapProduct, block_means, crossing
 from uncover.pipeline.map_sources import SourceOptions, source_options, source_record
 from uncover.raster import Quality, SceneOptions, UncertaintyOptions, pixel_areas
 from uncover.report.contents import Contents
 from uncover.report.detection import LEVELS, Detection
 from uncover.report.figures import bhattacharyya
-from uncover.report.pixels import _block_means
-from uncover.report.product import crossing
 from uncover.report.summary import summarise
 from uncover.report.viewer import stories_data
 
@@ -77,7 +76,7 @@ def test_pictures_are_the_layers(case, summary):
 def test_block_means_leave_out_what_is_missing():
     values = np.arange(15, dtype=np.float32).reshape(1, 3, 5)
     values[0, 0, 0] = np.nan
-    found = _block_means(values, 2)
+    found = block_means(values, 2)
     np.testing.assert_allclose(found[0], [[(1 + 5 + 6) / 3, 5, 6.5], [10.5, 12.5, 14]])
 
 
@@ -189,15 +188,13 @@ def test_another_scene_in_its_place_is_not_taken_for_it(moved, case):
 
 
 def test_large_scenes_are_thinned(case):
-    from uncover.report.product import ReportProduct
-
-    product = ReportProduct.open(Contents.of(case.folder))
+    product = MapProduct.open(case.folder / "map")
     codes = layer(case, "class")[0]
-    thin = product.store.thinned("class", 4)
+    thin = product.thinned("class", 4)
     assert thin.shape == (18, 24)
     blocks = codes.reshape(18, 4, 24, 4).transpose(0, 2, 1, 3).reshape(18, 24, 16)
     assert (blocks == thin[..., None]).any(axis=2).all()
-    total = product.store.thinned("total", 4)
+    total = product.thinned("total", 4)
     means = layer(case, "uncertainty")[0].reshape(18, 4, 24, 4).mean(axis=(1, 3)) * 1e-4
     np.testing.assert_allclose(total, means, atol=2e-4)
 

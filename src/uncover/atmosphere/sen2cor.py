@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -23,6 +22,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from uncover.atmosphere.grib import aod_fields, shift_aod
+from uncover.files import alone, write_whole
 
 # AOT550 = exp(a + b·ln VIS) in Sen2Cor, for three altitudes in km; linear in between.
 VISIBILITY_ALTITUDES = (0.0, 0.7, 2.5)
@@ -351,7 +351,8 @@ class Sen2Cor:
         known = _finished(folder, key)
         if known is not None:
             return known
-        with _writing(folder), _alone(folder) as lock:
+        busy = Sen2CorError(f"Sen2Cor still runs in {folder}; wait for it, or end that process")
+        with _writing(folder), alone(folder, busy) as lock:
             for name in ("work", "output", "input"):  # what an interrupted run has left, and nothing else
                 shutil.rmtree(folder / name, ignore_errors=True)
                 (folder / name).mkdir(parents=True)
@@ -361,9 +362,7 @@ class Sen2Cor:
             product = _call(self._command(executable, prepared, folder), folder, self.resolution, lock)
             self.mode.check(product)
             record = {"key": key, "product": product.name, "reached": prepared.reached}
-            partial_record = folder / "done.json.part"
-            partial_record.write_text(json.dumps(record, indent=2, sort_keys=True))
-            partial_record.rename(folder / "done.json")  # a run is finished or not: nothing in between
+            write_whole(folder / "done.json", json.dumps(record, indent=2, sort_keys=True))
             for name in ("work", "input"):
                 shutil.rmtree(folder / name, ignore_errors=True)
         return product, prepared.reached
@@ -371,20 +370,6 @@ class Sen2Cor:
 
 def _folder(out: Path, r: int) -> Path:
     return out.absolute() / f"realisation-{r:03d}"
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[int]:
-    """A lock that the program inherits: a run whose parent was killed is not started a second time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield handle
-    except BlockingIOError:
-        raise Sen2CorError(f"Sen2Cor still runs in {folder}; wait for it, or end that process") from None
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -7,10 +7,10 @@ import click
 
 from uncover import __version__
 from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce
-from uncover.cli.problems import PlainGroup
+from uncover.cli.console import PlainGroup
 
 
-@click.group(cls=PlainGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=PlainGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="uncover")
 def main() -> None:
     """Classification that knows what it does not know."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from uncover.cli.console import bar, pixel_bar
 from uncover.cli.options import seed_option
-from uncover.cli.progress import bar, pixel_bar
 
 
 @click.command(
@@ -27,13 +27,10 @@ from uncover.cli.progress import bar, pixel_bar
     type=click.Path(path_type=Path),
     metavar="DIR",
     default=Path("demo-output"),
-    show_default=True,
     help="Folder for the results; made where there is none.",
 )
-@click.option(
-    "--size", default=2000, show_default=True, metavar="PIXELS", help="Side of the scene, 10 m a pixel."
-)
-@click.option("--draws", default=25, show_default=True, help="Worlds: optical depths drawn.")
+@click.option("--size", default=2000, metavar="PIXELS", help="Side of the scene, in pixels of 10 m.")
+@click.option("--draws", default=25, help="Number of worlds: optical depths that are drawn.")
 @seed_option
 def demo(out: Path, size: int, draws: int, seed: int) -> None:
     """Run everything once, on a simulated scene whose truth is known.

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import bar
 from uncover.cli.options import class_options, seed_option
-from uncover.cli.progress import bar
 
 
 @click.command(
@@ -29,30 +29,33 @@ from uncover.cli.progress import bar
 @click.option(
     "--design",
     type=click.Choice(["random", "stratified", "poststratified"]),
-    help="How the sample was drawn; without it no areas are estimated.",
+    help="Sampling design of the reference; without it no areas are estimated.",
 )
-@click.option("--stratum-field", metavar="NAME", help="Field with the stratum [the map's classes].")
+@click.option(
+    "--stratum-field", metavar="NAME", help="Field with the stratum (default: the classes of the map)."
+)
 @click.option(
     "--stratum-areas", type=click.Path(), help="CSV with the columns stratum and area_ha (or pixels)."
 )
-@click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
-@click.option("--bins", default=10, show_default=True, help="Bins of the reliability curves.")
-@click.option("--draws", default=1000, show_default=True, help="Bootstrap draws.")
+@click.option("--level", default=0.95, help="Confidence level of the intervals.")
+@click.option("--bins", default=10, help="Bins of the reliability curves.")
+@click.option("--draws", default=1000, help="Number of bootstrap replicates.")
 @seed_option
 @click.option(
     "--block",
     default=1000.0,
-    show_default=True,
     metavar="METRES",
-    help="Side of the blocks of a reference raster that are resampled together.",
+    help="Side of the blocks of a reference raster that are resampled as a whole.",
 )
-@click.option("--training", metavar="FILE[:BAND]", help="Labels that trained the model: stay away from them.")
+@click.option(
+    "--training", metavar="FILE[:BAND]", help="Labels that trained the model: samples near them are left out."
+)
 @click.option(
     "--buffer",
     type=float,
     metavar="METRES",
-    help="Leave out samples nearer than this to --training labels [distance at which the correlation "
-    "of the map's classes falls to 1/e].",
+    help="Leave out samples nearer than this to --training labels (default: distance at which the "
+    "correlation of the map's classes falls to 1/e).",
 )
 def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
     """Compare a map with reference data: accuracy, areas, scores and calibration, with intervals.

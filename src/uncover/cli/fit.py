@@ -6,19 +6,17 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import bar
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
+    chosen,
     class_options,
-    optional_world_options,
-    optional_worlds_from,
+    measurement_from,
+    measurement_options,
     pixel_purity_option,
+    probability_scale_option,
     refuse,
-    scene_from,
-    scene_options,
-    uncertainty_from,
-    uncertainty_options,
 )
-from uncover.cli.progress import bar
 
 
 class ModelName(click.ParamType):  # type: ignore[type-arg]
@@ -82,80 +80,75 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     metavar="FILE[:BAND]",
     help="Probability that the label of each pixel is right, such as that of the map it comes from.",
 )
-@click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
+@probability_scale_option
 @click.option(
     "--label-meaning",
     type=click.Choice(["certainty", "posterior"]),
     default="certainty",
-    show_default=True,
-    help="Whether the probability was judged without this scene, or from it.",
+    help="Source of the probability: independent of this scene (certainty), or derived from it (posterior).",
 )
 @click.option(
     "--label-noise",
     metavar="SHARE|learn",
-    help="Share of the labels that are wrong, or learn: how often one class is called another is estimated.",
+    help="Share of wrong labels; or learn, to estimate how often each class is mistaken for another.",
 )
-@click.option("--fraction", type=float, help="Use this share of the labelled pixels of each scene.")
-@click.option("--count", type=int, help="Use this many labelled pixels of each scene.")
+@click.option(
+    "--fraction", type=float, help="Share of the labelled pixels of each scene to use (default: all)."
+)
+@click.option("--count", type=int, help="Number of labelled pixels of each scene to use (default: all).")
 @click.option(
     "--allocation",
     type=click.Choice(["proportional", "stratified"]),
     default="proportional",
-    show_default=True,
-    help="Classes by their shares, or equally many of each.",
+    help="With --fraction or --count: classes by their shares, or equally many of each.",
 )
 @click.option(
     "--model",
     type=ModelName(),
     default="qda",
-    show_default=True,
-    help="qda: the published method; lda: one covariance for all classes; nb: none between bands; mda: "
-    "classes of several parts; recommended: an average of all kinds.",
+    help="qda: the published method; lda: one covariance for all classes; nb: no covariance between "
+    "bands; mda: classes of several components; recommended: an average of all of these.",
 )
 @click.option(
     "--prior",
     type=click.Choice(["weak", "evidence", "jeffreys"]),
-    help="Of the class models: weak, as strong as the evidence of the data asks for, or Jeffreys' "
-    "[weak; mda: evidence].",
+    help="Prior of the class models: weak, chosen by maximum evidence, or Jeffreys' (default: weak; mda: "
+    "evidence).",
 )
 @click.option(
     "--calibrate",
     is_flag=True,
-    help="Temper probabilities by samples left out, for other scenes [mda: always].",
+    help="Calibrate probabilities by cross-validation, for use on other scenes (mda: always).",
 )
 @click.option(
     "--coverage",
     type=float,
     metavar="SHARE",
-    help="Make sets of classes that hold the true one for this share of the samples of each class (not "
-    "guaranteed for another date); keeps part of the samples for it.",
+    help="Give each pixel a set of classes that holds the true one with this probability (conformal "
+    "prediction; not guaranteed for another date). Holds part of the samples out.",
 )
 @click.option(
     "--block",
     type=float,
     metavar="METRES",
-    help="Side of squares whose pixels are left out and kept together; tables have a column polygon for it.",
+    help="Side of the blocks that are held out as a whole; tables name groups in a column polygon.",
 )
 @click.option(
     "--buffer",
     type=float,
     metavar="METRES",
-    help="Pixels nearer to another block do not count if left out or kept [distance at which the "
-    "correlation of labels falls to 1/e, at most a quarter of a block].",
+    help="Held-out pixels nearer than this to another block do not count (default: distance at which the "
+    "correlation of labels falls to 1/e, at most a quarter of a block).",
 )
 @click.option(
     "--realisations",
     type=click.Choice(["pooled", "repeats", "draws", "shared"]),
     default="pooled",
-    show_default=True,
-    help="What several realisations of a pixel mean.",
+    help="Meaning of several realisations of a pixel: of one distribution (pooled), repeated measurements, "
+    "draws of independent errors, or worlds of a shared error.",
 )
-@click.option(
-    "--class-prior", default=1.0, show_default=True, help="Dirichlet parameter of the class shares."
-)
-@optional_world_options
-@uncertainty_options
-@scene_options
+@click.option("--class-prior", default=1.0, help="Dirichlet parameter of the class shares.")
+@measurement_options
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
@@ -173,29 +166,16 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         refuse(why, "probability_scale", "label_meaning")
     options = pipeline.FitOptions(
         labels=label_file,
-        class_field=given["class_field"],
-        scheme=given["scheme"],
-        pixel_purity=given["pixel_purity"],
-        scene=scene_from(given),
         draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
-        model=given["model"],
-        prior=given["prior"],
         calibration="loo" if given["calibrate"] else None,
-        coverage=given["coverage"],
-        block=given["block"],
-        buffer=given["buffer"],
-        class_prior=given["class_prior"],
-        realisations=given["realisations"],
-        seed=given["seed"],
-        realise=optional_worlds_from(given),
-        uncertainty=given["uncertainty"],
-        uncertainty_options=uncertainty_from(given),
         doubt=pipeline.LabelDoubt(
-            given["label_probability"],
-            given["probability_scale"],
-            given["label_meaning"],
-            given["label_noise"],
+            *chosen(given, "label_probability", "probability_scale", "label_meaning", "label_noise").values()
         ),
+        **measurement_from(given),
+        **chosen(
+            given, "class_field", "scheme", "pixel_purity", "model", "prior", "coverage", "block", "buffer"
+        ),
+        **chosen(given, "class_prior", "realisations", "seed"),
     )
     with bar("fit") as progress:
         training = pipeline.fit_model(sources, options, progress)

@@ -22,7 +22,7 @@ from uncover.cli.options import scene_from, scene_options
     """
 )
 @click.argument("name", metavar="FILE|DIR|SCHEME")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @scene_options
 def info(name: str, as_json: bool, **given: Any) -> None:
     """Show what is in a model, scene, cube, map, evaluation, label raster, sample table or class scheme.

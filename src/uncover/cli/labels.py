@@ -7,8 +7,14 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import area_options, class_options, pixel_purity_option, seed_option
-from uncover.cli.progress import bar
+from uncover.cli.console import bar
+from uncover.cli.options import (
+    area_options,
+    class_options,
+    pixel_purity_option,
+    probability_scale_option,
+    seed_option,
+)
 
 
 @click.command(
@@ -35,44 +41,42 @@ from uncover.cli.progress import bar
     help="Probability layer of a map; one per map, in the same order.",
 )
 @class_options
+@click.option("--threshold", default=0.95, help="Probability that a label needs in each year.")
+@probability_scale_option
 @click.option(
-    "--threshold", default=0.95, show_default=True, help="Each year's probability must be above it."
+    "--purity", type=float, metavar="SHARE", help="Smallest share of the window with the same label."
 )
-@click.option("--probability-scale", type=float, help="Value of certainty [100 for whole numbers, else 1].")
-@click.option("--purity", type=float, metavar="SHARE", help="Least share of the window with the same label.")
 @pixel_purity_option
-@click.option("--window", default=3, show_default=True, metavar="PIXELS", help="Side of the purity window.")
-@click.option(
-    "--erosion", default=0, show_default=True, metavar="PIXELS", help="Taken off at edges of parcels."
-)
+@click.option("--window", default=3, metavar="PIXELS", help="Side of the purity window.")
+@click.option("--erosion", default=0, metavar="PIXELS", help="Width taken off the edges of parcels.")
 @click.option("--spacing", default=0.0, metavar="METRES", help="Smallest distance between two labels.")
 @click.option(
-    "--like", type=click.Path(), metavar="SCENE|RASTER", help="Take its grid; the first map's otherwise."
+    "--like",
+    type=click.Path(),
+    metavar="SCENE|RASTER",
+    help="Scene or raster whose grid the labels get (default: that of the first map).",
 )
 @area_options
 @click.option(
-    "--test-out", type=click.Path(), help="Write a part of the labels here, for testing, and not to --out."
+    "--test-out", type=click.Path(), help="Hold part of the labels out for testing, and write them here."
 )
-@click.option("--test-share", default=0.2, show_default=True, help="How much of them.")
+@click.option("--test-share", default=0.2, help="Share of the labels that are held out.")
 @click.option(
     "--split",
     type=click.Choice(["pixel", "polygon", "block"]),
     default="block",
-    show_default=True,
-    help="What stays together when labels are split for testing.",
+    help="Unit that is held out as a whole.",
 )
-@click.option(
-    "--block", default=1000.0, show_default=True, metavar="METRES", help="Side of a block for --split block."
-)
+@click.option("--block", default=1000.0, metavar="METRES", help="Side of a block for --split block.")
 @click.option(
     "--buffer",
     type=float,
     metavar="METRES",
-    help="Between training and test labels [for --split block: distance at which the "
-    "correlation of labels falls to 1/e, at most half a block].",
+    help="Distance between training and test labels (default for --split block: distance at which the "
+    "correlation of labels falls to 1/e, at most half a block).",
 )
 @seed_option
-@click.option("--report", type=click.Path(), help="Write the counts as JSON, too.")
+@click.option("--report", type=click.Path(), help="JSON file for the counts that are printed.")
 def labels(
     maps: tuple[str, ...],
     out: str,

@@ -12,16 +12,8 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import (
-    FILES_OF_A_SCENE,
-    optional_world_options,
-    optional_worlds_from,
-    scene_from,
-    scene_options,
-    uncertainty_from,
-    uncertainty_options,
-)
-from uncover.cli.progress import pixel_bar
+from uncover.cli.console import pixel_bar
+from uncover.cli.options import FILES_OF_A_SCENE, chosen, measurement_from, measurement_options
 
 
 @click.command(
@@ -45,32 +37,27 @@ from uncover.cli.progress import pixel_bar
 @click.argument("model", metavar="MODEL")
 @click.argument("scene", metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
-@optional_world_options
-@uncertainty_options
 @click.option(
     "--paired/--unpaired",
     default=None,
-    help="Whether this scene trained the model [decided by the identity of the scene].",
+    help="Treat the scene as the training scene (default: decided from the datatake).",
 )
 @click.option(
     "--missing",
     type=click.Choice(["nodata", "marginalise"]),
     default="nodata",
-    show_default=True,
-    help="Pixels that lack bands: no class, or one by the bands that they have.",
+    help="Pixels that lack bands: no class, or a class from the bands that are there.",
 )
 @click.option(
     "--method",
     type=click.Choice(["fast", "exact"]),
     default="fast",
-    show_default=True,
-    help="Pixels whose uncertainty is stated: by matched covariance, or exactly (far slower).",
+    help="Predictive density of pixels whose uncertainty is stated: approximate, or exact (far slower).",
 )
 @click.option(
     "--dtype",
     type=click.Choice(["uint16", "float32"]),
     default="uint16",
-    show_default=True,
     help="Data type of probability and uncertainty layers.",
 )
 @click.option(
@@ -78,21 +65,22 @@ from uncover.cli.progress import pixel_bar
     "kind",
     type=click.Choice(["cog", "zarr", "netcdf"]),
     default="cog",
-    show_default=True,
-    help="GeoTIFFs, or one CF dataset.",
+    help="Format of the layers: GeoTIFFs, or one CF dataset.",
 )
 @click.option(
     "--date",
     metavar="DATE",
-    help="When a scene that does not say it was measured: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
+    help="Date of a scene that does not state it: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
 )
-@click.option("--memory", default="1GB", show_default=True, help="Stay below it.")
-@click.option("--threads", type=int, help="How many [all processors].")
-@click.option("--block", default=1024, show_default=True, metavar="PIXELS", help="What is computed together.")
+@click.option("--memory", default="1GB", help="Upper limit of the memory that is used.")
+@click.option("--threads", type=int, help="Number of threads (default: one per processor).")
+@click.option(
+    "--block", default=1024, metavar="PIXELS", help="Side of the blocks that are computed at a time."
+)
 @click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
-@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
-@click.option("--dry-run", is_flag=True, help="Say what it would take, and write nothing.")
-@scene_options
+@click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
+@click.option("--dry-run", is_flag=True, help="Estimate time, memory and disk space, and write nothing.")
+@measurement_options
 def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -> None:
     """Map a scene: class, probabilities, uncertainty and quality of every pixel.
 
@@ -136,23 +124,10 @@ def _little_garbage() -> Iterator[None]:
 def _map_options(given: dict[str, Any]) -> Any:
     from uncover import pipeline
 
-    source = pipeline.SourceOptions(
-        scene=scene_from(given),
-        realise=optional_worlds_from(given),
-        uncertainty=given["uncertainty"],
-        uncertainty_options=uncertainty_from(given),
-    )
+    names = ("paired", "missing", "method", "dtype", "date", "threads", "block", "scheduler", "resume")
     return pipeline.MapOptions(
-        source=source,
-        paired=given["paired"],
-        missing=given["missing"],
-        method=given["method"],
-        dtype=given["dtype"],
+        source=pipeline.SourceOptions(**measurement_from(given)),
         format=given["kind"],
-        date=given["date"],
         memory=pipeline.parse_memory(given["memory"]),
-        threads=given["threads"],
-        block=given["block"],
-        scheduler=given["scheduler"],
-        resume=given["resume"],
+        **chosen(given, *names),
     )

@@ -28,20 +28,29 @@ def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
-seed_option = click.option(
-    "--seed", default=0, show_default=True, help="Decides everything that is drawn at random."
-)
+seed_option = click.option("--seed", default=0, help="Seed of all random numbers.")
 
 class_options = _stacked(
     click.option("--class-field", metavar="NAME", help="Field or column with the class."),
-    click.option("--scheme", metavar="NAME|FILE", help="Translate the classes (see `uncover info schemes`)."),
+    click.option(
+        "--scheme",
+        metavar="NAME|FILE",
+        help="Table that translates the classes (see `uncover info schemes`).",
+    ),
 )
 
 pixel_purity_option = click.option(
     "--pixel-purity",
     default=0.0,
     metavar="SHARE",
-    help="Least share of a pixel with its label, where labels are finer [the commonest label wins].",
+    help="Smallest share of a pixel with one label, where labels are finer than pixels; with 0 the most "
+    "frequent label wins.",
+)
+
+probability_scale_option = click.option(
+    "--probability-scale",
+    type=float,
+    help="Number that stands for certainty (default: 100 for whole numbers, else 1).",
 )
 
 area_options = _stacked(
@@ -50,65 +59,80 @@ area_options = _stacked(
         type=float,
         nargs=4,
         metavar="WEST SOUTH EAST NORTH",
-        help="Area: longitude and latitude by default.",
+        help="Bounding box of the area, in longitude and latitude unless --bbox-crs says otherwise.",
     ),
-    click.option("--bbox-crs", default="EPSG:4326", show_default=True, help="Reference system of --bbox."),
-    click.option("--aoi", type=click.Path(), help="Area: the polygons of a vector file."),
+    click.option("--bbox-crs", default="EPSG:4326", help="Coordinate reference system of --bbox."),
+    click.option("--aoi", type=click.Path(), help="Vector file with the polygons of the area."),
 )
 
 scene_options = _stacked(
     area_options,
-    click.option("--bands", metavar="B02,B03,…", help="Bands, in order [all that the first source has]."),
     click.option(
-        "--scale", type=float, help="Reflectance = scale · number + offset, where metadata are silent."
+        "--bands", metavar="B02,B03,…", help="Bands to use, in order (default: all of the first source)."
+    ),
+    click.option(
+        "--scale",
+        type=float,
+        help="Reflectance = scale · number + offset, for files whose metadata do not state it.",
     ),
     click.option("--offset", type=float, help="See --scale; -0.1 for Sentinel-2 from baseline 04.00 on."),
     click.option(
         "--level",
         type=click.Choice(["L1C", "L2A"]),
-        help="Top-of-atmosphere (L1C) or surface (L2A) reflectance, where the source does not say.",
+        help="Top-of-atmosphere (L1C) or surface (L2A) reflectance, for sources that do not state it.",
     ),
-    click.option("--resampling", default="nearest", show_default=True, help="nearest, bilinear or cubic."),
+    click.option(
+        "--resampling",
+        default="nearest",
+        help="Resampling of bands of another pixel size: nearest, bilinear or cubic.",
+    ),
     click.option(
         "--mask",
         type=click.Path(),
-        help="Mask raster of your own (FILE, FILE:BAND): what is not 0, NaN too, is left out.",
+        help="Mask raster (FILE or FILE:BAND): pixels that are not 0, NaN included, are left out.",
     ),
-    click.option("--granule", metavar="TILE", help="Which tile of a product with several, such as T32TQM."),
-    click.option("--scene-id", help="Identity of the scene [the product's datatake, or the file's content]."),
+    click.option("--granule", metavar="TILE", help="Tile of a product that has several, such as T32TQM."),
+    click.option(
+        "--scene-id",
+        help="Identity of the scene (default: the datatake of the product, or a hash of the file).",
+    ),
 )
 
 _world_options = _stacked(
-    click.option("--aod", type=float, help="Aerosol optical depth at 550 nm: draw worlds around it."),
+    click.option("--aod", type=float, help="Aerosol optical depth at 550 nm, around which worlds are drawn."),
     click.option(
         "--aod-uncertainty",
         type=float,
-        help="Standard uncertainty of it [the formula of CAMS, or the product's].",
+        help="Standard uncertainty of the optical depth (default: the formula of CAMS, or the product's).",
     ),
-    click.option("--draws", default=25, show_default=True, help="Realisations: optical depths drawn."),
+    click.option("--draws", default=25, help="Number of worlds: optical depths that are drawn."),
     click.option(
         "--impossible",
         type=click.Choice(["truncate", "clip", "gamma", "refuse"]),
         default="truncate",
-        show_default=True,
-        help="What becomes of negative draws.",
+        help="Treatment of negative draws of the optical depth.",
     ),
-    click.option(
-        "--altitude", default=0.0, show_default=True, metavar="KM", help="Of the ground, -0.5 to 3."
-    ),
+    click.option("--altitude", default=0.0, metavar="KM", help="Altitude of the ground, -0.5 to 3 km."),
     click.option(
         "--dem",
         metavar="FILE",
-        help="Heights in metres, any raster, in place of --altitude: the mean of each 128 x 128 pixels.",
+        help="Raster of heights in metres, in place of --altitude; averaged over 128 x 128 pixels.",
     ),
-    click.option("--water-vapour", type=float, metavar="CM", help="Column [that of the product, or 2]."),
-    click.option("--ozone", type=float, metavar="DU", help="Column [that of the product, or 330]."),
+    click.option(
+        "--water-vapour",
+        type=float,
+        metavar="CM",
+        help="Water vapour column (default: that of the product, or 2 cm).",
+    ),
+    click.option(
+        "--ozone", type=float, metavar="DU", help="Ozone column (default: that of the product, or 330 DU)."
+    ),
     click.option(
         "--angles",
         type=float,
         nargs=3,
         metavar="SUN VIEW RELATIVE",
-        help="Zeniths and relative azimuth in degrees, where the product has none.",
+        help="Sun zenith, view zenith and relative azimuth in degrees, for products without angles.",
     ),
     seed_option,
 )
@@ -116,89 +140,103 @@ _world_options = _stacked(
 product_aod_option = click.option(
     "--product-aod",
     is_flag=True,
-    help="Draw worlds around the product's own optical depth: of an L1C product, the CAMS forecast in it.",
+    help="Draw worlds around the optical depth in the product; in an L1C product, its CAMS forecast.",
 )
 
 
 def _draw_method(help_text: str, *methods: str) -> Callable[[Command], Command]:
     kinds = click.Choice(methods)
-    return click.option("--draw-method", type=kinds, default="quantile", show_default=True, help=help_text)
+    return click.option("--draw-method", type=kinds, default="quantile", help=help_text)
 
 
 #: For the command that stores worlds, and their weights with them.
 world_options = _stacked(
     _world_options,
     _draw_method(
-        "Quantile midpoints, random, or nodes with weights for computations of your own.",
+        "Draws of the optical depth: quantile midpoints, random, or quadrature nodes with weights.",
         "quantile",
         "mc",
         "quadrature",
     ),
 )
 
-#: For commands that draw worlds only if they are asked to; these count them equally.
-optional_world_options = _stacked(
-    _world_options,
-    _draw_method("Of the optical depths: quantile midpoints, or random.", "quantile", "mc"),
-    product_aod_option,
-)
-
-
-uncertainty_options = _stacked(
+_uncertainty_options = _stacked(
     click.option(
         "--uncertainty",
         type=click.Path(),
-        help="Standard uncertainty of the scene's values: CSV, JSON, raster or effects table.",
+        help="Standard uncertainty of the values of the scene: CSV, JSON, raster or effects table.",
     ),
     click.option(
         "--between-pixels",
         type=click.Choice(["random", "systematic"]),
-        help="What errors of two pixels have in common, where the file does not say it.",
+        help="Errors of two pixels, if the file does not state it: independent (random) or the same.",
     ),
     click.option(
         "--between-scenes",
         type=click.Choice(["independent", "common"]),
-        help="Systematic effects: each scene's own error, or the same in all, such as a sensor's gain.",
+        help="Systematic errors of two scenes: independent, or the same, such as that of a sensor's gain.",
     ),
     click.option(
         "--effect-name",
         metavar="NAME",
-        help="Of the effect, where the file does not say it; common ones need it.",
+        help="Name of the effect, if the file does not state it; required for common effects.",
     ),
-    click.option("--correlation", type=click.Path(), help="CSV table of the correlation between bands."),
     click.option(
-        "--uncertainty-units", type=click.Choice(["1", "%"]), help="Where the file does not say it."
+        "--correlation", type=click.Path(), help="CSV table of the error correlation between bands."
+    ),
+    click.option(
+        "--uncertainty-units",
+        type=click.Choice(["1", "%"]),
+        help="Units of the uncertainty, if the file does not state them: reflectance (1) or per cent.",
     ),
     click.option(
         "--uncertainty-scale", type=float, help="Standard uncertainty = scale · number of the file."
     ),
     click.option(
-        "--uncertainty-bands", metavar="B02,B03,…", help="Bands of the file in order, where it has no names."
+        "--uncertainty-bands",
+        metavar="B02,B03,…",
+        help="Bands of the file, in order, if it does not name them.",
     ),
     click.option("--uncertainty-variable", metavar="NAME", help="Measured variable of an effects table."),
 )
 
 
-def uncertainty_from(given: dict[str, Any]) -> UncertaintyOptions:
-    """What `uncertainty_options` were given."""
+#: For commands that read scenes, and draw worlds only if they are asked to; these count them equally.
+measurement_options = _stacked(
+    _world_options,
+    _draw_method(
+        "Draws of the optical depth: quantile midpoints, or random (Monte Carlo).", "quantile", "mc"
+    ),
+    product_aod_option,
+    _uncertainty_options,
+    scene_options,
+)
+
+
+def chosen(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Options by their names, for an object whose fields have the same names."""
+    return {name: given[name] for name in names}
+
+
+def measurement_from(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what `measurement_options` were given, by the fields of FitOptions and SourceOptions."""
+    return {
+        "scene": scene_from(given),
+        "realise": _optional_worlds(given),
+        "uncertainty": given["uncertainty"],
+        "uncertainty_options": _uncertainty(given),
+    }
+
+
+def _uncertainty(given: dict[str, Any]) -> UncertaintyOptions:
     from uncover import pipeline
 
+    own = ("between_pixels", "between_scenes", "effect_name", "correlation")
     if given["uncertainty"] is None:
         why = "without --uncertainty, whose file it describes; give that too, or leave it out"
-        others = ("units", "scale", "bands", "variable")
-        refuse(
-            why,
-            "between_pixels",
-            "between_scenes",
-            "effect_name",
-            "correlation",
-            *(f"uncertainty_{name}" for name in others),
-        )
+        refuse(why, *own, *(f"uncertainty_{name}" for name in ("units", "scale", "bands", "variable")))
     return pipeline.UncertaintyOptions(
-        between_pixels=given["between_pixels"],
-        between_scenes=given["between_scenes"],
-        effect_name=given["effect_name"],
-        correlation=given["correlation"],
+        **chosen(given, *own),
         units=given["uncertainty_units"],
         scale=given["uncertainty_scale"],
         bands=_names(given["uncertainty_bands"]),
@@ -225,26 +263,16 @@ def refuse(why: str, *names: str) -> None:
 
 
 def scene_from(given: dict[str, Any]) -> SceneOptions:
-    """What `scene_options` were given."""
+    """Return what `scene_options` were given."""
     from uncover import pipeline
 
-    return pipeline.SceneOptions(
-        bands=_names(given["bands"]),
-        scale=given["scale"],
-        offset=given["offset"],
-        resampling=given["resampling"],
-        bbox=given["bbox"],
-        bbox_crs=given["bbox_crs"],
-        aoi=given["aoi"],
-        mask=given["mask"],
-        scene_id=given["scene_id"],
-        level=given["level"],
-        granule=given["granule"],
-    )
+    where = ("bbox", "bbox_crs", "aoi", "mask", "scene_id", "level", "granule")
+    numbers = chosen(given, "scale", "offset", "resampling")
+    return pipeline.SceneOptions(bands=_names(given["bands"]), **numbers, **chosen(given, *where))
 
 
 def worlds_from(given: dict[str, Any]) -> RealiseOptions:
-    """What `world_options` and `product_aod_option` were given."""
+    """Return what `world_options` and `product_aod_option` were given."""
     from uncover import pipeline
 
     if given["aod"] is not None and given["product_aod"]:
@@ -252,23 +280,15 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
     if given["dem"] is not None:
         refuse("with --dem, which gives the heights; give one of them", "altitude")
     return pipeline.RealiseOptions(
-        aod=given["aod"],
         uncertainty=given["aod_uncertainty"],
-        draws=given["draws"],
         method=given["draw_method"],
-        impossible=given["impossible"],
-        seed=given["seed"],
-        altitude=given["altitude"],
-        dem=given["dem"],
-        water_vapour=given["water_vapour"],
-        ozone=given["ozone"],
-        angles=given["angles"],
-        product_aod=given["product_aod"],
+        **chosen(given, "aod", "draws", "impossible", "seed", "altitude", "dem", "water_vapour", "ozone"),
+        **chosen(given, "angles", "product_aod"),
     )
 
 
-def optional_worlds_from(given: dict[str, Any]) -> RealiseOptions | None:
-    """What `optional_world_options` were given; None where no worlds are asked for."""
+def _optional_worlds(given: dict[str, Any]) -> RealiseOptions | None:
+    """Return what the options of worlds were given; None where no worlds are asked for."""
     if given["aod"] is not None or given["product_aod"]:
         return worlds_from(given)
     details = ("aod_uncertainty", "draws", "draw_method", "impossible", "altitude", "dem", "water_vapour")

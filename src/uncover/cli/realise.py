@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from uncover.cli.console import bar, counter
 from uncover.cli.options import (
     product_aod_option,
     refuse,
@@ -14,7 +15,6 @@ from uncover.cli.options import (
     world_options,
     worlds_from,
 )
-from uncover.cli.progress import bar, counter
 
 if TYPE_CHECKING:
     from uncover.pipeline import Sen2CorOptions
@@ -46,8 +46,7 @@ _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "se
     "meaning",
     type=click.Choice(["scene", "worlds"]),
     default="scene",
-    show_default=True,
-    help="One scene, or L2A products that are worlds of one.",
+    help="Sources: one scene, or L2A products that are worlds of one scene.",
 )
 @world_options
 @product_aod_option
@@ -55,14 +54,15 @@ _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "se
     "--correction",
     type=click.Choice(["table", "sen2cor"]),
     default="table",
-    show_default=True,
-    help="The embedded look-up table, or Sen2Cor, which you install.",
+    help="Atmospheric correction: the embedded lookup table, or Sen2Cor, installed separately.",
 )
-@click.option("--sen2cor", metavar="PATH", help="Folder of Sen2Cor, or its L2A_Process [that on the PATH].")
-@click.option("--workers", default=1, show_default=True, help="Runs of Sen2Cor at a time.")
+@click.option(
+    "--sen2cor", metavar="PATH", help="Folder of Sen2Cor, or its L2A_Process (default: that on the PATH)."
+)
+@click.option("--workers", default=1, help="Number of Sen2Cor runs at a time.")
 @click.option("--keep-products", is_flag=True, help="Keep the L2A products of Sen2Cor, in OUT.sen2cor.")
-@click.option("--dry-run", is_flag=True, help="Show what Sen2Cor would be given and write, and do nothing.")
-@click.option("--resume", is_flag=True, help="Go on with a cube that was not finished.")
+@click.option("--dry-run", is_flag=True, help="Print the files and commands of Sen2Cor, and run nothing.")
+@click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
 @scene_options
 def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **given: Any) -> None:
     """Correct a scene for the atmosphere once per drawn optical depth, and store the realisations.

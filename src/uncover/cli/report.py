@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from uncover.cli.console import say
 from uncover.cli.options import refuse
-from uncover.cli.progress import say
 
 
 @click.command(
@@ -21,8 +21,10 @@ from uncover.cli.progress import say
     """
 )
 @click.argument("folder", metavar="DIR")
-@click.option("--out", type=click.Path(), metavar="FILE", help="HTML file to write [report.html in DIR].")
-@click.option("--labels", metavar="FILE[:BAND]", help="Training labels [labels.tif in DIR].")
+@click.option(
+    "--out", type=click.Path(), metavar="FILE", help="HTML file to write (default: report.html in DIR)."
+)
+@click.option("--labels", metavar="FILE[:BAND]", help="Training labels (default: labels.tif in DIR).")
 @click.option("--class-field", metavar="NAME", help="Field with the class, for vector files.")
 @click.option(
     "--evaluation",
@@ -30,7 +32,7 @@ from uncover.cli.progress import say
     type=click.Path(),
     multiple=True,
     metavar="DIR",
-    help="What `uncover evaluate` wrote; may be given again [evaluation… in DIR].",
+    help="Folder that `uncover evaluate` wrote; may be given several times (default: evaluation… in DIR).",
 )
 def report(
     folder: str, out: str | None, labels: str | None, class_field: str | None, evaluations: tuple[str, ...]

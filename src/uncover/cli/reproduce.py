@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from uncover.cli.console import counter, say
 from uncover.cli.options import refuse, seed_option
-from uncover.cli.progress import counter, say
 
 _DATA = ("data", "labels", "class_field")
 
@@ -36,8 +36,7 @@ _DATA = ("data", "labels", "class_field")
     "--scale",
     type=click.Choice(["quick", "standard", "paper"]),
     default="quick",
-    show_default=True,
-    help="How much of it: minutes, hours, or all that the paper did.",
+    help="Size of the study: minutes, hours, or all that the paper did.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results.")
 @click.option(
@@ -46,7 +45,7 @@ _DATA = ("data", "labels", "class_field")
     type=click.Path(),
     metavar="FILE",
     help="Land cover: a table of labelled pixels (CSV, Parquet), or a table or cube for each year "
-    "[the embedded scene].",
+    "(default: the embedded scene).",
 )
 @click.option("--labels", metavar="FILE[:BAND]", help="Labels of the pixels of cubes: raster or vector file.")
 @click.option("--class-field", metavar="NAME", help="Column or field with the class.")
@@ -54,13 +53,13 @@ _DATA = ("data", "labels", "class_field")
     "--data-sets",
     type=int,
     metavar="N",
-    help="Synthetic: the first N data sets only; run again without it to do the rest [all of the scale].",
+    help="Synthetic: the first N data sets only; run again without it for the rest (default: all).",
 )
 @click.option(
     "--f1-filter",
     type=click.Choice(["bqda", "all"]),
     help="Synthetic: models whose F1 score without noise must reach 0.9 for a data set to count: BQDA alone, "
-    "or all five of the paper. Both use the same folder [bqda].",
+    "or all five of the paper. Both use the same folder (default: bqda).",
 )
 @click.option(
     "--further",
@@ -68,12 +67,12 @@ _DATA = ("data", "labels", "class_field")
     help="With three further models, which take hours at larger scales: boosted trees (the other reading of "
     "the paper's forest; scores, not probabilities), a deep ensemble, a bootstrapped forest.",
 )
-@click.option("--workers", type=int, help="Processes of this machine [all processors].")
+@click.option("--workers", type=int, help="Processes on this machine (default: one per processor).")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster, in place of --workers."
 )
 @seed_option
-@click.option("--dry-run", is_flag=True, help="Say how long it would take, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Estimate the time, and write nothing.")
 def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) -> None:
     """Repeat a study of the paper: tables, figures, and a report that goes through its claims.
 

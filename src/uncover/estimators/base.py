@@ -243,9 +243,6 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
             return Observation(read_device_samples(self, X, reset=reset))
         return read_inputs(self, X, X_cov, reset=reset)
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "model_")
-
     @property
     def log_evidence_(self):
         """Log marginal likelihood of the training samples given their classes, log p(X | y).

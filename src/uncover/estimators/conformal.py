@@ -1,18 +1,21 @@
 """Sets of classes that hold the true one with a stated probability, for each class, whatever the model."""
 
-import math
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import groups_for, main_class, read_groups
 from uncover.estimators.inputs import encode
 from uncover.measurement.measured import Measured
+from uncover.models.record import record_of
+from uncover.models.sets import WithSets, samples_needed
 
 
-class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class ConformalSets(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Prediction sets with class-conditional (Mondrian) coverage.
 
     Part of the samples is kept from the model. A new input x is compared, class by class, with the kept
@@ -40,9 +43,11 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     classes_ : array of shape (class,)
     estimator_ : the fitted classifier
-    scores_ : list of arrays
+    model_ : WithSets
+        The fitted value: the model and the kept samples.
+    scores_ : tuple of arrays
         P(k | x_i) of the kept samples of each class, in steps of 1e-4, sorted.
-    counts_ : list of arrays
+    counts_ : tuple of arrays
         How much each of them counts: 1, or its share in its group.
 
     References
@@ -97,10 +102,8 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if groups is None:
             splitter = StratifiedShuffleSplit(1, test_size=self.kept, random_state=self.random_state)
             return next(splitter.split(np.zeros(len(y)), y))
-        rng, classes = (
-            check_random_state(self.random_state),
-            main_class(np.unique(y, return_inverse=True)[1], groups),
-        )
+        rng = check_random_state(self.random_state)
+        classes = main_class(np.unique(y, return_inverse=True)[1], groups)
         chosen = np.zeros(len(classes), dtype=bool)
         for k in np.unique(classes):
             mine = rng.permutation(np.flatnonzero(classes == k))
@@ -115,21 +118,16 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
-        self.classes_ = self.estimator_.classes_
         codes = encode(np.asarray(y), self.classes_)
-        P = _in_steps(self._probability(X, X_cov))
-        self.scores_, self.counts_ = [], []
-        for k in range(len(self.classes_)):
-            mine = np.flatnonzero(codes == k)
-            mine = mine[np.argsort(P[mine, k], kind="stable")]
-            self.scores_.append(P[mine, k])
-            self.counts_.append(_counts(None if groups is None else np.asarray(groups)[mine], len(mine)))
-        self._check_enough("samples" if groups is None else "groups")
+        of_samples = None if groups is None else np.asarray(groups)
+        sets = WithSets.of(self.estimator_, self._probability(X, X_cov), codes, self.coverage, of_samples)
+        self._check_enough(sets.counts, "samples" if groups is None else "groups")
+        self.model_ = sets
         return self
 
-    def _check_enough(self, units):
+    def _check_enough(self, counts_of_classes, units):
         need = samples_needed(self.coverage)
-        for name, counts in zip(self.classes_, self.counts_, strict=True):
+        for name, counts in zip(self.classes_, counts_of_classes, strict=True):
             n = round(counts.sum())
             if n < need:
                 raise ValueError(
@@ -137,86 +135,41 @@ class ConformalSets(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                     f"{self.coverage:g} need {need} of each class. Keep more, or lower the coverage."
                 )
 
+    classes_ = property(lambda self: self.estimator_.classes_)
+    scores_, counts_ = learned("scores"), learned("counts")
+    thresholds_ = learned("thresholds", "Probability from which on each class is in the set: shape (class,).")
+
     def p_values(self, X, X_cov=None):
         """Return the p-value of each class: shape (sample, class)."""
-        check_is_fitted(self, "scores_")
-        P = _in_steps(self._probability(X, X_cov))
-        out = np.empty(P.shape)
-        for k, (scores, counts) in enumerate(zip(self.scores_, self.counts_, strict=True)):
-            below = np.append(0.0, np.cumsum(counts))[np.searchsorted(scores, P[:, k], side="right")]
-            out[:, k] = (1.0 + below) / (1.0 + counts.sum())
-        return out
+        probability = self.predict_proba(X, X_cov)
+        return self.model_.p_values(probability)
 
     def predict_set(self, X, X_cov=None):
         """Return which classes are in the set of each sample: booleans of shape (sample, class)."""
-        check_is_fitted(self, "scores_")
-        return self.inside(self._probability(X, X_cov))
-
-    @property
-    def thresholds_(self):
-        """Probability from which on each class is in the set: shape (class,).
-
-        The smallest score of a kept sample of the class whose own p_k is above 1 − coverage.
-        """
-        check_is_fitted(self, "scores_")
-        pairs = zip(self.scores_, self.counts_, strict=True)
-        return np.array([scores[_first_inside(counts, self.coverage)] for scores, counts in pairs])
+        return self.inside(self.predict_proba(X, X_cov))
 
     def inside(self, probability):
         """Return which classes are in the set, from probabilities of the classes (..., class)."""
-        return _in_steps(probability) >= self.thresholds_
+        check_is_fitted(self)
+        return self.model_.inside(probability)
 
     def predict_proba(self, X, X_cov=None):
         """Return the probabilities of the estimator."""
-        check_is_fitted(self, "scores_")
+        check_is_fitted(self)
         return self._probability(X, X_cov)
 
     def predict(self, X, X_cov=None):
         """Return the most probable class of each sample."""
         return self.classes_[self.predict_proba(X, X_cov).argmax(axis=1)]
 
-    def save(self, path, *, units=None, provenance=None, features=None):
-        """Write the model and its sets to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
-        from uncover.estimators.persistence import save_model
-
-        check_is_fitted(self, "scores_")
-        save_model(self, path, units=units, provenance=provenance, features=features)
-
     def _probability(self, X, X_cov):
         noise = {} if X_cov is None else {"X_cov": X_cov}
         return np.asarray(self.estimator_.predict_proba(X, **noise))
 
-
-def _in_steps(probability):
-    """Probabilities in whole steps of 1e-4."""
-    return np.rint(np.asarray(probability, np.float64) * 1e4) / 1e4
-
-
-def samples_needed(coverage):
-    """Fewest samples of a class by which it can be excluded from sets at all: 1/(n + 1) ≤ 1 − coverage.
-
-    >>> samples_needed(0.9), samples_needed(0.95), samples_needed(0.5)
-    (9, 19, 1)
-    """
-    return math.ceil(1.0 / (1.0 - coverage) - 1e-9) - 1
-
-
-def _counts(groups, n):
-    """What each of n samples counts: 1, or its share in its group."""
-    if groups is None:
-        return np.ones(n)
-    _, number, size = np.unique(groups, return_inverse=True, return_counts=True)
-    return 1.0 / size[number.ravel()]
-
-
-def _first_inside(counts, coverage):
-    """First of the sorted samples with (1 + what counts up to it)/(1 + all) > 1 − coverage, but for rounding.
-
-    >>> _first_inside(np.ones(9), 0.9), _first_inside(np.ones(30), 0.9), _first_inside(np.full(60, 0.5), 0.9)
-    (0, 2, 4)
-    """
-    needed = (1.0 - coverage) * (1.0 + counts.sum()) - 1.0 + 1e-9
-    return int(np.searchsorted(np.cumsum(counts), needed, side="right"))
+    def _record(self):
+        inner = record_of(self.estimator_)
+        parameters = {name: getattr(self, name) for name in ("coverage", "kept", "random_state")}
+        return replace(inner, value=replace(self.model_, model=inner.value), set_parameters=parameters)
 
 
 def _rows(X, rows):

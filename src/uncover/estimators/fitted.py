@@ -1,30 +1,40 @@
-"""What fitted Gaussian classes say of themselves, by the names of scikit-learn. Needs no scikit-learn."""
+"""Learned attributes of estimators, read from their fitted value, and model files of them."""
 
 from dataclasses import replace
 
-import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-# What the estimators of one kind of class model are made with.
-PARAMETERS = ("prior", "class_prior", "realisations", "calibration", "label_noise", "missing", "random_state")
+from uncover import __version__
+from uncover.models.files import save_fitted
+from uncover.models.record import ModelRecord
+from uncover.models.registry import CLASS_MODELS
+
+
+def learned(name, doc=None):
+    """A learned attribute of an estimator, which its fitted value has under this name."""
+    return property(lambda self: getattr(self.model_, name), doc=doc)
 
 
 class LearnedAttributes:
     """Learned attributes of an estimator, read from its ``model_``."""
 
-    @property
-    def classes_(self):
-        """Labels of the classes."""
-        return self.model_.classes
+    def fitted_value(self):
+        """Return the fitted value, with the names of features and the seed that the estimator has now."""
+        names = getattr(self, "feature_names_in_", None)
+        return replace(self.model_, feature_names=names, seed=self.random_state)
 
-    @property
-    def class_count_(self):
-        """N_k, the sum of weights of each class."""
-        return self.model_.class_count
-
-    @property
-    def class_prior_(self):
-        """Dirichlet parameters α_k of the class proportions before fitting."""
-        return self.model_.class_alpha
+    classes_ = learned("classes", "Labels of the classes.")
+    class_count_ = learned("class_count", "N_k, the sum of weights of each class.")
+    class_prior_ = learned("class_alpha", "Dirichlet parameters α_k of the class proportions before fitting.")
+    means_ = learned("means", "Posterior mean μ_N of each class, the average over worlds.")
+    covariances_ = learned("covariances", "Posterior mean of Σ of each class, the average over worlds.")
+    prior_ = learned("prior", "Prior of the components of the classes.")
+    posterior_ = learned("posterior", "Posterior of the components of the classes.")
+    statistics_ = learned("statistics", "Statistics of the training samples of each component.")
+    temperature_ = learned("temperature", "What the log joint is divided by.")
+    ignored_features_ = learned("ignored_features", "Features not used: constant, or following from others.")
+    known_noise_ = learned("known_noise", "Mean covariance of the noise given with the training samples.")
+    systematic_ = learned("systematic", "Covariance of an error that all training samples share, or None.")
 
     @property
     def class_posterior_(self):
@@ -32,54 +42,9 @@ class LearnedAttributes:
         return self.class_count_ + self.class_prior_
 
     @property
-    def means_(self):
-        """Posterior mean μ_N of each class, the average over worlds if there are several."""
-        return self.model_.means
-
-    @property
-    def covariances_(self):
-        """Posterior expectation of Σ of each class, Ψ_N/(ν_N−p−1), the average over worlds."""
-        return self.model_.covariances
-
-    @property
-    def prior_(self):
-        """Prior of the components of the classes."""
-        return self.model_.prior
-
-    @property
-    def posterior_(self):
-        """Posterior of the components of the classes."""
-        return self.model_.posterior
-
-    @property
-    def statistics_(self):
-        """Statistics of the training samples of each component."""
-        return self.model_.statistics
-
-    @property
-    def temperature_(self):
-        """What the log joint is divided by."""
-        return self.model_.temperature
-
-    @property
     def class_scale_(self):
         """Factor of the joint density of each class that calibration found."""
         return self.model_.class_factor[self.model_.components.first[:-1]]
-
-    @property
-    def ignored_features_(self):
-        """Which features are not used: constant, or following from others."""
-        return self.model_.ignored_features
-
-    @property
-    def known_noise_(self):
-        """Mean covariance of the noise given with the training samples, or None."""
-        return self.model_.known_noise
-
-    @property
-    def systematic_(self):
-        """Covariance of an error that all training samples share, or None."""
-        return self.model_.systematic
 
     @property
     def label_confusion_(self):
@@ -89,44 +54,55 @@ class LearnedAttributes:
         return self.model_.label_confusion
 
 
-class LoadedModel(LearnedAttributes):
-    """Class models of one kind as a model file has them, for whoever only reads pixels.
+class SaveMixin:
+    """Saving an estimator whose ``model_`` is a fitted value."""
 
-    Importing scikit-learn takes longer than reading the file: a map does without. The estimator of the same
-    file is what :func:`uncover.load_model` returns.
-    """
+    def save(self, path, *, units=None, provenance=None, features=None):
+        """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it.
 
-    def __init__(self, estimator_name, parameters, model):
-        self.estimator_name, self.model_ = estimator_name, model
-        vars(self).update(parameters)
-        name_features(self, model.feature_names)
+        Parameters
+        ----------
+        path : str or path
+        units : str, optional
+            Units of the features, such as "reflectance".
+        provenance : dict, optional
+            Where the model comes from: anything that JSON can hold.
+        features : dict, optional
+            What the features are, as `uncover.measurement.Features.as_dict` gives it: `uncover map` refuses
+            scenes of another quantity.
+        """
+        check_is_fitted(self)
+        given = {"units_": units, "provenance_": provenance, "features_": features}
+        given = {name: value for name, value in given.items() if value is not None}
+        for model in (self, getattr(self, "estimator_", self)):
+            _check_own(model)
+        save_fitted(replace(self._record(), **given), path, __version__)
 
-    def get_params(self, deep=False):
-        """Return what the estimator was made with."""
-        return {name: getattr(self, name) for name in PARAMETERS}
+    def fitted_value(self):
+        """Return the fitted value."""
+        return self.model_
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "model_")
+
+    def _record(self):
+        """The fitted value with the name and the parameters of the estimator."""
+        facts = {name: getattr(self, name, None) for name in ("units_", "provenance_", "features_")}
+        return ModelRecord(
+            type(self).__name__,
+            self.get_params(deep=False),
+            self.fitted_value(),
+            getattr(self, "feature_names_in_", None),
+            in_memory=not hasattr(self, "features_"),
+            **facts,
+        )
 
 
-def name_features(estimator, names):
-    """Give an estimator that has a model the number of its features, and their names where it has them."""
-    estimator.n_features_in_ = estimator.model_.n_features
-    if names is not None:
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-
-
-def with_names(estimator):
-    """The model of an estimator with the names of features that the estimator has now."""
-    return replace(estimator.model_, feature_names=getattr(estimator, "feature_names_in_", None))
-
-
-def without_sets(model):
-    """Return the model that makes the probabilities, and the sets, or None where there are none.
-
-    >>> without_sets("any other model")
-    ('any other model', None)
-    """
-    return (model.estimator_, model) if hasattr(model, "scores_") else (model, None)
-
-
-def is_average(model):
-    """Whether a model averages several kinds of class models, as a BayesianClassifier does."""
-    return hasattr(model, "members_")
+def _check_own(model):
+    """Refuse an estimator that is not of this program: its file could not be loaded."""
+    if not type(model).__module__.startswith("uncover.") or not hasattr(model, "save"):
+        names = [*(each.estimator for each in CLASS_MODELS.values()), "BayesianMDA", "BayesianClassifier"]
+        raise TypeError(
+            f"model files are for {', '.join(names)} and ConformalSets; a {type(model).__name__} could not "
+            "be loaded."
+        )

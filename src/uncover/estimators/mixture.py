@@ -1,4 +1,4 @@
-"""Classes made of several Gaussian parts, such as cropland = bare soil + green crop."""
+"""Classes made of several Gaussian components, such as cropland = bare soil + green crop."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from uncover.estimators.base import learn
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
 from uncover.estimators.choices import check_choice
 from uncover.estimators.describe import describe
-from uncover.estimators.fitted import with_names
+from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.membership import read_membership
@@ -22,7 +22,7 @@ from uncover.models.registry import CLASS_MODELS
 
 
 class Component(NamedTuple):
-    """One part of a class."""
+    """One Gaussian of a class."""
 
     label: object  # the class
     share: float  # of the class's samples
@@ -30,19 +30,19 @@ class Component(NamedTuple):
     covariance: np.ndarray  # (feature, feature)
 
 
-class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
-    """Bayesian mixture discriminant analysis: each class is a mixture of Gaussian parts.
+class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
+    """Bayesian mixture discriminant analysis: each class is a mixture of Gaussians.
 
-    The number of parts of each class is the one of the highest evidence; they are found by splitting, without
-    chance and without settings. Given the parts, each is a class model as in :class:`BayesianQDA`, and the
-    density of a class is the sum over its parts:
+    The number of components of each class is the one of the highest evidence; they are found by splitting,
+    without chance and without settings. Given the components, each is a class model as in
+    :class:`BayesianQDA`, and the density of a class is the sum over its components:
 
         P(y=k | x, D) ∝ Σ_{c of class k} (N_c + α_k/G_k) · T(x | c)
 
     Parameters
     ----------
     prior : "evidence", "weak", "jeffreys" or NIW
-        Prior of the parts, as in :class:`BayesianQDA`.
+        Prior of the components, as in :class:`BayesianQDA`.
     class_prior : float or array of shape (class,)
     realisations : "pooled", "repeats", "draws" or "shared"
     calibration : None or "loo"
@@ -54,7 +54,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : array of shape (class,)
     components_ : list of Component
-        The parts: class, share, mean and covariance of each.
+        Class, share, mean and covariance of each.
     model_ : GaussianClasses
         The fitted value: class models of the components, and the class of each.
     temperature_ : float
@@ -94,7 +94,7 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None, *, X_cov=None, groups=None, scored=None):
-        """Find the parts of the classes, and fit their models.
+        """Find the components of the classes, and fit their models.
 
         Parameters are those of :meth:`BayesianQDA.fit`.
         """
@@ -120,20 +120,20 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def components_(self):
-        """The parts of the classes."""
+        """The components of the classes."""
         model = self.model_
         share = model.count / model.class_count[model.components.owner]
         columns = zip(model.labels, share, model.component_means, model.component_covariances, strict=True)
         return [Component(label, float(part), mean, cov) for label, part, mean, cov in columns]
 
     def describe(self):
-        """Return a page of text on the fitted model: its parts, and their class models."""
+        """Return a page of text on the fitted model: its components, and their class models."""
         check_is_fitted(self)
         parts = [f"   {i}: {c.label}, {100 * c.share:.0f} %" for i, c in enumerate(self.components_)]
         summary = (
             "Bayesian quadratic discriminant analysis: a Gaussian with its own covariance for each class."
         )
-        page = describe(with_names(self), "BayesianQDA", summary, range(len(parts)))
+        page = describe(self.fitted_value(), "BayesianQDA", summary, range(len(parts)))
         return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", page])
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
@@ -144,25 +144,15 @@ class BayesianMDA(PredictionMixin, ClassifierMixin, BaseEstimator):
         # What is 1 in the precision of the result has the logarithm 0.
         return np.where(out > -0.5 * np.finfo(out.dtype).eps, out.dtype.type(0.0), out)
 
-    def save(self, path, *, units=None, provenance=None, features=None):
-        """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it."""
-        from uncover.estimators.persistence import save_model
-
-        check_is_fitted(self)
-        save_model(self, path, units=units, provenance=provenance, features=features)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "model_")
-
 
 def _find_components(X, membership):
     """Number of the component of each sample, over all classes, and the class of each component."""
     points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X.astype(np.float64)
-    parts, owner = np.empty(len(points), dtype=np.intp), []
+    found, owner = np.empty(len(points), dtype=np.intp), []
     for k in range(membership.n_classes):
         mine = np.flatnonzero(membership.codes == k)
         weight = None if membership.weight is None else membership.weight[mine]
         codes = find_components(points[mine], weight)
-        parts[mine] = len(owner) + codes
+        found[mine] = len(owner) + codes
         owner += [k] * (int(codes.max()) + 1)
-    return parts, np.array(owner)
+    return found, np.array(owner)

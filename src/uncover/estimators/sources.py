@@ -1,12 +1,12 @@
-"""What a fitted model says about itself: its five sources of uncertainty, a page of text, a file."""
+"""What a fitted model says about itself: its five sources of uncertainty, a page of text."""
 
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.describe import describe, measurement_of
-from uncover.estimators.fitted import with_names
+from uncover.estimators.fitted import SaveMixin
 
 
-class SourcesMixin:
+class SourcesMixin(SaveMixin):
     """The sources of uncertainty of a fitted model, by name."""
 
     @property
@@ -29,23 +29,4 @@ class SourcesMixin:
         """Return a page of text on the fitted model and its five sources of uncertainty."""
         check_is_fitted(self)
         summary = (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
-        return describe(with_names(self), type(self).__name__, summary, self.classes_)
-
-    def save(self, path, *, units=None, provenance=None, features=None):
-        """Write the fitted model to a file of arrays and JSON; :func:`uncover.load_model` reads it.
-
-        Parameters
-        ----------
-        path : str or path
-        units : str, optional
-            Units of the features, such as "reflectance".
-        provenance : dict, optional
-            Where the model comes from: anything that JSON can hold.
-        features : dict, optional
-            What the features are, as `uncover.measurement.Features.as_dict` gives it: `uncover map` refuses
-            scenes of another quantity.
-        """
-        from uncover.estimators.persistence import save_model
-
-        check_is_fitted(self)
-        save_model(self, path, units=units, provenance=provenance, features=features)
+        return describe(self.fitted_value(), type(self).__name__, summary, self.classes_)

@@ -51,8 +51,8 @@ def predict(
     --------
     >>> from uncover import BayesianQDA
     >>> model = BayesianQDA().fit([[0.0], [0.2], [2.0], [2.3]], ["a", "a", "b", "b"]).model_
-    >>> predict(model, Observation(np.array([[0.1]]))).probability().round(2)
-    array([[0.92, 0.08]])
+    >>> predict(model, Observation(np.array([[1.0]]))).probability().round(2)
+    array([[0.38, 0.62]])
     """
     return Prediction(Predictor(model, paired=paired, method=method), observation)
 

@@ -75,7 +75,7 @@ class Summariser:
 
     Parameters
     ----------
-    model : GaussianClasses, or a fitted estimator that has some as ``model_``
+    model : GaussianClasses, or a fitted estimator that has some
     paired : bool
         Whether the pixels are of the scene that trained the model.
     method : "exact" or "fast"
@@ -104,7 +104,7 @@ class Summariser:
         method: str = "exact",
         n_true_values: int = 192,
     ) -> None:
-        self.model: GaussianClasses = getattr(model, "model_", model)
+        self.model: GaussianClasses = model.fitted_value() if hasattr(model, "fitted_value") else model
         self.predictor = Predictor(self.model, paired=paired, method=method)
         self.n_true_values = n_true_values
         self._with_noise: dict[Any, tuple[list[ClassDensitiesWithNoise], bool] | None] = {}

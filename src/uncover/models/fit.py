@@ -78,6 +78,7 @@ def fit(
 
     Examples
     --------
+    >>> from uncover.models.realisations import KINDS
     >>> from uncover.models.registry import CLASS_MODELS
     >>> labels = Membership(2, np.array([0, 0, 1, 1]), None, None)
     >>> statistics = KINDS["pooled"].collect(np.array([[0.0], [0.2], [2.0], [2.3]]), labels)

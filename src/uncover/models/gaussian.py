@@ -125,6 +125,25 @@ class GaussianClasses:
         return self.statistics.rows_per_sample(self.kind)
 
     @property
+    def n_realisations(self) -> int:
+        """Realisations of each training sample."""
+        return self.statistics.realisations
+
+    takes_noise = takes_systematic = takes_missing = True  # a Pool does not always
+
+    @property
+    def knows_noise(self) -> bool:
+        """Whether the noise of the training samples was stated, or repeated: the classes are free of it."""
+        by_spread = self.realisations in ("draws", "repeats") and self.n_realisations > 1
+        return self.known_noise is not None or by_spread
+
+    @property
+    def states_common_errors(self) -> bool:
+        """Whether anything was stated of errors that the training samples share."""
+        stated = self.systematic is not None or self.known_noise is not None
+        return stated or self.n_realisations > 1
+
+    @property
     def used_moments(self) -> Moments:
         """Moments of the components, of the features in use."""
         return self.statistics.classes.select_features(self.used_features)

@@ -1,40 +1,40 @@
-"""The commands as functions with small frozen options."""
+"""The commands as functions with small frozen options, for the command line, the studies and users."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uncover.files import check_goal as check_goal
+    from uncover.files import whole_or_nothing as whole_or_nothing
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
-    from uncover.pipeline.describing import Description as Description
-    from uncover.pipeline.describing import describe_file as describe_file
-    from uncover.pipeline.evaluating import evaluate_map as evaluate_map
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
-    from uncover.pipeline.evaluation_files import check_folder as check_folder
-    from uncover.pipeline.files import check_apart as check_apart
-    from uncover.pipeline.files import check_goal as check_goal
-    from uncover.pipeline.files import whole_or_nothing as whole_or_nothing
+    from uncover.pipeline.evaluation import check_folder as check_folder
+    from uncover.pipeline.file_kinds import check_apart as check_apart
     from uncover.pipeline.fitting import TrainedModel as TrainedModel
     from uncover.pipeline.fitting import fit_model as fit_model
-    from uncover.pipeline.label_doubt import LabelDoubt as LabelDoubt
+    from uncover.pipeline.info import Description as Description
+    from uncover.pipeline.info import describe_file as describe_file
+    from uncover.pipeline.label_collection import HoldOut as HoldOut
+    from uncover.pipeline.label_collection import LabelOptions as LabelOptions
+    from uncover.pipeline.label_collection import Labels as Labels
+    from uncover.pipeline.label_collection import buffer_between as buffer_between
+    from uncover.pipeline.label_collection import collect_labels as collect_labels
+    from uncover.pipeline.label_collection import hold_out as hold_out
     from uncover.pipeline.label_file import write_labels as write_labels
+    from uncover.pipeline.label_sources import LabelDoubt as LabelDoubt
     from uncover.pipeline.label_sources import LabelSource as LabelSource
     from uncover.pipeline.label_sources import open_labels as open_labels
-    from uncover.pipeline.labelling import HoldOut as HoldOut
-    from uncover.pipeline.labelling import LabelOptions as LabelOptions
-    from uncover.pipeline.labelling import Labels as Labels
-    from uncover.pipeline.labelling import buffer_between as buffer_between
-    from uncover.pipeline.labelling import collect_labels as collect_labels
-    from uncover.pipeline.labelling import hold_out as hold_out
+    from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
     from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
     from uncover.pipeline.mapping import map_scene as map_scene
-    from uncover.pipeline.realising import RealiseOptions as RealiseOptions
-    from uncover.pipeline.realising import realise_scene as realise_scene
-    from uncover.pipeline.realising import write_realisations as write_realisations
+    from uncover.pipeline.realisations import RealiseOptions as RealiseOptions
+    from uncover.pipeline.realisations import realise_scene as realise_scene
+    from uncover.pipeline.realisations import write_realisations as write_realisations
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
@@ -51,20 +51,19 @@ if TYPE_CHECKING:
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
 _NAMES = {
+    "uncover.files": "check_goal whole_or_nothing",
     "uncover.labels": "Criteria Draw",
-    "uncover.pipeline.describing": "Description describe_file",
-    "uncover.pipeline.evaluating": "evaluate_map",
-    "uncover.pipeline.evaluation": "EvaluateOptions Evaluation",
-    "uncover.pipeline.evaluation_files": "check_folder",
-    "uncover.pipeline.files": "check_apart check_goal whole_or_nothing",
+    "uncover.pipeline.evaluation": "EvaluateOptions Evaluation check_folder",
+    "uncover.pipeline.file_kinds": "check_apart",
     "uncover.pipeline.fitting": "TrainedModel fit_model",
-    "uncover.pipeline.label_doubt": "LabelDoubt",
+    "uncover.pipeline.info": "Description describe_file",
+    "uncover.pipeline.label_collection": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
     "uncover.pipeline.label_file": "write_labels",
-    "uncover.pipeline.label_sources": "LabelSource open_labels",
-    "uncover.pipeline.labelling": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
+    "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels",
+    "uncover.pipeline.map_evaluation": "evaluate_map",
     "uncover.pipeline.map_sources": "SourceOptions",
     "uncover.pipeline.mapping": "Forecast MapOptions forecast map_scene",
-    "uncover.pipeline.realising": "RealiseOptions realise_scene write_realisations",
+    "uncover.pipeline.realisations": "RealiseOptions realise_scene write_realisations",
     "uncover.pipeline.tables": "SampleTable read_table",
     "uncover.pipeline.training_sources": "FitOptions",
     "uncover.pipeline.worlds": "Sen2CorOptions plan_sen2cor write_sen2cor write_worlds",

@@ -1,26 +1,43 @@
-"""What an evaluation is asked for, sums up and finds; values only."""
+"""Evaluations of maps: their options, their results as one table, and their files, written and read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import check_place, json_text, whole_or_nothing
 from uncover.metrics.calibration import Reliability
-from uncover.metrics.estimation import SampleCells
-from uncover.metrics.scores import ScoreSums
+from uncover.pipeline.file_kinds import check_apart
 from uncover.pipeline.sampling_design import DesignName
 
 Floats = NDArray[np.float64]
+Rows = Iterable[Sequence[Any]]
+
+FILES = ("confusion.csv", "accuracy.csv", "areas.csv", "reliability.csv", "evaluation.json")
+
+#: Scores by their names in files and on the screen.
+SCORES = {
+    "f1": "F1",
+    "f2": "F2",
+    "cross_entropy": "cross-entropy",
+    "brier": "Brier",
+    "cross_entropy_norm": "cross-entropy, normalised",
+    "brier_norm": "Brier, normalised",
+}
+CALIBRATION, AREA = "calibration error", "estimated area"
 
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """What the reference is, and how the evaluation is made.
+    """Options of an evaluation: the kind of reference, and the method.
 
     class_field, stratum_field, scheme
         For vector files: the fields with the class and the stratum. `scheme` translates the classes.
@@ -70,65 +87,8 @@ class EvaluateOptions:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """Sums over the map and over the samples that were met so far."""
-
-    pixels: Floats  # (class,) of the map's clear land
-    areas: Floats  # (class,) of it, m²
-    nodata: int  # samples where the map has no class
-    scores: ScoreSums  # (group, ...)
-    reliability: Reliability  # (group, ...)
-    cells: SampleCells  # (stratum, ...)
-    #: (group, class, 2), weight of samples in whose set their class is, and of all
-    covered: Floats | None = None
-    near: int = 0  # samples next to training labels
-    buffer: float = 0.0  # metres that are next to them
-    flagged: int = 0  # samples where the map is flagged as cloud, shadow, snow or saturated
-    flagged_area: float = 0.0  # m² that have a class and such a flag
-
-    @property
-    def taken(self) -> Floats:
-        """Samples of each stratum."""
-        return np.asarray(self.cells.count.sum(axis=(1, 2)))
-
-    @property
-    def samples(self) -> int:
-        """Samples where the map has a class."""
-        return int(self.cells.count.sum())
-
-    def with_map(self, pixels: Floats, areas: Floats) -> Tally:
-        """More of the map."""
-        return replace(self, pixels=self.pixels + pixels, areas=self.areas + areas)
-
-    def with_nodata(self, samples: int) -> Tally:
-        """More samples without a class."""
-        return replace(self, nodata=self.nodata + samples)
-
-    def with_near(self, samples: int) -> Tally:
-        """More samples next to training labels."""
-        return replace(self, near=self.near + samples)
-
-    def with_flagged(self, samples: int, area: float) -> Tally:
-        """More samples and land under a flag."""
-        return replace(self, flagged=self.flagged + samples, flagged_area=self.flagged_area + area)
-
-    def with_covered(self, covered: Floats) -> Tally:
-        """More samples of a map with sets of classes."""
-        return replace(self, covered=covered if self.covered is None else self.covered + covered)
-
-    def with_samples(self, scores: ScoreSums, reliability: Reliability, cells: SampleCells) -> Tally:
-        """More samples."""
-        return replace(
-            self,
-            scores=self.scores + scores,
-            reliability=self.reliability + reliability,
-            cells=self.cells + cells,
-        )
-
-
-@dataclass(frozen=True)
 class Result:
-    """A number with its interval, and its standard error where it has one.
+    """A number with its interval, its standard error where it has one, and the samples that it rests on.
 
     >>> Result(0.9, 0.85, 0.94).lower
     0.85
@@ -138,46 +98,273 @@ class Result:
     lower: float
     upper: float
     error: float = float("nan")
+    samples: int | None = None
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "-"
+        if math.isnan(self.lower):
+            return f"{self.value:.3f} (no interval)"
+        return f"{self.value:.3f} ({self.lower:.3f}-{self.upper:.3f})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers by their names in evaluation.json."""
+        entry = {"value": self.value, "standard error": self.error, "lower": self.lower, "upper": self.upper}
+        return entry if self.samples is None else entry | {"samples": self.samples}
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All that was found out about a map; `write` makes files of it, `summary` a page to read.
+    """Results of the comparison of a map with a reference.
 
-    measures
-        Overall, user's and producer's accuracy and the rates, by (name, class); where the map has sets of
-        classes, how many samples of each class have it in their set.
-    areas
-        Estimated areas in m² by class; empty where the reference is no probability sample.
+    results
+        One table by (measure, class), the class "" for the whole map: overall, user's and producer's accuracy
+        and the rates; the coverage of sets of classes; the scores; the calibration error ("top label",
+        "class-wise" or "class NAME" in place of a class); estimated areas in m², where the reference is a
+        probability sample.
     curves
         Reliability curves: curve 0 is the class decided for, then the classes.
     """
 
     classes: tuple[str, ...]
     facts: Mapping[str, Any]
-    scores: Mapping[str, Result]
+    results: Mapping[tuple[str, str], Result]
     shares: Floats
     zeros: int
     floor: float
-    calibration: Mapping[str, Result]
-    measures: Mapping[tuple[str, str], tuple[Result, int]]
     pixels: Floats
     mapped: Floats
-    areas: Mapping[str, Result]
     curves: Reliability
     curve_interval: tuple[Floats, Floats]
     counts: Floats  # (map, reference)
     area_shares: Floats | None  # (map, reference)
     warnings: tuple[str, ...]
 
-    def write(self, folder: str | Path) -> None:
-        """Write evaluation.json and the tables as CSV into a folder."""
-        from uncover.pipeline.evaluation_files import write_evaluation
+    def of(self, measure: str) -> dict[str, Result]:
+        """Results of one measure by class."""
+        return {name: result for (mine, name), result in self.results.items() if mine == measure}
 
-        write_evaluation(self, folder)
+    def write(self, folder: str | Path) -> None:
+        """Write the tables as CSV into a folder, and evaluation.json last."""
+        goal = Path(folder)
+        goal.mkdir(exist_ok=True)
+        tables = (_confusion(self), _accuracy(self), _areas(self), _reliability(self))
+        for name, rows in zip(FILES, tables, strict=False):
+            with whole_or_nothing(goal / name) as path, open(path, "w", newline="", encoding="utf-8") as file:
+                csv.writer(file, lineterminator="\n").writerows([_cell(v) for v in row] for row in rows)
+        with whole_or_nothing(goal / FILES[-1]) as path:
+            path.write_text(json_text(self.as_dict()), "utf-8")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The evaluation as plain values."""
+        measures: dict[str, Any] = {}
+        for (measure, name), result in self.results.items():
+            group = measures.setdefault(measure, {}) if name else measures
+            group[name or measure] = result.as_dict()
+        scores = {name: measures.pop(name) for name in SCORES}
+        calibration, areas = measures.pop(CALIBRATION), measures.pop(AREA, None)
+        return {
+            **self.facts,
+            "classes": list(self.classes),
+            "scores": scores
+            | {
+                "prior class shares": dict(zip(self.classes, self.shares.tolist(), strict=True)),
+                "samples with probability 0 for the true class": self.zeros,
+                "floor of probabilities": self.floor,
+            },
+            CALIBRATION: calibration,
+            "accuracy": measures,
+            "mapped area": dict(zip(self.classes, self.mapped.tolist(), strict=True)),
+            AREA: areas,
+            "confusion (map class, reference class)": {
+                "counts": self.counts.astype(int).tolist(),
+                "area shares": self.area_shares,
+            },
+            "warnings": list(self.warnings),
+        }
 
     def summary(self) -> str:
-        """The results as text."""
-        from uncover.pipeline.evaluation_files import summarise
+        """A page to read: the sample, accuracy by class, areas, scores, calibration."""
+        reference, design = self.facts["reference"], self.facts["design"]
+        how = design["name"] or "not a probability sample"
+        strata = f", strata: {design['strata']}" if design["strata"] else ""
+        overall = self.results["overall accuracy", ""]
+        numbers = {title: self.results[name, ""] for name, title in SCORES.items()}
+        for name in ("top label", "class-wise"):
+            numbers[f"{CALIBRATION}, {name}"] = self.results[CALIBRATION, name]
+        return "\n".join(
+            [
+                f"{self.facts['map']} against {reference['name']}: {overall.samples:,} samples "
+                f"({reference['kind']})",
+                f"design: {how}{strata}",
+                f"overall accuracy {overall}, at {100 * self.facts['level']:g} % confidence",
+                "",
+                *_class_lines(self),
+                "",
+                *(f"{name:<30} {result}" for name, result in numbers.items()),
+                _zeros_line(self),
+            ]
+        )
 
-        return summarise(self)
+    @property
+    def unit(self) -> tuple[str, float]:
+        """Unit in which areas are shown, and how many of the unit of the results it holds."""
+        return ("ha", 1e4) if self.facts["unit of areas"] == "m2" else ("pixels", 1.0)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A reliability curve: mean probability and observed frequency of the bins that hold samples."""
+
+    name: str
+    promised: Floats
+    observed: Floats
+    lower: Floats
+    upper: Floats
+    samples: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    """An evaluation read from its folder. `facts` is evaluation.json: numbers have value, lower and upper."""
+
+    name: str
+    facts: Mapping[str, Any]
+    curves: tuple[Curve, ...]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Classes of map and reference."""
+        return tuple(self.facts["classes"])
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Samples by true class (row) and map class (column)."""
+        counts = self.facts["confusion (map class, reference class)"]["counts"]
+        return np.asarray(counts, np.int64).T
+
+    @property
+    def areas(self) -> Mapping[str, Mapping[str, float]]:
+        """Estimated areas in hectares or pixels by class; empty where none could be estimated."""
+        size = 1e4 if self.facts["unit of areas"] == "m2" else 1.0
+        return {
+            name: {key: value / size for key, value in entry.items() if value is not None}
+            for name, entry in (self.facts.get(AREA) or {}).items()
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> StoredEvaluation:
+        """Read a folder that `uncover evaluate` wrote."""
+        try:
+            facts = json.loads((folder / "evaluation.json").read_text("utf-8"))
+            found = cls(folder.name, facts, tuple(_curves(folder / "reliability.csv")))
+            if found.counts.shape != (len(found.classes),) * 2:
+                raise ValueError("its confusion matrix does not fit its classes")
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            what = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"{folder} is not a readable evaluation: {what}") from None
+        return found
+
+
+def _curves(path: Path) -> list[Curve]:
+    bins: dict[str, list[list[float]]] = {}
+    with open(path, newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if int(row["samples"]):
+                columns = ("mean_probability", "observed_frequency", "lower", "upper", "samples")
+                numbers = [float(row[column] or "nan") for column in columns]
+                bins.setdefault(row["curve"], []).append(numbers)
+    curves = []
+    for name, rows in bins.items():
+        promised, observed, lower, upper, samples = np.array(rows).T
+        curves.append(Curve(name, promised, observed, lower, upper, samples.astype(np.int64)))
+    return curves
+
+
+def check_folder(out: str | Path, product: str | Path, *inputs: str | Path | None) -> Path:
+    """The folder to write to, if that is possible, it is not the map's own, and no input is lost.
+
+    >>> check_folder("nowhere/deeper", "map")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere/deeper cannot be written: there is no folder nowhere; make it first
+    """
+    goal = Path(out)
+    if goal.resolve() == Path(product).resolve():
+        raise ValueError(f"{goal} is the folder of the map, whose own files have these names; name another")
+    for path in (goal, *(goal / name for name in FILES)):
+        check_apart(path, *inputs)
+    if goal.exists() and not goal.is_dir():
+        raise ValueError(f"{goal} is a file; name a folder to write to")
+    check_place(goal / FILES[-1] if goal.is_dir() else goal)
+    return goal
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return "" if math.isnan(value) else f"{value:.10g}"
+    return value
+
+
+def _confusion(found: Evaluation) -> Rows:
+    yield ["quantity", "map class", *(f"reference {name}" for name in found.classes)]
+    for name, row in zip(found.classes, found.counts.astype(int).tolist(), strict=True):
+        yield ["samples", name, *row]
+    if found.area_shares is not None:
+        for name, row in zip(found.classes, found.area_shares.tolist(), strict=True):
+            yield ["share of area", name, *row]
+
+
+def _accuracy(found: Evaluation) -> Rows:
+    yield ["measure", "class", "value", "standard_error", "lower", "upper", "samples"]
+    for (measure, name), v in found.results.items():
+        if measure not in (CALIBRATION, AREA):
+            n = int(found.counts.sum()) if v.samples is None else v.samples
+            yield [SCORES.get(measure, measure), name, v.value, v.error, v.lower, v.upper, n]
+
+
+def _areas(found: Evaluation) -> Rows:
+    unit, size = found.unit
+    columns = ("mapped", "estimated", "standard_error", "lower", "upper")
+    yield ["class", "pixels", *(f"{column}_{unit}" for column in columns)]
+    nan = float("nan")
+    nothing = Result(nan, nan, nan)
+    for name, pixels, mapped in zip(found.classes, found.pixels, found.mapped, strict=True):
+        v = found.results.get((AREA, name), nothing)
+        yield [name, int(pixels), *(float(x) / size for x in (mapped, v.value, v.error, v.lower, v.upper))]
+
+
+def _reliability(found: Evaluation) -> Rows:
+    yield ["curve", "from", "to", "samples", "mean_probability", "observed_frequency", "lower", "upper"]
+    curves = found.curves
+    edges = np.linspace(0, 1, curves.count.shape[-1] + 1)
+    numbers = (curves.mean_probability, curves.observed_frequency, *found.curve_interval)
+    for c, name in enumerate(("top label", *(f"class {name}" for name in found.classes))):
+        for b in range(curves.count.shape[-1]):
+            values = (float(v[c, b]) for v in numbers)
+            yield [name, float(edges[b]), float(edges[b + 1]), int(curves.count[c, b]), *values]
+
+
+def _class_lines(found: Evaluation) -> list[str]:
+    unit, size = found.unit
+    width = max(len(name) for name in (*found.classes, "class"))
+    head = f"{'class':<{width}}  {'user’s accuracy':<22}{'producer’s accuracy':<22}{'mapped ' + unit:>14}"
+    sets, areas = found.of("set coverage"), found.of(AREA)
+    lines = [head + ("  set coverage" if sets else "") + (f"  estimated {unit}" if areas else "")]
+    for name, mapped in zip(found.classes, found.mapped, strict=True):
+        user, producer = (str(found.results[m, name]) for m in ("user's accuracy", "producer's accuracy"))
+        line = f"{name:<{width}}  {user:<22}{producer:<22}{mapped / size:>14,.1f}"
+        if sets:
+            line += f"  {sets[name].value:>12.3f}"
+        if areas:
+            low, value, high = (v / size for v in (areas[name].lower, areas[name].value, areas[name].upper))
+            line += f"  {value:,.1f} ({low:,.1f}-{high:,.1f})"
+        lines.append(line)
+    return lines
+
+
+def _zeros_line(found: Evaluation) -> str:
+    line = f"{found.zeros} samples have probability 0 for their true class"
+    if found.floor:
+        return line + f"; probabilities below half a stored step count as {found.floor:g}"
+    return line + ("; the cross-entropy is infinite" if found.zeros else "")

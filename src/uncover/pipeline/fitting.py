@@ -1,4 +1,4 @@
-"""From scenes and labels, or from sample tables, to a fitted model: one pass, batches into statistics."""
+"""Fitting of models to labelled scenes or sample tables, in one pass over batches."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 from scipy.special import chdtr
+from sklearn.base import ClassifierMixin
 
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.discriminant import estimator_of
 from uncover.estimators.mixture import BayesianMDA
+from uncover.files import whole_or_nothing
 from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
 from uncover.models.registry import CLASS_MODELS
 from uncover.pipeline import training_sources
-from uncover.pipeline.files import whole_or_nothing
-from uncover.pipeline.holdout import Keeper, all_at_once, check_coverage, joined
-from uncover.pipeline.label_doubt import LabelDoubt, soft_labels
+from uncover.pipeline.holdout import HeldOut, all_at_once, check_coverage, joined
+from uncover.pipeline.label_sources import LabelDoubt, soft_labels
 from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
 from uncover.raster.uncertainty import UncertaintyWarning
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
-
 #: Probability of a warning where the pixels of all classes have no spread but the stated noise.
 _LEVEL = 1e-3
 #: Bands that a warning names.
@@ -47,7 +47,7 @@ class TrainedModel:
     features: reflectance, not stated whether at the top of the atmosphere or at the surface (--level)
     """
 
-    model: Any  # an estimator, or ConformalSets of one
+    model: ClassifierMixin  # an estimator, or ConformalSets of one
     units: str | None
     provenance: dict[str, Any]
     features: Features
@@ -115,7 +115,7 @@ def fit_model(
             f"the training samples are of {len(classes)} class ({', '.join(classes) or 'none'}); a "
             f"classifier needs at least two: check that the labels cover the scene"
         )
-    keeper = None if options.coverage is None else Keeper.of(opened, options)
+    keeper = None if options.coverage is None else HeldOut.of(opened, options)
     if options.doubt.noise is not None:
         model.label_noise = options.doubt.confusion(len(classes))
     used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
@@ -153,11 +153,11 @@ def make_model(options: FitOptions) -> Any:
 
 
 def _accumulate(
-    model: Any,
+    model: ClassifierMixin,
     sources: Sequence[TrainingSource],
     classes: list[str],
     progress: Progress | None,
-    keeper: Keeper | None,
+    keeper: HeldOut | None,
     doubt: LabelDoubt,
 ) -> list[dict[str, int]]:
     """Fold all batches into the model; the number of samples that each source gave by class."""
@@ -192,7 +192,7 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
 
 
 def _uncertain(sources: Sequence[TrainingSource]) -> bool:
-    """True where samples have covariances, or an error in common."""
+    """Return whether samples have covariances, or an error in common."""
     return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
 
 
@@ -204,13 +204,13 @@ def _measured(samples: Batch, sources: Sequence[TrainingSource]) -> Any:
     return Measured(samples.values, samples.covariances, systematic)
 
 
-def _calibrates(model: Any) -> bool:
-    """True where a model leaves samples out, to see how well it predicts them."""
+def _calibrates(model: ClassifierMixin) -> bool:
+    """Return whether a model is calibrated by cross-validation."""
     return isinstance(model, BayesianClassifier) or model.calibration is not None
 
 
-def _needs_all(model: Any) -> bool:
-    """True where a model needs all samples at once: for its parts, what is left out, or the noise of each."""
+def _needs_all(model: ClassifierMixin) -> bool:
+    """Return whether a model needs all samples at once: for its parts, cross-validation, or known noise."""
     noisy = getattr(model, "label_noise", None) is not None
     return not hasattr(model, "partial_fit") or _calibrates(model) or model.realisations == "draws" or noisy
 
@@ -247,7 +247,7 @@ def _large_batches(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 def _check_used(
-    sources: Sequence[TrainingSource], used: list[dict[str, int]], classes: list[str], keeper: Keeper | None
+    sources: Sequence[TrainingSource], used: list[dict[str, int]], classes: list[str], keeper: HeldOut | None
 ) -> None:
     """Refuse classes that have no sample, or too few to keep some of them."""
     total = {name: sum(counts[name] for counts in used) for name in classes}
@@ -270,7 +270,7 @@ def _buffers(sources: Sequence[TrainingSource]) -> list[float]:
 def _provenance(
     sources: Sequence[TrainingSource], used: list[dict[str, int]], options: FitOptions
 ) -> dict[str, Any]:
-    """Provenance of the model: names and counts; no path, no clock."""
+    """Provenance of the model: names and counts of its sources; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
     return {
         "sources": [

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
-from uncover.estimators.conformal import ConformalSets, samples_needed
+from uncover.estimators.conformal import ConformalSets
+from uncover.models.record import FittedEstimator
+from uncover.models.sets import samples_needed
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
 
@@ -21,7 +22,7 @@ _SHARE, _ENOUGH = 0.3, 2000
 
 
 @dataclass
-class Keeper:
+class HeldOut:
     """Keeps some samples of each class, at random, and lets the others through; groups as a whole."""
 
     coverage: float
@@ -31,7 +32,7 @@ class Keeper:
     kept: list[Batch] = field(default_factory=list)
 
     @classmethod
-    def of(cls, sources: Sequence[TrainingSource], options: FitOptions) -> Keeper:
+    def of(cls, sources: Sequence[TrainingSource], options: FitOptions) -> HeldOut:
         """Keep 30 % of the samples of each class, of many samples fewer: about 2,000 of each are enough."""
         assert options.coverage is not None
         drawn: dict[str, int] = {}
@@ -42,7 +43,7 @@ class Keeper:
         return cls(options.coverage, share, options.seed, stream(options.seed, "kept for sets"))
 
     def rest(self, batch: Batch) -> Batch:
-        """The samples of a batch that are left for the model."""
+        """Samples of a batch that are left for the model."""
         share = np.array([self.share[str(name)] for name in batch.classes])
         mine = self.rng.random(len(share)) < share
         rest = ~mine
@@ -56,7 +57,7 @@ class Keeper:
         return batch.take(rest)
 
     def _kept_groups(self, groups: Groups) -> NDArray[np.bool_]:
-        """True for samples of a group that is kept; the same in every batch."""
+        """Samples of groups that are kept, as a mask; the same groups in every batch."""
         numbers, which = np.unique(groups, return_inverse=True)
         drawn = [stream(self.seed, "kept group", int(number)).random() for number in numbers]
         return (np.array(drawn) < _SHARE)[which.ravel()]
@@ -93,7 +94,7 @@ class Keeper:
         names = {str(name): everything.classes == name for name in np.unique(everything.classes)}
         return {name: len(np.unique(everything.groups[mine])) for name, mine in names.items()}
 
-    def calibrated(self, model: Any) -> ConformalSets:
+    def calibrated(self, model: FittedEstimator) -> ConformalSets:
         """The fitted model with its sets."""
         everything = all_at_once(self.kept)
         sets = ConformalSets(model, self.coverage, _SHARE)

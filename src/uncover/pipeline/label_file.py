@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import whole_or_nothing
 from uncover.labels import Scheme
-from uncover.pipeline.files import whole_or_nothing
 from uncover.raster.errors import SceneError
 from uncover.raster.geotiff import SCHEME_TAG, category_names, class_tags
 from uncover.raster.grid import Grid

@@ -1,4 +1,4 @@
-"""Where the pixels of a map come from: scenes and cubes, with the uncertainty that the user names."""
+"""Sources of the pixels of a map: scenes and cubes, with the uncertainty that the user names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from uncover.measurement.bands import canonical_band
-from uncover.pipeline.realising import RealiseOptions, realise_scene
+from uncover.models.record import ModelRecord
+from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
@@ -22,7 +23,7 @@ from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Options for reading a scene, and at most one source of its uncertainty.
+    """Options of a scene: how it is read, and at most one source of its uncertainty.
 
     >>> SourceOptions().realise is None
     True
@@ -103,7 +104,7 @@ def offered(source: str | Path, options: SourceOptions) -> Offered | None:
 
 
 def open_evidence(
-    source: str | Path, model: Any, options: SourceOptions, opened: Offered | None = None
+    source: str | Path, model: ModelRecord, options: SourceOptions, opened: Offered | None = None
 ) -> Evidence:
     """Open a scene or a cube with the bands of a model, and its uncertainty."""
     if options.realise is not None and options.uncertainty is not None:
@@ -120,7 +121,7 @@ def open_evidence(
     return Exact(scene)
 
 
-def _scene(source: str | Path, model: Any, options: SceneOptions, opened: Offered) -> Scene:
+def _scene(source: str | Path, model: ModelRecord, options: SceneOptions, opened: Offered) -> Scene:
     """The scene with the model's bands, by name; a stack without names needs the user's word."""
     wanted, own = model_bands(model), opened.scene.bands
     nameless = all(band.startswith("band_") for band in own)
@@ -129,7 +130,7 @@ def _scene(source: str | Path, model: Any, options: SceneOptions, opened: Offere
     return open_scene(source, replace(options, bands=wanted))
 
 
-def _cube(source: str | Path, model: Any, options: SourceOptions) -> Stored:
+def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Stored:
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
     cube = replace(open_cube(source), level=options.scene.level)

@@ -84,7 +84,7 @@ def areas_note(unit: str, worlds: int, without_spread: str | None = None) -> str
 
 
 def left_out(rows: Sequence[Mapping[str, str]]) -> str | None:
-    """How much of the classified area is flagged, from the rows of a table; None where nothing is.
+    """Sentence on the classified area that is flagged, from the rows of a table; None where nothing is.
 
     >>> left_out([{"area_ha": "3", "flagged_ha": "1", "flagged_pixels": "100"}])
     '1 ha (25 % of what has a class) are flagged as cloud, shadow, snow or saturated, and not counted'

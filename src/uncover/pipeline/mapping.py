@@ -1,4 +1,4 @@
-"""From a model and a scene to a map on disk: planned, computed unit by unit, finished in one step."""
+"""Mapping of a scene with a model: planned, computed unit by unit, finished in one step."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from uncover import __version__
 from uncover.engines.machine import machine_code
-from uncover.pipeline.files import check_place
-from uncover.pipeline.map_files import Finish
-from uncover.pipeline.map_item import time_of
+from uncover.files import check_place
+from uncover.models.record import ModelRecord
+from uncover.pipeline.file_kinds import check_model_first
+from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
-from uncover.pipeline.wrong_files import check_model_first
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.evidence import Evidence, Noisy
@@ -38,7 +38,7 @@ Format = Literal["cog", "zarr", "netcdf"]
 
 @dataclass(frozen=True)
 class MapOptions:
-    """Options for a map. The second half has no influence on the product.
+    """Options of a map. Those from `memory` on have no influence on the product.
 
     source
         How the scene is read and where its uncertainty comes from.
@@ -99,15 +99,13 @@ class PreparedMap:
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
-            from uncover.estimators.fitted import without_sets
-            from uncover.estimators.model_files import load_fitted
+            from uncover.models.files import load_fitted
 
-            loaded = load_fitted(model_file)
-            model, _ = without_sets(loaded)
+            model = load_fitted(model_file)
             evidence = open_evidence(scene, model, options.source, opened)
             check_match(model, evidence)
             reader = Reader(missing=options.missing, method=options.method)
-            mapper = make_mapper(loaded, evidence, options.paired, reader, options.thresholds, options.dtype)
+            mapper = make_mapper(model, evidence, options.paired, reader, options.thresholds, options.dtype)
         if options.paired is None and not mapper.reader.paired:
             _warn_of_namesake(model, evidence, scene)
         plan = ComputePlan.of(options.memory, evidence, mapper.product, options.threads)
@@ -120,11 +118,12 @@ class PreparedMap:
 
     @property
     def evidence(self) -> Evidence:
-        """Where the pixels come from."""
+        """Source of the pixels."""
         return self.mapper.evidence
 
     def record(self) -> dict[str, Any]:
         """Record of how the product was made; no clock, no path."""
+        sets = self.mapper.model.sets_
         return {
             "paired": self.mapper.reader.paired,
             "trained_on": trained_on(self.mapper.model),
@@ -134,7 +133,7 @@ class PreparedMap:
             "missing": self.options.missing,
             "method": self.options.method,
             "thresholds": asdict(self.options.thresholds),
-            **({} if self.mapper.sets is None else {"coverage": float(self.mapper.sets.coverage)}),
+            **({} if sets is None else {"coverage": float(sets.coverage)}),
         }
 
     def measurement_error(self) -> dict[str, Any]:
@@ -167,13 +166,13 @@ class PreparedMap:
         return fingerprint(facts)
 
     def executor(self) -> Executor:
-        """Who computes."""
+        """Threads of this machine, or a cluster."""
         if self.options.scheduler is not None:
             return Cluster(self.options.scheduler)
         return Threads(self.plan.threads, self.plan.ahead)
 
 
-def _warn_of_namesake(model: Any, evidence: Evidence, scene: str | Path) -> None:
+def _warn_of_namesake(model: ModelRecord, evidence: Evidence, scene: str | Path) -> None:
     """Say that a scene is not taken for the one that trained the model, where it may be the same."""
     file = Path(str(scene).rstrip("/")).name
     if len(trained_on(model)) == 1 and is_namesake(model, evidence, file):
@@ -204,7 +203,7 @@ def map_scene(
     >>> map_scene("nowhere.uncover", "nowhere.tif", "map")
     Traceback (most recent call last):
     ...
-    uncover.estimators.model_files.ModelFileError: nowhere.uncover: there is no such model file.
+    uncover.models.files.ModelFileError: nowhere.uncover: there is no such model file.
     """
     clock = [time.time()]
     chosen = options or MapOptions()
@@ -285,7 +284,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
 
 
 def _run_facts(prepared: PreparedMap, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
-    """Record of what has no influence on the product: the machine, the clock, the paths."""
+    """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
 
@@ -318,7 +317,7 @@ COMPILING = "up to a minute of compiling, the first time"
 
 @dataclass(frozen=True)
 class Forecast:
-    """Time and memory that a map would take.
+    """Estimated cost of a map.
 
     >>> print(Forecast(4, 2, 300, 40, 9.0).text())
     units of 256 x 256 pixels   4
@@ -348,7 +347,7 @@ class Forecast:
 
 
 def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
-    """Time and memory that a map would take, from its parts and from one unit that is computed."""
+    """Estimate the cost of a map from its parts and from one unit that is computed."""
     chosen = options or MapOptions()
     prepared = PreparedMap.of(model_file, scene, chosen)
     mapper = prepared.mapper

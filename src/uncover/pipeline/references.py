@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,19 +78,30 @@ class Legend:
         return self.names[self.mapped :]
 
 
-@dataclass(frozen=True)
-class RasterReference:
+@dataclass(frozen=True, kw_only=True)
+class Reference(ABC):
+    """Reference samples on the grid of a map."""
+
+    name: str  # of the file
+    kind: Kind
+    legend: Legend
+    group_count: int = 0  # groups of samples that belong together, at most; 0 where each stands for itself
+    strata: tuple[str, ...] = ()  # that the file itself states
+    outside: int = 0  # samples outside the grid
+    notes: tuple[str, ...] = ()  # sentences on samples that do not count
+
+    @abstractmethod
+    def samples(self, window: Window, cache: TileCache) -> Matches:
+        """Samples in a window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RasterReference(Reference):
     """A class raster, by nearest neighbour; pixels of a square of ground belong together."""
 
-    name: str
     labels: RasterOnGrid
-    legend: Legend
     numbers: Index  # (256,) number in the legend of each label
     squares: Squares
-    kind: Kind = "raster"
-    strata: tuple[str, ...] = ()
-    outside: int = 0
-    notes: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: str, product: MapProduct, scheme: str | None, block_metres: float) -> RasterReference:
@@ -111,13 +123,16 @@ class RasterReference:
         for code, name in names.items():
             numbers[code] = legend.numbers([name])[0]
         squares = Squares.of(product.grid, max(block_metres, *pixel_metres(product.grid)))
-        return cls(Path(source.layer.info.path).name, labels, legend, numbers, squares)
-
-    @property
-    def group_count(self) -> int:
-        """Squares of the grid."""
-        down, across = self.squares.shape
-        return down * across
+        down, across = squares.shape
+        return cls(
+            name=Path(source.layer.info.path).name,
+            kind="raster",
+            legend=legend,
+            group_count=down * across,
+            labels=labels,
+            numbers=numbers,
+            squares=squares,
+        )
 
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Labelled pixels."""
@@ -127,20 +142,14 @@ class RasterReference:
         return Matches(rows, cols, self.numbers[labels[rows, cols]], groups)
 
 
-@dataclass(frozen=True)
-class PointReference:
+@dataclass(frozen=True, kw_only=True)
+class PointReference(Reference):
     """Points, each the pixel that it lies in; of several in one pixel the last one counts."""
 
-    name: str
-    legend: Legend
     rows: Index
     cols: Index
     classes: Index
-    outside: int
-    strata: tuple[str, ...] = ()
     stratum: Index | None = None
-    notes: tuple[str, ...] = ()
-    kind: Kind = "points"
 
     @classmethod
     def of(
@@ -159,15 +168,22 @@ class PointReference:
             )
         legend = Legend(product.names, product.codes).with_values(values[i] for i in owner[inside])
         classes = legend.numbers(values[i] for i in owner[inside])
-        found = cls(
-            Path(path).name, legend, rows[inside], cols[inside], classes, outside=int((~inside).sum())
-        )
-        if not stratified:
-            return found._one_a_pixel(product.grid)
-        texts = np.array([_text(features[i].values[1]) for i in owner[inside]])
-        names, numbers = np.unique(texts, return_inverse=True)
-        return replace(
-            found, strata=tuple(str(n) for n in names), stratum=numbers.reshape(-1).astype(np.intp)
+        strata: tuple[str, ...] = ()
+        stratum = None
+        if stratified:
+            texts = np.array([_field_text(features[i].values[1]) for i in owner[inside]])
+            names, numbers = np.unique(texts, return_inverse=True)
+            strata, stratum = tuple(str(n) for n in names), numbers.reshape(-1).astype(np.intp)
+        return cls(
+            name=Path(path).name,
+            kind="points",
+            legend=legend,
+            strata=strata,
+            outside=int((~inside).sum()),
+            rows=rows[inside],
+            cols=cols[inside],
+            classes=classes,
+            stratum=stratum,
         )._one_a_pixel(product.grid)
 
     def _one_a_pixel(self, grid: Grid) -> PointReference:
@@ -209,11 +225,6 @@ class PointReference:
             f"{'; '.join(listed)}{more})"
         )
 
-    @property
-    def group_count(self) -> int:
-        """None: points stand for themselves."""
-        return 0
-
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Points in the window."""
         row, col = self.rows - window.row, self.cols - window.col
@@ -222,20 +233,14 @@ class PointReference:
         return Matches(row[here], col[here], self.classes[here], None, strata)
 
 
-@dataclass(frozen=True)
-class PolygonReference:
+@dataclass(frozen=True, kw_only=True)
+class PolygonReference(Reference):
     """Polygons: the pixels whose centres they hold; those of one polygon belong together."""
 
-    name: str
-    legend: Legend
     grid: Grid
     shapes: tuple[Any, ...]
     classes: Index  # (polygon,)
     tree: Any = field(repr=False)
-    kind: Kind = "polygons"
-    strata: tuple[str, ...] = ()
-    outside: int = 0
-    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -245,14 +250,17 @@ class PolygonReference:
         import shapely
 
         legend = Legend(product.names, product.codes).with_values(values)
-        classes = legend.numbers(values)
         shapes = tuple(feature.shape for feature in features)
-        return cls(Path(path).name, legend, product.grid, shapes, classes, shapely.STRtree(shapes))
-
-    @property
-    def group_count(self) -> int:
-        """Polygons."""
-        return len(self.shapes)
+        return cls(
+            name=Path(path).name,
+            kind="polygons",
+            legend=legend,
+            group_count=len(shapes),
+            grid=product.grid,
+            shapes=shapes,
+            classes=legend.numbers(values),
+            tree=shapely.STRtree(shapes),
+        )
 
     def samples(self, window: Window, cache: TileCache) -> Matches:
         """Pixels of the polygons in a window; where they overlap, the later one counts."""
@@ -267,10 +275,6 @@ class PolygonReference:
         rows, cols = np.nonzero(burnt)
         owner = burnt[rows, cols].astype(np.intp) - 1
         return Matches(rows, cols, self.classes[owner], owner)
-
-
-#: Reference samples on the grid of a map.
-Reference = RasterReference | PointReference | PolygonReference
 
 
 def open_reference(
@@ -305,7 +309,7 @@ def open_reference(
             raise SceneError(
                 f"{name}: some features have no value in field {used!r}; fill it in or remove them"
             )
-    values = _translated([_text(feature.values[0]) for feature in features], scheme)
+    values = _translated([_field_text(feature.values[0]) for feature in features], scheme)
     kinds = {feature.shape.geom_type.removeprefix("Multi") for feature in features}
     if kinds == {"Point"}:
         return PointReference.of(name, features, values, product, stratum_field is not None)
@@ -331,7 +335,7 @@ def _missing(value: Any) -> bool:
     return value is None or value != value
 
 
-def _text(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field's value as text; whole numbers without a decimal point."""
     if isinstance(value, float | np.floating) and value == int(value):
         return str(int(value))

@@ -1,4 +1,4 @@
-"""How a reference sample was drawn, what its strata are, and how large they are."""
+"""Sampling designs of references: the strata and their areas."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class SampleTable:
 
     @property
     def realisations(self) -> int:
-        """How many realisations each sample has."""
+        """Number of realisations of each sample."""
         return 1 if self.values.ndim == 2 else self.values.shape[1]
 
     def select(self, bands: Sequence[str]) -> SampleTable:
@@ -63,7 +63,7 @@ class SampleTable:
 
 
 def is_table(name: str | Path) -> bool:
-    """Whether a file is a sample table, by its name.
+    """Return whether a file is a sample table, by its name.
 
     >>> is_table("pixels.csv"), is_table("scene.tif")
     (True, False)
@@ -114,9 +114,9 @@ def read_table(
         values=values[first] if order.shape[1] == 1 else values[order],
         classes=frame[class_column].to_numpy().astype(str)[first],
         bands=tuple(canonical_band(column) for column in columns),
-        dates=_text(frame, _DATE, first),
-        groups=_text(frame, GROUP_COLUMNS, first),
-        samples=_text(frame, _SAMPLE, first),
+        dates=_strings(frame, _DATE, first),
+        groups=_strings(frame, GROUP_COLUMNS, first),
+        samples=_strings(frame, _SAMPLE, first),
     )
 
 
@@ -250,7 +250,7 @@ def _column(frame: Any, names: Sequence[str]) -> str | None:
     return next((by_name[name] for name in names if name in by_name), None)
 
 
-def _text(frame: Any, names: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.str_] | None:
+def _strings(frame: Any, names: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.str_] | None:
     column = _column(frame, names)
     return None if column is None else frame[column].to_numpy().astype(str)[rows]
 

@@ -1,4 +1,4 @@
-"""Where training samples come from: pixels of scenes and cubes, sample cubes, tables; batch by batch."""
+"""Sources of training samples, read batch by batch: pixels of scenes and cubes, sample cubes, tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,21 +18,20 @@ from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features, Level
+from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
-from uncover.pipeline.label_doubt import Certainty, LabelDoubt
-from uncover.pipeline.label_sources import LabelSource, numbered_scheme, open_labels
-from uncover.pipeline.realising import RealiseOptions, realise_scene
+from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
-from uncover.pipeline.wrong_files import check_scene
 from uncover.raster.area import Area
-from uncover.raster.cube import Cube, CubeBlock, is_zarr, open_cube, stated_features, zarr_kind
+from uncover.raster.cube import Cube, is_zarr, open_cube, stated_features, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
-from uncover.raster.scene import Block, Raster, SceneOptions
+from uncover.raster.scene import Block, Scene, SceneOptions
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
     Uncertainty,
@@ -53,7 +52,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options for fitting a model.
+    """Options of a fit: training data and model.
 
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
@@ -118,7 +117,7 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Stated:
-    """Stated errors that all samples of a source share, and the record of them."""
+    """Stated covariance of the errors that all samples of a source share, and its record."""
 
     record: dict[str, Any]
     systematic: NDArray[np.float64] | None = None  # (band, band), the source's own
@@ -289,21 +288,11 @@ def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None
     )
 
 
-class Readable(Raster, Protocol):
-    """A scene or a cube that is read block by block."""
-
-    def blocks(self) -> Iterator[Window]:
-        """Windows that are read at a time."""
-
-    def read(self, window: Window | None = None) -> Block | CubeBlock:
-        """Pixels of a window."""
-
-
 @dataclass(frozen=True)
 class LabelledPixels:
     """The drawn, labelled pixels of one scene or cube."""
 
-    raster: Readable
+    raster: Scene | Cube | RealisedScene
     name: str
     bands: tuple[str, ...]
     scheme: Scheme
@@ -321,7 +310,9 @@ class LabelledPixels:
         return self.raster.source_id
 
     @classmethod
-    def of(cls, raster: Readable, name: str, labels: LabelSource, options: FitOptions) -> LabelledPixels:
+    def of(
+        cls, raster: Scene | Cube | RealisedScene, name: str, labels: LabelSource, options: FitOptions
+    ) -> LabelledPixels:
         """Labels on the raster's grid, and the draw among them."""
         grid = raster.grid
         here = labels.on(grid)
@@ -352,7 +343,7 @@ class LabelledPixels:
 
     @property
     def features(self) -> Features:
-        """Kind of the values of the raster."""
+        """Physical meaning of the values of the raster."""
         return self.raster.features.chosen(self.bands)
 
     @property
@@ -446,7 +437,7 @@ class TableRows:
 
     @property
     def stated(self) -> Stated | None:
-        """Errors that the table's samples share; relative effects are taken at their values."""
+        """Stated errors that the samples share; relative effects are taken at their values."""
         if self.uncertainty is None:
             return None
         values = self.table.values
@@ -566,7 +557,7 @@ class SampleCubeRows:
 
     @property
     def features(self) -> Features:
-        """Kind of the values, as far as the cube or the user states it."""
+        """Physical meaning of the values, as far as the cube or the user states it."""
         return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
 
     @property
@@ -596,10 +587,6 @@ class SampleCubeRows:
             start += len(block)
 
 
-#: Labelled samples, batch by batch.
-TrainingSource = LabelledPixels | TableRows | SampleCubeRows
-
-
 def _groups_of(samples: Samples) -> Groups | None:
     """Groups of the samples of a cube, where it has a column for them."""
     column = next((name for name in GROUP_COLUMNS if name in samples.columns), None)
@@ -613,3 +600,7 @@ def _translation_of(samples: Samples, options: FitOptions) -> Translation:
         return load_translation(options.scheme)
     own = samples.attributes.get("scheme")
     return Translation.identity(numbered_scheme() if own is None else Scheme.from_dict(own))
+
+
+#: Labelled samples, read batch by batch by `batches`, each with the part of `size` that it covers.
+TrainingSource = LabelledPixels | TableRows | SampleCubeRows

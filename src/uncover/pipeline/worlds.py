@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
+from uncover.files import check_place
 from uncover.measurement import Draws, Quantity
-from uncover.pipeline.files import check_place
-from uncover.pipeline.realising import Progress, RealiseOptions, depth_record, forecast_aod, optical_depth
+from uncover.pipeline.realisations import Progress, RealiseOptions, depth_record, forecast_aod, optical_depth
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
@@ -119,7 +119,7 @@ def write_worlds(
 
 @dataclass(frozen=True)
 class Sen2CorOptions:
-    """Options for running Sen2Cor.
+    """Options of Sen2Cor runs.
 
     path
         Its folder or its L2A_Process; the one on the PATH where it is None.

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from uncover.models.record import FittedEstimator, ModelRecord, record_of
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Exact, Noisy, Realised
 from uncover.raster.executors import Executor, Threads
@@ -25,7 +26,7 @@ from uncover.raster.uncertainty import UncertaintyWarning
 
 def classify(
     scene: Scene | Evidence | Any,
-    model: Any,
+    model: ModelRecord | FittedEstimator,
     *,
     paired: bool | None = None,
     reader: Reader | None = None,
@@ -76,14 +77,13 @@ def classify(
            [1, 1, 2, 2],
            [1, 1, 2, 2]], dtype=uint8)
     """
+    model = record_of(model)
     if hasattr(scene, "dims"):
         from uncover.raster.xarray_maps import classify_array
 
         return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
-    from uncover.estimators.fitted import without_sets
-
     evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
-    check_match(without_sets(model)[0], evidence)
+    check_match(model, evidence)
     mapper = make_mapper(model, evidence, paired, reader, thresholds, dtype)
     grid = mapper.product.grid
     out = {layer.name: layer.empty(*grid.shape) for layer in mapper.product.layers}
@@ -94,7 +94,7 @@ def classify(
 
 
 def make_mapper(
-    model: Any,
+    model: ModelRecord | FittedEstimator,
     evidence: Evidence,
     paired: bool | None = None,
     reader: Reader | None = None,
@@ -102,9 +102,7 @@ def make_mapper(
     dtype: DType = "uint16",
 ) -> Mapper:
     """Everything that computing the units of a map takes; a model may come with `ConformalSets`."""
-    from uncover.estimators.fitted import without_sets
-
-    model, sets = without_sets(model)
+    model = record_of(model)
     same = is_paired(model, evidence) if paired is None else paired
     if isinstance(evidence, Noisy):
         evidence = evidence.with_common(common_effects(model))
@@ -114,14 +112,14 @@ def make_mapper(
     _check_noise(model, evidence, how)
     _warn_of_noise(model, evidence, same)
     worlds = count_worlds(model, evidence, how)
-    coverage = None if sets is None else float(sets.coverage)
+    coverage = None if model.sets_ is None else float(model.sets_.coverage)
     product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage)
-    return Mapper(model, evidence, product, how, thresholds, sets)
+    return Mapper(model, evidence, product, how, thresholds)
 
 
-def _check_worlds(model: Any, evidence: Evidence, paired: bool, stated: bool) -> None:
+def _check_worlds(model: ModelRecord, evidence: Evidence, paired: bool, stated: bool) -> None:
     """Refuse to pair a scene with a model that it trained in other worlds; `stated`: the user said paired."""
-    worlds, here = _worlds_of(model), evidence.realisations
+    worlds, here = model.model_.n_realisations, evidence.realisations
     if here == 1 and not paired and _is_uncertain_depth(evidence):
         raise SceneError(
             f"scene {evidence.identity} comes with one draw (--draws 1), which has no spread: the "
@@ -167,40 +165,29 @@ def _in_words(worlds: Mapping[str, Any]) -> str:
     )
 
 
-def _worlds_of(model: Any) -> int:
-    """Realisations of each training sample."""
-    from uncover.estimators.fitted import is_average
-
-    return int(model.realisations_ if is_average(model) else model.statistics_.realisations)
-
-
-def _check_noise(model: Any, evidence: Evidence, reader: Reader) -> None:
-    """Refuse what a model that averages kinds of class models cannot do."""
-    from uncover.estimators.fitted import is_average
-
-    if not is_average(model):
-        return
-    if reader.missing == "marginalise":
+def _check_noise(model: ModelRecord, evidence: Evidence, reader: Reader) -> None:
+    """Refuse what a pool of several kinds of class models cannot do."""
+    if reader.missing == "marginalise" and not model.model_.takes_missing:
         raise SceneError(
             "a BayesianClassifier needs all bands: leave out --missing marginalise, or use a model of one "
             "kind (uncover fit --model qda or mda)"
         )
     systematic = evidence.systematic is not None and not reader.paired
-    noisy = isinstance(evidence, Noisy) and not model.takes_noise_
-    if noisy or (systematic and not model.takes_systematic_):
+    noisy = isinstance(evidence, Noisy) and not model.model_.takes_noise
+    if noisy or (systematic and not model.model_.takes_systematic):
         raise SceneError(
             "a BayesianClassifier that was fitted without stated uncertainty cannot take --uncertainty; give "
             "uncover fit the training scene's --uncertainty too, or use --model qda or mda"
         )
 
 
-def _warn_of_noise(model: Any, evidence: Evidence, paired: bool) -> None:
+def _warn_of_noise(model: ModelRecord, evidence: Evidence, paired: bool) -> None:
     """Warn where errors would be counted twice, or left out, because only one of model and map states them.
 
     A model that was fitted to values as they are has their noise in the spread of its classes.
     """
     if not isinstance(evidence, Noisy):
-        if getattr(model, "known_noise_", None) is not None and evidence.realisations == 1:
+        if getattr(model.model_, "known_noise", None) is not None and evidence.realisations == 1:
             _warn(
                 "the model was fitted with --uncertainty and describes true values, and the map takes the "
                 "scene as exact: give the scene's own --uncertainty"
@@ -208,37 +195,17 @@ def _warn_of_noise(model: Any, evidence: Evidence, paired: bool) -> None:
         return
     assert evidence.uncertainty is not None
     kinds = {record["between_pixels"] for record in evidence.uncertainty.facts()["quantities"]}
-    if "random" in kinds and not knows_noise(model):
+    if "random" in kinds and not model.model_.knows_noise:
         _warn(
             "the model was fitted without --uncertainty, so that the noise of its training pixels is in the "
             "spread of its classes and counts twice here: fit it again by uncover fit --uncertainty FILE"
         )
-    if "systematic" in kinds and not paired and not _states_uncertainty(model):
+    stated = model.model_.states_common_errors or bool(common_effects(model))
+    if "systematic" in kinds and not paired and not stated:
         _warn(
             "the scene has systematic effects, and nothing is stated of the training scene's: fit the model "
             "again by uncover fit --uncertainty FILE"
         )
-
-
-def knows_noise(model: Any) -> bool:
-    """Whether the class models of a model describe true values: its training noise was stated or repeated."""
-    from uncover.estimators.fitted import is_average
-
-    if is_average(model):
-        return bool(model.takes_noise_)
-    if getattr(model, "known_noise_", None) is not None:
-        return True
-    return model.realisations in ("draws", "repeats") and _worlds_of(model) > 1
-
-
-def _states_uncertainty(model: Any) -> bool:
-    """Whether anything is stated of the errors that the training scene shares."""
-    from uncover.estimators.fitted import is_average
-
-    if is_average(model):
-        return bool(model.takes_systematic_) or bool(common_effects(model))
-    stated = any(getattr(model, name, None) is not None for name in ("systematic_", "known_noise_"))
-    return stated or bool(common_effects(model)) or _worlds_of(model) > 1
 
 
 def _warn(message: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from uncover.files import alone
 from uncover.raster.errors import SceneError
 
 
@@ -90,7 +90,8 @@ def unfinished(path: str | Path, key: str, resume: bool) -> Iterator[tuple[Path,
         raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
     with writing(final):
         partial.mkdir(parents=True, exist_ok=True)
-    with _alone(partial):
+    busy = SceneError(f"another run works in {partial}; wait for it, or write elsewhere")
+    with alone(partial, busy):
         with writing(final):
             journal = Journal(partial / "journal", key)
         try:
@@ -101,31 +102,6 @@ def unfinished(path: str | Path, key: str, resume: bool) -> Iterator[tuple[Path,
         finally:
             if partial.exists() and not journal.done:
                 shutil.rmtree(partial, ignore_errors=True)
-
-
-@contextmanager
-def _alone(partial: Path) -> Iterator[None]:
-    """Two runs never work on one product."""
-    folder = os.open(partial, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise SceneError(f"another run works in {partial}; wait for it, or write elsewhere") from None
-    finally:
-        os.close(folder)
-
-
-def in_use(partial: Path) -> bool:
-    """True where a run works there now."""
-    folder = os.open(partial, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(folder)
-    return False
 
 
 @contextmanager

@@ -18,8 +18,9 @@ from uncover.raster.product import AREA_ROWS, Product, Thresholds, Unit
 from uncover.raster.quality import FLAGGED, Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
-    from uncover.estimators.averaged import ReadsPixels
+    from uncover.measurement.pooled import AnySummariser
     from uncover.measurement.summary import PixelSummary
+    from uncover.models.record import ModelRecord
 
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
@@ -49,12 +50,11 @@ class Reader:
 class Mapper:
     """Computes units of a product; may be sent to other processes."""
 
-    model: Any
+    model: ModelRecord
     evidence: Evidence
     product: Product
     reader: Reader = Reader()
     thresholds: Thresholds = field(default_factory=Thresholds)
-    sets: Any = None  # ConformalSets of the model, where it has some
     units: list[Window] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -68,9 +68,9 @@ class Mapper:
         self.__post_init__()
 
     @cached_property
-    def summariser(self) -> ReadsPixels:
+    def summariser(self) -> AnySummariser:
         """The model, ready to read."""
-        from uncover.estimators.averaged import make_summariser
+        from uncover.measurement.pooled import make_summariser
 
         return make_summariser(
             self.model,
@@ -123,8 +123,8 @@ class Mapper:
             probability = summary.probability[order]
             put(layers["probability"], probability, where, flat["probability"])
             put(layers["uncertainty"], summary.parts, where, flat["uncertainty"])
-            if self.sets is not None:
-                flat["sets"][:, where] = _sizes(self.sets.inside(summary.probability.T)[:, order])
+            if self.model.sets_ is not None:
+                flat["sets"][:, where] = _sizes(self.model.sets_.inside(summary.probability.T)[:, order])
             _add_areas(areas, summary, weight, where, without(quality[where], FLAGGED))
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
@@ -150,9 +150,7 @@ class Mapper:
         """How far the measurement part is off because it is a sum of few points: some pixels of the scene
         with four times as many. None where it is no such sum.
         """
-        from uncover.estimators.fitted import is_average
-
-        if is_average(self.model):
+        if self.summariser.n_true_values is None:
             return None
         n, found = self.reader.true_values, []
         finer = replace(self, reader=replace(self.reader, true_values=4 * n))
@@ -202,9 +200,9 @@ def _add_areas(
     areas[len(AREA_ROWS) :] += counted[2:]
 
 
-def count_worlds(model: Any, evidence: Evidence, reader: Reader) -> int:
+def count_worlds(model: ModelRecord, evidence: Evidence, reader: Reader) -> int:
     """Number of worlds in which pixels get a class."""
-    from uncover.estimators.averaged import make_summariser
+    from uncover.measurement.pooled import make_summariser
 
     return make_summariser(model, paired=reader.paired).n_worlds(evidence.realisations)
 

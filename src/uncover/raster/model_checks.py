@@ -11,6 +11,7 @@ import numpy as np
 from uncover.labels import Scheme
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features
+from uncover.models.record import ModelRecord
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
 from uncover.raster.evidence import Evidence, Stored, probe
@@ -19,13 +20,13 @@ from uncover.raster.evidence import Evidence, Stored, probe
 _UNITS_FACTOR = 50.0
 
 
-def model_bands(model: Any) -> tuple[str, ...] | None:
+def model_bands(model: ModelRecord) -> tuple[str, ...] | None:
     """Names of the bands that a model was trained on; None where it does not know them."""
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else tuple(canonical_band(str(name)) for name in names)
 
 
-def check_match(model: Any, evidence: Evidence) -> None:
+def check_match(model: ModelRecord, evidence: Evidence) -> None:
     """Refuse a scene with other bands, another order of them, or other units than the model's."""
     wanted, offered = model_bands(model), tuple(canonical_band(band) for band in evidence.bands)
     if len(offered) != model.n_features_in_:
@@ -44,15 +45,15 @@ def check_match(model: Any, evidence: Evidence) -> None:
     _check_units(model, evidence)
 
 
-def model_features(model: Any) -> Features | None:
+def model_features(model: ModelRecord) -> Features | None:
     """Features of a model as it states them; None where it states none."""
     record = getattr(model, "features_", None)
     return None if record is None else Features.from_dict(record)
 
 
-def _check_features(model: Any, evidence: Evidence) -> None:
+def _check_features(model: ModelRecord, evidence: Evidence) -> None:
     """Refuse top-of-atmosphere reflectance where the model knows surface reflectance, or the reverse."""
-    if not hasattr(model, "features_"):
+    if model.in_memory:
         return  # a model in memory: whoever fitted it has the scene at hand
     trained, here = model_features(model), evidence.features
     if trained is None or trained.quantity is None:
@@ -119,7 +120,7 @@ def _warn_of_offset(trained: Features, evidence: Evidence) -> None:
         )
 
 
-def _check_units(model: Any, evidence: Evidence) -> None:
+def _check_units(model: ModelRecord, evidence: Evidence) -> None:
     """Compare typical values: reflectance lies near 0.1, the same as digital numbers near 1000."""
     pixels = probe(evidence)
     if not len(pixels):
@@ -140,7 +141,7 @@ def _check_units(model: Any, evidence: Evidence) -> None:
         )
 
 
-def scheme_of(model: Any) -> Scheme:
+def scheme_of(model: ModelRecord) -> Scheme:
     """The classes of a model with their codes: those of its scheme, else 1 to K in their order."""
     names = [str(name) for name in model.classes_]
     provenance = getattr(model, "provenance_", None)
@@ -158,7 +159,7 @@ def scheme_of(model: Any) -> Scheme:
     return Scheme.of_names(names, "classes")
 
 
-def trained_on(model: Any) -> list[dict[str, Any]]:
+def trained_on(model: ModelRecord) -> list[dict[str, Any]]:
     """The scenes that trained a model: name, identity by datatake or content, and input quantities."""
     return [
         {
@@ -170,17 +171,17 @@ def trained_on(model: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _sources(model: Any) -> tuple[Mapping[str, Any], ...]:
+def _sources(model: ModelRecord) -> tuple[Mapping[str, Any], ...]:
     provenance = getattr(model, "provenance_", None)
     return tuple(provenance.get("sources", ())) if isinstance(provenance, Mapping) else ()
 
 
-def _identities(model: Any) -> list[Any]:
+def _identities(model: ModelRecord) -> list[Any]:
     """Datatakes or contents of the scenes that trained a model."""
     return [source.get("identity", source.get("name")) for source in _sources(model)]
 
 
-def is_paired(model: Any, evidence: Evidence) -> bool:
+def is_paired(model: ModelRecord, evidence: Evidence) -> bool:
     """True where the scene is the only one that trained the model: then a shared error cancels.
 
     By datatake, the user's --scene-id, or the content of files; never by their names.
@@ -188,7 +189,7 @@ def is_paired(model: Any, evidence: Evidence) -> bool:
     return _identities(model) == [evidence.source_id]
 
 
-def is_namesake(model: Any, evidence: Evidence, file: str) -> bool:
+def is_namesake(model: ModelRecord, evidence: Evidence, file: str) -> bool:
     """True where a scene has the file name or the datatake of one that trained the model."""
     return any(
         file == source.get("file") or evidence.identity in (source.get("identity"), source.get("name"))
@@ -196,7 +197,7 @@ def is_namesake(model: Any, evidence: Evidence, file: str) -> bool:
     )
 
 
-def drawn_worlds(model: Any) -> Mapping[str, Any] | None:
+def drawn_worlds(model: ModelRecord) -> Mapping[str, Any] | None:
     """Draws that made the worlds of the one scene that trained a model, where they are recorded."""
     found = [(source.get("uncertainty") or {}).get("worlds") for source in _sources(model)]
     return found[0] if len(found) == 1 else None
@@ -219,7 +220,7 @@ def _equal(one: Any, other: Any) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=0))
 
 
-def common_effects(model: Any) -> dict[str, CommonEffect]:
+def common_effects(model: ModelRecord) -> dict[str, CommonEffect]:
     """Systematic effects of the training scene that all scenes have in common, by name."""
     found: dict[str, CommonEffect] = {}
     for source in _sources(model):

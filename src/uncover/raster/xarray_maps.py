@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.averaged import ReadsPixels, make_summariser
-from uncover.estimators.fitted import without_sets
 from uncover.measurement.bands import canonical_band
+from uncover.measurement.pooled import AnySummariser, make_summariser
+from uncover.models.record import ModelRecord, record_of
+from uncover.models.sets import WithSets
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Reader
 from uncover.raster.model_checks import model_bands, scheme_of
@@ -18,13 +19,14 @@ from uncover.raster.quality import Quality, flag_attributes
 
 
 def classify_array(
-    array: Any, model: Any, *, paired: bool, reader: Reader | None, thresholds: Thresholds
+    array: Any, model: ModelRecord, *, paired: bool, reader: Reader | None, thresholds: Thresholds
 ) -> Any:
     """A dataset with the layers of a map, on the array's own coordinates; lazy where the array is."""
     import xarray
 
     given = reader or Reader()
-    model, sets = without_sets(model)
+    model = record_of(model)
+    sets = model.sets_
     ordered = _ordered(array, model)
     scheme = scheme_of(model)
     place = ordered.dims[:2]
@@ -44,7 +46,7 @@ def classify_array(
     return _dataset(planes, scheme, place, xarray)
 
 
-def _ordered(array: Any, model: Any) -> Any:
+def _ordered(array: Any, model: ModelRecord) -> Any:
     """The array as (row, col, realisation, band), with the model's bands checked by name."""
     if "band" not in array.dims:
         raise SceneError(f"the array has the dimensions {', '.join(map(str, array.dims))}; 'band' is needed")
@@ -77,7 +79,11 @@ def _lazy(array: Any) -> bool:
 
 
 def _classify_block(
-    block: NDArray[Any], summariser: ReadsPixels, codes: NDArray[np.uint8], limits: Thresholds, sets: Any
+    block: NDArray[Any],
+    summariser: AnySummariser,
+    codes: NDArray[np.uint8],
+    limits: Thresholds,
+    sets: WithSets | None,
 ) -> NDArray[np.float32]:
     """Layers of a block (row, col, realisation, band): (row, col, layer); NaN where a band is missing."""
     K, last = len(codes), len(codes) + len(UNCERTAINTY) + 1

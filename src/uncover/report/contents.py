@@ -1,16 +1,23 @@
-"""What a folder holds that a report can be made of: a map, or a map with what led to it and judges it."""
+"""Contents of the folder of a report: a map, and beside it labels, model, evaluations and scenes."""
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from uncover.labels.scheme import LandClass
+from uncover.models.record import ModelRecord
+from uncover.pipeline.map_product import ITEM, check_finished, is_map
+from uncover.pipeline.map_sources import open_evidence, source_options
 from uncover.raster.align import split_band
-
-_ITEM, _RUN = "item.json", "run.json"
+from uncover.raster.errors import SceneError
+from uncover.raster.evidence import Evidence
+from uncover.raster.grid import Grid
+from uncover.raster.model_checks import check_match
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,7 @@ class Contents:
     ) -> Contents:
         """Look into a folder; labels and evaluations that lie elsewhere are named."""
         place = Path(folder)
-        if Path(f"{place}.partial").is_dir() and not place.exists():
-            raise ValueError(f"{folder} is not finished; go on with `uncover map … --out {folder} --resume`")
+        check_finished(folder)
         if not place.is_dir():
             raise ValueError(
                 f"{folder} is not a folder; give one that `uncover map`, `uncover demo` or "
@@ -63,14 +69,14 @@ class Contents:
             raise ValueError(
                 f"{folder} is an evaluation; give the folder of its map, and this one with --evaluation"
             )
-        product = next((p for p in (place, place / "map") if _is_product(p)), None)
+        product = next((p for p in (place, place / "map") if is_map(p)), None)
         found = tuple(Path(e) for e in evaluations) or _evaluations(place)
         for each in found:
             if not (each / "evaluation.json").is_file():
                 raise ValueError(f"{each} holds no evaluation.json; give a folder of `uncover evaluate`")
         if product is None:
             raise ValueError(
-                f"{folder} holds no map: neither it nor its folder map/ has the {_ITEM} and the layers of a "
+                f"{folder} holds no map: neither it nor its folder map/ has the {ITEM} and the layers of a "
                 "finished product; make one with `uncover map`"
             )
         return cls(
@@ -85,11 +91,30 @@ class Contents:
 
     def item(self) -> dict[str, Any]:
         """The STAC item of the map: what it is, and what was assumed."""
-        return _read_json(self.map, _ITEM)
+        return _read_json(self.map, ITEM)
+
+    def classes(self, names: Sequence[str]) -> tuple[LandClass, ...]:
+        """Classes with their colours, as the item lists them, in the order of `names`."""
+        entries = (asset.get("classification:classes") for asset in self.item().get("assets", {}).values())
+        found = {
+            str(e.get("title") or e["name"]): e
+            for e in next(filter(None, entries), ())
+            if not e.get("nodata")
+        }
+        if not found:
+            raise SceneError(
+                f"{self.map / ITEM} lists no classes; it is not the item of a map, make it again"
+            )
+        if sorted(found) != sorted(names):
+            raise SceneError(
+                f"the probabilities in {self.map} are of {', '.join(names)}, its item.json lists "
+                f"{', '.join(found)}; make the map again"
+            )
+        return tuple(LandClass(int(found[n]["value"]), n, f"#{found[n]['color_hint']}") for n in names)
 
     def run(self) -> dict[str, Any]:
         """The record of the run that made the map; empty where it is lost."""
-        return _read_json(self.map, _RUN)
+        return _read_json(self.map, "run.json")
 
     def truth(self) -> Path | None:
         """A raster of the true classes where they are known: that of a made scene, or a file truth.tif.
@@ -104,13 +129,8 @@ class Contents:
         return next((place for place in places if place.is_file()), None)
 
     def scene_facts(self) -> dict[str, Any]:
-        """What is written beside the scenes; empty where nothing is."""
+        """Facts that lie beside the scenes; empty where there are none."""
         return _read_json(self.scene, "scene.json")
-
-
-def _is_product(folder: Path) -> bool:
-    layers = ("class.tif", "map.zarr", "map.nc")
-    return (folder / _ITEM).is_file() and any((folder / name).exists() for name in layers)
 
 
 def _evaluations(folder: Path) -> tuple[Path, ...]:
@@ -142,3 +162,49 @@ def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{folder / name} is not readable JSON: {error}") from None
     return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """The evidence of a map, or the reason why there is none."""
+
+    evidence: Evidence | None
+    reason: str = ""
+
+
+def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> Reopened:
+    """Open the scene of a map again; it must be the same scene on the same grid."""
+    run = contents.run()
+    if "source" not in run or "scene" not in run:
+        return Reopened(None, "run.json does not say how the scene was read")
+    path = _locate(str(run["scene"]), Path(run.get("folder", ".")), contents)
+    if path is None:
+        return Reopened(
+            None, f"the scene {Path(run['scene']).name} is not where it was when the map was made"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
+            evidence = open_evidence(path, model, source_options(run["source"]))
+            check_match(model, evidence)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        return Reopened(None, f"the scene cannot be opened again: {error}")
+    identity = contents.item().get("properties", {}).get("uncover:scene")
+    if evidence.identity != identity or evidence.grid.shape != grid.shape:
+        return Reopened(None, f"{path.name} is not the scene that was mapped ({identity})")
+    return Reopened(evidence)
+
+
+def _locate(scene: str, working: Path, contents: Contents) -> Path | None:
+    """Path of the scene, from the folder of the run, from here, or among the scenes of the report."""
+    for path in (working / scene, Path(scene)):
+        if path.exists():
+            return path
+    name = Path(scene.rstrip("/")).name
+    beside = [contents.folder, *([contents.scene] if contents.scene else [])]
+    for folder in beside:
+        for pattern in (name, f"*/{name}"):
+            found = next(iter(sorted(folder.glob(pattern))), None)
+            if found is not None:
+                return found
+    return None

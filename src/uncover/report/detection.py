@@ -1,4 +1,4 @@
-"""Whether pixels of classes that were never trained stand out: typicality against a map of the truth."""
+"""Detection of classes that were never trained: typicality against a map of the truth."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from uncover.labels import Scheme
 from uncover.pipeline.label_sources import open_labels
-from uncover.pipeline.map_product import MapProduct
+from uncover.pipeline.map_product import Lines, MapProduct, crossing, strips
 from uncover.raster.grid import Window
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.quality import Quality
 from uncover.raster.tiles import TileCache
-from uncover.report.product import Lines, ReportProduct, crossing, strips
 
 _MOST = 4_500_000  # pixels that are looked at
 #: Thresholds of the typicality: p-values, so that a share t of ordinary pixels lies below t at most.
@@ -26,7 +25,7 @@ LEVELS = np.concatenate([[0.0], np.logspace(-4, 0, 41)])
 
 @dataclass(frozen=True)
 class Rate:
-    """How many pixels of a kind there are, and how many of them are flagged."""
+    """Pixels of a kind, and those of them that are flagged."""
 
     name: str
     pixels: int
@@ -59,7 +58,7 @@ class Detection:
         trained: Collection[int],
         threshold: float,
     ) -> Detection | None:
-        """From pixels (any shape) with the code of their true class; None where all or none are trained.
+        """Count pixels (any shape) by the code of their true class; None where all or none are trained.
 
         `names` of the codes, and which of them are `trained`.
         """
@@ -84,14 +83,14 @@ def _below(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.searchsorted(np.sort(values), LEVELS, side="left") / len(values)
 
 
-def detect(product: ReportProduct, truth: Path, threshold: float) -> Detection | None:
+def detect(product: MapProduct, truth: Path, threshold: float) -> Detection | None:
     """Compare the typicality of a lattice of pixels with a raster of true classes that carries its scheme."""
     rows, cols = crossing(product.grid.shape, _MOST)
     source = open_labels(truth)
     codes = _codes(source.on(product.grid), product, rows, cols)
-    bits = product.store.pixels("quality", rows, cols).astype(np.uint16)
+    bits = product.pixels("quality", rows, cols).astype(np.uint16)
     return Detection.of(
-        product.store.pixels("typicality", rows, cols),
+        product.pixels("typicality", rows, cols),
         bits & np.uint16(Quality.OUTSIDE_DOMAIN) > 0,
         codes,
         {entry.code: entry.name for entry in source.scheme.classes},
@@ -100,7 +99,7 @@ def detect(product: ReportProduct, truth: Path, threshold: float) -> Detection |
     )
 
 
-def map_classes(scheme: Scheme, product: ReportProduct) -> dict[int, str | None]:
+def map_classes(scheme: Scheme, product: MapProduct) -> dict[int, str | None]:
     """The map's class of each code: by its name, else by the broader class that it belongs to."""
     known = {name.casefold(): name for name in product.names}
     return {
@@ -109,12 +108,12 @@ def map_classes(scheme: Scheme, product: ReportProduct) -> dict[int, str | None]
     }
 
 
-def true_areas(product: ReportProduct, folder: Path, truth: Path) -> dict[str, float]:
+def true_areas(product: MapProduct, truth: Path) -> dict[str, float]:
     """True area of each of the map's classes, in hectares or pixels, on the clear land that it is of."""
-    source, cache, mapped = open_labels(truth), TileCache(64 << 20), MapProduct.open(folder)
+    source, cache = open_labels(truth), TileCache(64 << 20)
     on_grid, areas = source.on(product.grid), np.zeros(256)
     for window in product.grid.blocks(1024):
-        counted = mapped.clear(window, cache) & (mapped.class_numbers(window, cache) >= 0)
+        counted = product.clear(window, cache) & (product.class_numbers(window, cache) >= 0)
         weights = np.where(counted, pixel_areas(product.grid, window), 0.0)
         areas += np.bincount(on_grid.labels(window, cache).ravel(), weights.ravel(), minlength=256)
     scale = 1.0 if product.grid.crs is None else 1e-4
@@ -125,7 +124,7 @@ def true_areas(product: ReportProduct, folder: Path, truth: Path) -> dict[str, f
     return found
 
 
-def _codes(labels: Any, product: ReportProduct, rows: Lines, cols: Lines) -> NDArray[np.uint8]:
+def _codes(labels: Any, product: MapProduct, rows: Lines, cols: Lines) -> NDArray[np.uint8]:
     cache, width = TileCache(64 << 20), product.grid.width
     parts = [
         labels.labels(Window(top, 0, height, width), cache)[np.ix_(inside, cols)]

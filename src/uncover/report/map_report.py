@@ -9,33 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from uncover import __version__
-from uncover.pipeline.files import check_apart, check_goal, whole_or_nothing
-from uncover.report.colours import look_alikes
+from uncover.files import check_goal, whole_or_nothing
+from uncover.pipeline.evaluation import StoredEvaluation
+from uncover.pipeline.file_kinds import check_apart
 from uncover.report.contents import Contents
 from uncover.report.figures import (
     areas_figure,
     bands_figure,
     components_figure,
-    overlap_table,
-    shares_figure,
-    worlds_figure,
-)
-from uncover.report.figures_accuracy import (
     confusion_figure,
     detection_figure,
     detection_table,
     detection_words,
+    overlap_table,
     rates_table,
     reliability_figure,
     scores_table,
+    shares_figure,
+    worlds_figure,
 )
-from uncover.report.images import indexed_png, photograph
-from uncover.report.judged import Judged
 from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, Text, render
 from uncover.report.plots import percent
-from uncover.report.requiring import require_report
+from uncover.report.style import look_alikes, require_report
 from uncover.report.summary import Say, Summary, summarise
-from uncover.report.viewer import viewer
+from uncover.report.viewer import indexed_png, photograph, viewer
 
 
 def make_report(
@@ -113,11 +110,11 @@ def _headlines(summary: Summary) -> tuple[Headline, ...]:
     largest = max(range(len(summary.names)), key=lambda k: float(summary.areas.share[k]))
     share = percent(float(summary.areas.share[largest]))
     found = [Headline(share, f"{summary.names[largest]}, the largest class", "of the mapped area")]
-    for judged in summary.judged[:1]:
-        entry = judged.facts["accuracy"]["overall accuracy"]
+    for evaluation in summary.evaluations[:1]:
+        entry = evaluation.facts["accuracy"]["overall accuracy"]
         ends = f"{entry['lower']:.3f} to {entry['upper']:.3f}"
         found.append(Headline(f"{entry['value']:.3f}", "overall accuracy", ends))
-        error = judged.facts["calibration error"]["top label"]
+        error = evaluation.facts["calibration error"]["top label"]
         found.append(
             Headline(f"{error['value']:.3f}", "calibration error", "promised against what came true")
         )
@@ -206,21 +203,21 @@ def _map_lead(summary: Summary) -> str:
 
 def _accuracy_section(summary: Summary) -> Section:
     parts: list[Part] = []
-    for i, judged in enumerate(summary.judged, start=1):
-        parts.append(Text(f"{judged.facts['map']}: {judged.name}", _compared(judged)))
-        said = "; ".join(judged.facts.get("warnings", ()))
+    for i, evaluation in enumerate(summary.evaluations, start=1):
+        parts.append(Text(f"{evaluation.facts['map']}: {evaluation.name}", _compared(evaluation)))
+        said = "; ".join(evaluation.facts.get("warnings", ()))
         if said:
             parts.append(Note(f"Beware: {said}."))
-        parts += [confusion_figure(judged, i), reliability_figure(judged, summary, i)]
-        parts += [scores_table(judged), rates_table(judged)]
+        parts += [confusion_figure(evaluation, i), reliability_figure(evaluation, summary, i)]
+        parts += [scores_table(evaluation), rates_table(evaluation)]
     parts += _notes(summary, "evaluation")
     several = "Each comparison of a map with a reference, the ones of this map first."
-    lead = several if len(summary.judged) > 1 else ""
+    lead = several if len(summary.evaluations) > 1 else ""
     return Section("accuracy", "How good it is", lead, tuple(parts))
 
 
-def _compared(judged: Judged) -> str:
-    reference, design = judged.facts["reference"], judged.facts["design"]["name"]
+def _compared(evaluation: StoredEvaluation) -> str:
+    reference, design = evaluation.facts["reference"], evaluation.facts["design"]["name"]
     how = f"a {design} sample" if design else "no probability sample"
     return f"Compared with {reference['name']}: {reference['samples']:,} samples, {how}."
 
@@ -228,7 +225,7 @@ def _compared(judged: Judged) -> str:
 def _areas_section(summary: Summary) -> Section:
     spread = worlds_figure(summary)
     parts: list[Part] = [areas_figure(summary), *([] if spread is None else [spread])]
-    if not any(judged.areas for judged in summary.judged):
+    if not any(evaluation.areas for evaluation in summary.evaluations):
         parts.append(
             Note(
                 "These are areas on the map; they carry the map's errors of classification.",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.report.requiring import require_report
+from uncover.report.style import require_report
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.averaged import ReadsPixels
+from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
+from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
 from uncover.raster.evidence import Evidence, Pixels, Stored
 from uncover.raster.grid import Window
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
 from uncover.raster.tiles import TileCache
-from uncover.report.product import Floats, Lines, ReportProduct, crossing
 
 #: Pixels with a story, at most; and numbers of realisations in all of them, at most.
 _MOST, _MOST_NUMBERS = 4096, 1_100_000
@@ -25,7 +25,7 @@ _OF_EACH = 500
 
 @dataclass(frozen=True)
 class Spectra:
-    """What was measured at the pixels with a story: (row, col, …) over the lattice, NaN where nothing was."""
+    """Measurements of the pixels with a story: (row, col, …) over the lattice, NaN where there are none."""
 
     mean: Floats  # (row, col, band), over realisations
     realisations: Floats  # (row, col, realisation, band); one realisation where there is no more
@@ -37,7 +37,7 @@ class Spectra:
 
 @dataclass(frozen=True)
 class Stories:
-    """What is known of each pixel of a lattice."""
+    """Layers of the map and measurements at each pixel of a lattice."""
 
     rows: Lines
     cols: Lines
@@ -50,7 +50,7 @@ class Stories:
 
 @dataclass(frozen=True)
 class LabelledSample:
-    """Labelled pixels: values averaged over realisations, (pixel, band), and numbers of classes, (pixel,)."""
+    """Values of labelled pixels (pixel, band), averaged over realisations, and the number of their class."""
 
     values: Floats
     classes: NDArray[np.uint8]
@@ -65,27 +65,30 @@ class _Collected:
     labels: list[NDArray[np.uint8]] = field(default_factory=list)
 
 
-def choose(product: ReportProduct, evidence: Evidence | None) -> tuple[Lines, Lines]:
+def choose(product: MapProduct, evidence: Evidence | None) -> tuple[Lines, Lines]:
     """Rows and columns of the lattice: fewer pixels where each has more numbers."""
     each = 1 if evidence is None else evidence.realisations * len(evidence.bands)
     return crossing(product.grid.shape, max(100, min(_MOST, _MOST_NUMBERS // each)))
 
 
-def read_stories(product: ReportProduct, rows: Lines, cols: Lines, uncertainty: tuple[str, ...]) -> Stories:
+def read_stories(product: MapProduct, rows: Lines, cols: Lines, uncertainty: tuple[str, ...]) -> Stories:
     """Stories from the layers of the map alone."""
-    store = product.store
     return Stories(
         rows,
         cols,
-        product.class_numbers(store.pixels("class", rows, cols)),
-        store.pixels("probability", rows, cols),
-        np.stack([store.pixels(name, rows, cols) for name in uncertainty]),
-        store.pixels("quality", rows, cols).astype(np.uint16),
+        product.numbered(product.pixels("class", rows, cols)),
+        product.pixels("probability", rows, cols),
+        np.stack([product.pixels(name, rows, cols) for name in uncertainty]),
+        product.pixels("quality", rows, cols).astype(np.uint16),
     )
 
 
 def read_spectra(
-    evidence: Evidence, rows: Lines, cols: Lines, labels: LabelsOnGrid | None, summariser: ReadsPixels | None
+    evidence: Evidence,
+    rows: Lines,
+    cols: Lines,
+    labels: LabelsOnGrid | None,
+    summariser: AnySummariser | None,
 ) -> tuple[Spectra, LabelledSample | None]:
     """Read the lines of the lattice: all realisations where rows and columns cross, and labelled pixels."""
     R, p = evidence.realisations, len(evidence.bands)
@@ -133,7 +136,7 @@ def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> 
         spectra.deviation[row, cols] = np.sqrt(pixels.noise.variances())
 
 
-def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
+def _worlds(values: Floats, summariser: AnySummariser) -> NDArray[np.uint8]:
     """Number of the model's class from 1 in each world, (row, col, world); 0 where nothing was measured."""
     known = np.isfinite(values).all(axis=(2, 3))
     pixels = values[known]  # (pixel, realisation, band)
@@ -145,7 +148,7 @@ def _worlds(values: Floats, summariser: ReadsPixels) -> NDArray[np.uint8]:
     return found
 
 
-def _finished(found: _Collected, summariser: ReadsPixels | None) -> tuple[Spectra, LabelledSample | None]:
+def _finished(found: _Collected, summariser: AnySummariser | None) -> tuple[Spectra, LabelledSample | None]:
     given = found.spectra
     noisy = given.deviation is not None and bool(np.isfinite(given.deviation).any())
     values = given.realisations
@@ -183,14 +186,14 @@ def natural_colours(evidence: Evidence, step: int) -> tuple[NDArray[np.uint8], t
     read = _reader(evidence, bands)
     for window in grid.blocks(size):
         values = read(window)
-        part = _block_means(values, step)
+        part = block_means(values, step)
         top, left = window.row // step, window.col // step
         picture[:, top : top + part.shape[1], left : left + part.shape[2]] = part
     return _stretched(picture), bands
 
 
 def _reader(evidence: Evidence, bands: tuple[str, ...]) -> Any:
-    """What reads three bands of a window: (3, row, col), of the measured scene or the mean of a cube."""
+    """Reader of three bands of a window, (3, row, col), of the measured scene or the mean of a cube."""
     from dataclasses import replace
 
     if isinstance(evidence, Stored):
@@ -201,17 +204,6 @@ def _reader(evidence: Evidence, bands: tuple[str, ...]) -> Any:
     few = replace(scene, bands=tuple(band for group in groups for band in group.bands), groups=groups)
     places = [few.bands.index(band) for band in bands]
     return lambda window: few.read(window).reflectance[places]
-
-
-def _block_means(values: Floats, step: int) -> Floats:
-    """Means of step × step pixels, of fewer at the right and lower edges; NaN where there is nothing."""
-    _, height, width = values.shape
-    padded = np.full((len(values), -(-height // step) * step, -(-width // step) * step), np.nan, np.float32)
-    padded[:, :height, :width] = values
-    tiles = padded.reshape(len(values), padded.shape[1] // step, step, -1, step)
-    count = np.isfinite(tiles).sum(axis=(2, 4))
-    total = np.nansum(tiles, axis=(2, 4))
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _stretched(picture: Floats) -> NDArray[np.uint8]:

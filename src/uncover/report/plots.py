@@ -1,4 +1,4 @@
-"""Figures of scenes, labels, models and areas. Values in, matplotlib figures out; nothing is read here."""
+"""Drawn figures of classes, models, areas and accuracy, for maps and studies: values in, figures out."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.pipeline.evaluation import Curve
 from uncover.report.style import FAINT, INK, MARKERS, MUTED, OKABE_ITO, WIDE, WIDTH, legend_above, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.floating[Any]]
+Counts = NDArray[np.integer[Any]]
+
+_RIGHT, _WRONG = OKABE_ITO[0], OKABE_ITO[5]  # blue and vermilion
 
 
 def class_shares(shares: Mapping[str, Floats], names: Sequence[str], colours: Sequence[str]) -> Figure:
-    """Bars of the share of each class, one group for each class and one bar for each of `shares`.
+    """Bars of the share of each class: a group for each class, in it a bar for each of the named `shares`.
 
     >>> figure = class_shares({"labels": np.array([0.4, 0.6])}, ("a", "b"), ("#0072B2", "#E69F00"))
     >>> [round(bar.get_width()) for bar in figure.axes[0].patches]
@@ -34,7 +39,7 @@ def class_shares(shares: Mapping[str, Floats], names: Sequence[str], colours: Se
             bar.set_facecolor(colour)
             if i:  # the first bar is full, the others are hatched
                 bar.set_hatch(("//", "..")[(i - 1) % 2])
-            label = f"{percent(share)} {kind}"
+            label = f"{percent(share)} {kind}".strip()
             axes.annotate(label, (100 * share, bar.get_y() + bar.get_height() / 2), (4, 0),
                           textcoords="offset points", va="center", fontsize=8, color=MUTED)  # fmt: skip
     axes.set_yticks(range(len(names)), names)
@@ -46,32 +51,65 @@ def class_shares(shares: Mapping[str, Floats], names: Sequence[str], colours: Se
 
 
 def band_statistics(
-    bands: Sequence[str], mean: Floats, deviation: Floats, names: Sequence[str], colours: Sequence[str],
-    label: str = "reflectance",
+    bands: Sequence[str], panels: Mapping[str, tuple[Floats, Floats]], names: Sequence[str],
+    colours: Sequence[str], label: str = "reflectance",
 ) -> Figure:  # fmt: skip
-    """Mean ± 2 s of each band (class, band), the classes side by side.
+    """Mean ± 2 s of each band, the classes side by side; panels by title: mean and s, (class, band) each.
 
-    >>> figure = band_statistics(["B02"], np.array([[0.1]]), np.array([[0.01]]), ["a"], ["#0072B2"])
+    >>> figure = band_statistics(["B02"], {"": (np.array([[0.1]]), np.array([[0.01]]))}, ["a"], ["#0072B2"])
     >>> figure.axes[0].get_ylabel()
     'reflectance'
     """
-    figure = new_figure(3.4, width=WIDE if len(bands) * len(names) > 36 else WIDTH)
-    axes = figure.subplots()
+    width = WIDE if len(bands) * len(names) > 36 else WIDTH
+    figure = new_figure(0.5 + 2.9 * len(panels), width=width)
+    rows = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     offsets = (np.arange(len(names)) - (len(names) - 1) / 2) * 0.7 / max(len(names), 1)
-    for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
-        at = np.arange(len(bands)) + offsets[k]
-        low, high = mean[k] - 2 * deviation[k], mean[k] + 2 * deviation[k]
-        axes.vlines(at, low, high, color=INK, linewidth=4.4)  # a rim: dark colours are seen on a dark page
-        axes.vlines(at, low, high, color=colour, linewidth=3.2)
-        axes.plot(at, mean[k], MARKERS[k % len(MARKERS)], color=colour, markersize=5, markeredgecolor=INK,
-                  markeredgewidth=0.7, label=name)  # fmt: skip
-    for edge in np.arange(len(bands) - 1) + 0.5:
-        axes.axvline(edge, color=FAINT, linewidth=0.7)
-    axes.set_xticks(range(len(bands)), bands)
-    axes.set_xlim(-0.6, len(bands) - 0.4)
-    axes.grid(axis="x", visible=False)
-    axes.set_ylabel(label)
-    legend_above(figure, axes)
+    for axes, (title, (mean, deviation)) in zip(rows, panels.items(), strict=True):
+        for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
+            at = np.arange(len(bands)) + offsets[k]
+            low, high = mean[k] - 2 * deviation[k], mean[k] + 2 * deviation[k]
+            axes.vlines(at, low, high, color=INK, linewidth=4.4)  # a rim: dark colours on a dark page
+            axes.vlines(at, low, high, color=colour, linewidth=3.2)
+            axes.plot(at, mean[k], MARKERS[k % len(MARKERS)], color=colour, markersize=5, label=name,
+                      markeredgecolor=INK, markeredgewidth=0.7)  # fmt: skip
+        for edge in np.arange(len(bands) - 1) + 0.5:
+            axes.axvline(edge, color=FAINT, linewidth=0.7)
+        axes.grid(axis="x", visible=False)
+        axes.set(ylabel=label, title=title)
+    rows[-1].set_xticks(range(len(bands)), bands, rotation=90 if len(bands) > 16 else 0)
+    rows[-1].set_xlim(-0.6, len(bands) - 0.4)
+    legend_above(figure, rows[0])
+    return figure
+
+
+def component_scatter(
+    panels: Mapping[str, tuple[Floats, NDArray[Any], Any]], names: Sequence[str],
+    colours: Sequence[str],
+) -> Figure:  # fmt: skip
+    """Samples in the plane of two principal components, in the colours and marks of their classes.
+
+    Panels by title: points (sample, 2), their classes numbered from 0, the share of variance of each axis.
+
+    >>> panel = np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([0, 0]), (0.9, 0.1)
+    >>> component_scatter({"": panel}, ["a"], ["#0072B2"]).axes[0].get_ylabel()
+    '2nd, 10 %'
+    """
+    figure = new_figure(3.7, width=WIDE if len(panels) > 1 else WIDTH)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for ax, (title, (points, classes, shares)) in zip(axes, panels.items(), strict=True):
+        many = len(points) > 3000
+        turn = np.random.default_rng(0).integers(8 if many else 1, size=len(points))
+        for part, k in np.ndindex(8 if many else 1, len(names)):  # in turns: no class hides all others
+            x, y = points[(classes == k) & (turn == part)].T
+            ax.scatter(
+                x, y, s=6 if many else 11, marker=MARKERS[k % len(MARKERS)], color=colours[k],
+                alpha=0.55 if many else 0.7, edgecolors=INK, linewidths=0.25,  # a rim: dark on a dark page
+                label="" if part else names[k], rasterized=many,
+            )  # fmt: skip
+        ax.set_xlabel(f"1st principal component, {100 * shares[0]:.0f} % of the variance")
+        ax.set_ylabel(f"2nd, {100 * shares[1]:.0f} %")
+        ax.set_title(title)
+    legend_above(figure, axes[0])
     return figure
 
 
@@ -94,37 +132,95 @@ def principal_components(
     from matplotlib.patches import Ellipse
 
     middle = values.mean(axis=0)
-    _, size, axes_ = np.linalg.svd(values - middle, full_matrices=False)
-    plane = axes_[:2].T * np.sign(axes_[:2].sum(axis=1) + 1e-12)
+    _, size, directions = np.linalg.svd(values - middle, full_matrices=False)
+    plane = directions[:2].T * np.sign(directions[:2].sum(axis=1) + 1e-12)
     shares = size[:2] ** 2 / max(float((size**2).sum()), 1e-300)
-    figure = new_figure(3.7)
-    axes = figure.subplots()
-    points, centres = (values - middle) @ plane, (mean - middle) @ plane
-    for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
-        mine = points[classes == k]
-        axes.scatter(
-            mine[:, 0],
-            mine[:, 1],
-            s=11,
-            marker=MARKERS[k % len(MARKERS)],
-            color=colour,
-            alpha=0.7,
-            edgecolors=INK,  # a rim: dark colours are seen on a dark page
-            linewidths=0.25,
-            label=name,
-        )
+    figure = component_scatter({"": ((values - middle) @ plane, classes, shares)}, names, colours)
+    axes, centres = figure.axes[0], (mean - middle) @ plane
+    for k, colour in enumerate(colours):
         spread, turn = np.linalg.eigh(plane.T @ covariance[k] @ plane)
         wide = 2 * np.sqrt(5.991 * np.maximum(spread, 0))  # the 95 % point of chi-squared with 2 degrees
         angle = float(np.degrees(np.arctan2(turn[1, 1], turn[0, 1])))
-        axes.add_patch(Ellipse(centres[k], wide[1], wide[0], angle=angle, fill=False, edgecolor=INK, lw=2.2))
-        axes.add_patch(
-            Ellipse(centres[k], wide[1], wide[0], angle=angle, fill=False, edgecolor=colour, lw=1.4)
-        )
+        for edge, width in ((INK, 2.2), (colour, 1.4)):
+            ellipse = Ellipse(centres[k], wide[1], wide[0], angle=angle, fill=False, edgecolor=edge, lw=width)
+            axes.add_patch(ellipse)
     axes.autoscale_view()
-    axes.set_xlabel(f"1st principal component, {100 * shares[0]:.0f} % of the variance")
-    axes.set_ylabel(f"2nd, {100 * shares[1]:.0f} %")
-    legend_above(figure, axes)
     return figure, shares
+
+
+def confusion_matrices(matrices: Mapping[str, Counts], names: Sequence[str]) -> Figure:
+    """Samples by true class (row) and predicted class (column), with the shares right and wrong of each.
+
+    Shares of each true class are at the right, those of each predicted class below. Panels by title.
+
+    >>> figure = confusion_matrices({"": np.array([[8, 2], [1, 9]])}, ("a", "b"))
+    >>> [text.get_text() for text in figure.axes[0].texts][:4]
+    ['8', '2', '1', '9']
+    """
+    k = len(names)
+    columns = 1 if len(matrices) == 1 else 2 if len(matrices) <= 4 or k > 5 else 3
+    rows = -(-len(matrices) // columns)
+    width = WIDTH if columns == 1 and k <= 7 else WIDE
+    figure = new_figure((1.3 + (0.45 if columns == 1 else 0.36) * (k + 2)) * rows, width=width)
+    panels = figure.subplots(rows, columns, squeeze=False).reshape(-1)
+    for axes, (title, counts) in zip(panels, matrices.items(), strict=False):
+        _confusion(axes, counts, names)
+        axes.set_title(title)
+    for axes in panels[len(matrices) :]:
+        axes.axis("off")
+    return figure
+
+
+def _confusion(axes: Axes, counts: Counts, names: Sequence[str]) -> None:
+    """Cells, and two more rows and columns with shares, apart by a gap."""
+    k, end = len(names), len(names) + 0.3
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    for i, j in np.ndindex(k, k):
+        _cell(axes, j, i, shares[i, j], _RIGHT if i == j else _WRONG, _short(int(counts[i, j])))
+    for i, (true, predicted) in enumerate(zip(*rates(counts), strict=True)):
+        for m, colour in enumerate((_RIGHT, _WRONG)):
+            for share, x, y in ((true, end + m, i), (predicted, i, end + m)):
+                share = 1 - share if m else share
+                _cell(axes, x, y, share, colour, percent(float(share)).removesuffix(" %"))
+    places = [*(np.arange(k) + 0.5), end + 0.5, end + 1.5]
+    labels = [*names, "right, %", "wrong, %"]
+    axes.set(xlim=(-0.02, end + 2.02), ylim=(end + 2.02, -0.02))
+    axes.set_yticks(places, labels)
+    axes.set_xticks(places, labels, rotation=40, ha="right", rotation_mode="anchor")
+    axes.tick_params(length=0)
+    axes.set_ylabel("true class")
+    axes.set_xlabel("predicted class")
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def _cell(axes: Axes, x: float, y: float, share: float, colour: str, text: str) -> None:
+    """A square, stronger in colour for a larger share; its text shrinks to fit."""
+    from matplotlib.patches import Rectangle
+
+    strength = float(np.nan_to_num(share))
+    box = Rectangle((x + 0.02, y + 0.02), 0.96, 0.96, color=colour, alpha=0.06 + 0.7 * strength, linewidth=0)
+    axes.add_patch(box)
+    size = min(8.0, 38 / max(len(text), 1))
+    axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=size, zorder=3,
+              color="white" if strength > 0.75 else INK)  # fmt: skip
+
+
+def rates(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Share that is right of each true class (rows), and of each predicted class (columns); NaN of none.
+
+    >>> true, predicted = rates(np.array([[8, 2], [1, 9]]))
+    >>> true.tolist(), predicted.round(3).tolist()
+    ([0.8, 0.9], [0.889, 0.818])
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        hits = np.diagonal(counts).astype(float)
+        return hits / counts.sum(axis=1), hits / counts.sum(axis=0)
+
+
+def _short(n: int) -> str:
+    """A number that fits into a cell: thousands from 100,000 on."""
+    return f"{n:,}" if n < 100_000 else f"{n / 1000:,.0f} k"
 
 
 def area_intervals(
@@ -173,7 +269,7 @@ def _ticks(axes: Any, x: Floats, y: Floats, colour: str) -> None:
 
 
 def world_spread(names: Sequence[str], colours: Sequence[str], worlds: Floats) -> Figure:
-    """How far the area of each class in each world (class, world) lies from its mean, in per cent of it.
+    """Deviation of the area of each class in each world (class, world) from its mean, in per cent.
 
     >>> figure = world_spread(("a",), ("#0072B2",), np.array([[2.0, 4.0]]))
     >>> figure.axes[0].lines[0].get_xdata().round(1).tolist()
@@ -216,6 +312,43 @@ def detection_curve(
     )
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="trained pixels flagged", ylabel="untrained pixels found")
     axes.legend(loc="lower right")
+    return figure
+
+
+def reliability(curves: Sequence[Curve], colours: dict[str, str]) -> Figure:
+    """Observed frequency against probability: the class decided for with intervals, and every class.
+
+    >>> one = np.array([0.9])
+    >>> figure = reliability([Curve("top label", one, one, one - 0.1, one, np.array([50]))], {})
+    >>> len(figure.axes)
+    2
+    """
+    figure = new_figure(4.2)
+    axes, bars = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+    axes.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1, label="ideal")
+    for k, curve in enumerate(c for c in curves if c.name != "top label"):
+        name = curve.name.removeprefix("class ")
+        axes.plot(
+            curve.promised,
+            curve.observed,
+            MARKERS[k % len(MARKERS)] + "-",
+            linewidth=1.2,
+            markersize=5,
+            markeredgecolor=INK,
+            markeredgewidth=0.6,
+            color=colours.get(name, MUTED),
+            label=name,
+        )
+    for curve in (c for c in curves if c.name == "top label"):
+        low = np.nan_to_num(curve.observed - curve.lower).clip(min=0)
+        high = np.nan_to_num(curve.upper - curve.observed).clip(min=0)
+        how = {"fmt": "o-", "color": INK, "capsize": 3, "markersize": 6, "label": "class decided for"}
+        axes.errorbar(curve.promised, curve.observed, (low, high), **how)
+        bars.bar(curve.promised, curve.samples, width=0.05, color=MUTED)
+    axes.set(xlim=(0, 1.02), ylim=(0, 1.04), ylabel="share that came true")
+    legend_above(figure, axes)
+    bars.set(xlabel="probability that was promised", ylabel="samples")
+    bars.ticklabel_format(axis="y", style="plain")
     return figure
 
 

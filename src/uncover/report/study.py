@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from uncover.pipeline.files import check_apart
+from uncover.pipeline.file_kinds import check_apart
 from uncover.report.page import Fragment, Headline, Note, Page, Section, Table, render
-from uncover.report.requiring import require_report
+from uncover.report.style import require_report
 
 _TITLES = {"synthetic": "The synthetic study", "landcover": "The land cover study"}
 _FIGURES = "figures"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Drawing
 
 from uncover.labels.colours import natural
 from uncover.report.page import Section, Table
-from uncover.report.study_confusion import confusion_figure
+from uncover.report.plots import band_statistics, class_shares, component_scatter, confusion_matrices
 from uncover.report.study_style import (
     LOOKS,
     PAPER,
@@ -25,10 +25,12 @@ from uncover.report.study_style import (
     logarithmic,
     one_legend,
     rounded,
+    score_table,
 )
 from uncover.report.style import INK, WIDE, new_figure
 
 METRICS = ("f1", "f2", "cross_entropy_norm", "brier_norm")
+_KEYS = {"train_year": "train", "test_year": "test", "pixels": "pixels"}  # of a score, with their headers
 
 
 def land_cover_figures(tables: Mapping[str, pd.DataFrame], folder: Path) -> list[StudyFigure]:
@@ -93,7 +95,9 @@ def _shares_figure(shares: pd.DataFrame, colours: Mapping[str, str]) -> StudyFig
         reading="Share of each class among all labelled pixels: the prior that weights and normalises the "
         "scores.",
         alternative="; ".join(f"{r['class']} {100 * r['share']:.1f} %" for _, r in rows.iterrows()) + ".",
-        draw=lambda: _draw_shares(rows, colours),
+        draw=lambda: class_shares(
+            {"": rows["share"].to_numpy()}, rows["class"].tolist(), [colours[name] for name in rows["class"]]
+        ),
         numbers=Table(
             "Labelled pixels",
             ("class", "pixels", "share"),
@@ -105,62 +109,34 @@ def _shares_figure(shares: pd.DataFrame, colours: Mapping[str, str]) -> StudyFig
     )
 
 
-def _draw_shares(rows: pd.DataFrame, colours: Mapping[str, str]) -> Drawing:
-    drawing = new_figure(height=0.9 + 0.36 * len(rows))
-    ax = drawing.subplots()
-    bars = ax.barh(rows["class"], 100 * rows["share"], color=[colours[name] for name in rows["class"]])
-    ax.bar_label(bars, [f"{100 * share:.1f} %" for share in rows["share"]], padding=3)
-    ax.set_xlabel("share of the labelled pixels in %")
-    ax.margins(x=0.15)
-    ax.invert_yaxis()
-    ax.grid(axis="y", visible=False)
-    return drawing
-
-
 def _components_figure(table: pd.DataFrame, colours: Mapping[str, str]) -> StudyFigure:
-    years = list(dict.fromkeys(table["year"]))
+    number = {name: k for k, name in enumerate(colours)}
+    panels = {
+        str(year): (
+            rows[["pc1", "pc2"]].to_numpy(),
+            rows["class"].map(number).to_numpy(),
+            (rows["pc1_share"].iloc[0], rows["pc2_share"].iloc[0]),
+        )
+        for year, rows in table.groupby("year", sort=False)
+    }
     return StudyFigure(
         name="components",
         title="Principal components of one realisation",
-        reading="Each dot is a pixel of the first realisation; the axes are the two directions of most "
+        reading="Each mark is a pixel of the first realisation; the axes are the two directions of most "
         "variance.",
-        alternative=f"Scatter of the first two principal components of {len(table) // len(years):,} pixels"
-        + (f" in each of the years {', '.join(years)}." if len(years) > 1 else "."),
-        draw=lambda: _draw_components(table, years, colours),
-        wide=len(years) > 1,
+        alternative=f"Scatter of the first two principal components of {len(table) // len(panels):,} pixels"
+        + (f" in each of the years {', '.join(panels)}." if len(panels) > 1 else "."),
+        draw=lambda: component_scatter(panels, list(colours), list(colours.values())),
+        wide=len(panels) > 1,
     )
 
 
-def _draw_components(table: pd.DataFrame, years: list[str], colours: Mapping[str, str]) -> Drawing:
-    drawing = new_figure(height=4.4, width=WIDE if len(years) > 1 else 5.0)
-    axes = drawing.subplots(1, len(years), squeeze=False)[0]
-    for ax, year in zip(axes, years, strict=True):
-        rows = table[table["year"] == year]
-        order = np.random.default_rng(0).permutation(len(rows))  # no class lies on top of all others
-        mixed = rows.iloc[order]
-        ax.scatter(
-            mixed["pc1"], mixed["pc2"], s=4, c=[colours[name] for name in mixed["class"]],
-            alpha=0.55, linewidths=0, rasterized=True,
-        )  # fmt: skip
-        ax.set_xlabel(f"component 1 ({100 * rows['pc1_share'].iloc[0]:.1f} % of the variance)")
-        ax.set_ylabel(f"component 2 ({100 * rows['pc2_share'].iloc[0]:.1f} %)")
-        ax.set_title(year)
-    _class_legend(drawing, colours)
-    return drawing
-
-
-def _class_legend(drawing: Drawing, colours: Mapping[str, str]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=colour, marker="o", linestyle="none", label=name)
-        for name, colour in colours.items()
-    ]
-    drawing.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
-
-
 def _bands_figure(table: pd.DataFrame, colours: Mapping[str, str]) -> StudyFigure:
-    years = list(dict.fromkeys(table["year"]))
+    bands = list(dict.fromkeys(table["band"]))
+    panels = {
+        str(year): (_by_class(rows, "mean", colours, bands), _by_class(rows, "sd", colours, bands))
+        for year, rows in table.groupby("year", sort=False)
+    }
     rows = tuple(
         (f"{r['year']} {r['class']}".strip(), r["band"], rounded(r["mean"]), rounded(r["sd"]))
         for _, r in table.iterrows()
@@ -169,33 +145,83 @@ def _bands_figure(table: pd.DataFrame, colours: Mapping[str, str]) -> StudyFigur
         name="bands",
         title="Bands of each class: mean ± 2 s",
         reading="Mean and twice the standard deviation over all pixels and realisations of a class.",
-        alternative=f"Means and spreads of {table['band'].nunique()} bands for {len(colours)} classes.",
-        draw=lambda: _draw_bands(table, years, colours),
+        alternative=f"Means and spreads of {len(bands)} bands for {len(colours)} classes.",
+        draw=lambda: band_statistics(bands, panels, list(colours), list(colours.values()), "value"),
         numbers=Table("Bands", ("class", "band", "mean", "s"), rows),
     )
 
 
-def _draw_bands(table: pd.DataFrame, years: list[str], colours: Mapping[str, str]) -> Drawing:
-    bands = list(dict.fromkeys(table["band"]))
-    drawing = new_figure(height=1.0 + 2.9 * len(years), width=WIDE)
-    axes = drawing.subplots(len(years), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for ax, year in zip(axes, years, strict=True):
-        for i, (name, colour) in enumerate(colours.items()):
-            rows = table[(table["year"] == year) & (table["class"] == name)]
-            x = np.arange(len(bands)) + 0.7 * ((i + 0.5) / len(colours) - 0.5)
-            ax.vlines(
-                x, rows["mean"] - 2 * rows["sd"], rows["mean"] + 2 * rows["sd"], color=colour, linewidth=2
-            )
-            ax.plot(x, rows["mean"], "o", color=colour, markersize=4, markeredgecolor="white", label=name)
-        ax.set_ylabel("value")
-        ax.set_title(year)
-        ax.grid(axis="x", visible=False)
-        for edge in np.arange(len(bands) - 1) + 0.5:
-            ax.axvline(edge, color=ax.yaxis.get_gridlines()[0].get_color(), linewidth=0.7, zorder=0)
-    axes[-1].set_xticks(range(len(bands)), bands, rotation=90 if len(bands) > 16 else 0)
-    axes[-1].set_xlim(-0.5, len(bands) - 0.5)
-    one_legend(drawing, axes)
-    return drawing
+def _by_class(rows: pd.DataFrame, value: str, classes: Iterable[str], bands: list[str]) -> Any:
+    """A column of a table as an array (class, band)."""
+    wide = rows.pivot(index="class", columns="band", values=value)
+    return wide.reindex(index=list(classes), columns=bands).to_numpy()
+
+
+def confusion_figure(table: pd.DataFrame) -> StudyFigure:
+    """Models trained on the largest set of the first year and tested in the last one."""
+    here = table[
+        (table["fraction"] == table["fraction"].max())
+        & (table["train_year"] == table["train_year"].unique()[0])
+        & (table["test_year"] == table["test_year"].unique()[-1])
+    ]
+    classes = list(dict.fromkeys(here["true"]))
+    matrices = {
+        model: here[here["model"] == model]
+        .pivot(index="true", columns="predicted", values="count")
+        .loc[classes, classes]
+        .to_numpy()
+        for model in PAPER
+        if model in set(here["model"])
+    }
+    matrices = _joined(matrices)
+    years = here[["train_year", "test_year", "pixels"]].iloc[0]
+    where = (
+        f"trained in {years['train_year']}, tested in {years['test_year']}"
+        if years["train_year"]
+        else "one date"
+    )
+    return StudyFigure(
+        name="confusion",
+        title="Confusion matrices",
+        reading=f"{years['pixels']:,} training pixels, {where}. Numbers are pixels; below, the share right "
+        "and wrong of each predicted class; at the right, of each true class.",
+        alternative="; ".join(
+            f"{name}: {100 * np.trace(m) / m.sum():.1f} % of the test pixels right"
+            for name, m in matrices.items()
+        )
+        + ".",
+        draw=lambda: confusion_matrices(matrices, classes),
+        numbers=_confusion_table(matrices, classes),
+    )
+
+
+def _joined(matrices: dict[str, Any]) -> dict[str, Any]:
+    """QDA and BQDA as one where their matrices, not each prediction, differ by a pixel of a hundred at most.
+
+    Pixels that move between cells both ways cancel: half the sum of the differences is the least number of
+    pixels that the models call otherwise.
+    """
+    both = matrices.get("QDA"), matrices.get("BQDA")
+    if both[0] is None or both[1] is None:
+        return matrices
+    differ = np.abs(both[0] - both[1]).sum() / 2
+    if differ > 0.01 * both[1].sum():
+        return matrices
+    at_least = f"BQDA (QDA differs in at least {int(differ):,} pixel{'s' if differ > 1 else ''})"
+    name = "QDA and BQDA (the same numbers)" if differ == 0 else at_least
+    return {name: both[1], **{m: v for m, v in matrices.items() if m not in ("QDA", "BQDA")}}
+
+
+def _confusion_table(matrices: dict[str, Any], classes: list[str]) -> Table:
+    return Table(
+        "Pixels by model, true class (row) and predicted class (column)",
+        ("model and true class", *classes),
+        tuple(
+            (f"{name}: {truth}", *(f"{int(v):,}" for v in matrix[i]))
+            for name, matrix in matrices.items()
+            for i, truth in enumerate(classes)
+        ),
+    )
 
 
 # ---- scores and cost ---------------------------------------------------------------------------------
@@ -230,7 +256,7 @@ def _scores_figure(scores: pd.DataFrame, models: list[str], name: str, title: st
         f"better than the class shares.{gap}{hidden}{caution(set(rows['model']))}",
         alternative=_in_words(rows),
         draw=lambda: _draw_scores(rows, models, pairs),
-        numbers=_score_table(rows, [m for m in models if m in set(rows["model"])]),
+        numbers=score_table("Scores", rows, METRICS, [m for m in models if m in set(rows["model"])], _KEYS),
     )
 
 
@@ -272,22 +298,6 @@ def _in_words(rows: pd.DataFrame) -> str:
         )
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _score_table(rows: pd.DataFrame, models: list[str]) -> Table:
-    wide = rows.pivot_table(
-        index=["metric", "train_year", "test_year", "pixels"], columns="model", values="value", sort=False
-    ).sort_index(level="pixels", sort_remaining=False)
-    return Table(
-        "Scores",
-        ("score", "train", "test", "pixels", *models),
-        tuple(
-            (SCORES[m], before, after, f"{size:,}", *(rounded(row.get(x, float("nan"))) for x in models))
-            for metric in METRICS
-            for (m, before, after, size), row in wide.iterrows()
-            if m == metric
-        ),
-    )
 
 
 def _cost_figure(cost: pd.DataFrame) -> StudyFigure:

@@ -1,8 +1,8 @@
-"""What all figures of studies share: how a model looks, axes of scores, legends, and how files are made."""
+"""Common parts of the figures of studies: the look of each model, axes of scores, legends, tables, files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +11,7 @@ from uncover.report.page import Figure, Table
 from uncover.report.style import figure_style, inline_svg, save_figure
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
@@ -47,7 +48,7 @@ LEAST_SHARE = 1e-5
 
 
 def caution(models: Iterable[str]) -> str:
-    """What a reader of scores must know of the models that are drawn, as a sentence; mostly nothing.
+    """Sentence that a reader of the scores of these models needs; mostly none.
 
     >>> caution(["RF", "AdaBoost.M2 scores"])
     ' What AdaBoost.M2 gives are scores divided by their sum, not probabilities.'
@@ -129,13 +130,13 @@ def logarithmic(ax: Axes, which: Literal["x", "y"], values: Any = None) -> None:
         wide = high > 300 * low
         axis.set_major_locator(LogLocator(10, (1.0,) if wide else (1.0, 2.0, 5.0)))
         axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
 
 
-def _plain(value: float) -> str:
+def _tick(value: float) -> str:
     """A number without powers of ten where it is not too small or large for that.
 
-    >>> _plain(20000), _plain(0.002), _plain(1e-7)
+    >>> _tick(20000), _tick(0.002), _tick(1e-7)
     ('20,000', '0.002', '1e−7')
     """
     if value and not 1e-4 <= abs(value) < 1e7:
@@ -183,6 +184,35 @@ def one_legend(drawing: Drawing, axes: Iterable[Axes], columns: int | None = Non
             found.setdefault(label, handle)
     drawing.legend(
         found.values(), found.keys(), loc="outside lower center", ncols=columns or min(len(found), 6)
+    )
+
+
+def score_table(
+    caption: str, rows: pd.DataFrame, metrics: Sequence[str], models: Sequence[str], keys: Mapping[str, str]
+) -> Table:
+    """Scores by metric and keys, a column for each model; `keys` has the header of each column of `rows`.
+
+    Rows are in the order of the last key.
+    """
+    *others, last = keys
+    wide = (
+        rows[rows["model"].isin(models)]
+        .pivot_table(index=["metric", *keys], columns="model", values="value", sort=False)
+        .sort_index(level=last, sort_remaining=False)
+    )
+    found = [(place, row) for m in metrics for place, row in wide.iterrows() if place[0] == m]
+    return Table(
+        caption,
+        ("score", *keys.values(), *models),
+        tuple(
+            (
+                SCORES[metric],
+                *map(str, place[: len(others)]),
+                f"{place[-1]:,}" if last == "pixels" else f"{place[-1]:g}",
+                *(rounded(row.get(model, float("nan"))) for model in models),
+            )
+            for (metric, *place), row in found
+        ),
     )
 
 

@@ -12,7 +12,6 @@ from uncover.report.page import Section, Table
 from uncover.report.study_style import (
     LOOKS,
     PAPER,
-    SCORES,
     StudyFigure,
     caution,
     dodged,
@@ -22,6 +21,7 @@ from uncover.report.study_style import (
     name_score,
     one_legend,
     rounded,
+    score_table,
 )
 from uncover.report.style import WIDE, new_figure
 
@@ -58,7 +58,7 @@ def _scores_figure(rows: pd.DataFrame, p: int, kind: str, variant: str) -> Study
         f"open triangle at the lower edge stands for a value below it.{note}",
         alternative=_in_words(rows[rows["model"].isin(models)], p, kind),
         draw=lambda: _draw_scores(rows, models),
-        numbers=_score_table(rows, models, f"p = {p}, {kind} noise{which}"),
+        numbers=score_table(f"p = {p}, {kind} noise{which}", rows, METRICS, models, {"noise": "σ"}),
     )
 
 
@@ -97,7 +97,7 @@ def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
 
 
 def _in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
-    """Which model is best at the least and at the most noise."""
+    """Sentence on the best model at the least and at the most noise."""
     brier = rows[rows["metric"] == "brier"]
     parts = []
     for noise in sorted({brier["noise"].min(), brier["noise"].max()}):
@@ -109,23 +109,6 @@ def _in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
         )
     return (
         f"Scores of {rows['model'].nunique()} models for p = {p} and {kind} noise: " + "; ".join(parts) + "."
-    )
-
-
-def _score_table(rows: pd.DataFrame, models: list[str], caption: str) -> Table:
-    wide = rows[rows["model"].isin(models)].pivot_table(
-        index=["metric", "noise"], columns="model", values="value", sort=False
-    )
-    ordered = [
-        (m, noise) for m in METRICS for noise in sorted(rows["noise"].unique()) if (m, noise) in wide.index
-    ]
-    return Table(
-        caption,
-        ("score", "σ", *models),
-        tuple(
-            (SCORES[m], f"{noise:g}", *(rounded(wide.loc[(m, noise), model]) for model in models))
-            for m, noise in ordered
-        ),
     )
 
 
@@ -147,7 +130,7 @@ def _ours_figure(means: pd.DataFrame) -> StudyFigure:
 
 
 def _pooled_in_words(rows: pd.DataFrame) -> str:
-    """How far pooled QDA is from BQDA, and one QDA for each realisation from both."""
+    """Sentence on the distance of pooled QDA, and of one QDA per realisation, from BQDA."""
     wide = rows.pivot_table(index=["p", "noise"], columns="model", values="value")
     if not {"BQDA", "QDA", "QDA pooled"} <= set(wide):
         return ""
@@ -159,7 +142,7 @@ def _pooled_in_words(rows: pd.DataFrame) -> str:
 
 
 def _ours_in_words(rows: pd.DataFrame) -> str:
-    """Which model is best and which is worst at the most noise, for each p."""
+    """Best and worst model at the most noise, for each p."""
     parts = []
     for p, mine in rows[rows["noise"] == rows["noise"].max()].groupby("p", sort=True):
         ranked = mine.sort_values("value")

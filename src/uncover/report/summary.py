@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.estimators.averaged import make_summariser
-from uncover.estimators.fitted import without_sets
-from uncover.estimators.persistence import load_model
 from uncover.labels.scheme import LandClass
+from uncover.measurement.pooled import make_summariser
+from uncover.models.files import load_fitted
+from uncover.models.record import ModelRecord
+from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
+from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
 from uncover.pipeline.map_table import left_out
 from uncover.raster.grid import Grid
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
-from uncover.report.contents import Contents
+from uncover.report.contents import Contents, Reopened, reopen
 from uncover.report.detection import Detection, detect, true_areas
-from uncover.report.judged import Judged
 from uncover.report.pixels import (
     LabelledSample,
     Stories,
@@ -31,8 +32,6 @@ from uncover.report.pixels import (
     read_spectra,
     read_stories,
 )
-from uncover.report.product import SET_SIZE, Floats, ReportProduct
-from uncover.report.reopening import Reopened, reopen
 
 #: Pixels of the longer side of the pictures.
 SIDE = 800
@@ -89,7 +88,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says.
+    """Contents of a report of a map.
 
     `missing` has what is not there and how to get it, by the section that lacks it.
     """
@@ -106,7 +105,7 @@ class Summary:
     model: ClassModel | None = None
     label_counts: Mapping[str, int] = field(default_factory=dict)
     sample: LabelledSample | None = None
-    judged: tuple[Judged, ...] = ()
+    evaluations: tuple[StoredEvaluation, ...] = ()
     detection: Detection | None = None
     true_areas: Mapping[str, float] = field(default_factory=dict)
     item: Mapping[str, Any] = field(default_factory=dict)
@@ -128,16 +127,17 @@ class Summary:
 
 def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     """Look at everything that a folder holds."""
-    judged = _judged(contents)
+    evaluations = _evaluations(contents)
     say("reading the map")
-    product = ReportProduct.open(contents)
+    product = MapProduct.open(contents.map)
+    classes = contents.classes(product.names)
     areas = _areas(contents.map / "areas.csv", product)
     if not areas.pixels.sum():
         raise ValueError(
             f"no pixel of {contents.map} has a class and no flag (cloud, shadow, snow, saturated); there is "
             "nothing to report"
         )
-    model = None if contents.model is None else without_sets(load_model(contents.model))[0]
+    model = None if contents.model is None else load_fitted(contents.model)
     scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
     labels = (
         None if contents.labels is None else open_labels(contents.labels, class_field=contents.class_field)
@@ -151,7 +151,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     say("comparing")
     return Summary(
         identity=str(item["properties"].get("uncover:scene", contents.folder.name)),
-        classes=product.classes,
+        classes=classes,
         grid=product.grid,
         pixel=_pixel(product),
         pictures=pictures,
@@ -162,9 +162,9 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         model=None if model is None else _class_model(model, product),
         label_counts=label_counts,
         sample=sample,
-        judged=judged,
+        evaluations=evaluations,
         detection=None if truth is None else detect(product, truth, threshold),
-        true_areas={} if truth is None else true_areas(product, contents.map, truth),
+        true_areas={} if truth is None else true_areas(product, truth),
         item=item,
         run=contents.run(),
         provenance=getattr(model, "provenance_", None) or {},
@@ -177,15 +177,19 @@ def _sentence(text: str) -> str:
     return text + "." if text and text[-1] not in ".!?" else text
 
 
-def _judged(contents: Contents) -> tuple[Judged, ...]:
+def _evaluations(contents: Contents) -> tuple[StoredEvaluation, ...]:
     """All evaluations, those of this map first."""
-    found = [Judged.read(folder) for folder in contents.evaluations]
+    found = [StoredEvaluation.read(folder) for folder in contents.evaluations]
     mine = contents.map.resolve().name
-    return tuple(sorted(found, key=lambda judged: judged.facts["map"] != mine))
+    return tuple(sorted(found, key=lambda each: each.facts["map"] != mine))
 
 
 def _pixels(
-    contents: Contents, product: ReportProduct, scene: Reopened, labels: LabelSource | None, model: Any
+    contents: Contents,
+    product: MapProduct,
+    scene: Reopened,
+    labels: LabelSource | None,
+    model: ModelRecord | None,
 ) -> tuple[Stories, LabelledSample | None]:
     """Stories of a lattice of pixels, and labelled pixels."""
     from dataclasses import replace
@@ -193,7 +197,7 @@ def _pixels(
     evidence = scene.evidence
     rows, cols = choose(product, evidence)
     stories = read_stories(product, rows, cols, UNCERTAINTY)
-    if evidence is None:
+    if evidence is None or model is None:
         return stories, None
     paired = bool(contents.item()["properties"].get("uncover:paired"))
     by_world = model.realisations in ("pooled", "shared")
@@ -209,12 +213,12 @@ def _pixels(
     return replace(stories, spectra=spectra), sample
 
 
-def _numbers_of(model: Any, product: ReportProduct) -> NDArray[np.uint8]:
+def _numbers_of(model: ModelRecord, product: MapProduct) -> NDArray[np.uint8]:
     """Number of the map's class for each number of the model's, both from 1; 0 for none."""
     return np.array([0, *(product.names.index(str(name)) + 1 for name in model.classes_)], np.uint8)
 
 
-def _renumbered(labels: LabelSource, product: ReportProduct) -> NDArray[np.uint8]:
+def _renumbered(labels: LabelSource, product: MapProduct) -> NDArray[np.uint8]:
     """Number of the map's class, from 1, for each code of the labels; 0 where the map has no such class."""
     numbers = {name.casefold(): i for i, name in enumerate(product.names, start=1)}
     table = np.zeros(256, np.uint8)
@@ -224,13 +228,13 @@ def _renumbered(labels: LabelSource, product: ReportProduct) -> NDArray[np.uint8
 
 
 def _pictures(
-    product: ReportProduct, scene: Reopened, labels: LabelSource | None
+    product: MapProduct, scene: Reopened, labels: LabelSource | None
 ) -> tuple[Pictures, dict[str, int]]:
-    step = product.step(SIDE)
-    classes = product.class_numbers(product.store.thinned("class", step))
-    names = (*UNCERTAINTY, SET_SIZE) if product.has_sets else UNCERTAINTY
-    layers = {name: product.store.thinned(name, step) for name in names}
-    quality = product.store.thinned("quality", step).astype(np.uint16)
+    step = max(1, -(-max(product.grid.shape) // SIDE))  # pixels of the map for one of a picture
+    classes = product.numbered(product.thinned("class", step))
+    names = (*UNCERTAINTY, SET_SIZE) if SET_SIZE in product.layers else UNCERTAINTY
+    layers = {name: product.thinned(name, step) for name in names}
+    quality = product.thinned("quality", step).astype(np.uint16)
     colours, bands = (None, ()) if scene.evidence is None else natural_colours(scene.evidence, step)
     if labels is None:
         return Pictures(step, classes, layers, quality, colours, bands), {}
@@ -240,7 +244,7 @@ def _pictures(
 
 
 def _labels(
-    labels: LabelSource, product: ReportProduct, step: int
+    labels: LabelSource, product: MapProduct, step: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Labels as a picture, any of step × step pixels being enough to be seen, and how many there are."""
     grid, cache = product.grid, TileCache(64 << 20)
@@ -259,7 +263,7 @@ def _labels(
     return picture, counts
 
 
-def _areas(path: Path, product: ReportProduct) -> Areas:
+def _areas(path: Path, product: MapProduct) -> Areas:
     try:
         with open(path, newline="", encoding="utf-8") as file:
             rows = {row["class"]: row for row in csv.DictReader(file)}
@@ -298,22 +302,22 @@ def _flagged(stories: Stories) -> dict[str, float]:
     }
 
 
-def _class_model(model: Any, product: ReportProduct) -> ClassModel:
+def _class_model(model: ModelRecord, product: MapProduct) -> ClassModel:
     order = [[str(name) for name in model.classes_].index(name) for name in product.names]
-    bands = getattr(model, "feature_names_in_", None)
+    bands = model.feature_names_in_
     p = model.n_features_in_
     return ClassModel(
-        kind=type(model).__name__,
+        kind=model.estimator_name,
         realisations=model.realisations,
         bands=tuple(f"feature {i}" for i in range(1, p + 1)) if bands is None else tuple(map(str, bands)),
         count=np.asarray(model.class_count_, float)[order],
         mean=np.asarray(model.means_, float)[order],
         covariance=np.asarray(model.covariances_, float)[order],
-        units=getattr(model, "units_", None),
+        units=model.units_,
     )
 
 
-def _pixel(product: ReportProduct) -> str:
+def _pixel(product: MapProduct) -> str:
     across, down = product.grid.resolution
     if product.grid.crs is None:
         return "without a reference system"

@@ -1,18 +1,22 @@
-"""The part of a report that one plays with: layers of a map side by side, and the story of each pixel."""
+"""Pictures of a map as data addresses, and the viewer: layers side by side, and the story of each pixel."""
 
 from __future__ import annotations
 
+import base64
+import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.pipeline.map_product import SET_SIZE
+from uncover.pipeline.map_styles import ramp
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.quality import Quality
-from uncover.report.images import indexed_png, photograph, ramp_colours, ramp_png
 from uncover.report.page import Fragment, packed
 from uncover.report.pixels import Stories, quality_words
-from uncover.report.product import SET_SIZE
+from uncover.report.style import require_report
 from uncover.report.summary import Summary
 
 _TITLES = {
@@ -45,6 +49,54 @@ _FLAGS = {
     Quality.DISAGREE: "#0072B2",
     Quality.LOW_MARGIN: "#E69F00",
 }
+#: Shades of a layer of numbers: enough for the eye, few enough for small files.
+SHADES = 48
+
+
+def indexed_png(numbers: NDArray[np.uint8], colours: Sequence[str]) -> str:
+    """PNG of numbers from 1 in their colours; 0 is transparent.
+
+    >>> indexed_png(np.array([[0, 1]], np.uint8), ["#0072B2"])[:22]
+    'data:image/png;base64,'
+    """
+    require_report("PIL")
+    from PIL import Image
+
+    image = Image.fromarray(np.ascontiguousarray(numbers, np.uint8), "P")
+    palette = [255, 255, 255] + [int(c[i : i + 2], 16) for c in colours for i in (1, 3, 5)]
+    image.putpalette(palette)
+    return _address(image, "png", transparency=0, optimize=True)
+
+
+def ramp_png(values: NDArray[np.floating[Any]], top: float) -> str:
+    """PNG of numbers from 0 to `top` (and more) along the ramp of colours; NaN is transparent."""
+    share = np.clip(np.nan_to_num(values / max(top, 1e-12)), 0, 1)
+    numbers = 1 + np.rint(share * (SHADES - 1)).astype(np.uint8)
+    numbers[np.isnan(values)] = 0
+    return indexed_png(numbers, ramp_colours())
+
+
+def ramp_colours(count: int = SHADES) -> list[str]:
+    """Colours along the ramp, from none to much.
+
+    >>> ramp_colours(3)[0]
+    '#0d0887'
+    """
+    return ["#" + bytes(colour).hex() for colour in ramp(np.linspace(0, 1, count))]
+
+
+def photograph(colours: NDArray[np.uint8]) -> str:
+    """JPEG of red, green and blue, (row, col, 3)."""
+    require_report("PIL")
+    from PIL import Image
+
+    return _address(Image.fromarray(colours, "RGB"), "jpeg", quality=86, optimize=True)
+
+
+def _address(image: Any, kind: str, **options: Any) -> str:
+    out = io.BytesIO()
+    image.save(out, format=kind.upper(), **options)
+    return f"data:image/{kind};base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
 
 def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
@@ -105,7 +157,7 @@ def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _set_sizes(summary: Summary) -> list[dict[str, Any]]:
-    """How many classes cannot be excluded; nothing where the map has no sets."""
+    """Layer of the number of classes that cannot be excluded; none where the map has no sets."""
     sizes = summary.pictures.layers.get(SET_SIZE)
     if sizes is None:
         return []

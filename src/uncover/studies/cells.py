@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+
+from uncover.files import write_whole
 
 Result = dict[str, Any]
 Progress = Callable[[int, int], None]
@@ -119,16 +120,6 @@ def _with_common_models(facts: Mapping[str, Any], other: Mapping[str, Any]) -> d
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file that is there in full or not at all."""
-    partial = file.with_name(f".{file.name}.partial")
-    with partial.open("w", encoding="utf-8") as target:
-        target.write(text)
-        target.flush()
-        os.fsync(target.fileno())
-    os.replace(partial, file)
 
 
 def run_cells(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from uncover.pipeline import whole_or_nothing
+from uncover.files import write_whole
+from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.raster.product import Thresholds
 from uncover.raster.tiles import TileCache, describe
 from uncover.studies.landscape import SceneFiles
@@ -102,19 +102,20 @@ def conclude(folder: Path, scene: SceneFiles, year: int, other: int) -> Numbers:
     _write(folder / "typicality.json", novelty.as_dict(THRESHOLDS))
     known = scene.facts["years"][str(year)]
     here, there = _budget(folder / "map"), _budget(folder / f"map-{other}")
-    trained, later = folder / "evaluation-trained-classes", folder / f"map-{other}-evaluation"
+    trained = StoredEvaluation.read(folder / "evaluation-trained-classes")
+    later = StoredEvaluation.read(folder / f"map-{other}-evaluation")
     found, false_alarms = novelty.rates(Thresholds().typicality)
     numbers = Numbers(
         labels=_labels(folder),
         **_accuracy(trained),
-        right_all=_evaluation(folder / "evaluation")["accuracy"]["overall accuracy"]["value"],
+        right_all=_right(StoredEvaluation.read(folder / "evaluation")),
         claimed=_claimed(trained),
         entropy=here["total"],
         measurement_share=here["measurement"] / max(here["total"], 1e-12),
         reported_aod=known["reported_aod"],
         aod_uncertainty=known["aod_standard_uncertainty"],
         true_aod=known["true_aod"],
-        right_other=_evaluation(later)["accuracy"]["overall accuracy"]["value"],
+        right_other=_right(later),
         claimed_other=_claimed(later),
         measurement_other=there["measurement"] / max(there["total"], 1e-12),
         never_trained=float(novelty.counts[novelty.novel].sum() / novelty.counts.sum()),
@@ -127,23 +128,22 @@ def conclude(folder: Path, scene: SceneFiles, year: int, other: int) -> Numbers:
 
 
 def _write(path: Path, values: Any) -> None:
-    with whole_or_nothing(path) as out:
-        out.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-
-
-def _evaluation(folder: Path) -> Any:
-    return json.loads((folder / "evaluation.json").read_text("utf-8"))
+    write_whole(path, json.dumps(values, indent=2) + "\n")
 
 
 def _labels(folder: Path) -> int:
-    from uncover.estimators.persistence import load_model
+    from uncover.models.files import load_fitted
 
-    sources: Any = load_model(folder / "model.uncover").provenance_["sources"]
+    sources: Any = load_fitted(folder / "model.uncover").provenance_["sources"]
     return sum(sum(source["used"].values()) for source in sources)
 
 
-def _accuracy(folder: Path) -> dict[str, Any]:
-    found = _evaluation(folder)
+def _right(evaluation: StoredEvaluation) -> float:
+    return float(evaluation.facts["accuracy"]["overall accuracy"]["value"])
+
+
+def _accuracy(evaluation: StoredEvaluation) -> dict[str, Any]:
+    found = evaluation.facts
     overall, producers = found["accuracy"]["overall accuracy"], found["accuracy"]["producer's accuracy"]
     known = {name: entry["value"] for name, entry in producers.items() if entry["value"] is not None}
     weakest = min(known, key=lambda name: known[name])
@@ -157,12 +157,10 @@ def _accuracy(folder: Path) -> dict[str, Any]:
     }
 
 
-def _claimed(folder: Path) -> float:
+def _claimed(evaluation: StoredEvaluation) -> float:
     """Mean probability of the mapped class."""
-    with open(folder / "reliability.csv", encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["curve"] == "top label" and float(row["samples"])]
-    samples = np.array([float(row["samples"]) for row in rows])
-    return float(samples @ [float(row["mean_probability"]) for row in rows] / samples.sum())
+    curve = next(curve for curve in evaluation.curves if curve.name == "top label")
+    return float(curve.samples @ curve.promised / curve.samples.sum())
 
 
 def _budget(folder: Path) -> dict[str, float]:

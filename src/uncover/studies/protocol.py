@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 
 from uncover.bayes.streams import stream
 from uncover.engines.machine import Compiling
@@ -177,14 +178,14 @@ def _numbers(scores: Scores) -> dict[str, float]:
     return {name: float(getattr(scores, name)) for name in SCORE_NAMES}
 
 
-def _probabilities(model: Any, split: Split) -> Array:
+def _probabilities(model: ClassifierMixin, split: Split) -> Array:
     """Class probabilities of the test samples for the classes of the model."""
     if isinstance(model, GenerativeClassifier) and model.realisations == "shared":
         return model.predict_proba(split.X_test, paired=split.paired)
     return model.predict_proba(split.X_test)
 
 
-def _logarithms(model: Any, split: Split, found: Array) -> Array:
+def _logarithms(model: ClassifierMixin, split: Split, found: Array) -> Array:
     """Logarithms for all K classes; −∞ for classes that training did not have.
 
     Where a probability underflows to zero, BQDA still knows its logarithm.

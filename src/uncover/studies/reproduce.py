@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from uncover import __version__
+from uncover.files import write_whole
 from uncover.pipeline.tables import is_table
 from uncover.studies.cells import (
     Cell,
@@ -26,7 +27,6 @@ from uncover.studies.cells import (
     forecast,
     missing_cells,
     run_cells,
-    write_whole,
 )
 from uncover.studies.claims_landcover import land_cover_findings
 from uncover.studies.claims_synthetic import synthetic_findings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uncover.pipeline import whole_or_nothing
+from uncover.files import write_whole
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.journal import fingerprint
 
@@ -95,5 +95,4 @@ class Steps:
             return {}
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        with whole_or_nothing(self.folder / RECORD) as path:
-            path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", "utf-8")
+        write_whole(self.folder / RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""Evaluation of a map: its classes and probabilities against reference data, block by block."""
+"""Comparison of a map's classes and probabilities with reference data, block by block."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,8 @@ from uncover.metrics.bootstrap import MOST_GROUPS
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.estimation import SampleCells
 from uncover.metrics.scores import ScoreSums
-from uncover.pipeline.concluding import conclude
-from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats, Tally
+from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats
+from uncover.pipeline.evaluation_statistics import Tally, conclude
 from uncover.pipeline.ground import default_buffer, pixel_metres
 from uncover.pipeline.label_sources import LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
@@ -157,15 +158,17 @@ class _Comparison:
         there = (numbers >= 0) & clear
         known = numbers[there]
         pixels, areas = (np.bincount(known, w, minlength=k) for w in (None, area[there]))
-        so_far = so_far.with_map(pixels.astype(np.float64), areas.astype(np.float64))
+        so_far = so_far.plus(pixels=pixels.astype(np.float64), areas=areas.astype(np.float64))
         found = self.reference.samples(window, cache)
         on_map, known_class = there[found.rows, found.cols], (numbers >= 0)[found.rows, found.cols]
-        so_far = so_far.with_nodata(int((~known_class).sum())).with_flagged(
-            int((known_class & ~on_map).sum()), float(area[(numbers >= 0) & ~clear].sum())
+        so_far = so_far.plus(
+            nodata=int((~known_class).sum()),
+            flagged=int((known_class & ~on_map).sum()),
+            flagged_area=float(area[(numbers >= 0) & ~clear].sum()),
         )
         if self.training is not None:
             near = on_map & self.training.near(window, cache)[found.rows, found.cols]
-            so_far, on_map = so_far.with_near(int(near.sum())), on_map & ~near
+            so_far, on_map = so_far.plus(near=int(near.sum())), on_map & ~near
         if not on_map.any():
             return so_far
         found = _chosen(found, on_map)
@@ -192,13 +195,13 @@ class _Comparison:
         strata = self._strata(found, mapped)
         groups = strata * self.slots + self._slots(found, strata, so_far.taken)
         n = self.strata * self.slots
-        floor = self.product.floor
         if inside is not None:
-            so_far = so_far.with_covered(_covered(y, inside, weights, groups, n, k))
-        return so_far.with_samples(
-            ScoreSums.of(y, p, mapped=mapped, weights=weights, groups=groups, n_groups=n, floor=floor),
-            Reliability.of(y, p, bins=self.bins, mapped=mapped, weights=weights, groups=groups, n_groups=n),
-            SampleCells.of(mapped, y, strata, classes=k, n_strata=self.strata, weights=weights),
+            so_far = so_far.plus(covered=_covered(y, inside, weights, groups, n, k))
+        common: dict[str, Any] = {"mapped": mapped, "weights": weights, "groups": groups, "n_groups": n}
+        return so_far.plus(
+            scores=ScoreSums.of(y, p, floor=self.product.floor, **common),
+            reliability=Reliability.of(y, p, bins=self.bins, **common),
+            cells=SampleCells.of(mapped, y, strata, classes=k, n_strata=self.strata, weights=weights),
         )
 
     def _strata(self, found: Matches, mapped: Index) -> Index:

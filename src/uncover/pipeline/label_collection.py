@@ -1,4 +1,4 @@
-"""From old land cover maps or polygons to a label raster: translate, screen, thin, split, write."""
+"""Labels from earlier land cover maps or polygons: translated, screened, thinned, split, written."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class HoldOut:
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Options for collecting labels; the defaults are those of the published study.
+    """Options of the collection of labels; the defaults are those of the published study.
 
     scheme
         A translation table or a class scheme: shipped, by its name; your own, by the path of its TOML file.

@@ -1,4 +1,4 @@
-"""From a scene and an uncertain optical depth to realisations, on the fly or stored in a cube."""
+"""Realisations of a scene whose optical depth is uncertain, made on the fly or stored in a cube."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from uncover.atmosphere import LookupTable
 from uncover.atmosphere.grib import aod_at
+from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
-from uncover.pipeline.files import check_place
 from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import Cube, write_cube
@@ -33,7 +33,7 @@ WATER_VAPOUR, OZONE = 2.0, 330.0
 
 @dataclass(frozen=True)
 class RealiseOptions:
-    """How realisations of a scene are drawn and corrected.
+    """Options of the realisations of a scene: the draws, and the correction.
 
     aod, uncertainty
         Optical depth at 550 nm and its standard uncertainty; the product's own value, and the uncertainty

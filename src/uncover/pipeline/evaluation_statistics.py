@@ -1,9 +1,10 @@
-"""From sums over samples to scores, accuracy, areas and curves, each with its interval."""
+"""Statistics of an evaluation: scores, accuracy, areas and curves with intervals, from sums over samples."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from uncover.metrics.calibration import Reliability
 from uncover.metrics.confusion import Outcomes, overall_accuracy
 from uncover.metrics.estimation import Estimate, SampleCells, StratifiedSample
 from uncover.metrics.scores import SCORE_NAMES, ScoreSums
-from uncover.pipeline.evaluation import EvaluateOptions, Evaluation, Floats, Result, Tally
+from uncover.pipeline.evaluation import AREA, CALIBRATION, EvaluateOptions, Evaluation, Floats, Result
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Reference
 from uncover.pipeline.sampling_design import Design, check_strata
@@ -23,46 +24,85 @@ _ROUNDING = 1e-12  # by which draws that are alike may differ
 _MUCH = 0.05  # of the area, that the samples of one stratum may have missed
 
 
+Results = dict[tuple[str, str], Result]  # by measure and class
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over the map and over the samples that were met so far."""
+
+    pixels: Floats  # (class,) of the map's clear land
+    areas: Floats  # (class,) of it, m²
+    nodata: int  # samples where the map has no class
+    scores: ScoreSums  # (group, ...)
+    reliability: Reliability  # (group, ...)
+    cells: SampleCells  # (stratum, ...)
+    #: (group, class, 2), weight of samples in whose set their class is, and of all
+    covered: Floats | None = None
+    near: int = 0  # samples next to training labels
+    buffer: float = 0.0  # metres that are next to them
+    flagged: int = 0  # samples where the map is flagged as cloud, shadow, snow or saturated
+    flagged_area: float = 0.0  # m² that have a class and such a flag
+
+    @property
+    def taken(self) -> Floats:
+        """Samples of each stratum."""
+        return np.asarray(self.cells.count.sum(axis=(1, 2)))
+
+    @property
+    def samples(self) -> int:
+        """Samples where the map has a class."""
+        return int(self.cells.count.sum())
+
+    def plus(self, **more: Any) -> Tally:
+        """The tally with more in the sums that are named."""
+        before = {name: getattr(self, name) for name in more}
+        return replace(
+            self, **{key: v if before[key] is None else before[key] + v for key, v in more.items()}
+        )
+
+
 def conclude(
     product: MapProduct, reference: Reference, design: Design, tally: Tally, options: EvaluateOptions
 ) -> Evaluation:
-    """From sums to results."""
-    legend = reference.legend
+    """Return the results that follow from the sums."""
+    names = reference.legend.names
     sample, factors, said = _weighting(reference, design, tally)
     strata = np.repeat(np.arange(tally.taken.size), tally.scores.weight.size // tally.taken.size)
     used = tally.scores.weight > 0
-    scores = tally.scores.chosen(used).scaled(factors[strata[used]])
-    curves = tally.reliability.chosen(used).scaled(factors[strata[used]])
-    bootstrap = Bootstrap(strata[used], options.draws, options.seed)
-    drawn = bootstrap.factors()
-    total = scores.total()
-    shares = total.reference_shares
-    measures = (
-        _grouped_accuracy(legend.names, scores, tally, drawn, options.level)
+    weights = factors[strata[used]]
+    scores = tally.scores.chosen(used).scaled(weights)
+    curves = tally.reliability.chosen(used).scaled(weights)
+    drawn = Bootstrap(strata[used], options.draws, options.seed).factors()
+    total, whole, level = scores.total(), curves.total(), options.level
+    results = (
+        _grouped_accuracy(names, scores, tally, drawn, level)
         if sample is None
-        else _design_accuracy(legend.names, sample, options.level)
+        else _design_accuracy(names, sample, level)
     )
     if tally.covered is not None:
-        sums = tally.covered[used] * factors[strata[used]][:, None, None]
-        measures = measures | _coverage(legend.names, sums, tally, drawn, options.level)
-    whole = curves.total()
+        sums = tally.covered[used] * weights[:, None, None]
+        results |= _coverage(names, sums, tally, drawn, level)
+    results |= _scores(scores, total.reference_shares, drawn, level)
+    results |= _calibration(names, curves, drawn, level)
+    if sample is not None:
+        areas = sample.areas()
+        results |= _by_class(AREA, names, areas, areas.interval(level))
+    groups = int(used.sum())
     return Evaluation(
-        classes=legend.names,
-        facts=_facts(product, reference, design, tally, int(used.sum()), options),
-        scores=_scores(scores, shares, drawn, options.level),
-        shares=shares,
+        classes=names,
+        facts=_facts(product, reference, design, tally, groups, options),
+        results=results,
+        shares=total.reference_shares,
         zeros=int(total.zeros),
         floor=total.floor,
-        calibration=_calibration(legend.names, curves, drawn, options.level),
-        measures=measures,
         pixels=tally.pixels,
         mapped=tally.areas,
-        areas={} if sample is None else _areas(legend.names, sample, options.level),
         curves=whole,
-        curve_interval=whole.interval(options.level, _effective(curves, drawn)),
+        curve_interval=whole.interval(level, _effective(curves, drawn)),
         counts=tally.cells.count.sum(axis=0),
         area_shares=None if sample is None else sample.matrix().value,
-        warnings=tuple(_warnings(reference, design, tally, int(used.sum())) + said),
+        warnings=tuple(_warnings(reference, design, tally, groups) + said),
     )
 
 
@@ -104,16 +144,21 @@ def _too_small(names: Sequence[str], sizes: Floats, taken: Floats) -> list[str]:
     return said
 
 
-def _found(estimate: Estimate, ends: tuple[Any, Any], at: Any = ()) -> Result:
-    low, high = (np.asarray(end) for end in ends)
-    return Result(*(float(v[at]) for v in (estimate.value, low, high, estimate.error)))
+def _by_class(
+    measure: str, names: Sequence[str], estimate: Estimate, ends: tuple[Any, Any], counts: Any = None
+) -> Results:
+    """Results of one measure for each class; of one number for the whole map, whose class is ""."""
+    value, low, high, error = (np.atleast_1d(v) for v in (estimate.value, *ends, estimate.error))
+    samples = [None] * len(names) if counts is None else [int(n) for n in np.atleast_1d(counts)]
+    return {
+        (measure, name): Result(float(value[k]), float(low[k]), float(high[k]), float(error[k]), samples[k])
+        for k, name in enumerate(names)
+    }
 
 
-def _design_accuracy(
-    names: tuple[str, ...], sample: StratifiedSample, level: float
-) -> dict[tuple[str, str], tuple[Result, int]]:
+def _design_accuracy(names: tuple[str, ...], sample: StratifiedSample, level: float) -> Results:
     overall = sample.overall_accuracy()
-    rows = {("overall accuracy", ""): (_found(overall, overall.interval(level)), int(overall.count))}
+    found = _by_class("overall accuracy", [""], overall, overall.interval(level), overall.count)
     producers, false = sample.producers_accuracy(), sample.false_positive_rate()
     for measure, estimate in (
         ("user's accuracy", sample.users_accuracy()),
@@ -123,25 +168,22 @@ def _design_accuracy(
         ("false positive rate", false),
         ("true negative rate", false.complement()),
     ):
-        ends = estimate.interval(level)
-        for k, name in enumerate(names):
-            rows[measure, name] = _found(estimate, ends, k), int(estimate.count[k])
-    return rows
+        found |= _by_class(measure, names, estimate, estimate.interval(level), estimate.count)
+    return found
 
 
 def _grouped_accuracy(
     names: tuple[str, ...], sums: ScoreSums, tally: Tally, drawn: Floats, level: float
-) -> dict[tuple[str, str], tuple[Result, int]]:
+) -> Results:
     """Accuracy of the samples as they are; errors by resampling what belongs together."""
-    total = sums.total().confusion
-    replicates = sums.combined(drawn).confusion
+    total, replicates = sums.total().confusion, sums.combined(drawn).confusion
     n = tally.cells.count.sum(axis=0)
     rows_met = (sums.confusion.sum(axis=2) > 0).sum(axis=0)  # groups in which a class is mapped
     columns_met = (sums.confusion.sum(axis=1) > 0).sum(axis=0)
     others_met = (sums.confusion.sum(axis=(1, 2))[:, None] > sums.confusion.sum(axis=1)).sum(axis=0)
     mapped, there, elsewhere = n.sum(axis=1), n.sum(axis=0), n.sum() - n.sum(axis=0)
-    overall = _resampled(overall_accuracy(total), overall_accuracy(replicates), np.array(len(sums.weight)))
-    found = {("overall accuracy", ""): (_found(overall, overall.share_interval(level)), int(n.sum()))}
+    overall = _resampled(overall_accuracy(total), overall_accuracy(replicates), len(sums.weight))
+    found = _by_class("overall accuracy", [""], overall, overall.share_interval(level), n.sum())
     seen, again = Outcomes.of(total), Outcomes.of(replicates)
     for measure, name, groups, counts in (
         ("user's accuracy", "precision", rows_met, mapped),
@@ -152,15 +194,11 @@ def _grouped_accuracy(
         ("true negative rate", "true_negative_rate", others_met, elsewhere),
     ):
         estimate = _resampled(getattr(seen, name), getattr(again, name), groups)
-        ends = estimate.share_interval(level)
-        for k, label in enumerate(names):
-            found[measure, label] = _found(estimate, ends, k), int(counts[k])
+        found |= _by_class(measure, names, estimate, estimate.share_interval(level), counts)
     return found
 
 
-def _coverage(
-    names: tuple[str, ...], sums: Floats, tally: Tally, drawn: Floats, level: float
-) -> dict[tuple[str, str], tuple[Result, int]]:
+def _coverage(names: tuple[str, ...], sums: Floats, tally: Tally, drawn: Floats, level: float) -> Results:
     """Share of the samples of each class in whose set the class is; sums (group, class, 2)."""
 
     def share(total: Floats) -> Floats:
@@ -169,10 +207,8 @@ def _coverage(
 
     met = (sums[..., 1] > 0).sum(axis=0)
     estimate = _resampled(share(sums.sum(axis=0)), share(np.tensordot(drawn, sums, axes=1)), met)
-    ends, counts = estimate.share_interval(level), tally.cells.count.sum(axis=(0, 1))
-    return {
-        ("set coverage", name): (_found(estimate, ends, k), int(counts[k])) for k, name in enumerate(names)
-    }
+    counts = tally.cells.count.sum(axis=(0, 1))
+    return _by_class("set coverage", names, estimate, estimate.share_interval(level), counts)
 
 
 def _resampled(value: Any, replicates: Floats, groups: Any) -> Estimate:
@@ -189,9 +225,10 @@ def _spread(replicates: Floats) -> Floats:
     return np.where(n > 1, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
 
 
-def _scores(sums: ScoreSums, shares: Floats, drawn: Floats, level: float) -> dict[str, Result]:
+def _scores(sums: ScoreSums, shares: Floats, drawn: Floats, level: float) -> Results:
     value, again = sums.total().scores(shares), sums.combined(drawn).scores(shares)
-    return {name: _percentiles(getattr(value, name), getattr(again, name), level) for name in SCORE_NAMES}
+    pairs = {name: (getattr(value, name), getattr(again, name)) for name in SCORE_NAMES}
+    return {(name, ""): _percentiles(*pair, level) for name, pair in pairs.items()}
 
 
 def _percentiles(value: Any, replicates: Floats, level: float) -> Result:
@@ -203,18 +240,15 @@ def _percentiles(value: Any, replicates: Floats, level: float) -> Result:
     return Result(float(value), float(low), float(high), error)
 
 
-def _calibration(
-    names: tuple[str, ...], curves: Reliability, drawn: Floats, level: float
-) -> dict[str, Result]:
+def _calibration(names: tuple[str, ...], curves: Reliability, drawn: Floats, level: float) -> Results:
     whole, again = curves.total(), curves.combined(drawn)
-    found = {
-        "top label": _percentiles(whole.top_label_error, again.top_label_error, level),
-        "class-wise": _percentiles(whole.class_wise_error, again.class_wise_error, level),
+    errors = {
+        "top label": (whole.top_label_error, again.top_label_error),
+        "class-wise": (whole.class_wise_error, again.class_wise_error),
     }
     for k, name in enumerate(names, start=1):
-        errors = again.calibration_error[:, k]
-        found[f"class {name}"] = _percentiles(whole.calibration_error[k], errors, level)
-    return found
+        errors[f"class {name}"] = whole.calibration_error[k], again.calibration_error[:, k]
+    return {(CALIBRATION, name): _percentiles(*pair, level) for name, pair in errors.items()}
 
 
 def _effective(curves: Reliability, drawn: Floats) -> Floats:
@@ -229,12 +263,6 @@ def _effective(curves: Reliability, drawn: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         n = np.where(spread > 1e-12, frequency * (1 - frequency) / spread**2, groups)
     return np.minimum(n, whole.count)
-
-
-def _areas(names: tuple[str, ...], sample: StratifiedSample, level: float) -> dict[str, Result]:
-    areas = sample.areas()
-    ends = areas.interval(level)
-    return {name: _found(areas, ends, k) for k, name in enumerate(names)}
 
 
 def _facts(

@@ -1,14 +1,18 @@
-"""Outputs that appear whole or not at all."""
+"""Outputs that appear whole or not at all, and folders in which one run works at a time."""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from uncover.raster.align import split_band
+import numpy as np
 
 
 def check_place(out: str | Path) -> Path:
@@ -48,32 +52,6 @@ def check_goal(out: str | Path) -> Path:
     return check_place(goal)
 
 
-def check_apart(out: str | Path | None, *inputs: str | Path | None) -> None:
-    """Refuse an output that is one of the inputs (`FILE` or `FILE:BAND`), or a file of an input's folder.
-
-    The page of a folder may lie in it.
-
-    >>> check_apart("lcm.tif", "scene.tif", "./lcm.tif:2")
-    Traceback (most recent call last):
-    ...
-    ValueError: the output lcm.tif is an input too (./lcm.tif:2), which would be lost; name another file
-    """
-    if out is None:
-        return
-    goal = Path(out)
-    for name in inputs:
-        if name is None:
-            continue
-        given = Path(split_band(name)[0])
-        same = goal.resolve() == given.resolve() or (
-            goal.exists() and given.exists() and os.path.samefile(goal, given)
-        )
-        part = given.is_dir() and goal.is_file() and goal.resolve().is_relative_to(given.resolve())
-        if same or (part and goal.suffix != ".html"):
-            what = f"an input too ({name})" if same else f"a file of the input {name}"
-            raise ValueError(f"the output {out} is {what}, which would be lost; name another file")
-
-
 @contextmanager
 def whole_or_nothing(out: str | Path) -> Iterator[Path]:
     """A path to write to; what was written there takes its place when the block ends well.
@@ -93,3 +71,72 @@ def whole_or_nothing(out: str | Path) -> Iterator[Path]:
         made = sorted(Path(folder).iterdir(), key=lambda path: path.name == goal.name)
         for path in made:
             os.replace(path, goal.parent / path.name)
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a text that is there in full or not at all, on disk before this returns."""
+    partial = file.with_name(f".{file.name}.partial")
+    with partial.open("w", encoding="utf-8") as target:
+        target.write(text)
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(partial, file)
+
+
+@contextmanager
+def alone(folder: Path, refusal: Exception) -> Iterator[int]:
+    """Lock a folder, made where there is none, for this run, or raise `refusal` where another run has it.
+
+    Yields the handle of the lock: a program that inherits it keeps the folder locked after its parent.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise refusal from None
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def in_use(folder: Path) -> bool:
+    """Return whether a run works in a folder now."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def json_text(value: Any) -> str:
+    """JSON of values that may be NumPy's: what is not a number is null, and infinity is a word.
+
+    >>> print(json_text({"share": np.float64("nan"), "counts": np.array([1, 2]), "bits": np.inf}))
+    {
+      "share": null,
+      "counts": [
+        1,
+        2
+      ],
+      "bits": "infinity"
+    }
+    <BLANKLINE>
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "infinity"
+    return value if isinstance(value, str | int | float | None) else str(value)

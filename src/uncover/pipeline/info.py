@@ -1,30 +1,31 @@
-"""Descriptions for `uncover info`: models, cubes, scenes, labels, tables, schemes, and folders of ours."""
+"""Descriptions for `uncover info` of models, scenes, cubes, labels, tables, schemes, maps and evaluations."""
 
 from __future__ import annotations
 
 import csv
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.features import Features
-from uncover.pipeline.evaluation_files import FILES as EVALUATION_FILES
+from uncover.models.sets import WithSets
+from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
 from uncover.pipeline.label_file import scheme_in
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES
-from uncover.pipeline.map_product import CLASS_FILE, DATASETS, MapProduct
+from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import left_out
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, damaged, require
 from uncover.raster.geotiff import LAYER_TAG
 from uncover.raster.grid import Grid
-from uncover.raster.journal import in_use
 from uncover.raster.opening import open_scene
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
 from uncover.raster.samples import open_samples
@@ -34,50 +35,77 @@ from uncover.raster.tiles import RasterInfo, TileCache, describe
 Facts = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Description:
+    """Kind of a file, facts about it, and a page of text where there is more to say.
+
+    >>> print(Description("labels", {"classes": {"forest": 3}, "crs": "EPSG:32633"}).text())
+    labels
+      classes
+        forest: 3
+      crs: EPSG:32633
+    """
+
+    kind: str
+    facts: Facts
+    page: str = ""
+
+    def text(self) -> str:
+        """Facts as indented lines, and the page."""
+        return "\n".join([self.kind, *_lines(self.facts, "  "), *([self.page.rstrip()] if self.page else [])])
+
+
 def describe_file(name: str | Path, options: SceneOptions | None = None) -> Description:
-    """Say what a file is and what is in it; `schemes` lists the class schemes, a scheme's name shows it.
+    """Describe a file or folder; `schemes` lists the class schemes, a scheme's name shows it.
 
     >>> describe_file("lulucf").facts["classes"]["1"]
     'forest'
     """
-    text = str(name)
+    text, path = str(name), Path(name)
     if text == "schemes":
         return Description("schemes", _shipped())
     if text in translation_names():
         return _translation(load_translation(text))
     if text in scheme_names():
         return _scheme(load_scheme(text))
-    path = Path(name)
     folder = describe_folder(path)
     if folder is not None:
         return folder
     if not path.exists():
         raise SceneError(f"{name} does not exist; check the path, or try `uncover info schemes`")
-    if is_table(path):
-        return _table(path)
-    if _is_model(path):
-        return _model(path)
-    if text.lower().endswith(".toml"):
-        return _translation(load_translation(path))
-    if text.lower().endswith(VECTOR_SUFFIXES) and not text.lower().endswith(".json"):
-        return _vector(path)
-    if is_zarr(path) and zarr_kind(path) != "scene":
-        return _cube(path) if zarr_kind(path) == "cube" else _samples(path)
+    for is_kind, describe_kind in _KINDS:
+        if is_kind(path):
+            return describe_kind(path)
     return _raster_or_scene(path, options or SceneOptions())
 
 
+def describe_folder(path: Path) -> Description | None:
+    """Describe a folder that a command wrote; None where it is not one of them."""
+    unfinished = Path(f"{path}.partial")
+    if not path.exists() and unfinished.is_dir():
+        return _unfinished(unfinished)
+    if path.name in ("map.zarr", "map.nc", ITEM) and is_map(path.parent):
+        path = path.parent
+    if not path.is_dir():
+        return None
+    if (path / "journal").is_file():
+        return _unfinished(path)
+    if (path / "evaluation.json").is_file():
+        return _evaluation(path)
+    return _map(path) if is_map(path) else None
+
+
 def _shipped() -> Facts:
-    schemes = {name: load_scheme(name).title for name in scheme_names()}
     return {
-        "class schemes": schemes,
+        "class schemes": {name: load_scheme(name).title for name in scheme_names()},
         "translation tables": {name: load_translation(name).title for name in translation_names()},
     }
 
 
 def _scheme(scheme: Scheme) -> Description:
-    facts = {"title": scheme.title, "reference": scheme.reference}
     classes = {str(c.code): c.name + (f" ({c.parent})" if c.parent else "") for c in scheme.classes}
-    return Description(f"class scheme {scheme.name}", facts | {"classes": classes})
+    facts: Facts = {"title": scheme.title, "reference": scheme.reference, "classes": classes}
+    return Description(f"class scheme {scheme.name}", facts)
 
 
 def _translation(table: Translation) -> Description:
@@ -88,9 +116,9 @@ def _translation(table: Translation) -> Description:
         )
         for rule in table.rules
     }
-    facts = {"title": table.title, "reference": table.reference}
-    facts |= ({"note": table.note} if table.note else {}) | {"from": table.source.name}
-    return Description(f"translation table {table.name}", facts | {"to": table.target.name, "rules": rules})
+    facts: Facts = {"title": table.title, "reference": table.reference, "note": table.note or None}
+    facts |= {"from": table.source.name, "to": table.target.name, "rules": rules}
+    return Description(f"translation table {table.name}", _known(facts))
 
 
 def _table(path: Path) -> Description:
@@ -102,9 +130,8 @@ def _table(path: Path) -> Description:
         "bands": list(table.bands),
         "classes": {str(name): int(n) for name, n in zip(names, counts, strict=True)},
     }
-    for what, column in (("dates", table.dates), ("groups", table.groups)):
-        if column is not None:
-            facts[what] = len(np.unique(column))
+    columns = {"dates": table.dates, "groups": table.groups}
+    facts |= {what: len(np.unique(column)) for what, column in columns.items() if column is not None}
     return Description("sample table", facts)
 
 
@@ -118,10 +145,12 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path) -> Description:
-    from uncover.estimators.fitted import without_sets
-    from uncover.estimators.persistence import load_model
+    from uncover.estimators.loading import load_model
+    from uncover.models.record import record_of
 
-    model, sets = without_sets(load_model(path))
+    model = load_model(path)
+    sets = record_of(model).sets_
+    model = model if sets is None else model.estimator_
     counts = zip(model.classes_, model.class_count_, strict=True)
     facts: Facts = {
         "estimator": type(model).__name__,
@@ -130,15 +159,15 @@ def _model(path: Path) -> Description:
         "units": model.units_,
         "features": None if model.features_ is None else str(Features.from_dict(model.features_)),
         "realisations": model.realisations,
-        **({} if sets is None else {"sets of classes": _sets(sets)}),
+        **({} if sets is None else {"sets of classes": _sets(model.classes_, sets)}),
         "provenance": _brief(model.provenance_, set(map(str, model.classes_))),
     }
     return Description("model", facts, "\n" + model.describe())
 
 
-def _sets(sets: Any) -> Facts:
+def _sets(classes: Any, sets: WithSets) -> Facts:
     """Coverage of the sets, and how many samples of each class were kept from the model for them."""
-    kept = {str(name): len(scores) for name, scores in zip(sets.classes_, sets.scores_, strict=True)}
+    kept = {str(name): len(scores) for name, scores in zip(classes, sets.scores, strict=True)}
     return {"coverage": sets.coverage, "calibrated with": kept}
 
 
@@ -149,6 +178,10 @@ def _brief(provenance: Any, known: set[str]) -> Any:
     scheme = Scheme.from_dict(provenance["scheme"])
     classes = {str(c.code): c.name for c in scheme.classes if c.name in known}
     return {**provenance, "scheme": {"name": scheme.name, "classes": classes}}
+
+
+def _is_vector(path: Path) -> bool:
+    return path.name.lower().endswith(VECTOR_SUFFIXES) and path.suffix.lower() != ".json"
 
 
 def _vector(path: Path) -> Description:
@@ -206,16 +239,14 @@ def _product(path: Path, options: SceneOptions) -> Description:
 
 
 def _layer(info: RasterInfo) -> Facts:
-    names = [name or f"band {i}" for i, name in enumerate(info.names, start=1)]
-    facts: Facts = {
-        "layer": info.tags[LAYER_TAG],
-        "bands": names,
-        "type": info.dtype,
-        "scale": info.scales[0],
-    }
-    facts["nodata"] = info.nodata[0]
+    facts: Facts = {"layer": info.tags[LAYER_TAG], "bands": _band_names(info), "type": info.dtype}
+    facts |= {"scale": info.scales[0], "nodata": info.nodata[0]}
     scheme = scheme_in(info)
     return facts | (grid_facts(info.grid) if scheme is None else _labels(info, scheme))
+
+
+def _band_names(info: RasterInfo) -> list[str]:
+    return [name or f"band {i}" for i, name in enumerate(info.names, start=1)]
 
 
 def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
@@ -228,15 +259,9 @@ def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
 
 
 def _raster(info: RasterInfo) -> Facts:
-    names = [name or f"band {i}" for i, name in enumerate(info.names, start=1)]
     note = "whole numbers without a scale: as a scene it needs --scale (and perhaps --offset)"
-    return {
-        "bands": names,
-        "type": info.dtype,
-        "nodata": info.nodata[0],
-        "note": note,
-        **grid_facts(info.grid),
-    }
+    facts: Facts = {"bands": _band_names(info), "type": info.dtype, "nodata": info.nodata[0], "note": note}
+    return facts | grid_facts(info.grid)
 
 
 def _scene(scene: Scene) -> Description:
@@ -254,30 +279,7 @@ def _scene(scene: Scene) -> Description:
         "ozone, DU": atmosphere.ozone,
         **grid_facts(scene.grid),
     }
-    return Description("scene", {key: value for key, value in facts.items() if value is not None})
-
-
-_FORMATS = {CLASS_FILE: "Cloud-Optimised GeoTIFF", "map.zarr": "Zarr", "map.nc": "NetCDF"}
-
-
-def describe_folder(path: Path) -> Description | None:
-    """Description of a folder of ours; None where it is not one of them."""
-    unfinished = Path(f"{path}.partial")
-    if not path.exists() and unfinished.is_dir():
-        return _unfinished(unfinished)
-    if path.name in (*DATASETS, "item.json") and _is_map(path.parent):
-        path = path.parent
-    if not path.is_dir():
-        return None
-    if (path / "journal").is_file():
-        return _unfinished(path)
-    if (path / "evaluation.json").is_file():
-        return _evaluation(path)
-    return _map(path) if _is_map(path) else None
-
-
-def _is_map(path: Path) -> bool:
-    return (path / "item.json").is_file() and any((path / name).exists() for name in _FORMATS)
+    return Description("scene", _known(facts))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -292,7 +294,7 @@ def _map(path: Path) -> Description:
     product = MapProduct.open(path)
     facts: Facts = {
         "scene": said.get("scene"),
-        "format": next(title for name, title in _FORMATS.items() if (path / name).exists()),
+        "format": next(title for name, title in FORMATS.items() if (path / name).exists()),
         **_areas(path / "areas.csv"),
         "measurement uncertainty": said.get("measurement_uncertainty"),
         "worlds": said.get("worlds"),
@@ -309,7 +311,7 @@ def _map(path: Path) -> Description:
     lacking = [a["href"] for a in item["assets"].values() if not (path / a["href"]).exists()]
     if lacking:
         facts["lacks"] = lacking
-    return Description("map", {key: value for key, value in facts.items() if value is not None})
+    return Description("map", _known(facts))
 
 
 def _areas(path: Path) -> Facts:
@@ -366,11 +368,10 @@ def _interval(found: Mapping[str, Any]) -> str:
 
 
 def _unfinished(path: Path) -> Description:
-    """Description of an unfinished run: how far it came, and how it goes on."""
+    """Progress of a run that was stopped, and the command that resumes it."""
     goal = str(path).removesuffix(".partial")
-    lines = (
-        (path / "journal").read_text("utf-8", "replace").splitlines() if (path / "journal").exists() else []
-    )
+    journal = path / "journal"
+    lines = journal.read_text("utf-8", "replace").splitlines() if journal.exists() else []
     pieces = [line for line in lines[1:] if line.startswith('{"piece"')]
     done = [json.loads(line)["piece"] for line in pieces if line.endswith("}")]
     blocks = [piece for piece in done if piece.isdigit()]
@@ -387,24 +388,8 @@ def _unfinished(path: Path) -> Description:
     return Description(f"unfinished {'map' if is_map else 'cube'}", facts)
 
 
-@dataclass(frozen=True)
-class Description:
-    """Kind of a file, the facts about it, and a page of text where it has more to say.
-
-    >>> print(Description("labels", {"classes": {"forest": 3}, "crs": "EPSG:32633"}).text())
-    labels
-      classes
-        forest: 3
-      crs: EPSG:32633
-    """
-
-    kind: str
-    facts: Facts
-    page: str = ""
-
-    def text(self) -> str:
-        """Facts as indented lines, and the page."""
-        return "\n".join([self.kind, *_lines(self.facts, "  "), *([self.page.rstrip()] if self.page else [])])
+def _known(facts: Facts) -> Facts:
+    return {key: value for key, value in facts.items() if value is not None}
 
 
 def grid_facts(grid: Grid) -> Facts:
@@ -434,3 +419,14 @@ def _lines(facts: Mapping[str, Any], indent: str) -> list[str]:
             shown = ", ".join(str(v) for v in value) if isinstance(value, list | tuple) else value
             lines.append(f"{indent}{key}: {shown}")
     return lines
+
+
+#: Kinds of files by what tells them apart, in the order in which they are tried.
+_KINDS: tuple[tuple[Callable[[Path], bool], Callable[[Path], Description]], ...] = (
+    (is_table, _table),
+    (_is_model, _model),
+    (lambda path: path.suffix.lower() == ".toml", lambda path: _translation(load_translation(path))),
+    (_is_vector, _vector),
+    (lambda path: is_zarr(path) and zarr_kind(path) == "cube", _cube),
+    (lambda path: is_zarr(path) and zarr_kind(path) == "samples", _samples),
+)

@@ -1,7 +1,8 @@
-"""Files that were given in the place of others: what a file is, told from its name or its first bytes."""
+"""Kinds of files, told by their names or contents; refusal of files in the place of others."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from uncover.measurement.bands import is_sentinel2
@@ -80,3 +81,29 @@ def check_labels(name: str | Path) -> None:
             f"{name} is {found}, not a label map; give a raster of classes, or polygons or points with "
             "--class-field"
         )
+
+
+def check_apart(out: str | Path | None, *inputs: str | Path | None) -> None:
+    """Refuse an output that is one of the inputs (`FILE` or `FILE:BAND`), or a file of an input's folder.
+
+    The page of a folder may lie in it.
+
+    >>> check_apart("lcm.tif", "scene.tif", "./lcm.tif:2")
+    Traceback (most recent call last):
+    ...
+    ValueError: the output lcm.tif is an input too (./lcm.tif:2), which would be lost; name another file
+    """
+    if out is None:
+        return
+    goal = Path(out)
+    for name in inputs:
+        if name is None:
+            continue
+        given = Path(split_band(name)[0])
+        same = goal.resolve() == given.resolve() or (
+            goal.exists() and given.exists() and os.path.samefile(goal, given)
+        )
+        part = given.is_dir() and goal.is_file() and goal.resolve().is_relative_to(given.resolve())
+        if same or (part and goal.suffix != ".html"):
+            what = f"an input too ({name})" if same else f"a file of the input {name}"
+            raise ValueError(f"the output {out} is {what}, which would be lost; name another file")

@@ -1,0 +1,511 @@
+"""Model files: a zip of one JSON document and plain arrays, sealed. Reading one executes nothing.
+
+A document names its estimator; ``_READERS`` has what reads each. Nothing here needs scikit-learn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.bayes.components import Components
+from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
+from uncover.bayes.jeffreys import JeffreysPrior
+from uncover.bayes.logistic import Logistic
+from uncover.bayes.moments import Moments
+from uncover.bayes.niw import NIW
+from uncover.engines.members import FastForest, FastKernelMixture
+from uncover.models import members
+from uncover.models.fit import one_for_each
+from uncover.models.gaussian import GaussianClasses
+from uncover.models.pool import Pool, PoolMember
+from uncover.models.realisations import Statistics
+from uncover.models.record import ModelRecord
+from uncover.models.registry import CLASS_MODELS, of_estimator
+from uncover.models.sets import WithSets
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]
+T = TypeVar("T")
+Document = dict[str, Any]
+Names = list[str] | None
+
+FORMAT = "uncover-model"
+FORMAT_VERSION = 2
+# What the estimators of one kind of class model are made with.
+PARAMETERS = ("prior", "class_prior", "realisations", "calibration", "label_noise", "missing", "random_state")
+# Distributions that class models have in common.
+_COMMON = (NIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal)
+_MOMENTS = ("count", "mean", "scatter", "residual")
+# Arrays of Gaussian classes that a file may have, by their names there.
+_OPTIONAL = {
+    "systematic_": "systematic",
+    "known_noise_": "known_noise",
+    "class_noise_": "class_noise",
+    "noise_evenness_": "noise_evenness",
+    "label_confusion_": "label_confusion",
+    "class_scale_": "class_factor",
+    "class_count_": "count",
+}
+_OF_POOL = ("class_count", "means", "covariances", "weights")
+_NODES = ("left", "right", "feature", "roots")  # whole numbers
+_EXACT = "without noise/"  # arrays of the pool that takes inputs as exact
+_SEAL = 64  # characters of the checksum at the end
+_DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model of this program, or not whole, or not as it was written."""
+
+
+def save_fitted(fitted: ModelRecord, path: str | Path, version: str) -> None:
+    """Write a fitted model, by a program of this version. The file appears only when it is complete."""
+    arrays: Arrays = {}
+    document = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "program_version": version,
+        "units": fitted.units_,
+        "provenance": fitted.provenance_,
+        "features": fitted.features_,
+        **_pack(fitted, arrays),
+    }
+    write_model_file(Path(path), document, arrays)
+
+
+def load_fitted(path: str | Path) -> ModelRecord:
+    """Read a fitted model, without scikit-learn; :func:`uncover.load_model` makes an estimator of it."""
+    path = Path(path)
+    document, arrays = read_model_file(path)
+    with consistent(path):
+        facts = {f"{name}_": document[name] for name in ("units", "provenance", "features")}
+        return replace(_unpack(document, arrays), **facts)
+
+
+@contextmanager
+def consistent(path: Path) -> Iterator[None]:
+    """Say of a file whose parts do not fit together that it is the file."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError) as problem:
+        raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from None
+
+
+def _pack(fitted: ModelRecord, arrays: Arrays) -> Document:
+    """A fitted model as JSON; its arrays beside it."""
+    value = fitted.value
+    if isinstance(value, WithSets):
+        inner = _pack(replace(fitted, value=value.model), arrays)
+        for k, (scores, counts) in enumerate(zip(value.scores, value.counts, strict=True)):
+            arrays[f"sets/{k}"], arrays[f"sets/{k}/counts"] = scores, counts
+        return {"estimator": "ConformalSets", "parameters": fitted.set_parameters, "model": inner}
+    given = fitted.feature_names_in_
+    names = None if given is None else [str(name) for name in given]
+    parameters = dict(fitted.parameters)
+    if isinstance(value, Pool):
+        return _pack_pool(value, parameters, names, arrays)
+    if fitted.estimator_name == "BayesianMDA":
+        return _pack_mixture(value, parameters, names, arrays)
+    return _pack_gaussian(value, parameters, value.classes, names, arrays)
+
+
+def _unpack(document: Document, arrays: Arrays) -> ModelRecord:
+    name = document["estimator"]
+    if name in _READERS:
+        return _READERS[name](document, arrays)
+    if of_estimator(name) is None:
+        raise ValueError(f"its estimator, {name!r}, is none of this program")
+    value, parameters = _unpack_gaussian(document, arrays), _unpack_parameters(document, arrays)
+    return ModelRecord(name, parameters, value, value.feature_names)
+
+
+def _unpack_sets(document: Document, arrays: Arrays) -> ModelRecord:
+    mine = {name: array for name, array in arrays.items() if name.startswith("sets/")}
+    inner = _unpack(document["model"], {k: v for k, v in arrays.items() if k not in mine})
+    K, parameters = len(inner.classes_), document["parameters"]
+    scores = tuple(mine[f"sets/{k}"] for k in range(K))
+    counts = tuple(mine[f"sets/{k}/counts"] for k in range(K))
+    value = WithSets(inner.model_, scores, counts, float(parameters["coverage"]))
+    return replace(inner, value=value, set_parameters=parameters)
+
+
+def _pack_gaussian(
+    value: GaussianClasses, parameters: Document, labels: Array, names: Names, arrays: Arrays
+) -> Document:
+    statistics = value.statistics
+    for name in _MOMENTS:
+        arrays[f"moments/{name}"] = getattr(statistics.classes, name)
+    arrays["within_scatter"], arrays["class_prior"] = statistics.within_scatter, value.alpha
+    for name, field in _OPTIONAL.items():
+        if getattr(value, field) is not None:
+            arrays[name] = getattr(value, field)
+    return {
+        "estimator": value.class_model.estimator,
+        "parameters": _pack_parameters(value, parameters, labels, arrays),
+        "classes": _pack_labels(labels),
+        "n_features": value.n_features,
+        "feature_names": names,
+        "ignored_features": value.ignored_features.tolist(),
+        "realisations": statistics.realisations,
+        "within_dof": statistics.within_dof,
+        "noise_weight": statistics.noise_weight,
+        "scale_weight": statistics.scale_weight,
+        "temperature": value.temperature,
+        "prior": _pack_distribution(value.prior, "prior", arrays),
+        "posterior": _pack_distribution(value.posterior, "posterior", arrays),
+    }
+
+
+def _unpack_gaussian(
+    document: Document, arrays: Arrays, components: Components | None = None, classes: Array | None = None
+) -> GaussianClasses:
+    """Gaussian classes; ``components`` says which ``classes`` those of the document are components of."""
+    labels, temperature = _unpack_labels(document["classes"]), float(document.get("temperature", 1.0))
+    C, parameters, class_model = len(labels), document["parameters"], of_estimator(document["estimator"])
+    assert class_model is not None
+    moments = Moments(*(arrays[f"moments/{name}"] for name in _MOMENTS))
+    defaults = {"class_scale_": np.ones(C), "class_count_": moments.count.reshape(-1, C)[0]}
+    optional = {field: arrays.get(name, defaults.get(name)) for name, field in _OPTIONAL.items()}
+    # Of a file without them: no draws, or the size of their noise was that of all.
+    weights = float(document.get("noise_weight", 0.0)), float(document.get("scale_weight", 1e6))
+    numbers = float(document["within_dof"]), int(document["realisations"]), *weights
+    value = GaussianClasses(
+        class_model=class_model,
+        classes=labels if classes is None else classes,
+        components=Components.single(C, temperature) if components is None else components,
+        ignored_features=np.array(document["ignored_features"], dtype=bool),
+        statistics=Statistics(moments, arrays["within_scatter"], *numbers),
+        prior=_unpack_distribution(document["prior"], "prior", arrays),
+        posterior=_unpack_distribution(document["posterior"], "posterior", arrays),
+        prior_name=parameters["prior"] if isinstance(parameters["prior"], str) else None,
+        alpha=arrays["class_prior"],
+        realisations=parameters["realisations"],
+        feature_names=_unpack_names(document),
+        seed=parameters["random_state"],
+        **optional,  # type: ignore[arg-type]
+    )
+    _check_shapes(value, C, int(document["n_features"]))
+    return value
+
+
+def _check_shapes(value: GaussianClasses, C: int, p: int) -> None:
+    moments, used = value.statistics.classes, int(value.used_features.sum())
+    fits = (
+        value.ignored_features.shape == (p,)
+        and value.alpha.shape == value.class_factor.shape == value.count.shape == (C,)
+        and moments.count.shape[-1:] == (C,)
+        and moments.mean.shape == moments.residual.shape == (*moments.count.shape, p)
+        and moments.scatter.shape == (*moments.count.shape, p, p)
+        and value.statistics.within_scatter.shape == (p, p)
+        and all(d.n_features == used and d.batch_shape[-1:] == (C,) for d in (value.prior, value.posterior))
+        and len(value.features) == p
+    )
+    if not fits:
+        raise ValueError("the sizes of its arrays do not fit together")
+
+
+def _pack_mixture(value: GaussianClasses, parameters: Document, names: Names, arrays: Arrays) -> Document:
+    """A BayesianMDA; a given prior is kept with the class models of the components."""
+    own = {**parameters, "class_prior": value.alpha, "calibration": None, "label_noise": None}
+    inner = _pack_gaussian(value, own, np.arange(len(value.count)), names, arrays)
+    arrays["class_of_part"] = value.components.owner.astype(float)
+    if not isinstance(parameters["prior"], str):
+        parameters["prior"] = None
+    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    classes = _pack_labels(value.classes)
+    return {"estimator": "BayesianMDA", "parameters": parameters, "classes": classes, "model": inner}
+
+
+def _unpack_mixture(document: Document, arrays: Arrays) -> ModelRecord:
+    parameters, inner = dict(document["parameters"]), document["model"]
+    if parameters["prior"] is None:
+        parameters["prior"] = _unpack_parameters(inner, arrays)["prior"]
+    owner = arrays["class_of_part"].astype(np.intp)
+    if len(owner) != len(inner["classes"]["values"]):
+        raise ValueError("it has another number of parts than of class models")
+    components = Components(owner, float(inner.get("temperature", 1.0)))
+    value = _unpack_gaussian(inner, arrays, components, _unpack_labels(document["classes"]))
+    return ModelRecord("BayesianMDA", parameters, value, value.feature_names)
+
+
+def _pack_parameters(value: GaussianClasses, given: Document, labels: Array, arrays: Arrays) -> Document:
+    """What the estimator was made with, as JSON; priors and arrays beside it."""
+    parameters = {name: given[name] for name in sorted(PARAMETERS)}
+    if not isinstance(given["prior"], str):  # kept as one NIW with an axis of classes
+        prior = one_for_each(given["prior"], labels, value.n_features)
+        parameters["prior"] = _pack_distribution(prior, "given_prior", arrays)
+    for name in ("class_prior", "label_noise"):
+        if not isinstance(parameters[name], str | None):
+            parameters[name] = np.asarray(parameters[name], float).tolist()
+    if isinstance(parameters["random_state"], np.integer):
+        parameters["random_state"] = int(parameters["random_state"])
+    return parameters
+
+
+def _unpack_parameters(document: Document, arrays: Arrays) -> Document:
+    parameters = dict(document["parameters"])
+    if set(parameters) != set(PARAMETERS):
+        raise ValueError(f"its parameters are {', '.join(parameters)}; there must be {', '.join(PARAMETERS)}")
+    if isinstance(parameters["prior"], dict):
+        parameters["prior"] = _unpack_distribution(parameters["prior"], "given_prior", arrays)
+    return parameters
+
+
+def _pack_distribution(niw: NIW, name: str, arrays: Arrays) -> Document:
+    for field in niw.parameters():
+        arrays[f"{name}/{field}"] = getattr(niw, field)
+    return {"distribution": type(niw).__name__}
+
+
+def _unpack_distribution(entry: Document, name: str, arrays: Arrays) -> NIW:
+    of_models = [cls for model in CLASS_MODELS.values() for cls in model.distributions]
+    cls: type[NIW] = {each.__name__: each for each in (*_COMMON, *of_models)}[entry["distribution"]]
+    return cls(*(arrays[f"{name}/{field}"] for field in cls.parameters()))
+
+
+def _pack_labels(classes: Array) -> Document:
+    values = classes.tolist()
+    if not all(isinstance(value, (str, int, float, bool)) for value in values):
+        raise TypeError("class labels must be strings, numbers or booleans to be saved in a model file.")
+    return {"dtype": "object" if classes.dtype == object else classes.dtype.str, "values": values}
+
+
+def _unpack_labels(entry: Document) -> Array:
+    dtype = object if entry["dtype"] == "object" else np.dtype(entry["dtype"])
+    return np.array(entry["values"], dtype=dtype)
+
+
+def _unpack_names(document: Document) -> Array | None:
+    names = document["feature_names"]
+    return None if names is None else np.array(names, dtype=object)
+
+
+def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -> Document:
+    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    entries = []
+    for i, member in enumerate(pool.members):
+        own: Arrays = {}
+        entry = _pack_member(member.model, parameters, own)
+        entries.append({**entry, "transform": member.transform, "temperature": member.temperature})
+        arrays.update({f"member{i}/{name}": array for name, array in own.items()})
+    arrays.update({name: getattr(pool, name) for name in _OF_POOL})
+    if pool.ranks is not None:
+        _pack_ranks(pool.ranks, arrays)
+    if pool.floor is not None:
+        arrays["floor"] = pool.floor
+    exact, own = None, {}
+    if pool.without_noise is not None and pool.within is not None:
+        exact = _pack_pool(pool.without_noise, dict(parameters), None, own)
+        arrays.update({f"{_EXACT}{name}": array for name, array in own.items()})
+        arrays["noise_share/within"] = pool.within
+    return {
+        "estimator": "BayesianClassifier",
+        "without_noise": exact,
+        "noise_ratio": None if exact is None else pool.noise_ratio,
+        "parameters": parameters,
+        "classes": _pack_labels(pool.classes),
+        "n_features": pool.n_features,
+        "realisations": pool.n_realisations,
+        "feature_names": names,
+        "members": entries,
+        "temperature": pool.temperature,
+        "trusts": pool.trusts,
+        "disagreement": pool.disagreement,
+    }
+
+
+def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
+    found = []
+    for i, entry in enumerate(document["members"]):
+        model = _unpack_member(entry, _below(f"member{i}/", arrays))
+        found.append(PoolMember(model, entry["transform"], float(entry["temperature"])))
+    if len(arrays["weights"]) != len(found):
+        raise ValueError("it has another number of weights than of members")
+    pool = Pool(
+        classes=_unpack_labels(document["classes"]),
+        members=tuple(found),
+        temperature=float(document["temperature"]),
+        realisations=document["parameters"]["realisations"],
+        n_realisations=int(document["realisations"]),
+        floor=arrays.get("floor"),
+        disagreement=float(document.get("disagreement", 0.0)),
+        trusts=bool(document["trusts"]),
+        **{name: arrays[name] for name in _OF_POOL},  # type: ignore[arg-type]
+    )
+    if not pool.takes_noise:
+        pool = replace(pool, ranks=_unpack_ranks(arrays))
+    if document.get("without_noise") is not None:
+        exact: Any = _unpack_pool(document["without_noise"], _below(_EXACT, arrays)).value
+        within, ratio = arrays["noise_share/within"], float(document["noise_ratio"])
+        pool = replace(pool, without_noise=exact, within=within, noise_ratio=ratio)
+    return ModelRecord("BayesianClassifier", document["parameters"], pool, _unpack_names(document))
+
+
+def _below(start: str, arrays: dict[str, T]) -> dict[str, T]:
+    """Those whose names begin so, without that beginning."""
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+
+
+def _pack_member(member: members.AnyMember, of_pool: Document, arrays: Arrays) -> Document:
+    """A member as JSON; ``of_pool`` are the parameters of the pool."""
+    if isinstance(member, members.GaussianMember):
+        none = dict.fromkeys(PARAMETERS)
+        made = {**none, **of_pool, "missing": "error", "prior": "evidence", "random_state": member.model.seed}
+        _pack_ranks(member.ranks, arrays)
+        arrays["typical"] = member.typical
+        model = member.model
+        return {"kind": "gaussian", "model": _pack_gaussian(model, made, model.classes, None, arrays)}
+    arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
+    if isinstance(member, members.TreeMember):
+        forest = member.forest
+        arrays.update({name: getattr(forest, name) for name in (*_NODES, "threshold", "count")})
+        return {"kind": "trees", "strength": forest.strength, "samples": member.samples}
+    if isinstance(member, members.LogisticMember):
+        arrays["coefficients"], arrays["hessian"] = member.model.coefficients, member.model.hessian
+        return {"kind": "logistic", "precision": member.model.precision}
+    arrays["centres"], arrays["share"] = member.mixture.centres, member.mixture.share
+    arrays["lowest"] = np.array([member.lowest])
+    return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
+
+
+def _unpack_member(entry: Document, arrays: Arrays) -> members.AnyMember:
+    if entry["kind"] == "gaussian":
+        model = _unpack_gaussian(entry["model"], arrays)
+        return members.GaussianMember(model, _unpack_ranks(arrays), arrays["typical"])
+    scale = members.Scale(arrays["scale/mean"], arrays["scale/deviation"])
+    if entry["kind"] == "trees":
+        left, right, feature, roots = (arrays[name].astype(np.intp) for name in _NODES)
+        threshold, count, strength = arrays["threshold"], arrays["count"], float(entry["strength"])
+        forest = FastForest(left, right, feature, threshold, count, roots, strength)
+        return members.TreeMember(scale, forest, float(entry["samples"]))
+    if entry["kind"] == "logistic":
+        precision = float(entry["precision"])
+        return members.LogisticMember(scale, Logistic(arrays["coefficients"], precision, arrays["hessian"]))
+    mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
+    return members.KernelMember(entry["name"], scale, mixture, float(arrays["lowest"][0]))
+
+
+def _pack_ranks(ranks: members.ClassRanks, arrays: Arrays) -> None:
+    arrays["ranks/scores"], arrays["ranks/first"] = ranks.scores, ranks.first
+    arrays["ranks/views"] = np.array([ranks.views])
+
+
+def _unpack_ranks(arrays: Arrays) -> members.ClassRanks:
+    if "ranks/scores" not in arrays:
+        raise ValueError("it is of a version that ranked samples of all classes together; fit it again")
+    scores, first, views = (arrays[f"ranks/{name}"] for name in ("scores", "first", "views"))
+    return members.ClassRanks(scores, first.astype(np.intp), int(views[0]))
+
+
+_READERS: dict[str, Callable[[Document, Arrays], ModelRecord]] = {
+    "BayesianClassifier": _unpack_pool,
+    "BayesianMDA": _unpack_mixture,
+    "ConformalSets": _unpack_sets,
+}
+
+
+# ---- the seal --------------------------------------------------------------------------------------------
+
+
+def _to_json(document: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as problem:
+        raise TypeError(
+            "a model file holds text and numbers; labels, names, random_state, units or provenance have "
+            f"something else: {problem}"
+        ) from None
+
+
+def write_model_file(path: Path, document: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a document and its arrays. The file appears under its name only when it is complete."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}; make it first.")
+    members = {"model.json": _to_json(document)}
+    for name, array in sorted(arrays.items()):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.ascontiguousarray(array, "<f8").reshape(array.shape))
+        members[f"arrays/{name}.npy"] = buffer.getvalue()
+    sealed = _seal(members)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_bytes(sealed)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _seal(members: Mapping[str, bytes]) -> bytes:
+    """Return a zip whose comment, its last 64 bytes, is the SHA-256 of all bytes before it."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for name, content in members.items():
+            file.writestr(zipfile.ZipInfo(name, _DATE), content)
+        file.comment = b"0" * _SEAL
+    content = buffer.getvalue()[:-_SEAL]
+    return content + hashlib.sha256(content).hexdigest().encode()
+
+
+def read_model_file(path: Path) -> tuple[Document, Arrays]:
+    """Return the document and the arrays of a model file."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelFileError(f"{path}: there is no such model file.") from None
+    except OSError as problem:
+        raise ModelFileError(f"{path}: cannot be read ({problem.strerror}).") from None
+    if not (content.startswith(b"PK\x03\x04") and b"model.json" in content[:64]):
+        raise ModelFileError(f"{path}: not a model file of uncover.")
+    if hashlib.sha256(content[:-_SEAL]).hexdigest().encode() != content[-_SEAL:]:
+        raise ModelFileError(
+            f"{path}: the checksum does not fit; the file is cut off, or was changed after it was written."
+        )
+    try:
+        return _parse(path, _members(content))
+    except (ValueError, MemoryError, RecursionError, zipfile.BadZipFile, NotImplementedError) as problem:
+        if isinstance(problem, ModelFileError):
+            raise
+        raise ModelFileError(f"{path}: the model file is damaged ({_one_line(problem)}).") from None
+
+
+def _members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in file.infolist()):
+            raise ValueError("it is compressed, which a model file never is")
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def _parse(path: Path, members: Mapping[str, bytes]) -> tuple[Document, Arrays]:
+    document = json.loads(members["model.json"])
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: not a model file of uncover.")
+    version = document.get("format_version")
+    if version == 1:
+        raise ModelFileError(
+            f"{path}: written before model files recorded what their features are (top-of-atmosphere or "
+            "surface reflectance); fit the model again."
+        )
+    if version != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path}: written in format version {version}; this program reads version {FORMAT_VERSION}. "
+            "Use the version of uncover that wrote it, or fit the model again."
+        )
+    found = {name.removesuffix(".npy"): io.BytesIO(content) for name, content in members.items()}
+    arrays = _below("arrays/", found)
+    return document, {k: np.lib.format.read_array(v, allow_pickle=False) for k, v in arrays.items()}
+
+
+def _one_line(problem: BaseException) -> str:
+    text = str(problem).splitlines()
+    return text[0] if text else type(problem).__name__

@@ -1,0 +1,250 @@
+"""Members of a pool, as frozen values: Gaussian classes, logistic regression, kernels and trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, digamma, softmax
+
+from uncover.bayes.budget import entropy
+from uncover.bayes.forest import Forest
+from uncover.bayes.kernel_mixture import KernelMixture
+from uncover.bayes.logistic import Logistic
+from uncover.bayes.second_order import below_entropy, model_information
+from uncover.models.gaussian import GaussianClasses
+
+Array = NDArray[np.float64]
+# Inputs of which a member is heard in full: all; those near a training sample; those that look typical.
+Heard = Literal["everywhere", "near", "typical"]
+
+BY_RELEVANCE = "kernels by relevance"
+# Share of the variance of a feature that counts as due to the classes, at least.
+LEAST_RELEVANCE = 0.02
+# Spread of a feature within classes, at least, of its whole spread: one that tells classes apart perfectly
+# counts much, but not alone.
+LEAST_SPREAD = 0.05
+# With this confidence more of a class has lower scores than it is taken to have, by the samples seen.
+CONFIDENCE = 0.95
+_LARGEST = np.finfo(np.float32).max
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Features brought to mean 0 and standard deviation 1."""
+
+    mean: Array
+    deviation: Array
+
+    @classmethod
+    def of(cls, rows: Array) -> Scale:
+        """Of rows (sample, feature); a constant feature keeps its unit."""
+        return cls(rows.mean(0), np.where(_constant(rows), 1.0, rows.std(0)))
+
+    @classmethod
+    def by_relevance(cls, rows: Array, targets: Array) -> Scale:
+        """Units of the spread σ within classes, over the correlation ratio η = √(1 − σ²/σ²_total).
+
+        A feature that is the same in all classes hardly counts in distances, whatever it does.
+        """
+        total = cls.of(rows)
+        means = (targets.T @ rows) / targets.sum(0)[:, None]
+        freedom = max(len(rows) - len(means), 1)
+        within = np.sqrt(((rows - targets @ means) ** 2).sum(0) / freedom)
+        within = np.where(_constant(rows), total.deviation, within)
+        relevance = np.sqrt(np.clip(1.0 - (within / total.deviation) ** 2, LEAST_RELEVANCE, 1.0))
+        return cls(total.mean, np.maximum(within, LEAST_SPREAD * total.deviation) / relevance)
+
+    def __call__(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Bring points to that scale."""
+        return np.asarray((points - self.mean) / self.deviation)
+
+
+def _constant(rows: Array) -> NDArray[np.bool_]:
+    """Features that have one value only, but for rounding."""
+    return np.asarray(rows.std(0) <= 16 * np.finfo(float).eps * np.abs(rows.mean(0)))
+
+
+@dataclass(frozen=True)
+class ClassRanks:
+    """Scores of the training samples of each class for their class, by models that have not seen them.
+
+    A class is ranked by itself: the members of a rare class are not strange because they are few.
+    """
+
+    scores: Array  # (score,), those of each class together, and sorted
+    first: NDArray[np.intp]  # (class + 1,): scores of class k are first[k] … first[k + 1] − 1
+    views: int  # scores of one sample
+
+    @classmethod
+    def of(cls, scores: Array, codes: NDArray[np.intp]) -> ClassRanks:
+        """Of held-out scores (sample, view, class) and the classes of the samples.
+
+        >>> ranks = ClassRanks.of(np.array([[[0.1, 9.0]], [[0.3, 9.0]], [[9.0, 0.2]]]), np.array([0, 0, 1]))
+        >>> ranks.p_value(np.array([[[0.2, 0.1]]])).round(3)
+        array([[[0.667, 0.5  ]]])
+        """
+        each = [np.sort(scores[codes == k, :, k].ravel()) for k in range(scores.shape[-1])]
+        first = np.cumsum([0, *(len(part) for part in each)])
+        return cls(np.concatenate(each), first, scores.shape[1])
+
+    def below(self, scores: Array, side: Literal["left", "right"]) -> Array:
+        """Number of samples of each class with lower scores than these, for scores (sample, view, class)."""
+        found = np.empty(scores.shape)
+        for k, (start, stop) in enumerate(pairwise(self.first)):
+            found[..., k] = np.searchsorted(self.scores[start:stop], scores[..., k], side=side)
+        return found / self.views
+
+    def p_value(self, scores: Array) -> Array:
+        """Conformal p-value for each class, (1 + samples whose score is no higher)/(1 + n): as ``scores``."""
+        return (self.below(scores, "right") + 1.0) / (self._sizes + 1.0)
+
+    def surely_below(self, scores: Array) -> Array:
+        """Share of each class that has lower scores, at least with 95 % confidence: as ``scores``.
+
+        The r-th lowest of n scores has a share Beta(r, n + 1 − r) of the class below it (Clopper and Pearson
+        1934): few samples show little.
+        """
+        below = self.below(scores, "left")
+        for k, bounds in enumerate(self._bounds):
+            below[..., k] = np.interp(below[..., k], np.arange(len(bounds)), bounds)
+        return below
+
+    @cached_property
+    def _bounds(self) -> list[Array]:
+        """Lower bounds of the shares, for each class and number of samples below: list of (n + 1,)."""
+        sizes = [round(n) for n in self._sizes]
+        above = [np.arange(n, 0, -1) for n in sizes]
+        return [np.concatenate([[0.0], betaincinv(a[::-1], a, 1.0 - CONFIDENCE)]) for a in above]
+
+    @property
+    def _sizes(self) -> Array:
+        return np.diff(self.first) / self.views
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMember:
+    """One kernel a sample."""
+
+    name: str
+    scale: Scale
+    mixture: KernelMixture
+    lowest: float  # held-out log density of a training sample; infinite where none has another
+    heard: ClassVar[Heard] = "everywhere"
+
+    def log_joint(self, points: NDArray[Any]) -> Array:
+        """Log joint density of points and classes: (point, class)."""
+        return self.mixture.log_joint(self.scale(points))
+
+    def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
+        """What knowing the density of each class would tell of the class, to second order: (point,)."""
+        P = softmax(log_joint / temperature, axis=-1)
+        variance = self.mixture.relative_variance(log_joint, self.scale(points)) / temperature**2
+        return model_information(P, variance, entropy(P))
+
+    def nearness(self, log_joint: Array) -> Array:
+        """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""
+        if np.isinf(self.lowest):
+            return np.ones(len(log_joint))
+        density = np.logaddexp.reduce(log_joint, axis=-1)
+        return np.asarray(np.exp(np.minimum(density - self.lowest, 0.0)).mean(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticMember:
+    """Logistic regression."""
+
+    scale: Scale
+    model: Logistic
+    name: ClassVar[str] = "logistic"
+    heard: ClassVar[Heard] = "typical"
+
+    def log_joint(self, points: NDArray[Any]) -> Array:
+        """Log odds of points: (point, class)."""
+        return self.model.log_odds(self.scale(points))
+
+    def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
+        """What knowing the coefficients would tell of the class, to second order: (point,)."""
+        P = softmax(log_joint / temperature, axis=-1)
+        V = self.model.covariance_of_log_odds(self.scale(points).astype(np.float64)) / temperature**2
+        along = np.einsum("nk,nkk->n", P, V) - np.einsum("nj,njk,nk->n", P, V, P)
+        return below_entropy(0.5 * along, entropy(P))
+
+
+@dataclass(frozen=True, eq=False)
+class TreeMember:
+    """Trees whose features and thresholds are drawn at random (Geurts, Ernst and Wehenkel 2006)."""
+
+    scale: Scale
+    forest: Forest
+    samples: float  # of equal weight, that say as much as those a new point hears
+    name: ClassVar[str] = "trees"
+    heard: ClassVar[Heard] = "near"
+
+    @cached_property
+    def _shares(self) -> Array:
+        return self.forest.shares()
+
+    def log_joint(self, points: NDArray[Any]) -> Array:
+        """Log shares of points: (point, class)."""
+        return np.log(self.forest.probabilities(single_precision(self.scale(points)), self._shares))
+
+    def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
+        """What knowing the shares would tell of the class: (point,).
+
+        Shares drawn from a Dirichlet distribution of mean P and concentration n have the mean entropy
+        ψ(n + 1) − Σ P ψ(nP + 1). A temperature below 1 makes more of their deviations; one above 1 shows
+        that they are as large, and takes nothing away.
+        """
+        P = softmax(log_joint / temperature, axis=-1)
+        n = self.samples * min(temperature, 1.0) ** 2
+        mean = digamma(n + 1) - (P * digamma(n * P + 1)).sum(-1)
+        return np.maximum(entropy(P) - mean, 0.0)
+
+
+def single_precision(points: NDArray[Any]) -> NDArray[Any]:
+    """Points as trees are grown, in single precision, so that one at a threshold stays on its side."""
+    return np.clip(points, -_LARGEST, _LARGEST).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMember:
+    """Gaussian classes. They are asked by ``measurement.prediction``, which carries noise and worlds."""
+
+    model: GaussianClasses
+    ranks: ClassRanks  # held-out log joints of the training samples
+    typical: Array  # (score,), their held-out log densities, sorted
+    heard: ClassVar[Heard] = "typical"
+
+    @property
+    def name(self) -> str:
+        """Name of the estimator of these class models."""
+        return self.model.class_model.estimator
+
+    def log_joint(self, points: NDArray[Any]) -> Array:
+        """Log joint density of points and classes, in the average world: (point, class)."""
+        return self.model.log_joint(points)
+
+    def resemblance(self, log_joint: Array) -> Array:
+        """Share of training samples that are stranger, each by models without it: (sample,).
+
+        Of all samples by density, or of those of a class by the class's joint density, mean over classes by
+        probability, whichever is more: members of a rare class are not strange, though most samples lie where
+        there are more.
+        """
+        of_all = np.searchsorted(self.typical, log_density(log_joint), side="left") / len(self.typical)
+        of_class = (softmax(log_joint, axis=-1) * self.ranks.surely_below(log_joint)).sum(axis=-1)
+        return np.maximum(of_all.mean(axis=1), of_class.mean(axis=1))
+
+
+def log_density(log_joint: Array) -> Array:
+    """log p(x) from the log joint (..., class); of what is impossible for all classes, −∞."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.logaddexp.reduce(log_joint, axis=-1))
+
+
+AnyMember = GaussianMember | KernelMember | LogisticMember | TreeMember
