@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
-from import_cycles import SOURCE, cycles, graph_of  # noqa: E402
+from import_cycles import SOURCE, cycles, graph_of
 
 
 def test_the_package_has_none():
