@@ -142,7 +142,7 @@ def test_classes_of_one_covariance(kind):
     rng = np.random.default_rng(3)
     y = np.arange(60) % 4
     model = BayesianLDA().fit(rng.normal(size=(60, 5)) + 0.7 * y[:, None], y)
-    densities, pairs = Predictor(model, paired=True, method="exact").densities(1, np.ones(5, bool))
+    densities, pairs = Predictor(model.model_, paired=True, method="exact").densities(1, np.ones(5, bool))
     assert densities.between is not None
     planes = (rng.normal(size=(5, 900)) + 1.0).astype(kind)
     layers = summarise_on_device(densities, cupy.asarray(planes), pairs)

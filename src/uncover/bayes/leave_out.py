@@ -15,6 +15,7 @@ from uncover.bayes.linalg import invert_triangle, log_det_of_root
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.special import log_gamma_ratio
+from uncover.bayes.student_t import log_density
 
 Array = NDArray[np.float64]
 
@@ -78,8 +79,7 @@ def _each(posterior: NIW, points: Array, codes: NDArray[np.intp], w: Array) -> A
     p = posterior.n_features
     predictive = posterior.predictive()
     q = predictive.squared_distance(points)
-    dof = predictive.dof
-    out = predictive._log_constant - 0.5 * (dof + p) * np.log1p(q / dof)
+    out = log_density(predictive._log_constant, predictive.dof, p, q)
     own = np.arange(len(points)), codes
     strength, nu = posterior.strength[codes], posterior.dof[codes]
     s = q[own] * ((1.0 + 1.0 / strength) / (nu - p + 1))
@@ -233,7 +233,7 @@ def _log_student(square: Array, half_log_det: Array, strength: Array, dof: Array
     factor = (1.0 + 1.0 / strength) / dof
     usable = np.where(dof > 0, dof, 1.0)
     constant = log_gamma_ratio(0.5 * usable, 0.5 * p) - 0.5 * p * np.log(np.pi * usable * factor)
-    return np.asarray(constant - half_log_det - 0.5 * (usable + p) * np.log1p(square / factor / usable))
+    return log_density(constant - half_log_det, usable, p, square / factor)
 
 
 def _something_left(strength: Array, dof: Array, p: int) -> NDArray[np.bool_]:

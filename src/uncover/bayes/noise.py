@@ -11,7 +11,7 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.linalg import log_det_of_root
 from uncover.bayes.small_matrices import cholesky_of_many, solve_triangles_of_many
 from uncover.bayes.special import log_gamma_ratio, stirling_correction
-from uncover.bayes.student_t import IndependentT, StudentT
+from uncover.bayes.student_t import IndependentT, StudentT, log_density
 
 Array = NDArray[np.float64]
 
@@ -137,7 +137,7 @@ def _matched_log_prob(density: StudentT, points: Array, covariances: Covariances
         z = solve_triangles_of_many(root, np.ascontiguousarray((points[part] - density.location).T))
         q = np.einsum("in,in->n", z, z)
         log_det = np.log(np.diagonal(root, axis1=0, axis2=1)).sum(1)
-        out[part] = constant - log_det - 0.5 * (dof + p) * np.log1p(q / dof)
+        out[part] = log_density(constant - log_det, dof, p, q)
     return out
 
 
@@ -183,7 +183,7 @@ class SeenThroughNoise:
         q, log_det = self._matched()
         constant = log_gamma_ratio(0.5 * dof, 0.5 * p) - 0.5 * p * np.log(np.pi * dof)
         log_det = log_det + log_det_of_root(self.density.root)
-        return constant - log_det - 0.5 * (dof + p) * np.log1p(q / dof)
+        return log_density(constant - log_det, dof, p, q)
 
     def log_prob(self) -> Array:
         """Log density of each point."""

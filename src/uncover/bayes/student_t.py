@@ -72,9 +72,7 @@ class StudentT:
 
     def log_prob(self, points: ArrayLike) -> Array:
         """Log density of each point under each member of the batch: shape (..., *batch)."""
-        dof, p = self.dof, self.n_features
-        q = self.squared_distance(points)
-        return self._log_constant - 0.5 * (dof + p) * np.log1p(q / dof)
+        return log_density(self._log_constant, self.dof, self.n_features, self.squared_distance(points))
 
     def squared_distance(self, points: ArrayLike) -> Array:
         """q = |L⁻¹(x − m)|² of each point and member of the batch: shape (..., *batch)."""
@@ -178,8 +176,7 @@ class IndependentT:
         """Log density of each point under each member of the batch: shape (..., *batch)."""
         dof = self.dof
         constant = log_gamma_ratio(0.5 * dof, 0.5) - 0.5 * np.log(np.pi * dof) - np.log(self.scale)
-        tail = 0.5 * (dof + 1) * np.log1p(self.squared_deviations(points) / dof)
-        return constant.sum(-1) - tail.sum(-1)
+        return constant.sum(-1) + log_density(0.0, dof, 1, self.squared_deviations(points)).sum(-1)
 
     def typicality(self, points: ArrayLike) -> Array:
         """p-value of each point, by Fisher's combination of the features' own.
@@ -208,6 +205,11 @@ class IndependentT:
         x = x.reshape(x.shape[:-1] + (1,) * len(self.batch_shape) + x.shape[-1:])
         with np.errstate(over="ignore"):
             return _bounded(((x - self.location) / self.scale) ** 2)
+
+
+def log_density(constant: Array | float, dof: Array, p: int, q: Array) -> Array:
+    """Log density of a Student t of p features at squared distances q, from the constant of its density."""
+    return np.asarray(constant - 0.5 * (dof + p) * np.log1p(q / dof))
 
 
 def f_tail(square: Array, p: Array | int, dof: Array) -> Array:

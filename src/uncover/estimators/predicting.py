@@ -135,7 +135,7 @@ class PredictionMixin(LearnedAttributes):
                 f"n_draws and n_true_values must be at least 1, got {n_draws} and {n_true_values}."
             )
         if on_device(X):
-            if X_cov is None and DevicePrediction.reaches(self.model_, X, paired):
+            if X_cov is None and DevicePrediction.reaches(self.fitted_value(), X, paired):
                 return self._read_on_device(X, None, paired).budget(n_draws)
             budget = self.uncertainty(
                 to_host(X), X_cov, paired=paired, n_draws=n_draws, n_true_values=n_true_values
@@ -167,7 +167,7 @@ class PredictionMixin(LearnedAttributes):
         check_is_fitted(self)
         if X_cov is not None:
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
-        reader = DevicePrediction(self.model_, read_device_samples(self, X, reset=False), paired)
+        reader = DevicePrediction(self.fitted_value(), read_device_samples(self, X, reset=False), paired)
         if self.model_.describes_true_values:
             _warn_of_exactness()
         return reader
