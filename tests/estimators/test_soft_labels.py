@@ -211,3 +211,10 @@ def test_one_label_in_five_wrong():
     assert found["rmse of the confusion"] < 0.02
     assert found["largest z"] < 3.5  # of 48 entries
     assert found["largest difference from the flips drawn"] < 0.01
+
+
+def test_learning_from_few_samples_warns(rng):
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 2)) + 2.0 * y[:, None]
+    with pytest.warns(UserWarning, match="20 samples of a class; with fewer than 30"):
+        BayesianQDA(label_noise="learn").fit(X, y)

@@ -13,6 +13,8 @@ TOLERANCE = 1e-6
 MAX_ITERATIONS = 500
 MEANINGS = ("certainty", "posterior")
 _START = 0.9
+# Samples of a class below which learning which labels are wrong loses against ignoring it (docs/checks.md).
+_FEW = 30
 
 
 def learn_from_certainties(model, observation, membership):
@@ -35,6 +37,13 @@ def learn_from_noisy_labels(model, label_noise, observation, membership):
         raise ValueError("label_noise goes with labels y; label_proba says itself how sure its labels are.")
     learn, start = isinstance(label_noise, str), _start(label_noise, len(model.classes))
     confusion = start
+    if learn and model.class_count.min() < _FEW:
+        warnings.warn(
+            f'label_noise="learn" has {model.class_count.min():g} samples of a class; with fewer than {_FEW} '
+            "it was worse than ignoring wrong labels. Give more samples, or P(label | class) as a matrix.",
+            UserWarning,
+            stacklevel=4,
+        )
 
     def likelihood(soft):
         nonlocal confusion
