@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchmarks.registry import Table
 from uncover.studies.cells import CellStore, Workers, run_cells
-from uncover.studies.claims import FEW, UNIT, Scores
+from uncover.studies.claims import FEW, UNIT, ScoreTable
 from uncover.studies.models import PAPER
 from uncover.studies.reproduce import SyntheticStudy
 from uncover.studies.synthetic import LEAST_F1
@@ -143,14 +143,18 @@ def _changed_verdicts(bqda, every):
 def further_table(facts, tables):
     """Each further model beside the paper's that it varies: scores, lead with its interval, cost."""
     if facts["study"] == "landcover":
-        scores, norm, cost = Scores.of_draws(tables["scores"], tables["replicates"]), "_norm", tables["cost"]
+        scores, norm, cost = (
+            ScoreTable.of_draws(tables["scores"], tables["replicates"]),
+            "_norm",
+            tables["cost"],
+        )
         few, most = cost["pixels"] <= FEW, cost["pixels"].max()
         cases = {
             f"at most {FEW:,} pixels": ({"few": True}, cost[few]),
             f"{most:,} pixels": ({"largest": True}, cost[cost["pixels"] == most]),
         }
     else:
-        scores, norm = Scores.of_data_sets(tables["scores"]), ""
+        scores, norm = ScoreTable.of_data_sets(tables["scores"]), ""
         cases = {f"p = {p}": ({"p": p, "covariance": True}, rows) for p, rows in tables["cost"].groupby("p")}
     rows = []
     for case, (where, cost) in cases.items():

@@ -8,7 +8,7 @@ from scipy.stats import f as f_distribution
 from uncover.bayes.class_densities_with_noise import DensityWithNoise
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.hotelling import Reference
+from uncover.bayes.hotelling import TypicalityReference
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import StudentT
 from uncover.engines.class_densities_with_noise import FastClassDensitiesWithNoise
@@ -26,7 +26,7 @@ def problem(p, K, own, common):
     rng = np.random.default_rng((p, K))
     scale, location = matrices(rng, K, p, 1.0) + 0.3 * np.eye(p), rng.normal(size=(K, p))
     density = StudentT.from_scale(location, scale, rng.uniform(20.0, 400.0, K))
-    reference = Reference(
+    reference = TypicalityReference(
         StudentT.from_scale(location + 0.05, 1.1 * scale, rng.uniform(3.0, 300.0, K)),
         matrices(rng, K, p, own),
     )

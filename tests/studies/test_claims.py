@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uncover.studies.claims import Results, Scores, leads
+from uncover.studies.claims import Results, ScoreTable, leads
 from uncover.studies.claims_landcover import LAND_COVER_CLAIMS, land_cover_findings
 from uncover.studies.claims_synthetic import SYNTHETIC_CLAIMS, synthetic_findings
 from uncover.studies.findings import Contrast, all_alike, all_better
@@ -138,7 +138,7 @@ def test_rounding_does_not_decide_who_is_best(behind, verdict):
         for noise, gap in ((0.2, -behind), (1.0, 0.02))
         for model, value in (("BQDA", 0.01 * (d + 1)), ("QDA", 0.01 * (d + 1) + gap))
     ]
-    results = Results({}, Scores.of_data_sets(pd.DataFrame(rows)))
+    results = Results({}, ScoreTable.of_data_sets(pd.DataFrame(rows)))
     assert leads("BQDA", ["QDA"], ["brier"], by="noise").judge(results)[0] == verdict
 
 

@@ -11,7 +11,7 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.metrics import confusion_matrix, f1_score, fbeta_score, log_loss
 
 from uncover import BayesianQDA
-from uncover.studies.models import MODELS, PAPER, FullRankQDA, Pooled
+from uncover.studies.models import MODELS, PAPER, FullRankQDA, PooledClassifier
 from uncover.studies.protocol import FLOOR, BootstrapPlan, Split, _timed, assess, assess_each, scored
 from uncover.studies.synthetic import draw_problem, measure
 
@@ -127,7 +127,7 @@ def test_with_a_hundred_pooled_realisations_qda_is_bqda_to_four_digits(rng):
     train, truth = problem.train, np.eye(4)[problem.y[~problem.train]]
     brier = [
         ((model.fit(X[train], problem.y[train]).predict_proba(X[~train]) - truth) ** 2).mean()
-        for model in (BayesianQDA(), Pooled(FullRankQDA()))
+        for model in (BayesianQDA(), PooledClassifier(FullRankQDA()))
     ]
     assert brier[0] > 0.001
     assert round(brier[0], 4) == round(brier[1], 4)

@@ -35,7 +35,7 @@ from uncover.bayes.budget import entropy, joint_table, split_by_draw
 from uncover.bayes.class_densities import ClassDensities, softmax, tail_coefficients
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.hotelling import Reference
+from uncover.bayes.hotelling import TypicalityReference
 from uncover.bayes.inversion import surface_reflectance
 from uncover.bayes.linalg import cholesky
 from uncover.bayes.noise import _shrink
@@ -201,7 +201,7 @@ class ClassDensitiesWithNoise:
         Points in the place of true values that a pixel gets at most.
     components : Components
         Classes of the densities.
-    reference : Reference, optional
+    reference : TypicalityReference, optional
         Densities that p-values are read from, where these are not ``measured``.
 
     Examples
@@ -223,7 +223,7 @@ class ClassDensitiesWithNoise:
     variance: LogDensityVariance
     n_points: int
     components: Components
-    reference: Reference | None = None
+    reference: TypicalityReference | None = None
     of_densities: ClassVar[type[ClassDensities]] = ClassDensities
 
     def read(
@@ -263,7 +263,7 @@ class ClassDensitiesWithNoise:
         p = self.measured.density.n_features
         return max(16, _NUMBERS // (p * (self.n_points * 4 + p * len(self.log_prior))))
 
-    def _reference_p_values(self, reference: Reference, x: Array, C: Array) -> Array:
+    def _reference_p_values(self, reference: TypicalityReference, x: Array, C: Array) -> Array:
         """p-values of values (feature, pixel) by the reference of each component."""
         out = np.empty((len(self.log_prior), x.shape[1]))
         for k, common in enumerate(self.measured.noise):

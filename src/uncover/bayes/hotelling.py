@@ -171,7 +171,7 @@ def _tail(new: Array, own: Array, free: float) -> _Tail:
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class TypicalityReference:
     """Densities of classes whose distances have a known distribution, for points of any known noise.
 
     Attributes
@@ -185,7 +185,7 @@ class Reference:
     --------
     >>> density = StudentT.from_scale([[0.0]], [[[2.0]]], [1e6])  # a variance of 2, half of it noise
     >>> none, same = (Covariances.read([c], n_samples=1, n_features=1) for c in (0.0, 1.0))
-    >>> seen = Reference(density, np.ones((1, 1, 1)))
+    >>> seen = TypicalityReference(density, np.ones((1, 1, 1)))
     >>> [round(float(seen.p_value(0, [[2.0]], c)[0]), 3) for c in (none, same)]  # 2 and √2 deviations
     [0.046, 0.157]
     """

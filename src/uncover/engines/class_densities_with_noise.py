@@ -14,7 +14,7 @@ from uncover.bayes.class_densities_with_noise import (
     NoisyScores,
     true_value_points,
 )
-from uncover.bayes.hotelling import Reference
+from uncover.bayes.hotelling import TypicalityReference
 from uncover.bayes.student_t import StudentT
 from uncover.bayes.worlds_with_noise import WorldDensitiesWithNoise
 from uncover.engines.class_densities import ComponentNumbers, DensityNumbers, FastClassDensities
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 class ReferenceNumbers(NamedTuple):
-    """Reference of p-values, as machine code takes it; without components where it is not needed.
+    """TypicalityReference of p-values, as machine code takes it; without components where it is not needed.
 
     In the coordinates T(x − location) the covariance of a component's samples is I, their noise diagonal.
     """
@@ -36,7 +36,7 @@ class ReferenceNumbers(NamedTuple):
     free: Array  # (component,), degrees of freedom of the covariance
 
     @classmethod
-    def of(cls, reference: Reference | None, common: Array, centre: Array) -> ReferenceNumbers:
+    def of(cls, reference: TypicalityReference | None, common: Array, centre: Array) -> ReferenceNumbers:
         """Arrange a reference of Student t densities."""
         p = len(centre)
         if reference is None:

@@ -19,7 +19,7 @@ from uncover.bayes.class_densities_with_noise import DensityWithNoise
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
-from uncover.bayes.hotelling import Reference, alike
+from uncover.bayes.hotelling import TypicalityReference, alike
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise
 from uncover.bayes.second_order import LogDensityVariance
@@ -69,7 +69,7 @@ class ClassModels:
     truth: NIW | None = None
     full_noise: Array | None = None
     class_noise: Array | None = None
-    make_reference: Callable[[], Reference] | None = None
+    make_reference: Callable[[], TypicalityReference] | None = None
 
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
@@ -77,12 +77,12 @@ class ClassModels:
         return self.posterior.predictive()
 
     @cached_property
-    def reference(self) -> Reference:
+    def reference(self) -> TypicalityReference:
         """Densities that the typicality of points with known noise is read from."""
         if self.make_reference is not None:
             return self.make_reference()
         p = self.predictive.location.shape[-1]
-        return Reference(self.predictive, np.zeros((*self.predictive.batch_shape, p, p)))
+        return TypicalityReference(self.predictive, np.zeros((*self.predictive.batch_shape, p, p)))
 
     @cached_property
     def typical(self) -> StudentT | IndependentT:
@@ -238,13 +238,13 @@ class Predictor:
     def _with_reference(self, models: ClassModels, reading: Reading, used: Features) -> ClassModels:
         return replace(models, make_reference=lambda: self._reference(reading, used, models.posterior))
 
-    def _reference(self, reading: Reading, used: Features, posterior: NIW) -> Reference:
+    def _reference(self, reading: Reading, used: Features, posterior: NIW) -> TypicalityReference:
         """The densities that typicality is read from, for the same reading."""
         found = reference_posterior(self.model, reading.world, used, posterior)
         noise = self.model.statistics.noise if reading.repeats is not None else None
         if noise is not None and not isinstance(posterior, DeconvolvedNIW):
             found = self._models_of_repeats(found, noise[used][:, used], reading).posterior
-        return Reference(found.predictive(), reference_noise(self.model, used, posterior))
+        return TypicalityReference(found.predictive(), reference_noise(self.model, used, posterior))
 
     def _models_for(self, reading: Reading, used: Features) -> ClassModels:
         fitted = self.model.known_posterior(reading.world)

@@ -303,7 +303,7 @@ class Repeats(Kind):
         return [Reading(None, repeats=structure.realisations)]
 
 
-class Draws(Kind):
+class DrawnRealisations(Kind):
     """Monte Carlo draws around one measurement: their mean is the measurement, their spread its noise."""
 
     name = "draws"
@@ -398,7 +398,7 @@ def _given(structure: Structure) -> Noise | None:
     return Noise.GIVEN if structure.noise else None
 
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Pooled(), Repeats(), Draws(), Shared())}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Pooled(), Repeats(), DrawnRealisations(), Shared())}
 
 
 @dataclass(frozen=True)

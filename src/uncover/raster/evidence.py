@@ -47,7 +47,7 @@ class Pixels:
         return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
 
 
-class Reading(Protocol):
+class WindowReading(Protocol):
     """A window that has been read; some of its pixels at a time become numbers to classify."""
 
     @property
@@ -84,7 +84,7 @@ class Evidence(Raster, Protocol):
     def bytes_per_pixel(self) -> int:
         """What a window that has been read takes in memory, at most."""
 
-    def read(self, window: Window) -> Reading:
+    def read(self, window: Window) -> WindowReading:
         """Read a window."""
 
     def facts(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Exact(OfScene):
         """Values, and what reading them takes."""
         return 24 * len(self.bands) + 32
 
-    def read(self, window: Window) -> Reading:
+    def read(self, window: Window) -> WindowReading:
         """Read a window."""
         return SceneReading(self.scene.read(window))
 
@@ -194,7 +194,7 @@ class Noisy(Exact):
         cancelled = tuple(name for name in both if name not in left)
         return replace(self, systematic=total, cancelled=cancelled, different=tuple(left))
 
-    def read(self, window: Window) -> Reading:
+    def read(self, window: Window) -> WindowReading:
         """Read a window."""
         assert self.uncertainty is not None
         return NoisyReading(self.scene.read(window), self.uncertainty)
@@ -312,7 +312,7 @@ class Stored:
         """All realisations, twice while they are decoded."""
         return 8 * self.realisations * len(self.cube.bands) + 16
 
-    def read(self, window: Window) -> Reading:
+    def read(self, window: Window) -> WindowReading:
         """Read a window."""
         block = self.cube.read(window)
         whole = self._choice == tuple(range(len(self.cube.bands)))
@@ -364,7 +364,7 @@ class Realised(OfScene):
         worlds = 0 if self.source.direct else 4 * self.realisations
         return (worlds + 24) * len(self.bands) + 32
 
-    def read(self, window: Window) -> Reading:
+    def read(self, window: Window) -> WindowReading:
         """Read a window; its worlds are made pixel by pixel as they are classified, if that can be."""
         if self.source.direct:
             return UncorrectedReading.of(self.scene.read(window), self.source)

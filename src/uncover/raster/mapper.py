@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.evidence import Evidence, Pixels, Reading
+from uncover.raster.evidence import Evidence, Pixels, WindowReading
 from uncover.raster.grid import Window
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.pixel_kernels import add_areas, mark, put
@@ -104,11 +104,11 @@ class Mapper:
             return "a BayesianClassifier reads the worlds of another scene together, not one by one"
         return f"realisations of the kind {self.model.realisations!r} are errors of single pixels, not of all"
 
-    def read(self, number: int) -> Reading:
+    def read(self, number: int) -> WindowReading:
         """Read the pixels of a unit."""
         return self.evidence.read(self.units[number])
 
-    def compute(self, number: int, reading: Reading) -> Unit:
+    def compute(self, number: int, reading: WindowReading) -> Unit:
         """All layers of a unit."""
         window, layers = self.units[number], {x.name: x for x in self.product.layers}
         flat = {name: layer.empty(window.pixels) for name, layer in layers.items()}
@@ -135,7 +135,7 @@ class Mapper:
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
 
-    def _chunks(self, reading: Reading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
+    def _chunks(self, reading: WindowReading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
         """Places of pixels that are computed together, and the bands that they have (None for all)."""
         flags = reading.quality.ravel()
         complete = np.flatnonzero(without(flags, Quality.NODATA | Quality.PARTIAL))

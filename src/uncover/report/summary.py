@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class ClassModel:
+class ClassSummary:
     """The parameters of the class models: what the classifier knows of each class."""
 
     kind: str
@@ -102,7 +102,7 @@ class Summary:
     stories: Stories
     means: Mapping[str, float]  # of the uncertainty layers over the map
     flagged: Mapping[str, float]  # share of pixels with each quality bit
-    model: ClassModel | None = None
+    model: ClassSummary | None = None
     label_counts: Mapping[str, int] = field(default_factory=dict)
     sample: LabelledSample | None = None
     evaluations: tuple[StoredEvaluation, ...] = ()
@@ -302,11 +302,11 @@ def _flagged(stories: Stories) -> dict[str, float]:
     }
 
 
-def _class_model(model: ModelRecord, product: MapProduct) -> ClassModel:
+def _class_model(model: ModelRecord, product: MapProduct) -> ClassSummary:
     order = [[str(name) for name in model.classes_].index(name) for name in product.names]
     bands = model.feature_names_in_
     p = model.n_features_in_
-    return ClassModel(
+    return ClassSummary(
         kind=model.estimator_name,
         realisations=model.realisations,
         bands=tuple(f"feature {i}" for i in range(1, p + 1)) if bands is None else tuple(map(str, bands)),

@@ -35,7 +35,7 @@ _LAND_COVER = ("train_year", "test_year", "pixels", "across", "few", "largest")
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreTable:
     """Scores of the models (columns) in each case, metric and unit.
 
     A unit is a data set, or a bootstrap draw of the test pixels. Differences are averaged over the cases
@@ -45,7 +45,7 @@ class Scores:
     --------
     >>> rows = [{"p": 2, "data_set": d, "model": m, "metric": "brier", "value": v + 0.01 * d}
     ...         for d in (0, 1, 2) for m, v in (("BQDA", 0.1), ("RF", 0.13))]
-    >>> scores = Scores.of_data_sets(pd.DataFrame(rows))
+    >>> scores = ScoreTable.of_data_sets(pd.DataFrame(rows))
     >>> str(scores.lead("brier", "BQDA", "RF", {"p": 2}))
     '0.0300 [0.0300, 0.0300]'
     """
@@ -54,13 +54,13 @@ class Scores:
     interval: Callable[[pd.Series], Contrast]
 
     @classmethod
-    def of_data_sets(cls, scores: pd.DataFrame) -> Scores:
+    def of_data_sets(cls, scores: pd.DataFrame) -> ScoreTable:
         """Student's interval over the data sets."""
         cases = [name for name in _SYNTHETIC if name in scores]
         return cls(_wide(scores.rename(columns={"data_set": UNIT}), cases), Contrast.of_values)
 
     @classmethod
-    def of_draws(cls, scores: pd.DataFrame, replicates: pd.DataFrame) -> Scores:
+    def of_draws(cls, scores: pd.DataFrame, replicates: pd.DataFrame) -> ScoreTable:
         """Quantiles of the bootstrap draws, which are of the same pixels in all models and cases."""
         drawn = _with_cases(replicates).rename(columns={"draw": UNIT})
         metrics = [name for name in METRIC_NAMES if name in replicates]
@@ -118,7 +118,7 @@ class Results:
     """What the claims of a study are tested on: its tables, and the scores arranged for comparisons."""
 
     tables: Tables
-    scores: Scores
+    scores: ScoreTable
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables, if the study has it."""
@@ -217,7 +217,7 @@ def leads(
     `by` names the column of which every value is looked at alone as well, such as the noise factor.
     """
 
-    def found(scores: Scores, where: Where, at: str = "") -> dict[str, Contrast]:
+    def found(scores: ScoreTable, where: Where, at: str = "") -> dict[str, Contrast]:
         each = {}
         for metric, other in product(metrics, others):
             pair = (other, model) if behind else (model, other)
@@ -337,7 +337,7 @@ def worsens(models: Sequence[str], metric: str, along: str, where: Where) -> Cri
 
 
 def _changes(
-    scores: Scores, model: str, others: Sequence[str], metric: str, along: str, where: Where,
+    scores: ScoreTable, model: str, others: Sequence[str], metric: str, along: str, where: Where,
     downwards: bool = False,
 ) -> tuple[dict[str, Contrast], str]:  # fmt: skip
     """Growth of the lead of a model over each other one, or without it their losses; and both ends."""

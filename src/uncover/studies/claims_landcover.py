@@ -17,7 +17,7 @@ from uncover.studies.claims import (
     Evidence,
     Lacking,
     Results,
-    Scores,
+    ScoreTable,
     alike,
     claims_of,
     growth,
@@ -45,7 +45,7 @@ _INDEPENDENT = "Intervals take pixels for independent, and so are too narrow."
 
 def land_cover_findings(tables: Tables, size: Mapping[str, int]) -> list[Finding]:
     """All findings, in the order of the report; `size` has the pixels and realisations of the data."""
-    results = Results(tables, Scores.of_draws(tables["scores"], tables["replicates"]))
+    results = Results(tables, ScoreTable.of_draws(tables["scores"], tables["replicates"]))
     return [claim.judge(results, size) for claim in LAND_COVER_CLAIMS]
 
 

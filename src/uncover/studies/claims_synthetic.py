@@ -13,7 +13,7 @@ from uncover.studies.claims import (
     Evidence,
     Lacking,
     Results,
-    Scores,
+    ScoreTable,
     alike,
     claims_of,
     growth,
@@ -39,7 +39,7 @@ def synthetic_findings(tables: Tables, size: Mapping[str, int]) -> list[Finding]
     """All findings, in the order of the report; `size` has the points of a class and the realisations."""
     scores = tables["scores"]
     sets = int(scores.groupby("p")["data_set"].nunique().min())
-    results = Results(tables, Scores.of_data_sets(scores))
+    results = Results(tables, ScoreTable.of_data_sets(scores))
     return [claim.judge(results, {**size, "data sets": sets}) for claim in SYNTHETIC_CLAIMS]
 
 

@@ -94,14 +94,14 @@ class FullRankQDA(QuadraticDiscriminantAnalysis):
         return super().fit(X, y)
 
 
-class Pooled(ClassifierMixin, BaseEstimator):
+class PooledClassifier(ClassifierMixin, BaseEstimator):
     """One classifier for all realisations as samples; class probabilities of the realisations averaged.
 
     Examples
     --------
     >>> y = np.repeat([0, 1], 20)
     >>> X = np.random.default_rng(0).normal(size=(40, 3, 2)) + y[:, None, None]
-    >>> Pooled(LinearDiscriminantAnalysis()).fit(X, y).predict_proba(X).shape
+    >>> PooledClassifier(LinearDiscriminantAnalysis()).fit(X, y).predict_proba(X).shape
     (40, 2)
     """
 
@@ -138,7 +138,7 @@ def _deep_ensemble(seed):
         hidden_layer_sizes=(32, 32), batch_size=256, max_iter=100, n_iter_no_change=5, early_stopping=False
     )
     members = [(f"network {i}", clone(network).set_params(random_state=seed + i)) for i in range(5)]
-    return Pooled(make_pipeline(StandardScaler(), VotingClassifier(members, voting="soft")))
+    return PooledClassifier(make_pipeline(StandardScaler(), VotingClassifier(members, voting="soft")))
 
 
 def _bootstrapped_forest(seed):
@@ -180,7 +180,7 @@ MODELS = {
         StudyModel(
             "QDA pooled",
             "standard QDA fitted on all realisations pooled",
-            lambda seed: Pooled(FullRankQDA()),
+            lambda seed: PooledClassifier(FullRankQDA()),
             ours=True,
         ),
         StudyModel("BQDA repeats", 'Bayesian QDA, realisations="repeats"', _bayesian("repeats"), ours=True),
@@ -197,7 +197,9 @@ MODELS = {
         StudyModel(
             "GB pooled",
             "gradient boosting (histograms, 100 rounds) fitted on all realisations pooled",
-            lambda seed: Pooled(HistGradientBoostingClassifier(early_stopping=False, random_state=seed)),
+            lambda seed: PooledClassifier(
+                HistGradientBoostingClassifier(early_stopping=False, random_state=seed)
+            ),
             ours=True,
             slow=True,
         ),

@@ -15,7 +15,7 @@ from uncover.bayes.class_densities_with_noise import CERTAIN
 from uncover.engines.compiled.distances import squared_distance
 from uncover.engines.compiled.functions import log_one_plus, surface_reflectance
 from uncover.engines.compiled.scores import (
-    Scores,
+    BlockScores,
     probabilities_of_distances,
     probabilities_of_joints,
     student_t,
@@ -33,7 +33,7 @@ from uncover.engines.compiled.typicality import find_tails, make_tails, p_values
 LANES = 32
 
 
-class Workspace(NamedTuple):
+class NoiseWorkspace(NamedTuple):
     """Workspace of a block of pixels."""
 
     raw: NDArray[Any]  # (feature, lane), values as they came
@@ -44,7 +44,7 @@ class Workspace(NamedTuple):
     L: NDArray[Any]  # (component, feature, feature, lane), factors
     log_det: NDArray[Any]  # (component, lane)
     far: NDArray[Any]  # (component, lane), squared distances without noise
-    scores: Scores
+    scores: BlockScores
     of_components: NDArray[Any]  # (component, lane), probabilities
     p_value: NDArray[Any]  # (component, lane)
     inner: NDArray[Any]  # (lane,), entropy
@@ -66,7 +66,7 @@ def _make_workspace(p, n_components, K, columns):
     log_det, far = np.empty((n_components, LANES)), np.empty((n_components, LANES))
     of_components, p_value = np.empty((n_components, LANES)), np.empty((n_components, LANES))
     inner, information, scores = np.empty(LANES), np.empty(LANES), make_scores(n_components, K, LANES)
-    return Workspace(
+    return NoiseWorkspace(
         raw, x, f, C, z, L, log_det, far, scores, of_components, p_value, inner, information, uncertain
     )
 
@@ -318,7 +318,7 @@ def _ask_true_values(densities, truth, components, points, found, work, here):
         squared_distance(here.chi[:, :used], truth.whitening[0, k], truth.shift[0, k], scores.q[k, :used])
     q, v, r = scores.q[:, :used], scores.v[:, :used], scores.r[:, :used]
     t, e, s = scores.t[:, :used], scores.e[:, :used], scores.s[:used]
-    probabilities_of_distances(truth, 0, components, Scores(q, v, r, t, e, s))
+    probabilities_of_distances(truth, 0, components, BlockScores(q, v, r, t, e, s))
 
 
 @njit(**OPTIONS)

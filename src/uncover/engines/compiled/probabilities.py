@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from uncover.engines.compiled.scores import BLOCK, Scores, Workspace, find_inexact, make_workspace, score
+from uncover.engines.compiled.scores import BLOCK, BlockScores, Workspace, find_inexact, make_workspace, score
 from uncover.engines.compiled.simd import (
     INNER,
     OPTIONS,
@@ -76,7 +76,7 @@ def _recompute_deferred(exact, w, components, waiting, deferred):
     for b in range(waiting, width):
         for j in range(x.shape[0]):
             x[j, b] = x[j, waiting - 1]
-    scores = Scores(q[:, :width], v[:, :width], r[:, :width], t[:, :width], e[:, :width], s[:width])
+    scores = BlockScores(q[:, :width], v[:, :width], r[:, :width], t[:, :width], e[:, :width], s[:width])
     score(
         x[:, :width], exact.centre[:0], exact, w, components, Workspace(x[:, :width], scores, error, chosen)
     )

@@ -29,7 +29,7 @@ TOLERANCE = np.float32(2e-5)
 FEW = 8
 
 
-class Scores(NamedTuple):
+class BlockScores(NamedTuple):
     """Scores of points; all but q is written by :func:`probabilities_of_distances`.
 
     The densities of the components of a class add up; mostly a class has one component.
@@ -47,7 +47,7 @@ class Workspace(NamedTuple):
     """Workspace of a block of points."""
 
     x: NDArray[Any]  # (feature, point), values less the centre
-    scores: Scores
+    scores: BlockScores
     error: NDArray[Any]  # (point,), bound of the rounding error of the probabilities
     chosen: NDArray[np.int64]  # (point,), points to recompute
 
@@ -58,7 +58,7 @@ def make_workspace(p, n, densities, components):
     kind = densities.whitening.dtype
     n_components = densities.dof.shape[1]
     K = n_components if components is None else len(components.first) - 1
-    scores = Scores(
+    scores = BlockScores(
         q=np.empty((n_components, n), kind),
         v=np.empty((n_components, n), kind),
         r=np.empty((0 if components is None else n_components, n), kind),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.class_densities_with_noise import FILL, KNOWN, SMALL, UNSURE
 from uncover.engines.compiled.functions import log_one_plus
-from uncover.engines.compiled.scores import Scores
+from uncover.engines.compiled.scores import BlockScores
 from uncover.engines.compiled.simd import INNER, OPTIONS
 
 
@@ -26,7 +26,7 @@ class PointWorkspace(NamedTuple):
     place: NDArray[np.int64]  # (pixel + 1,), where the points of each begin
     chi: NDArray[Any]  # (feature, point), true values of all pixels
     weight: NDArray[Any]  # (point,)
-    scores: Scores
+    scores: BlockScores
     w: NDArray[Any]  # (point,), as the next two
     rows: NDArray[Any]
     terms: NDArray[Any]
@@ -36,7 +36,7 @@ class PointWorkspace(NamedTuple):
 def make_scores(n_components, K, n):
     """Allocate scores of n points."""
     q, v, r = np.empty((n_components, n)), np.empty((n_components, n)), np.empty((n_components, n))
-    return Scores(q, v, r, np.empty((K, n)), np.empty((K, n)), np.empty(n))
+    return BlockScores(q, v, r, np.empty((K, n)), np.empty((K, n)), np.empty(n))
 
 
 @njit(**OPTIONS)

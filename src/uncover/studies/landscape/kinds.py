@@ -11,7 +11,7 @@ from uncover.labels import LandClass, Scheme, load_scheme
 
 
 @dataclass(frozen=True)
-class Kind:
+class LandKind:
     """A sub-class: its code in truth rasters, its class (IPCC category), its UKCEH class, its colour."""
 
     code: int
@@ -22,23 +22,23 @@ class Kind:
 
 
 KINDS = (
-    Kind(11, "broadleaved trees", "forest", 1, "#1B7837"),
-    Kind(12, "conifers", "forest", 2, "#00441B"),
-    Kind(21, "bare soil", "cropland", 3, "#A6611A"),
-    Kind(22, "winter cereals", "cropland", 3, "#F8C73A"),
-    Kind(23, "oilseed rape", "cropland", 3, "#FFFF33"),
-    Kind(24, "spring crops", "cropland", 3, "#DFC27D"),
-    Kind(25, "root crops and maize", "cropland", 3, "#BF812D"),
-    Kind(31, "improved grass", "grassland", 4, "#89E98F"),
-    Kind(32, "rough grass", "grassland", 5, "#B8B868"),
-    Kind(33, "cut grass", "grassland", 4, "#D9F0A3"),
-    Kind(41, "fen", "wetlands", 8, "#7B9FD6"),
-    Kind(42, "river", "wetlands", 14, "#2166AC"),
-    Kind(43, "lake", "wetlands", 14, "#053061"),
-    Kind(51, "roofs", "settlements", 20, "#7A0177"),
-    Kind(52, "asphalt and paving", "settlements", 20, "#BB4182"),
-    Kind(53, "gardens", "settlements", 21, "#E7BBD3"),
-    Kind(54, "building sites", "settlements", 20, "#FA9FB5"),
+    LandKind(11, "broadleaved trees", "forest", 1, "#1B7837"),
+    LandKind(12, "conifers", "forest", 2, "#00441B"),
+    LandKind(21, "bare soil", "cropland", 3, "#A6611A"),
+    LandKind(22, "winter cereals", "cropland", 3, "#F8C73A"),
+    LandKind(23, "oilseed rape", "cropland", 3, "#FFFF33"),
+    LandKind(24, "spring crops", "cropland", 3, "#DFC27D"),
+    LandKind(25, "root crops and maize", "cropland", 3, "#BF812D"),
+    LandKind(31, "improved grass", "grassland", 4, "#89E98F"),
+    LandKind(32, "rough grass", "grassland", 5, "#B8B868"),
+    LandKind(33, "cut grass", "grassland", 4, "#D9F0A3"),
+    LandKind(41, "fen", "wetlands", 8, "#7B9FD6"),
+    LandKind(42, "river", "wetlands", 14, "#2166AC"),
+    LandKind(43, "lake", "wetlands", 14, "#053061"),
+    LandKind(51, "roofs", "settlements", 20, "#7A0177"),
+    LandKind(52, "asphalt and paving", "settlements", 20, "#BB4182"),
+    LandKind(53, "gardens", "settlements", 21, "#E7BBD3"),
+    LandKind(54, "building sites", "settlements", 20, "#FA9FB5"),
 )
 CODE = {kind.name: kind.code for kind in KINDS}
 CLASSES = load_scheme("lulucf")
