@@ -58,7 +58,7 @@ class Components:
 
     @cached_property
     def trivial(self) -> bool:
-        """Whether each class has one component."""
+        """True where each class has one component."""
         return len(self.owner) == self.n_classes
 
     @property
@@ -77,7 +77,7 @@ class Components:
         return Components(np.searchsorted(np.unique(owner), owner), self.temperature)
 
     def without_temperature(self) -> tuple[float, Components]:
-        """What log joints of the components may be divided by, and components for what is then left.
+        """Divisor that may be applied to log joints of components, and the components that remain after it.
 
         A temperature applies to classes: to components only where these are the classes.
         """

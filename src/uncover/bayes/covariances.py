@@ -141,7 +141,7 @@ class Covariances:
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether no covariance links two features."""
+        """True where no covariance links two features."""
         if self.own is not None and self.own.ndim == 2:
             return True
         matrices = self.own if self.own is not None else self.matrices()[:1]
@@ -170,7 +170,7 @@ def _check_variances(array: Array) -> None:
 
 
 def _is_one_matrix(array: Array) -> bool:
-    """Whether an array of shape (p, p), for p samples, is a covariance and not p rows of variances."""
+    """True where an array of shape (p, p), for p samples, is a covariance and not p rows of variances."""
     p = len(array)
     if p > 1 and array[0, 0] != 0 and np.all(array == array[0, 0]):
         raise ValueError(

@@ -66,7 +66,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What one pass over the samples gives; T_i = Σ + Σ_i, v_i = T_i⁻¹(x_i − μ)."""
+    """Sums of one pass over the samples; T_i = Σ + Σ_i, v_i = T_i⁻¹(x_i − μ)."""
 
     precision: Array  # (group, feature, feature), Σ w T⁻¹
     pull: Array  # (group, feature), Σ w v
@@ -202,7 +202,7 @@ class _Problem:
         return _State(mean, 0.5 * (covariance + covariance.T))
 
     def objective(self, state: _State, sums: _Sums) -> float:
-        """What the iteration climbs: log likelihood plus the prior's share."""
+        """Objective that the iteration increases: log likelihood plus the prior's share."""
         scale, _ = self._shared
         root = cholesky(state.covariance, "the covariance of the true values")
         whitening = invert_triangle(root)
@@ -238,7 +238,7 @@ class _Problem:
         )
 
     def _variance_counts(self, sigma: Array) -> Array:
-        """How many noise-free samples each variance Σ_jj is known as well as by: (feature,).
+        """Number of noise-free samples that would determine each variance Σ_jj as well: (feature,).
 
         In coordinates where Σ = I, the samples' information about a change H of it is
         ½ Σ_i tr(A_i H A_i H′), A_i = LᵀT_i⁻¹L; without noise A_i = I and the count is n.

@@ -78,11 +78,11 @@ class Forest:
         return found.reshape(len(points), trees).astype(np.intp)
 
     def shares(self) -> Array:
-        """What each node says: (node, class)."""
+        """Share of each class in each node, shrunk towards that of its parent: (node, class)."""
         return self.averages(self.count, 1.0 / self.count.shape[1])
 
     def averages(self, sums: Array, first: float = 0.0) -> Array:
-        """What each node would say of other values than classes, from their sums: (node, value).
+        """Average of values other than classes in each node, shrunk likewise, from sums: (node, value).
 
         ``first`` is the prior of the roots.
         """

@@ -77,7 +77,7 @@ def reference_of_classes(moments: Moments) -> NIW:
 
 
 def scatter_suffices(scatter: Array, free: float) -> bool:
-    """Whether a scatter of so many degrees of freedom makes a metric: none of its directions is empty."""
+    """Check that a scatter of so many degrees of freedom makes a metric: no direction is empty."""
     return free > len(scatter) - 1 and _regular(scatter)
 
 
@@ -109,7 +109,7 @@ def reference_of_features(moments: Moments) -> DiagonalNIW:
 
 
 def alike(one: StudentT | IndependentT, other: StudentT | IndependentT) -> bool:
-    """Whether p-values of two batches of densities are the same for all practical purposes.
+    """Check that p-values of two batches of densities are the same for all practical purposes.
 
     They are compared where one of them says 0.05 and 0.001, in the directions in which the two differ most.
     """
@@ -130,7 +130,7 @@ def alike(one: StudentT | IndependentT, other: StudentT | IndependentT) -> bool:
 
 
 class _Tail(NamedTuple):
-    """How q = zᵀM⁻¹z of new members is distributed: q/size ~ F(features, dof); arrays of shape (point,)."""
+    """Distribution of q = zᵀM⁻¹z of new members: q/size ~ F(features, dof); arrays of shape (point,)."""
 
     root: Array  # (feature, feature, point), a lower triangle whose square is M⁻¹
     size: Array
@@ -266,7 +266,7 @@ def _safe(p: int, freedom: float) -> float:
 
 
 def _regular(scatter: Array) -> bool:
-    """Whether no feature is constant or follows from the others."""
+    """Check that no feature is constant or follows from the others."""
     deviation = np.sqrt(np.diagonal(scatter))
     if not np.all(deviation > 0):
         return False

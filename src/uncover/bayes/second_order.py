@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LogDensityVariance:
-    """How uncertain a class's log density at x is, from the squared distance q.
+    """Uncertainty of a class's log density at x, from the squared distance q.
 
     If x is of class k, it changes what is known of the class's parameters θ by the information
 
@@ -90,7 +90,7 @@ class LogDensityVariance:
         return replace(self, constant=by * self.constant, growth=by * self.growth, pull=pull)
 
     def information(self, probability: Array, squared_distance: Array) -> Array:
-        """What the parameters would tell of the class, to second order: (...)."""
+        """Information about the class from knowing the parameters, to second order: (...)."""
         if self.between is None:
             return second_order(probability, self.at(squared_distance))
         numbers = self.constant, self.growth, self.pull, self.dof, self.between

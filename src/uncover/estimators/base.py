@@ -1,4 +1,4 @@
-"""What all generative classifiers share: samples in, one pass of statistics, a fitted value out."""
+"""Common base of all generative classifiers: samples in, one pass of statistics, a fitted value out."""
 
 import warnings
 from dataclasses import replace
@@ -297,7 +297,7 @@ def conclude(estimator, classes, statistics, measured=None, components=None):
 
 
 def check_kind(estimator):
-    """What several realisations of a sample mean to an estimator."""
+    """Return the meaning of several realisations of a sample to an estimator."""
     check_choice("realisations", estimator.realisations, sorted(KINDS))
     return KINDS[estimator.realisations]
 

@@ -113,7 +113,7 @@ def _measurement(model):
 
 
 class Measurement(NamedTuple):
-    """What a fitted model knows of the measurement uncertainty of its training data."""
+    """Knowledge of a fitted model about the measurement uncertainty of its training data."""
 
     realisations: str  # what several realisations of one sample were taken to mean; "known" for X_cov
     number: int  # R, of each sample; 0 where it varied

@@ -72,7 +72,7 @@ class Training:
         return np.eye(len(self.classes))[self.codes]
 
     def held_out_weight(self):
-        """How much the prediction of each chosen sample, by a model without it, counts.
+        """Weight of the prediction of each chosen sample by a model without it.
 
         Each stands for as many samples of its class as there are for one that was chosen. Samples of a group
         are right or wrong together: if those of group g stand for n_g, all groups are worth (Σ n_g)²/Σ n_g²

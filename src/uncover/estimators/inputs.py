@@ -1,4 +1,4 @@
-"""What users pass as X, y and weights, brought into one shape at the door. No statistics here."""
+"""X, y and weights as users pass them, brought into one shape at the door. No statistics here."""
 
 import warnings
 from contextlib import contextmanager
@@ -128,7 +128,7 @@ def read_device_samples(estimator, X, *, reset):
 
 
 def _known_to_be_finite(X):
-    """Whether a large array has been found finite, in several threads; scikit-learn checks in one."""
+    """True where a large array was found finite, in several threads; scikit-learn checks in one."""
     if not isinstance(X, np.ndarray) or X.dtype not in _DTYPES or X.ndim != 2 or X.size < _MANY:
         return False
     size = max(1, _MANY // X.shape[1])

@@ -1,4 +1,4 @@
-"""What a fitted model says about itself: its five sources of uncertainty, a page of text."""
+"""Description of a fitted model: its five sources of uncertainty, a page of text."""
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,7 +11,7 @@ class SourcesMixin(SaveMixin):
 
     @property
     def measurement_(self):
-        """What is known of the measurement uncertainty of the training data."""
+        """Measurement uncertainty of the training data, as far as it is known."""
         return measurement_of(self.model_)
 
     @property

@@ -138,7 +138,7 @@ class _Thinning:
         return np.asarray(waiting[order][first])
 
     def _has_near(self, pixels: NDArray[np.int64], *, better: bool) -> Mask:
-        """Whether the occupied cells around each pixel hold one (of better rank) within the distance."""
+        """True where the occupied cells around a pixel hold one (of better rank) within the distance."""
         found = np.zeros(pixels.size, bool)
         for neighbour in self.around:
             other = self.occupied[neighbour[self.cell[pixels]]]

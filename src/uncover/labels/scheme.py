@@ -184,7 +184,7 @@ class Scheme:
         )
 
     def counts(self, labels: NDArray[np.uint8]) -> dict[str, int]:
-        """How many elements of `labels` carry each class, by name.
+        """Number of elements of `labels` that carry each class, by name.
 
         >>> load_scheme("lulucf").counts(np.array([1, 1, 5, 0], np.uint8))["forest"]
         2

@@ -17,7 +17,7 @@ _CODES = 256
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a pixel must meet to serve as a label; `purity` and `erosion` are off by default.
+    """Criteria that a pixel must meet to serve as a label; `purity` and `erosion` are off by default.
 
     >>> Criteria(purity=0.9, window=5, erosion=1).margin
     2
@@ -41,7 +41,7 @@ class Criteria:
 
     @property
     def margin(self) -> int:
-        """How many pixels around a block its answer depends on."""
+        """Number of pixels around a block on which its result depends."""
         return max(self.window // 2 if self.purity is not None else 0, self.erosion)
 
 

@@ -129,7 +129,7 @@ def read_band_uncertainty(
 
 @dataclass(frozen=True)
 class _Said:
-    """What the user says of the effects of a file that does not say it."""
+    """Statements of the user on the effects of a file that does not make them."""
 
     between_pixels: BetweenPixels | None
     between_scenes: BetweenScenes | None
@@ -237,7 +237,7 @@ class _Table:
 
     @property
     def is_expanded(self) -> bool:
-        """Whether expanded uncertainties are given."""
+        """True where expanded uncertainties are given."""
         return any(name in self.columns for name in (*_EXPANDED, *_EXPANDED_PERCENT))
 
     def standard(self, units: str | None) -> tuple[Array, str]:
@@ -440,7 +440,7 @@ def band_correlation(correlation: Any, n_bands: int, name: str) -> ArrayLike:
 
 
 def _between_pixels(stated: Any, said: BetweenPixels | None, name: str) -> BetweenPixels:
-    """What the file states, else what the caller says; nothing is guessed."""
+    """Return the statement of the file, else that of the caller; nothing is guessed."""
     if stated is None and said is None:
         raise ValueError(
             f"{name} does not say whether errors are independent between pixels; give --between-pixels "
@@ -452,7 +452,7 @@ def _between_pixels(stated: Any, said: BetweenPixels | None, name: str) -> Betwe
 
 
 def _between_scenes(stated: Any, said: BetweenScenes | None, name: str) -> Any:
-    """What the file states, else what the caller says; else each scene has its own."""
+    """Return the statement of the file, else that of the caller; else each scene has its own."""
     if stated is not None and said is not None and stated != said:
         raise ValueError(f"{name} states between_scenes={stated!r}; {said!r} was asked for.")
     return stated if stated is not None else said or "independent"

@@ -328,7 +328,7 @@ def _common_factor(standards: list[Array]) -> Array | None:
 
 
 def is_relative(units: str, name: str) -> bool:
-    """Whether units are per cent; those of the values are "1".
+    """True where units are per cent; those of the values are "1".
 
     >>> is_relative("%", "unc.csv"), is_relative("1", "unc.csv")
     (True, False)

@@ -18,7 +18,7 @@ SEN2COR, EMBEDDED = "Sen2Cor", "look-up table of 6SV 1.1"
 
 @dataclass(frozen=True)
 class Features:
-    """What the values of some bands are; None where it is not stated.
+    """Meaning of the values of some bands; None where it is not stated.
 
     bands
         Names, in order.
@@ -96,7 +96,7 @@ class Features:
 
 
 def common_features(kinds: Mapping[str, Features]) -> Features:
-    """What samples of several sources, by name, have in common; refuse quantities that do not go together.
+    """Features that samples of several sources, by name, share; refuse quantities that do not go together.
 
     >>> air, ground = Features.of_level(("B02",), "L1C"), Features.of_level(("B02",), "L2A")
     >>> common_features({"a.SAFE": air, "b.SAFE": ground})

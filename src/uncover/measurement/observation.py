@@ -46,12 +46,12 @@ class Observation:
 
     @property
     def structure(self) -> Structure:
-        """What the samples consist of, without their values."""
+        """Structure of the samples, without their values."""
         return Structure(self.X.shape[1] if self.X.ndim == 3 else None, self.noise is not None)
 
     @property
     def lacks_features(self) -> bool:
-        """Whether any value is missing (NaN)."""
+        """True where any value is missing (NaN)."""
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(np.isnan(self.X.sum())) and bool(np.isnan(self.X).any())
 

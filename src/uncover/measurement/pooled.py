@@ -29,7 +29,7 @@ _BLOCK_NUMBERS, _FEWEST = 1 << 20, 64
 
 
 class PoolPrediction:
-    """What a pool says of an observation, in the scene that trained it (``paired``) or another.
+    """Prediction of a pool for an observation, in the scene that trained it (``paired``) or another.
 
     ``joints``, the log joints (sample, view, class) of the members, are asked for unless they are given.
 
@@ -67,7 +67,7 @@ class PoolPrediction:
 
     @cached_property
     def gates(self) -> Array:
-        """How far each member is heard of each sample: (member, sample)."""
+        """Gate, the weight in [0, 1], of each member for each sample: (member, sample)."""
         return self.pool.gates(self.joints)
 
     def probability(self) -> Array:
@@ -109,7 +109,7 @@ class PoolPrediction:
 
     @cached_property
     def exact(self) -> PoolPrediction | None:
-        """What is said of the values as they are, where noise may be small beside the classes."""
+        """Prediction for the values taken as exact, where noise may be small beside the classes."""
         if self.pool.without_noise is None:
             return None
         return PoolPrediction(self.pool.without_noise, Observation(self.observation.X))
@@ -155,7 +155,7 @@ class PoolPrediction:
 
     @cached_property
     def _seen(self) -> dict[str, Observation]:
-        """What members are asked about, by their transform."""
+        """Observations that the members are given, by their transform."""
         plain, floor = self.observation, self.pool.floor
         return {"": plain} if floor is None else {"": plain, "log ": logarithm(plain, floor)}
 

@@ -58,7 +58,7 @@ def predict(
 
 
 class Prediction:
-    """What a fitted model says of an observation; each method is one pass over the samples."""
+    """Predictions of a fitted model for an observation; each method is one pass over the samples."""
 
     def __init__(self, predictor: Predictor, observation: Observation) -> None:
         self.predictor, self.observation = predictor, observation

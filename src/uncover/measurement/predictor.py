@@ -1,4 +1,4 @@
-"""How a fitted model reads observations: the class models of each reading, exact or arranged for speed.
+"""Observations as a fitted model reads them: class models of each reading, exact or arranged for speed.
 
 The readings of an observation, and the class models that apply to them, follow from its structure alone;
 points come later.
@@ -124,7 +124,7 @@ class MeasuredPoints:
 
     @property
     def noisy(self) -> bool:
-        """Whether the noise of the points is known, and true values can be drawn."""
+        """True where the noise of the points is known, and true values can be drawn."""
         return self.full_noise(0) is not None
 
     @property
@@ -209,7 +209,7 @@ class Predictor:
 
     @property
     def between_scenes(self) -> bool:
-        """Whether the samples' worlds are independent of the model's: all are then read at once."""
+        """True where the samples' worlds are independent of the model's: all are then read at once."""
         return self.kind.name == "shared" and not self.pairing.paired
 
     def n_worlds(self, n_realisations: int) -> int:

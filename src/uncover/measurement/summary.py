@@ -37,7 +37,7 @@ Numbers = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class PixelSummary:
-    """What a map says of each pixel.
+    """Map values of each pixel.
 
     Attributes
     ----------

@@ -87,12 +87,12 @@ class Reliability:
 
     @property
     def mean_probability(self) -> Floats:
-        """What was promised in each bin; NaN where it is empty."""
+        """Mean predicted probability in each bin; NaN where it is empty."""
         return np.asarray(ratio(self.probability, self.weight))
 
     @property
     def observed_frequency(self) -> Floats:
-        """What came true in each bin; NaN where it is empty."""
+        """Observed frequency in each bin; NaN where it is empty."""
         return np.asarray(ratio(self.observed, self.weight))
 
     @property

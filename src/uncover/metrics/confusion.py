@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 def confusion_matrix(
     mapped: ArrayLike, reference: ArrayLike, classes: int, weights: ArrayLike | None = None
 ) -> Floats:
-    """How much of each map class (row) is of each reference class (column); classes are 0 … K−1.
+    """Confusion matrix of map classes (rows) and reference classes (columns); classes are 0 … K−1.
 
     >>> confusion_matrix([0, 0, 1, 1], [0, 1, 1, 1], classes=2)
     array([[1., 1.],

@@ -240,7 +240,7 @@ def _unpack_mixture(document: Document, arrays: Arrays) -> ModelRecord:
 
 
 def _pack_parameters(value: GaussianClasses, given: Document, labels: Array, arrays: Arrays) -> Document:
-    """What the estimator was made with, as JSON; priors and arrays beside it."""
+    """Pack the estimator's parameters as JSON; priors and arrays beside it."""
     parameters = {name: given[name] for name in sorted(PARAMETERS)}
     if not isinstance(given["prior"], str):  # kept as one NIW with an axis of classes
         prior = one_for_each(given["prior"], labels, value.n_features)

@@ -105,7 +105,7 @@ class GaussianClasses:
 
     @property
     def kind(self) -> Kind:
-        """What several realisations of a sample mean."""
+        """Meaning of several realisations of a sample."""
         return KINDS[self.realisations]
 
     @property
@@ -116,7 +116,7 @@ class GaussianClasses:
 
     @property
     def describes_true_values(self) -> bool:
-        """Whether the noise of the training samples was taken out of the spread of the classes."""
+        """True where the noise of the training samples was taken out of the spread of the classes."""
         return isinstance(self.posterior, DeconvolvedNIW)
 
     @property
@@ -133,13 +133,13 @@ class GaussianClasses:
 
     @property
     def knows_noise(self) -> bool:
-        """Whether the noise of the training samples was stated, or repeated: the classes are free of it."""
+        """True where the noise of the training samples was stated, or repeated: classes are free of it."""
         by_spread = self.realisations in ("draws", "repeats") and self.n_realisations > 1
         return self.known_noise is not None or by_spread
 
     @property
     def states_common_errors(self) -> bool:
-        """Whether anything was stated of errors that the training samples share."""
+        """True where anything was stated of errors that the training samples share."""
         stated = self.systematic is not None or self.known_noise is not None
         return stated or self.n_realisations > 1
 
@@ -163,7 +163,7 @@ class GaussianClasses:
 
     @property
     def temperature(self) -> float:
-        """What the log joint of the classes is divided by."""
+        """Divisor of the log joint of the classes."""
         return self.components.temperature
 
     @property
@@ -311,7 +311,7 @@ class GaussianClasses:
 
     @property
     def echo(self) -> float:
-        """How much of the scatter of each training sample is in the prior of every class."""
+        """Share of the scatter of each training sample that is in the prior of every class."""
         if self.prior_name != "evidence":
             return 0.0
         return self.class_model.echo(self.prior, self.used_moments, self.rows_per_sample)

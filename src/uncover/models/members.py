@@ -141,7 +141,7 @@ class KernelMember:
         return self.mixture.log_joint(self.scale(points))
 
     def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
-        """What knowing the density of each class would tell of the class, to second order: (point,)."""
+        """Information about the class from knowing the density of each class, to second order: (point,)."""
         P = softmax(log_joint / temperature, axis=-1)
         variance = self.mixture.relative_variance(log_joint, self.scale(points)) / temperature**2
         return model_information(P, variance, entropy(P))
@@ -168,7 +168,7 @@ class LogisticMember:
         return self.model.log_odds(self.scale(points))
 
     def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
-        """What knowing the coefficients would tell of the class, to second order: (point,)."""
+        """Information about the class from knowing the coefficients, to second order: (point,)."""
         P = softmax(log_joint / temperature, axis=-1)
         V = self.model.covariance_of_log_odds(self.scale(points).astype(np.float64)) / temperature**2
         along = np.einsum("nk,nkk->n", P, V) - np.einsum("nj,njk,nk->n", P, V, P)
@@ -194,7 +194,7 @@ class TreeMember:
         return np.log(self.forest.probabilities(single_precision(self.scale(points)), self._shares))
 
     def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
-        """What knowing the shares would tell of the class: (point,).
+        """Information about the class from knowing the shares: (point,).
 
         Shares drawn from a Dirichlet distribution of mean P and concentration n have the mean entropy
         ψ(n + 1) − Σ P ψ(nP + 1). A temperature below 1 makes more of their deviations; one above 1 shows

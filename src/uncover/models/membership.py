@@ -37,7 +37,7 @@ class Membership:
 
     @property
     def uncertain(self) -> bool:
-        """Whether any label is a probability other than 0 and 1."""
+        """True where any label is a probability other than 0 and 1."""
         P = self.probability
         return P is not None and bool(np.any((P > 0) & (P < 1)))
 

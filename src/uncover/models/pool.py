@@ -41,7 +41,7 @@ class PoolMember(NamedTuple):
 
     @property
     def gaussian(self) -> bool:
-        """Whether the member has Gaussian classes, which can take known noise."""
+        """True where the member has Gaussian classes, which can take known noise."""
         return isinstance(self.model, GaussianMember)
 
 
@@ -78,12 +78,12 @@ class Pool:
 
     @property
     def takes_noise(self) -> bool:
-        """Whether inputs may have known noise: all members are Gaussian."""
+        """True where inputs may have known noise: all members are Gaussian."""
         return all(member.gaussian for member in self.members)
 
     @property
     def takes_systematic(self) -> bool:
-        """Whether an error common to a scene may be known: no member is of logarithms either."""
+        """True where an error common to a scene may be known: no member is of logarithms either."""
         return self.takes_noise and not any(member.transform for member in self.members)
 
     # The noise of the training samples was stated, or repeated; errors that they share were stated.
@@ -113,7 +113,7 @@ class Pool:
         return np.stack([view.mean(1) for view in self.views(known)])
 
     def gates(self, joints: list[Array]) -> Array:
-        """How far each member is heard of each sample, in [0, 1]: (member, sample)."""
+        """Gate, the weight in [0, 1], of each member for each sample: (member, sample)."""
         gate = np.ones((len(joints), len(joints[0])))
         if self.by_relevance is None:
             return gate
@@ -249,7 +249,7 @@ def pool(probability: Array, gate: Array, weights: Array, temperature: float) ->
 
 
 def pooled_information(information: Array, share: Array) -> Array:
-    """What knowing the parameters of all members would tell of the class, by their geometric mean: (sample,).
+    """Information about the class from the parameters of all members, by their geometric mean: (sample,).
 
     To second order, information is half the variance of log odds. Members learn from the same samples: of
     two, the one that knows more has nothing to learn from the other, and the covariance of their errors is

@@ -1,4 +1,4 @@
-"""What several realisations of one sample mean: how they are counted in fitting and read in prediction."""
+"""Meanings of several realisations of one sample: how fitting counts them and prediction reads them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Statistics:
 
     @property
     def drawn_noise(self) -> DrawnNoise | None:
-        """What is known of the noise of draws before they are seen; None where there were none."""
+        """Prior knowledge of the noise of draws, before they are seen; None where there were none."""
         return None if self.noise is None else DrawnNoise(self.noise, self.noise_weight, self.scale_weight)
 
 
@@ -136,7 +136,7 @@ class DrawnNoise:
 
 
 def _best_weight(scatter: Array, freedom: float, weight: Array | None) -> float:
-    """How many degrees of freedom scatters (sample, direction, direction) being alike is worth."""
+    """Degrees of freedom that the likeness of scatters (sample, direction, direction) is worth."""
     n, p = scatter.shape[:2]
     seen = Moments(np.full(n, freedom + 1.0), np.zeros((n, p)), scatter, np.zeros((n, p)))
     evidence = ScatterEvidence.of(seen, np.eye(p))
@@ -154,7 +154,7 @@ def _unit_axes(covariance: Array) -> Array:
 
 @dataclass(frozen=True)
 class Structure:
-    """What samples consist of, without their values.
+    """Structure of samples, without their values.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Pairing:
-    """How the realisations of new inputs belong to the worlds of the training data."""
+    """Assignment of the realisations of new inputs to the worlds of the training data."""
 
     worlds: int
     paired: bool
@@ -212,7 +212,7 @@ class Pairing:
 
 
 class Kind:
-    """What the meanings of realisations have in common: samples whose errors have nothing in common.
+    """Base of the meanings of realisations: samples whose errors have nothing in common.
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ class Kind:
         return before + new
 
     def knows_noise(self, structure: Structure) -> bool:
-        """Whether the noise of samples is known."""
+        """True where the noise of samples is known."""
         return structure.noise
 
     def measured(
@@ -318,7 +318,7 @@ class DrawnRealisations(Kind):
         return replace(statistics, noise_weight=noise.weight, scale_weight=noise.scale_weight)
 
     def knows_noise(self, structure: Structure) -> bool:
-        """Whether the noise of samples is known."""
+        """True where the noise of samples is known."""
         return structure.noise or (structure.realisations or 1) > 1
 
     def measured(
@@ -358,7 +358,7 @@ class Shared(Kind):
         return Statistics(moments, np.zeros((p, p)), 0.0, len(worlds))
 
     def knows_noise(self, structure: Structure) -> bool:
-        """Whether the noise of single samples is known: no, it is shared."""
+        """Return False: the noise of single samples is not known, it is shared."""
         return False
 
     def measured(self, X: Any, noise: Covariances | None, weight: Array | None = None) -> None:

@@ -77,7 +77,7 @@ def reference_noise(model: GaussianClasses, used: NDArray[np.bool_], posterior: 
 
 
 def _tied(posterior: NIW, known: NDArray[np.intp]) -> bool:
-    """Whether the classes share one covariance."""
+    """True where the classes share one covariance."""
     return posterior.scale.ndim == 3 and len(posterior.scale) < len(known)
 
 

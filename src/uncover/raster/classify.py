@@ -153,7 +153,7 @@ def _check_worlds(model: ModelRecord, evidence: Evidence, paired: bool, stated: 
 
 
 def _is_uncertain_depth(evidence: Evidence) -> bool:
-    """Whether the worlds of a scene are made here, by draws of a quantity that is uncertain."""
+    """True where the worlds of a scene are made here, by draws of a quantity that is uncertain."""
     quantity = evidence.source.draws.quantity if isinstance(evidence, Realised) else None
     return quantity is not None and quantity.standard_uncertainty > 0
 

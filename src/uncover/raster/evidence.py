@@ -1,4 +1,4 @@
-"""What is known of a scene's pixels: values, realisations of them, or values with their noise; by windows."""
+"""Evidence on a scene's pixels: values, realisations of them, or values with their noise; by windows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Evidence(Raster, Protocol):
 
     @property
     def realisations(self) -> int:
-        """How many realisations each pixel has."""
+        """Number of realisations of each pixel."""
 
     @property
     def worlds(self) -> Mapping[str, Any] | None:
@@ -82,7 +82,7 @@ class Evidence(Raster, Protocol):
 
     @property
     def bytes_per_pixel(self) -> int:
-        """What a window that has been read takes in memory, at most."""
+        """Memory, in bytes per pixel, of a window that has been read, at most."""
 
     def read(self, window: Window) -> WindowReading:
         """Read a window."""
@@ -200,7 +200,7 @@ class Noisy(Exact):
         return NoisyReading(self.scene.read(window), self.uncertainty)
 
     def facts(self) -> dict[str, Any]:
-        """What the effects are, and the covariance of what the scene's pixels share."""
+        """Facts on the effects, and the covariance of the errors that the scene's pixels share."""
         assert self.uncertainty is not None
         shared = None if self.systematic is None else np.asarray(self.systematic).tolist()
         facts = {"source": "stated uncertainty", **self.uncertainty.facts(), "systematic": shared}
@@ -252,7 +252,7 @@ class UncorrectedReading(SceneReading):
             yield from _chunks(where[here == number])
 
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """What was measured, and how it is corrected in each world."""
+        """Measured values, and the coefficients of their correction in each world."""
         coefficients = self.coefficients[self.cells[where[0]]]
         return Pixels(take(self.block.reflectance, where)[None], coefficients)
 
@@ -294,7 +294,7 @@ class Stored:
 
     @property
     def features(self) -> Features:
-        """What the values of the cube are."""
+        """Features of the cube's values."""
         return self.cube.features.chosen(self.bands)
 
     @property
@@ -345,7 +345,7 @@ class Realised(OfScene):
 
     @property
     def features(self) -> Features:
-        """What the realisations are."""
+        """Features of the realisations."""
         return self.source.features
 
     @property

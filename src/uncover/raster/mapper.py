@@ -29,7 +29,7 @@ Device = Literal["cpu", "cuda"]
 
 @dataclass(frozen=True)
 class Reader:
-    """How a model reads pixels.
+    """Options by which a model reads pixels.
 
     paired
         Whether the pixels are of the scene that trained the model, whose errors then cancel.
@@ -152,7 +152,7 @@ class Mapper:
                 yield from ((part, pattern) for part in reading.parts(partial[which.ravel() == i]))
 
     def measurement_error(self, pixels: int = 64) -> dict[str, float] | None:
-        """How far the measurement part is off because it is a sum of few points: some pixels of the scene
+        """Error of the measurement part from summing over few points: some pixels of the scene
         with four times as many. None where it is no such sum.
         """
         if self.summariser.n_true_values is None:

@@ -31,7 +31,7 @@ _ANGLES = tuple(Geometry.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class RealisedScene(OfScene):
-    """What `Scene` is for one measurement, this is for many realisations of it.
+    """Scene in many realisations, as `Scene` is one in a single measurement.
 
     L1C scenes are corrected at the drawn optical depths; L2A scenes are taken back to the top of the
     atmosphere at their own optical depth first (pixel by pixel, where the product has an AOT band). The
@@ -205,11 +205,11 @@ class RealisedScene(OfScene):
 
     @property
     def direct(self) -> bool:
-        """Whether a realisation is made from the measured value alone, the same way in a whole cell."""
+        """True where a realisation follows from the measured value alone, the same way in a whole cell."""
         return self.scene.level == "L1C"
 
     def coefficients(self, cells: Sequence[Window]) -> NDArray[np.float64]:
-        """How cells are corrected in each world: path, slope, albedo (cell, realisation, 3, band)."""
+        """Correction of cells in each world: path, slope, albedo (cell, realisation, 3, band)."""
         first = self._offset[1] // CELL
         places = [self._cell_of(cell) for cell in cells]
         return np.stack([self._rows_of_cells(row)[col - first] for row, col in places])

@@ -35,7 +35,7 @@ class Cell(Protocol):
         """Seconds that it will take, from computing a small part of it."""
 
     def complete(self, result: Result) -> bool:
-        """Whether a result has all that the cell asks for; one of an earlier version may not."""
+        """Check that a result has all that the cell asks for; one of an earlier version may not."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Lacking(Exception):
 
 @dataclass(frozen=True)
 class Results:
-    """What the claims of a study are tested on: its tables, and the scores arranged for comparisons."""
+    """Results that a study's claims are tested on: its tables, and the scores arranged for comparisons."""
 
     tables: Tables
     scores: ScoreTable
@@ -182,7 +182,7 @@ class Claim:
     needs: Mapping[str, int] = field(default_factory=dict)
 
     def judge(self, results: Results, size: Mapping[str, int]) -> Finding:
-        """What the results say about it."""
+        """Judge the claim by the results."""
         verdict, found, why = self.test.judge(results)
         short = [name for name, least in self.needs.items() if size.get(name, 0) < least]
         if short:

@@ -292,7 +292,7 @@ def _trained_at(share: float, model: str, trainable: bool) -> Criterion:
     "that could be trained at every size."
 )
 def _ranges(results: Results) -> Evidence:
-    """How much wider the range of each other model over the training sizes is than that of BQDA."""
+    """Range of each other model over the training sizes, less that of BQDA."""
     rows = results.rows(_BRIER, {"across": True}, ["BQDA"])
     trained = [m for m in PAPER if m in rows and rows.loc[rows["unit"] == -1, m].notna().all()]
     if "BQDA" not in trained:

@@ -71,7 +71,7 @@ def _kinds(results: Results) -> Evidence:
     "where signs differ within the intervals."
 )
 def _order(results: Results) -> Evidence:
-    """Whether BQDA is better, or worse, than the same models with and without covariance of variables."""
+    """Compare BQDA's order among the models, better or worse, with and without covariance of variables."""
     shared = _shared_noise(results.scores.table)
     signs, parts = [], []
     for p in sorted(results.scores.table["p"].unique()):
@@ -165,7 +165,7 @@ def _at(p: int) -> dict[str, Any]:
 
 
 def _worsens(p: int) -> tuple[str, str, Criterion]:
-    """What the paper says for every number of variables."""
+    """Claim of the paper for every number of variables."""
     says = f"At p = {p} every model gets worse as the noise grows."
     return f"p-{p}-worsens", says, worsens(PAPER, "brier", "noise", _at(p))
 

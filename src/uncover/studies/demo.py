@@ -30,7 +30,7 @@ SMALLEST = 120
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """How large the scene is, its seed, and how many worlds are drawn.
+    """Options of the demonstration: the scene's size, its seed, and the number of worlds that are drawn.
 
     >>> DemoOptions().landscape.size
     2000
@@ -129,7 +129,7 @@ class _Demo:
         self._do("labels", [*map(Path, maps)], outputs, make, scheme=scene.scheme)
 
     def _realise(self, year: int) -> pipeline.RealiseOptions:
-        """What a user would know: the reported optical depth; its uncertainty follows from its origin."""
+        """Options known to a user: the reported optical depth; its uncertainty follows from its origin."""
         known = self.scene.facts["years"][str(year)]
         return pipeline.RealiseOptions(
             aod=known["reported_aod"],

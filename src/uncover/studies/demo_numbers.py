@@ -43,7 +43,7 @@ target = "lulucf"
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the demonstration found out; shares are of pixels."""
+    """Numbers that the demonstration found; shares are of pixels."""
 
     labels: int
     right: float

@@ -1,4 +1,4 @@
-"""What a study found about a claim of the paper, and the comparisons behind it."""
+"""Findings of a study about a claim of the paper, and the comparisons behind them."""
 
 from __future__ import annotations
 
@@ -84,15 +84,15 @@ class Contrast:
 
     @property
     def has_interval(self) -> bool:
-        """Whether there was more than one value."""
+        """True where there was more than one value."""
         return bool(np.isfinite([self.low, self.high]).all())
 
     def below(self, limit: float) -> bool:
-        """Whether all of the interval lies below a limit."""
+        """True where all of the interval lies below a limit."""
         return self.high < limit
 
     def above(self, limit: float) -> bool:
-        """Whether all of the interval lies above a limit."""
+        """True where all of the interval lies above a limit."""
         return self.low > limit
 
     def __neg__(self) -> Contrast:

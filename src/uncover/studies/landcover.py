@@ -42,7 +42,7 @@ FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1)
 
 @dataclass(frozen=True)
 class LandCoverScale:
-    """How much of the data is used; None is all of it.
+    """Amount of the data that is used; None is all of it.
 
     Attributes
     ----------

@@ -71,12 +71,12 @@ class LandCoverData:
 
     @property
     def pixels(self) -> int:
-        """How many pixels there are."""
+        """Number of pixels."""
         return len(self.codes)
 
     @property
     def realisations(self) -> int:
-        """How many realisations each pixel has."""
+        """Number of realisations of each pixel."""
         return int(self.values[0].shape[1])
 
     @property
@@ -130,7 +130,7 @@ def nested_order(codes: Array, rng: np.random.Generator, least: int = 1) -> Arra
 
 
 def year_name(path: str | Path) -> str:
-    """What the year of one of several files is called.
+    """Name of the year of one of several files.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def _values(table: SampleTable, rows: Array, bands: tuple[str, ...]) -> Array:
 
 
 def _identities(name: str, year: str, table: SampleTable, n_years: int) -> Array:
-    """What each pixel of a year is called; only several years need names."""
+    """Identity of each pixel of a year; only several years need names."""
     if table.samples is None or n_years == 1:
         return np.arange(len(table))
     names, counts = np.unique(table.samples, return_counts=True)

@@ -35,7 +35,7 @@ BRIEF, REPEATS = 1.0, 3
 
 @dataclass(frozen=True)
 class Split:
-    """What a model is trained on and tested on; classes are codes 0 … K−1.
+    """Training and test data of a model; classes are codes 0 … K−1.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Split:
 
 @dataclass(frozen=True)
 class BootstrapPlan:
-    """How many draws, and whether each draw's scores are kept: two models' draws can then be paired."""
+    """Number of draws, and a switch to keep each draw's scores: two models' draws can then be paired."""
 
     draws: int = 200
     seed: int = 0
@@ -110,7 +110,7 @@ def assess_each(
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float, set[str]]:
-    """What some work returns, its CPU seconds less those of compiling, and what it warned of.
+    """Return the result of some work, its CPU seconds less those of compiling, and its warnings.
 
     The first call loads libraries and kernels. Work that is not much longer than that is done again, and the
     median of the later times counts.

@@ -55,11 +55,11 @@ _SKETCH = 300
 
 
 class Study(Protocol):
-    """What both studies have in common."""
+    """Interface that both studies have in common."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What decides the results: a JSON object, the same for the same study."""
+        """Facts that decide the results: a JSON object, the same for the same study."""
 
     def cells(self, out: Path) -> Sequence[Any]:
         """Its cells; what they need is put below the folder."""
@@ -68,7 +68,7 @@ class Study(Protocol):
         """Results as tables."""
 
     def findings(self, tables: Tables) -> list[Finding]:
-        """What the tables say about each claim."""
+        """Findings of the tables about each claim."""
 
     def extras(self, out: Path) -> None:
         """Write whatever else the figures need."""
@@ -125,7 +125,7 @@ class SyntheticStudy:
         return synthetic_tables(cells, results)
 
     def findings(self, tables: Tables) -> list[Finding]:
-        """What the tables say about each claim."""
+        """Findings of the tables about each claim."""
         return synthetic_findings(
             tables, {"points a class": self._scale.points, "realisations": self._scale.realisations}
         )
@@ -196,7 +196,7 @@ class LandCoverStudy:
         return land_cover_tables(self.data, cells, results)
 
     def findings(self, tables: Tables) -> list[Finding]:
-        """What the tables say about each claim."""
+        """Findings of the tables about each claim."""
         return land_cover_findings(
             tables, {"pixels": self.data.pixels, "realisations": self.data.realisations}
         )
@@ -304,7 +304,7 @@ class Run:
 
 
 def dry_plan(study: Study, out: Path, workers: Workers) -> Plan:
-    """How long a study, or what is left of it in a folder, would take; nothing is changed there."""
+    """Estimate the time of a study, or of what is left of it in a folder; nothing is changed there."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run.begin(study, Path(folder), workers)
         if out.exists() and any(out.iterdir()):

@@ -32,7 +32,7 @@ _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 
 @dataclass(frozen=True)
 class SyntheticScale:
-    """How much of the study is computed.
+    """Amount of the study that is computed.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ def noise_free_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
 
 
 def synthetic_facts(scale: SyntheticScale, seed: int) -> dict[str, Any]:
-    """What decides the results, for the note of the study."""
+    """Facts that decide the results, for the note of the study."""
     return {**asdict(scale), "data_sets": {str(p): n for p, n in scale.data_sets.items()}, "seed": seed}
 
 

@@ -21,7 +21,7 @@ Tables = dict[str, pd.DataFrame]
 
 
 def has_models(found: Mapping[str, Any], names: Iterable[str]) -> bool:
-    """Whether a result of a cell is of all these models.
+    """True where a result of a cell is of all these models.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
 
 
 def training_row(where: Facts, found: Mapping[str, Any]) -> Row:
-    """Whether a model could be trained, and what it complained about."""
+    """Row of the outcome of training a model: success or failure, and its warnings."""
     return {
         **where,
         "model": found["model"],

@@ -24,7 +24,7 @@ _NEAR = 16384
 
 @njit(**INNER)
 def _points_together(p, X):
-    """How many points of p features make a block."""
+    """Number of points of p features that make a block."""
     width = BLOCK
     while width > simd_width(X) and width * p * X.itemsize > _NEAR:
         width //= 2

@@ -55,7 +55,7 @@ class Overpass:
 
     @property
     def datatake(self) -> str:
-        """What decides which pixels share an error."""
+        """Identifier of the datatake, which decides which pixels share an error."""
         return f"G{self.platform}_{self.time:%Y%m%dT%H%M%S}_{self.absolute:06d}"
 
     def true_aod(self, seed: int) -> float:

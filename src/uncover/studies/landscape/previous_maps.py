@@ -32,7 +32,7 @@ MIXED = 4.0  # log-odds lost where all the ground around is another class's
 
 
 def lasting_sureness(size: int, seed: int) -> Field:
-    """What makes a place easy or hard to map in every year: the same log-odds for all maps."""
+    """Log-odds, the same for all maps, that make a place easy or hard to map in every year."""
     rng = stream(seed, "landscape", "previous maps")
     return np.asarray(LASTING * smooth_field(rng, size, 10.0 * size, _patch(260, size)), np.float32)
 

@@ -36,7 +36,7 @@ SMALLEST = 60
 
 @dataclass(frozen=True)
 class LandscapeOptions:
-    """What scene to make.
+    """Options of the scene to make.
 
     size
         Pixels of 10 m along a side; 2,000 are 20 km.

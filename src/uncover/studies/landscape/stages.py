@@ -1,4 +1,4 @@
-"""How each kind of ground looks at the two dates: canopy, what is below it, and how both vary."""
+"""Appearance of each kind of ground at the two dates: canopy, what is below it, and how both vary."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Looks:
 
 
 def draw_looks(land: Geography, kinds: NDArray[np.uint8], year: int, seed: int) -> Looks:
-    """How every surface looks in a year: each field has its own lateness, cover, brightness and moisture.
+    """Draw the look of every surface in a year: each field has its lateness, cover, brightness, moisture.
 
     >>> from uncover.studies.landscape.geography import draw_geography
     >>> land = draw_geography(100, seed=0)

@@ -1,4 +1,4 @@
-"""What grows where in which year: crops rotate, meadows are mown, a little land changes its use."""
+"""Land use of each place and year: crops rotate, meadows are mown, a little land changes its use."""
 
 from __future__ import annotations
 
