@@ -125,7 +125,7 @@ def test_what_the_fast_path_does_not_reach_goes_the_other_way(data):
 @pytest.mark.parametrize(("classes", "points"), [(1, 3), (2, 512), (5, 1300)])
 def test_the_budget_in_machine_code_is_that_of_the_formulas(rng, kind, classes, points):
     pytest.importorskip("numba", reason="machine code needs numba")
-    from uncover.engines.compiled.budget import conclude
+    from uncover.engines.compiled import conclude
 
     P = rng.dirichlet(np.full(classes, 0.2), points).T.astype(kind)
     P[:, 0], P[0, 0], P[:, 1] = 0, 1, 1 / classes  # sure, and no idea

@@ -26,8 +26,7 @@ Flags = NDArray[np.uint16]
 
 @cache
 def _code() -> ModuleType | None:
-    code = machine_code()
-    return None if code is None else code.pixels
+    return machine_code()
 
 
 def _loaded() -> ModuleType | None:

@@ -1,7 +1,7 @@
-"""Machine code for p-values of pixels whose noise is known: the formulas of :mod:`uncover.bayes.hotelling`.
+"""Machine code for p-values, without noise and with known noise (:mod:`uncover.bayes.hotelling`).
 
-Coordinates are such that the covariance C of a component's samples is the identity, and their mean noise S
-diagonal. The pixels of a block are the lanes of the innermost loops.
+With noise, coordinates are such that the covariance C of a component's samples is the identity, and their
+mean noise S diagonal. The pixels of a block are the lanes of the innermost loops.
 """
 
 from math import lgamma
@@ -11,13 +11,54 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from uncover.engines.compiled.simd import INNER, OPTIONS, below, full, load, number, simd_width, store
+from uncover.engines.compiled.functions import exponential, one_less_exponential
+from uncover.engines.compiled.simd import (
+    INNER,
+    OPTIONS,
+    below,
+    full,
+    lesser,
+    load,
+    number,
+    simd_width,
+    store,
+)
 
 # As in hotelling.py: standard errors that a variance counts as at least, and 1 − t that counts as none.
 FEWEST_ERRORS, SAME_NOISE = 2.0, 1e-6
 FAR = 1e300
 # Relative error of the continued fraction, and its terms at most.
 _PRECISION, _TERMS = 1e-15, 20_000
+
+
+@njit(**INNER)
+def add_typicality(v, dof, tail, total):
+    """Add p-values: e^(−νv/2) Σ_j c_j w^j with w = ν/2·(1 − e^(−v)), for an even number of features."""
+    highest = v.dtype.type(88)
+    last = tail.shape[1] - 1
+    for c in range(v.shape[0]):
+        half = v.dtype.type(0.5) * dof[c]
+        for b in range(0, v.shape[1], simd_width(v)):
+            log1p_distance = load(v, (c, b))
+            w = lesser(half * one_less_exponential(log1p_distance), highest)
+            y = full(number(tail, (c, last)))
+            for j in range(1, last + 1):
+                y = y * w + number(tail, (c, last - j))
+            store(total, (c, b), load(total, (c, b)) + exponential(-(half * log1p_distance)) * y)
+
+
+@njit(**INNER)
+def add_typicality_by_table(v, scale, table, total):
+    """Add p-values read from a table over √v, for an odd number of features."""
+    K, n = v.shape
+    last = v.dtype.type(table.shape[1] - 2)
+    for k in range(K):
+        for b in range(n):
+            place = np.sqrt(v[k, b]) * scale[k]
+            place = place if place < last else last
+            left = np.int64(place)
+            before = table[k, left]
+            total[k, b] += before + (place - v.dtype.type(left)) * (table[k, left + 1] - before)
 
 
 class Tails(NamedTuple):
