@@ -15,14 +15,18 @@ from uncover.raster import open_scene
 from uncover.raster.safe_metadata import read_tile
 from uncover.studies.landscape import LandscapeOptions, write_scene
 from uncover.studies.landscape.acquisition import OVERPASSES, noise_of, sun_position
-from uncover.studies.landscape.gaussian import class_gaussian
-from uncover.studies.landscape.geography import draw_geography
+from uncover.studies.landscape.geography import draw_geography, draw_history
 from uncover.studies.landscape.kinds import CLASSES, CROPS, KINDS, TRAINED, class_codes, ukceh_codes
-from uncover.studies.landscape.previous_maps import draw_map, lasting_sureness
-from uncover.studies.landscape.reflectance import majority, render
-from uncover.studies.landscape.spectra import BANDS, MATERIALS, METRES
-from uncover.studies.landscape.stages import draw_looks
-from uncover.studies.landscape.years import draw_history
+from uncover.studies.landscape.reflectance import (
+    BANDS,
+    MATERIALS,
+    METRES,
+    class_gaussian,
+    draw_looks,
+    majority,
+    render,
+)
+from uncover.studies.landscape.scene import draw_map, lasting_sureness
 
 SIZE = 300
 

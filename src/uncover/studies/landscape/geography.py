@@ -1,4 +1,4 @@
-"""The land: which surface lies at every position of a 5 m grid, and what kind of ground it is."""
+"""The land: the surface at every position of a 5 m grid, its kind of ground, and its use in each year."""
 
 from __future__ import annotations
 
@@ -6,15 +6,83 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import label
+from scipy.ndimage import distance_transform_edt, label
 
 from uncover.bayes.streams import stream
-from uncover.studies.landscape.fields import Field, cell_hash, fractal_field
-from uncover.studies.landscape.kinds import CODE
+from uncover.studies.landscape.fields import Canvas, Field, cell_hash, edges, enlarge, fractal_field, ribbon
+from uncover.studies.landscape.kinds import CODE, CROPS
 from uncover.studies.landscape.parcels import Parcels, draw_parcels
 from uncover.studies.landscape.settlements import STRUCTURES, build, draw_roads, place_towns
-from uncover.studies.landscape.shapes import Canvas, edges
-from uncover.studies.landscape.waters import Waters, draw_waters
+
+WETLANDS = 0.03  # share of the ground that is fen
+LAKES = 0.010  # share of the ground that is lake
+COARSE = 4  # distances are computed on every fourth position, and interpolated
+
+
+@dataclass(frozen=True)
+class Waters:
+    """Masks on the fine grid, and the distance to the river in metres."""
+
+    river: NDArray[np.bool_]
+    lake: NDArray[np.bool_]
+    fen: NDArray[np.bool_]
+    distance: Field
+
+
+def draw_waters(canvas: Canvas, seed: int) -> Waters:
+    """A river from west to east with a tributary, lakes near it, and fen where the ground is low and near.
+
+    >>> waters = draw_waters(Canvas(400, 4000), seed=0)
+    >>> bool(0.02 < waters.fen.mean() < 0.04), bool(waters.river[:, 0].any())
+    (True, True)
+    """
+    metres = canvas.metres
+    main = _meander(metres, stream(seed, "landscape", "river"))
+    # The tributary starts in the north or south and ends where it meets the river.
+    tributary = _tributary(main, metres, stream(seed, "landscape", "tributary"))
+    width = float(np.clip(metres / 450, 22, 45))
+    # One drawing with two widths: the tributary is half as wide.
+    river = canvas.paint([ribbon(main, width), ribbon(tributary, max(width / 2, 10))])
+    coarse = distance_transform_edt(~river[::COARSE, ::COARSE]) * canvas.step * COARSE
+    distance = enlarge(coarse.astype(np.float32), COARSE, canvas.points)
+    lake = _lakes(canvas, distance, seed) & ~river
+    low = fractal_field(stream(seed, "landscape", "wet ground"), canvas.points, metres, 700, 4)
+    low -= np.minimum(distance, 4000) / 330
+    low[river | lake] = -np.inf
+    fen = low > np.quantile(low, 1 - WETLANDS)
+    return Waters(river, lake, fen, distance)
+
+
+def _meander(metres: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """A sine-generated curve (Langbein and Leopold 1966): its direction is a sine of the way along it."""
+    length, wave = 2.4 * metres, min(1900.0, metres / 3)
+    way = np.arange(-0.2 * metres, length, 20.0)
+    swing = np.radians(62) * (1 + 0.35 * np.sin(2 * np.pi * way / (3.7 * wave) + rng.uniform(0, 6)))
+    direction = swing * np.sin(2 * np.pi * way / wave + rng.uniform(0, 6))
+    direction += np.radians(16) * np.sin(2 * np.pi * way / (5.3 * wave) + rng.uniform(0, 6))
+    place = np.cumsum(20.0 * np.stack([np.cos(direction), np.sin(direction)], axis=1), axis=0)
+    place[:, 0] -= place[:, 0].min() + 30
+    inside = place[:, 0] < metres
+    place[:, 1] += metres * rng.uniform(0.35, 0.65) - place[inside, 1].mean()
+    return place[place[:, 0] < metres + 60]
+
+
+def _tributary(main: NDArray[np.float64], metres: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    mouth = main[int(len(main) * rng.uniform(0.45, 0.6))]
+    source = np.array([metres * rng.uniform(0.2, 0.8), -30.0 if rng.random() < 0.5 else metres + 30.0])
+    t = np.linspace(0, 1, 400)[:, None]
+    across = np.array([-(mouth - source)[1], (mouth - source)[0]]) / np.linalg.norm(mouth - source)
+    wiggle = np.sin(t * 2 * np.pi * 9 + 2 * np.sin(t * 13)) * min(110.0, metres / 60)
+    return source + t * (mouth - source) + wiggle * np.sin(np.pi * t) * across
+
+
+def _lakes(canvas: Canvas, distance: Field, seed: int) -> NDArray[np.bool_]:
+    """Rounded hollows in a rough field, most of them in the valley."""
+    hollow = fractal_field(stream(seed, "landscape", "lakes"), canvas.points, canvas.metres, 380, 4)
+    hollow -= np.abs(distance - 500) / 2500
+    hollow[distance < 60] = -np.inf
+    return np.asarray(hollow > np.quantile(hollow, 1 - LAKES))
+
 
 PIXEL = 10.0  # metres
 FINE = 2  # positions along a pixel's side: mixed pixels are averages of four
@@ -243,3 +311,69 @@ def _bound(
 def _mean(field: Field, flat: NDArray[np.int32], area: NDArray[np.int64]) -> NDArray[np.float64]:
     total = np.bincount(flat, field.ravel(), minlength=len(area))
     return np.asarray(total / np.maximum(area, 1))
+
+
+MAPPED = (2020, 2021)
+YEARS = (2017, 2018, 2019, 2020, 2021)
+
+#: Usual rotations of lowland England; each field has one, and starts somewhere in it.
+ROTATIONS = (
+    ("winter cereals", "oilseed rape", "winter cereals", "spring crops"),
+    ("winter cereals", "winter cereals", "oilseed rape", "winter cereals"),
+    ("winter cereals", "root crops and maize", "spring crops", "winter cereals"),
+    ("winter cereals", "spring crops", "bare soil", "winter cereals"),
+    ("root crops and maize", "root crops and maize", "winter cereals", "spring crops"),
+)
+ROTATION_SHARES = (0.38, 0.24, 0.18, 0.12, 0.08)
+MOWN = 0.22  # share of improved grass that was cut in the weeks before
+#: Share of the fields that change their class from one year to the next.
+PLOUGHED, SOWN, BUILT = 0.004, 0.004, 0.02  # grass to crop, crop to grass, fields at a town's edge to houses
+
+
+@dataclass(frozen=True)
+class History:
+    """Kind of ground of every surface in every year."""
+
+    kinds: NDArray[np.uint8]  # (year, surface)
+
+    def of(self, year: int) -> NDArray[np.uint8]:
+        """Kinds in one year, (surface,)."""
+        return np.asarray(self.kinds[YEARS.index(year)])
+
+
+def draw_history(land: Geography, seed: int, *, change: bool = True) -> History:
+    """Five years of the land; without `change` every field keeps its class, though not its crop.
+
+    >>> from uncover.studies.landscape.kinds import class_codes
+    >>> history = draw_history(draw_geography(200, seed=0), seed=0, change=False)
+    >>> classes = class_codes()[history.kinds]
+    >>> bool((classes == classes[0]).all()), bool((history.of(2020) != history.of(2021)).any())
+    (True, True)
+    """
+    base = land.kind.copy()
+    rng = stream(seed, "landscape", "rotation")
+    rotation = rng.choice(len(ROTATIONS), size=land.count, p=ROTATION_SHARES)
+    start = rng.integers(0, 4, land.count)
+    crops = np.array([[CODE[name] for name in names] for names in ROTATIONS], np.uint8)
+    rows = []
+    for number, year in enumerate(YEARS):
+        if change and number:
+            base = _changed(base, land, stream(seed, "landscape", "change", year))
+        kinds = base.copy()
+        arable = np.isin(base, CROPS)
+        kinds[arable] = crops[rotation, (start + number) % 4][arable]
+        mown = stream(seed, "landscape", "mowing", year).random(land.count) < MOWN
+        kinds[land.farmed & (base == CODE["improved grass"]) & mown] = CODE["cut grass"]
+        rows.append(kinds)
+    return History(np.stack(rows))
+
+
+def _changed(base: NDArray[np.uint8], land: Geography, rng: np.random.Generator) -> NDArray[np.uint8]:
+    chance = rng.random(land.count)
+    arable = np.isin(base, CROPS)
+    grass = land.farmed & (base == CODE["improved grass"])
+    after = base.copy()
+    after[grass & (chance < PLOUGHED)] = CODE["winter cereals"]
+    after[arable & (chance < SOWN)] = CODE["improved grass"]
+    after[land.near_town & (grass | arable) & (chance > 1 - BUILT)] = CODE["building sites"]
+    return after

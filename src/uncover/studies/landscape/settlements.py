@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from uncover.bayes.streams import stream
-from uncover.studies.landscape.fields import cell_hash, fractal_field
+from uncover.studies.landscape.fields import Canvas, cell_hash, edges, fractal_field, ribbon
 from uncover.studies.landscape.parcels import Cells
-from uncover.studies.landscape.shapes import Canvas, edges, ribbon
 
 SHARE = 0.075  # of the ground, without the roads outside
 BLOCK = 115.0  # metres between streets
