@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks.registry import Table, benchmark
 from uncover.metrics import score
 from uncover.studies.landcover import LandCoverSplit
-from uncover.studies.landcover_rasters import embedded_scene
+from uncover.studies.landcover_data import embedded_scene
 from uncover.studies.models import MODELS
 from uncover.studies.protocol import model_seed
 

@@ -9,7 +9,7 @@ import rasterio
 
 from benchmarks.registry import Table, benchmark
 from uncover import pipeline
-from uncover.studies.landcover_rasters import _realised, read_rasters
+from uncover.studies.landcover_data import _realised, read_rasters
 from uncover.studies.landscape import LandscapeOptions, write_scene
 from uncover.studies.landscape.acquisition import (
     LATITUDE,

@@ -109,7 +109,7 @@ def other_year(rng):
 def _embedded_scene():
     """Pixels of each year, (year, pixel, band), and their classes."""
     if not SCENE.exists():
-        from uncover.studies.landcover_rasters import embedded_scene
+        from uncover.studies.landcover_data import embedded_scene
 
         data = embedded_scene(SCENE_SIZE, draws=1, seed=0)
         SCENE.parent.mkdir(parents=True, exist_ok=True)

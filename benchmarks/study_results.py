@@ -10,8 +10,7 @@ from benchmarks.registry import Table
 from uncover.studies.cells import CellStore, Workers, run_cells
 from uncover.studies.claims import FEW, UNIT, ScoreTable
 from uncover.studies.models import PAPER
-from uncover.studies.reproduce import SyntheticStudy
-from uncover.studies.synthetic import LEAST_F1
+from uncover.studies.synthetic import LEAST_F1, SyntheticStudy
 from uncover.studies.tables import read_tables
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from uncover.studies.synthetic_study import SyntheticScale
+from uncover.studies.synthetic import SyntheticScale
 
 CLASSES = ("cropland", "forest", "grassland", "settlements")
 BANDS = ("B02", "B03", "B04", "B08")

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.tree import DecisionTreeClassifier
 
-from uncover.studies.boosting import AdaBoostM2
+from uncover.studies.models import AdaBoostM2
 
 
 def problem(n=150, seed=0, apart=0.9):

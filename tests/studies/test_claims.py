@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uncover.studies.claims import Results, ScoreTable, leads
+from uncover.studies.claims import Contrast, Results, ScoreTable, all_alike, all_better, leads
 from uncover.studies.claims_landcover import LAND_COVER_CLAIMS, land_cover_findings
 from uncover.studies.claims_synthetic import SYNTHETIC_CLAIMS, synthetic_findings
-from uncover.studies.findings import Contrast, all_alike, all_better
-from uncover.studies.synthetic_study import means_over_data_sets
+from uncover.studies.synthetic import means_over_data_sets
 
 MODELS = ("BQDA", "QDA", "RF", "NN", "LDA", "QDA pooled", "BQDA repeats")
 METRICS = ("f1", "f2", "cross_entropy", "brier")

@@ -10,8 +10,8 @@ from sklearn.metrics import roc_auc_score
 
 from uncover import load_model
 from uncover.cli import main
+from uncover.studies.demo import Novelty, measure_novelty
 from uncover.studies.landscape.kinds import TRAINED
-from uncover.studies.novelty import Novelty, measure_novelty
 
 
 def demo(out, *more):

@@ -8,11 +8,10 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-from uncover.studies.cells import Workers
+from uncover.studies.cells import Run, Workers
 from uncover.studies.landcover import land_cover_models
 from uncover.studies.models import MODELS, study_models
-from uncover.studies.reproduce import Run, SyntheticStudy
-from uncover.studies.synthetic_study import SCALES, synthetic_cells
+from uncover.studies.synthetic import SCALES, SyntheticStudy, synthetic_cells
 
 FURTHER = [name for name in study_models(further=True) if name not in study_models()]
 

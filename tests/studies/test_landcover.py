@@ -12,9 +12,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from label_maps import GRID, write_map
 from study_cases import BANDS, CLASSES, pixel_table
 from uncover.raster import CubeBlock, CubeLayout, write_cube
-from uncover.studies.landcover import FRACTIONS, LandCoverSplit, description_tables, land_cover_models
-from uncover.studies.landcover_data import LandCoverData, nested_order
-from uncover.studies.reproduce import LandCoverStudy, read_data
+from uncover.studies.landcover import (
+    FRACTIONS,
+    LandCoverSplit,
+    LandCoverStudy,
+    description_tables,
+    land_cover_models,
+)
+from uncover.studies.landcover_data import LandCoverData, nested_order, read_data
 
 
 def written(frame, path):

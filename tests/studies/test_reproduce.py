@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from study_cases import CLASSES, TINY, pixel_table
 from uncover.cli import main
 from uncover.report import study_synthetic
-from uncover.studies import reproduce, synthetic_study
+from uncover.studies import cells
 from uncover.studies.cells import CellStore
+from uncover.studies.landcover import LandCoverStudy
 from uncover.studies.landcover_data import LandCoverData
-from uncover.studies.reproduce import LandCoverStudy
-from uncover.studies.synthetic_study import SyntheticScale
+from uncover.studies.synthetic import SCALES, SyntheticScale
 from uncover.studies.tables import read_tables
 
 MEASURED = ("cost",)  # times are not the same in two runs
@@ -31,7 +31,7 @@ def _some_figures(tables, every=study_synthetic.synthetic_figures):
 def synthetic(tmp_path_factory, small_models):
     out = tmp_path_factory.mktemp("synthetic") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(synthetic_study.SCALES, "quick", TINY)
+        patch.setitem(SCALES, "quick", TINY)
         patch.setattr(study_synthetic, "synthetic_figures", _some_figures)
         arguments = ["reproduce", "synthetic", "--out", str(out), "--workers", "1"]
         yield out, CliRunner().invoke(main, arguments), arguments
@@ -167,10 +167,8 @@ def test_the_same_command_goes_on_and_computes_nothing_twice(synthetic, monkeypa
 
 
 def test_a_dry_run_estimates_and_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(
-        synthetic_study.SCALES, "paper", SyntheticScale({2: 50}, (0.5,), (), points=40, realisations=40)
-    )
-    monkeypatch.setattr(reproduce.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setitem(SCALES, "paper", SyntheticScale({2: 50}, (0.5,), (), points=40, realisations=40))
+    monkeypatch.setattr(cells.tempfile, "tempdir", str(tmp_path))
     arguments = ["reproduce", "synthetic", "--scale", "paper", "--out", str(tmp_path / "out"), "--dry-run"]
     result = CliRunner().invoke(main, [*arguments, "--workers", "4"])
     assert result.exit_code == 0 and "with 4 workers" in result.stdout
@@ -188,7 +186,7 @@ def test_a_dry_run_of_the_embedded_scene_makes_a_small_one(tmp_path, monkeypatch
         codes = np.arange(400) % 4
         return LandCoverData("scene", ("2020", "2021"), values, codes, CLASSES, ("B02", "B03"))
 
-    monkeypatch.setattr("uncover.studies.landcover_rasters.embedded_scene", scene)
+    monkeypatch.setattr("uncover.studies.landcover_data.embedded_scene", scene)
     whole, sketch = LandCoverStudy.embedded("paper", 0), LandCoverStudy.sketch("paper", 0)
     assert asked[0] == (2000, 25) and asked[1][0] <= 300
     assert sketch.data.pixels == pytest.approx(400 * (2000 / asked[1][0]) ** 2, rel=0.02)

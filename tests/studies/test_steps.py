@@ -2,7 +2,7 @@
 
 import pytest
 
-from uncover.studies.steps import Steps
+from uncover.studies.demo import Steps
 
 
 @pytest.fixture

@@ -6,11 +6,16 @@ from pandas.testing import assert_frame_equal
 
 from study_cases import TINY
 from uncover.metrics import SCORE_NAMES
-from uncover.studies import synthetic_study
+from uncover.studies import synthetic
 from uncover.studies.cells import CellStore, Workers, run_cells
 from uncover.studies.models import PAPER
-from uncover.studies.synthetic import draw_problem
-from uncover.studies.synthetic_study import SyntheticCell, SyntheticScale, synthetic_cells, synthetic_tables
+from uncover.studies.synthetic import (
+    SyntheticCell,
+    SyntheticScale,
+    draw_problem,
+    synthetic_cells,
+    synthetic_tables,
+)
 
 
 def test_tables_do_not_depend_on_the_number_of_workers(tmp_path):
@@ -46,7 +51,7 @@ def test_all_realisations_of_a_point_are_on_one_side():
 
 
 def test_the_paper_scale_is_that_of_the_paper():
-    cells = synthetic_cells(synthetic_study.SCALES["paper"], 0)
+    cells = synthetic_cells(synthetic.SCALES["paper"], 0)
     sets = {(c.p, c.data_set) for c in cells}
     assert [sum(p == q for q, _ in sets) for p in (2, 10, 50)] == [60, 30, 30]
     assert {c.noise for c in cells} == {round(0.1 * i, 1) for i in range(1, 11)}
@@ -57,7 +62,7 @@ def test_the_paper_scale_is_that_of_the_paper():
 
 def test_what_is_computed_first_is_whole_data_sets():
     """So the first data sets of an unfinished study can be summarised."""
-    scale = synthetic_study.SCALES["standard"]
+    scale = synthetic.SCALES["standard"]
     cells = synthetic_cells(scale, 0)
     assert [c.data_set for c in cells] == sorted(c.data_set for c in cells)
     few = synthetic_cells(scale.first(2), 0)
@@ -69,7 +74,7 @@ def test_what_is_computed_first_is_whole_data_sets():
 def test_data_sets_that_are_hard_for_one_model_can_be_left_out():
     scale = SyntheticScale({2: 3}, (0.5,), (), kinds=("gaussian",), points=40, realisations=2)
     noisy = [SyntheticCell(2, True, "gaussian", 0.5, d, ("BQDA",), 40, 2) for d in range(3)]
-    plain = synthetic_study.noise_free_cells(scale, 0)
+    plain = synthetic.noise_free_cells(scale, 0)
     assert {c.realisations for c in plain} == {1} and {c.models for c in plain} == {PAPER}
 
     def result(cell):

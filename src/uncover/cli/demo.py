@@ -39,14 +39,14 @@ def demo(out: Path, size: int, draws: int, seed: int) -> None:
     depths, fits a model, maps the scene, compares the map with the truth, and writes a report. What an
     earlier run made from the same inputs is not made again.
     """
-    from uncover.studies.demo import DemoOptions, run_demo
+    from uncover.studies.demo import DemoOptions, numbers_in_words, run_demo
     from uncover.studies.landscape import LandscapeOptions
 
     options = DemoOptions(LandscapeOptions(size=size, seed=seed), draws)
     numbers = run_demo(out, options, _watch)
     _report(out)
     click.echo(f"SIMULATED DATA, of no real place: {size} x {size} pixels of 10 m, seed {seed}\n")
-    click.echo(numbers.text())
+    click.echo(numbers_in_words(numbers))
     click.echo(f"\nThe report is {out / 'report.html'}, the map {out / 'map'}")
 
 
@@ -54,7 +54,7 @@ def _report(out: Path) -> None:
     """The page, unless it shows what is there already."""
     from uncover import __version__
     from uncover.report.map_report import make_report
-    from uncover.studies.steps import Steps
+    from uncover.studies.demo import Steps
 
     def make() -> None:
         with _watch("report"):

@@ -78,8 +78,7 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
 
     The same command goes on where it was stopped. The number of workers has no influence on the tables.
     """
-    from uncover.studies.cells import Workers
-    from uncover.studies.reproduce import Run, dry_plan
+    from uncover.studies.cells import Run, Workers, dry_plan
 
     if given["scheduler"] is not None:
         refuse("with --scheduler, whose own workers compute; leave it out", "workers")
@@ -106,7 +105,9 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
 
 
 def _study(study: str, scale: str, given: dict[str, Any], dry_run: bool) -> Any:
-    from uncover.studies.reproduce import LandCoverStudy, SyntheticStudy, read_data
+    from uncover.studies.landcover import LandCoverStudy
+    from uncover.studies.landcover_data import read_data
+    from uncover.studies.synthetic import SyntheticStudy
 
     if study == "synthetic":
         refuse("for the synthetic study, which draws its data itself; leave it out", *_DATA)

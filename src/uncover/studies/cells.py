@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from uncover.files import write_whole
+from uncover.studies.claims import Finding
+from uncover.studies.tables import Tables, write_tables
 
 Result = dict[str, Any]
 Progress = Callable[[int, int], None]
@@ -250,3 +254,112 @@ def _on_cluster(cells: Sequence[Cell], address: str) -> Iterator[tuple[str, Resu
                 yield future.result()
         except KilledWorker as error:
             raise ValueError(f"the cluster lost a cell ({error}); look at its workers") from error
+
+
+class Study(Protocol):
+    """Interface that both studies have in common."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Facts that decide the results: a JSON object, the same for the same study."""
+
+    def cells(self, out: Path) -> Sequence[Any]:
+        """Its cells; what they need is put below the folder."""
+
+    def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
+        """Results as tables."""
+
+    def findings(self, tables: Tables) -> list[Finding]:
+        """Findings of the tables about each claim."""
+
+    def finish(self, out: Path) -> None:
+        """Write what else the figures need, and remove what nothing needs now."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study in its folder, what of it is done, and how long the rest will take.
+
+    Examples
+    --------
+    >>> Plan(10, 4, 7200.0, Workers(2)).text()
+    '6 of 10 cells to compute, about 2.0 CPU-hours: 60.0 minutes with 2 workers'
+    """
+
+    cells: int
+    done: int
+    cpu_seconds: float
+    workers: Workers = field(default_factory=Workers)
+
+    def text(self) -> str:
+        """One line for a person."""
+        missing, cost = self.cells - self.done, _duration(self.cpu_seconds, "CPU-")
+        what = f"{missing} of {self.cells} cells to compute, about {cost}"
+        if self.workers.scheduler is not None:
+            return f"{what}, divided by the workers of {self.workers.scheduler}"
+        n = self.workers.processes
+        return f"{what}: {_duration(self.cpu_seconds / n)} with {n} worker{'s' if n > 1 else ''}"
+
+
+def _duration(seconds: float, unit: str = "") -> str:
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {unit}{name}"
+    return f"{seconds:.0f} {unit}seconds"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A study that has begun in a folder: plan it, then compute it.
+
+    Examples
+    --------
+    >>> from uncover.studies.synthetic import SyntheticStudy
+    >>> run = Run.begin(SyntheticStudy("quick"), Path(tempfile.mkdtemp()) / "new", Workers(2))
+    >>> len(run.cells), len(run.missing())
+    (261, 261)
+    """
+
+    study: Study
+    out: Path
+    workers: Workers
+    store: CellStore
+    cells: Sequence[Cell]
+
+    @classmethod
+    def begin(cls, study: Study, out: Path, workers: Workers) -> Run:
+        """Make the folder, or open the one where the same study was begun."""
+        store = CellStore(out, study.facts)
+        return cls(study, out, workers, store, study.cells(out))
+
+    def missing(self) -> list[Cell]:
+        """Cells that are not computed yet."""
+        return missing_cells(self.cells, self.store)
+
+    def plan(self) -> Plan:
+        """Probe how long the missing cells will take."""
+        missing = self.missing()
+        return Plan(len(self.cells), len(self.cells) - len(missing), forecast(missing), self.workers)
+
+    def compute(self, progress: Progress | None = None) -> tuple[Tables, list[Finding]]:
+        """Compute what is missing; write tables and findings."""
+        began = time.time()
+        results = run_cells(self.cells, self.store, self.workers, progress)
+        tables = self.study.tables(self.cells, results)
+        findings = self.study.findings(tables)
+        write_tables(tables, self.out / "tables")
+        text = json.dumps([f.as_dict() for f in findings], indent=2, ensure_ascii=False)
+        write_whole(self.out / "findings.json", text + "\n")
+        self.study.finish(self.out)
+        record = {"seconds": time.time() - began, "workers": self.workers.scheduler or self.workers.processes}
+        write_whole(self.out / "run.json", json.dumps(record, indent=2) + "\n")
+        return tables, findings
+
+
+def dry_plan(study: Study, out: Path, workers: Workers) -> Plan:
+    """Estimate the time of a study, or of what is left of it in a folder; nothing is changed there."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run.begin(study, Path(folder), workers)
+        if out.exists() and any(out.iterdir()):
+            run = replace(run, store=CellStore(out, study.facts, read_only=True))
+        return run.plan()

@@ -13,20 +13,24 @@ from uncover.metrics import wilson_interval
 from uncover.studies.claims import (
     FEW,
     Claim,
+    Contrast,
     Criterion,
     Evidence,
+    Finding,
     Lacking,
     Results,
     ScoreTable,
     alike,
     claims_of,
+    exact,
     growth,
     holds_if,
     leads,
     listed,
     often_best,
+    percent,
+    signs,
 )
-from uncover.studies.findings import Contrast, Finding, exact, percent, signs
 from uncover.studies.models import PAPER
 from uncover.studies.tables import Tables
 

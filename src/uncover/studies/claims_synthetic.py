@@ -8,21 +8,24 @@ from typing import Any
 import pandas as pd
 
 from uncover.studies.claims import (
+    METRIC_NAMES,
     Claim,
+    Contrast,
     Criterion,
     Evidence,
+    Finding,
     Lacking,
     Results,
     ScoreTable,
     alike,
     claims_of,
+    exact,
     growth,
     holds_if,
     leads,
     worsens,
 )
 from uncover.studies.claims_landcover import cheaper, forest_dearest
-from uncover.studies.findings import METRIC_NAMES, Contrast, Finding, exact
 from uncover.studies.models import PAPER
 from uncover.studies.tables import Tables
 

@@ -1,31 +1,64 @@
-"""The demonstration: the embedded scene, from satellite measurement to an evaluated map, step by step."""
+"""The demonstration: the embedded scene, from satellite measurement to an evaluated map and ten numbers."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from uncover import __version__, pipeline
+from uncover.files import write_whole
+from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.raster.errors import SceneError
-from uncover.studies.demo_numbers import TRAINED_ONLY, Numbers, conclude
+from uncover.raster.fingerprints import sha256_of
+from uncover.raster.journal import fingerprint
+from uncover.raster.product import Thresholds
+from uncover.raster.tiles import TileCache, describe
 from uncover.studies.landscape import LandscapeOptions, SceneFiles, write_scene
 from uncover.studies.landscape.acquisition import CRS, ORIGIN
 from uncover.studies.landscape.geography import PIXEL
+from uncover.studies.landscape.kinds import KINDS, TRAINED
 from uncover.studies.landscape.scene import FORMAT
-from uncover.studies.steps import Steps
 
+Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 #: Something that watches a step by name: gives what its progress is reported to, or None.
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 YEAR, OTHER_YEAR = 2020, 2021
 SMALLEST = 120
+THRESHOLDS = (0.001, 0.01, 0.05)
+FILE = "numbers.json"
+_BUDGET = ("total", "measurement", "model", "overlap")
+_STEPS = 10_000  # of typicality, as it is stored
+_BLOCK, _CACHE_BYTES = 512, 64 * 1024 * 1024
+
+#: The truth without what was never trained, for `uncover evaluate --scheme`.
+TRAINED_ONLY = """\
+# IPCC categories to themselves, without wetlands: how good the map is where its classes are.
+name = "trained-classes"
+source = "lulucf"
+target = "lulucf"
+""" + "".join(
+    f'\n[[rules]]\nfrom = [{code}]\nto = {target}\nwhy = "{why}"\n'
+    for code, target, why in (
+        (1, '"forest"', "trained"),
+        (2, '"cropland"', "trained"),
+        (3, '"grassland"', "trained"),
+        (4, "0", "never trained"),
+        (5, '"settlements"', "trained"),
+        (6, "0", "never trained"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +86,12 @@ def run_demo(
     out: str | Path,
     options: DemoOptions | None = None,
     watch: Watch = lambda name: nullcontext(),
-) -> Numbers:
+) -> dict[str, Any]:
     """Make the scene, collect labels, fit, map, evaluate; what is there already is not made again.
 
     Everything goes through the functions behind the commands of the same names, with their defaults but for
-    the kind of realisations: the error of the optical depth is shared by all pixels of the scene.
+    the kind of realisations: the error of the optical depth is shared by all pixels of the scene. Returns the
+    numbers of the demonstration, as they are in `numbers.json`.
 
     >>> run_demo(__file__)
     Traceback (most recent call last):
@@ -66,21 +100,23 @@ def run_demo(
     """
     demo = _Demo(Path(out), options or DemoOptions(), watch)
     demo.folder.mkdir(parents=True, exist_ok=True)
-    for step in (
-        demo.make_scene,
-        demo.collect_labels,
-        demo.fit,
-        demo.map,
-        demo.evaluate,
-        demo.map_other_year,
-        demo.conclude,
-    ):
-        step()
-    return Numbers.read(demo.folder)
+    demo.make_scene()
+    demo.collect_labels()
+    demo.fit()
+    demo.map(YEAR, "map", pipeline.SceneOptions())
+    demo.evaluate(YEAR, "map", {"evaluation": False, "evaluation-trained-classes": True})
+    # A part of the other year's scene by the same model: here the error of the optical depth matters.
+    name = f"map-{OTHER_YEAR}"
+    demo.map(OTHER_YEAR, name, _middle(demo.options.landscape.size))
+    demo.evaluate(OTHER_YEAR, name, {f"{name}-evaluation": True})
+    demo.conclude()
+    return dict(json.loads((demo.folder / FILE).read_text("utf-8")))
 
 
 @dataclass(frozen=True)
 class _Demo:
+    """The steps, each done once; they are called after the commands that they stand for."""
+
     folder: Path
     options: DemoOptions
     watch: Watch
@@ -90,43 +126,39 @@ class _Demo:
         name: str,
         inputs: list[Path],
         outputs: list[str],
-        make: Callable[[Progress | None], None],
-        **more: Any,
+        make: Callable[[Progress | None], Any],
+        **settings: Any,
     ) -> None:
         def watched() -> None:
             with self.watch(name) as progress:
                 make(progress)
 
-        settings = {"version": __version__, "format": FORMAT, **more}
+        settings = {"version": __version__, "format": FORMAT, **settings}
         Steps(self.folder).do(name, settings, inputs, outputs, watched)
 
-    @property
+    @cached_property
     def scene(self) -> SceneFiles:
         return SceneFiles.open(self.folder / "scene")
 
     def make_scene(self) -> None:
         """Make the landscape, its products and its maps of earlier years."""
-        landscape = self.options.landscape
-
-        def make(progress: Progress | None) -> None:
-            write_scene(self.folder / "scene", landscape, progress)
-
+        landscape, goal = self.options.landscape, self.folder / "scene"
+        make = partial(write_scene, goal, landscape)
         self._do("scene", [], ["scene"], make, landscape=asdict(landscape))
 
     def collect_labels(self) -> None:
-        """`uncover labels`: what three earlier maps agree on and are sure of."""
-        scene = self.scene
-        maps = [str(path) for path in scene.previous_maps(YEAR)]
+        """Keep what three earlier maps agree on and are sure of."""
+        maps, scheme = self.scene.previous_maps(YEAR), self.scene.scheme
 
         def make(progress: Progress | None) -> None:
-            chosen = pipeline.LabelOptions(scheme=scene.scheme)
-            found = pipeline.collect_labels(maps, [f"{path}:2" for path in maps], chosen, progress)
+            chosen = pipeline.LabelOptions(scheme=scheme)
+            names = [str(path) for path in maps]
+            found = pipeline.collect_labels(names, [f"{name}:2" for name in names], chosen, progress)
             found.write(self.folder / "labels.tif")
-            report = json.dumps(found.report.as_dict(found.scheme), indent=2)
-            (self.folder / "labels.json").write_text(report + "\n", "utf-8")
+            _write(self.folder / "labels.json", found.report.as_dict(found.scheme))
 
         outputs = ["labels.tif", "labels.tif.aux.xml", "labels.json"]
-        self._do("labels", [*map(Path, maps)], outputs, make, scheme=scene.scheme)
+        self._do("labels", maps, outputs, make, scheme=scheme)
 
     def _realise(self, year: int) -> pipeline.RealiseOptions:
         """Options known to a user: the reported optical depth; its uncertainty follows from its origin."""
@@ -140,10 +172,8 @@ class _Demo:
         )
 
     def fit(self) -> None:
-        """`uncover fit --realisations shared`: one world for each drawn optical depth."""
-        product, labels = self.scene.product(YEAR), self.folder / "labels.tif"
-
-        realise = self._realise(YEAR)
+        """Fit one world for each drawn optical depth: `--realisations shared`."""
+        product, labels, realise = self.scene.product(YEAR), self.folder / "labels.tif", self._realise(YEAR)
 
         def make(progress: Progress | None) -> None:
             chosen = pipeline.FitOptions(labels=str(labels), realisations="shared", realise=realise)
@@ -151,33 +181,16 @@ class _Demo:
 
         self._do("fit", [product, labels], ["model.uncover"], make, realise=asdict(realise))
 
-    def map(self) -> None:
-        """`uncover map`: every pixel, in every world."""
-        self._map(YEAR, "map", pipeline.SceneOptions())
-
-    def map_other_year(self) -> None:
-        """A part of the other year's scene by the same model: here the error of the optical depth matters."""
-        name = f"map-{OTHER_YEAR}"
-        self._map(OTHER_YEAR, name, _middle(self.options.landscape.size))
-        self._evaluate(OTHER_YEAR, name, {f"{name}-evaluation": True})
-
-    def evaluate(self) -> None:
-        """`uncover evaluate` against the truth: of all pixels, and of those whose class was trained."""
-        self._evaluate(YEAR, "map", {"evaluation": False, "evaluation-trained-classes": True})
-
-    def _map(self, year: int, name: str, part: pipeline.SceneOptions) -> None:
+    def map(self, year: int, name: str, part: pipeline.SceneOptions) -> None:
+        """Map every pixel of a part, in every world."""
         product, model = self.scene.product(year), self.folder / "model.uncover"
         source = pipeline.SourceOptions(scene=part, realise=self._realise(year))
-
-        def make(progress: Progress | None) -> None:
-            _map_or_go_on(model, product, self.folder / name, source, progress)
-
+        make = partial(_map_or_go_on, model, product, self.folder / name, source)
         self._do(name, [product, model], [name], make, source=asdict(source))
 
-    def _evaluate(self, year: int, name: str, goals: dict[str, bool]) -> None:
-        """Each goal says whether pixels of classes that were never trained are left out."""
-        truth = self.scene.truth(year)
-        table = self.folder / "trained-classes.toml"
+    def evaluate(self, year: int, name: str, goals: dict[str, bool]) -> None:
+        """Compare a map with the truth; a goal says whether classes that were never trained are left out."""
+        truth, table = self.scene.truth(year), self.folder / "trained-classes.toml"
 
         def make(progress: Progress | None) -> None:
             table.write_text(TRAINED_ONLY, "utf-8")
@@ -189,18 +202,44 @@ class _Demo:
                     found = pipeline.evaluate_map(self.folder / name, truth, chosen, progress)
                 found.write(self.folder / goal)
 
-        step = f"evaluate {name}"
-        self._do(step, [self.folder / name, truth], [*goals], make, table=TRAINED_ONLY)
+        self._do(f"evaluate {name}", [self.folder / name, truth], [*goals], make, table=TRAINED_ONLY)
 
     def conclude(self) -> None:
-        """The numbers that matter."""
-        folders = [self.folder / name for name in ("evaluation", "evaluation-trained-classes", "map")]
-        others = [self.folder / f"map-{OTHER_YEAR}{of}" for of in ("", "-evaluation")]
+        """Work out the numbers that matter."""
+        other = f"map-{OTHER_YEAR}"
+        names = ("evaluation", "evaluation-trained-classes", "map", other, f"{other}-evaluation")
+        outputs = [FILE, "typicality.json"]
+        self._do("numbers", [self.folder / name for name in names], outputs, lambda _: self._write_numbers())
 
-        def make(_: Progress | None) -> None:
-            conclude(self.folder, self.scene, YEAR, OTHER_YEAR)
-
-        self._do("numbers", [*folders, *others], ["numbers.json", "typicality.json"], make)
+    def _write_numbers(self) -> None:
+        """Work the numbers out from the files; shares are of pixels."""
+        kinds = {kind.code: (kind.name, kind.parent not in TRAINED) for kind in KINDS}
+        novelty = measure_novelty(self.folder / "map", self.scene.kinds(YEAR), kinds)
+        _write(self.folder / "typicality.json", novelty.as_dict(THRESHOLDS))
+        known, other = self.scene.facts["years"][str(YEAR)], f"map-{OTHER_YEAR}"
+        here, there = _budget(self.folder / "map"), _budget(self.folder / other)
+        names = ("evaluation-trained-classes", "evaluation", f"{other}-evaluation")
+        trained, every, later = (StoredEvaluation.read(self.folder / name) for name in names)
+        found, false_alarms = novelty.rates(Thresholds().typicality)
+        numbers = {
+            "labels": _labels(self.folder),
+            **_accuracy(trained),
+            "right_all": _right(every),
+            "claimed": _claimed(trained),
+            "entropy": here["total"],
+            "measurement_share": here["measurement"] / max(here["total"], 1e-12),
+            "reported_aod": known["reported_aod"],
+            "aod_uncertainty": known["aod_standard_uncertainty"],
+            "true_aod": known["true_aod"],
+            "right_other": _right(later),
+            "claimed_other": _claimed(later),
+            "measurement_other": there["measurement"] / max(there["total"], 1e-12),
+            "never_trained": float(novelty.counts[novelty.novel].sum() / novelty.counts.sum()),
+            "found": found,
+            "false_alarms": false_alarms,
+            "separation": novelty.separation,
+        }
+        _write(self.folder / FILE, numbers)
 
 
 def _middle(size: int) -> pipeline.SceneOptions:
@@ -225,3 +264,222 @@ def _map_or_go_on(
         except SceneError:  # it was begun with other inputs
             shutil.rmtree(partial)
     pipeline.map_scene(model, product, out, pipeline.MapOptions(source=source), progress)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a study in one folder, with a record of what each was made from.
+
+    >>> import tempfile
+    >>> steps = Steps(Path(tempfile.mkdtemp()))
+    >>> def make():
+    ...     print("made")
+    ...     _ = (steps.folder / "a.txt").write_text("a")
+    >>> steps.do("a", {"size": 1}, [], ["a.txt"], make)
+    made
+    True
+    >>> steps.do("a", {"size": 1}, [], ["a.txt"], make)
+    False
+    >>> steps.do("a", {"size": 2}, [], ["a.txt"], make)
+    made
+    True
+    """
+
+    folder: Path
+
+    def do(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        inputs: list[Path],
+        outputs: list[str],
+        make: Callable[[], None],
+    ) -> bool:
+        """Do a step unless it is done; returns whether it was done now.
+
+        It is done if options and inputs are those of the record and the outputs are what they were. Else what
+        an earlier run of this step left, finished or not, is removed first. What no run of it made is never
+        touched: that is an error.
+        """
+        key = fingerprint({"options": dict(options), "inputs": [_content(path) for path in inputs]})
+        record = self._read()
+        known = record.get(name)
+        if known is not None and known["key"] == key and known["outputs"] == self._contents(outputs):
+            return False
+        for output in outputs:
+            if (self.folder / output).exists():
+                self._remove(output, ours=known is not None)
+        self._write(record | {name: {"key": "unfinished", "outputs": {}}})
+        make()
+        self._write(self._read() | {name: {"key": key, "outputs": self._contents(outputs)}})
+        return True
+
+    def _remove(self, output: str, *, ours: bool) -> None:
+        path = self.folder / output
+        if not ours:
+            raise ValueError(f"{path} is there already, and no earlier run made it; name another folder")
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+    def _contents(self, outputs: list[str]) -> dict[str, str | None]:
+        return {output: _content(self.folder / output) for output in outputs}
+
+    def _read(self) -> dict[str, Any]:
+        path = self.folder / "steps.json"
+        try:
+            return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+        except ValueError:
+            return {}
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        write_whole(self.folder / "steps.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def _content(path: Path) -> str | None:
+    """Hash of a file or folder, None where there is nothing."""
+    return sha256_of(path) if path.exists() else None
+
+
+def _write(path: Path, values: Any) -> None:
+    write_whole(path, json.dumps(values, indent=2) + "\n")
+
+
+# ---- the numbers -----------------------------------------------------------------------------------------
+
+
+#: Ten lines to read.
+_WORDS = """\
+{labels:>9,}  pixels that three earlier maps agree on and are sure of: the training set
+{right:>9.1%}  of the pixels of trained classes are right ({right_low:.1%} to {right_high:.1%}, \
+blocks of 1 km resampled)
+{weakest_right:>9.1%}  of the {weakest_class} are found, the least of all classes
+{claimed:>9.1%}  is what the map claims to have right: its mean probability
+{brier:>9.2f}  is its Brier score (1: no better than knowing the class shares)
+{entropy:>9.2f}  nat is the uncertainty of the average pixel, {measurement_share:.1%} of it from \
+the measurement: the scene trained the model
+{true_aod:>9.2f}  was the true optical depth, reported as {reported_aod:.2f} ± {aod_uncertainty:.2f}
+{right_other:>9.1%}  are right a year later by the same model, {claimed_other:.1%} claimed, \
+{measurement_other:.0%} of the uncertainty from the measurement
+{found:>9.1%}  of fen and water ({never_trained:.1%} of the land, never trained) are flagged as \
+unlike the training data
+{false_alarms:>9.1%}  of the rest are flagged as well (typicality below {limit:g}; \
+area under the ROC curve {separation:.3f})"""
+
+
+def numbers_in_words(numbers: Mapping[str, Any]) -> str:
+    """Ten lines to read, of the numbers that `run_demo` returns."""
+    return _WORDS.format(limit=Thresholds().typicality, **numbers)
+
+
+def _labels(folder: Path) -> int:
+    from uncover.models.files import load_fitted
+
+    sources: Any = load_fitted(folder / "model.uncover").provenance_["sources"]
+    return sum(sum(source["used"].values()) for source in sources)
+
+
+def _right(evaluation: StoredEvaluation) -> float:
+    return float(evaluation.facts["accuracy"]["overall accuracy"]["value"])
+
+
+def _accuracy(evaluation: StoredEvaluation) -> dict[str, Any]:
+    found = evaluation.facts
+    overall, producers = found["accuracy"]["overall accuracy"], found["accuracy"]["producer's accuracy"]
+    known = {name: entry["value"] for name, entry in producers.items() if entry["value"] is not None}
+    weakest = min(known, key=lambda name: known[name])
+    return {
+        "right": overall["value"],
+        "right_low": overall["lower"],
+        "right_high": overall["upper"],
+        "weakest_class": weakest,
+        "weakest_right": known[weakest],
+        "brier": found["scores"]["brier_norm"]["value"],
+    }
+
+
+def _claimed(evaluation: StoredEvaluation) -> float:
+    """Mean probability of the mapped class."""
+    curve = next(curve for curve in evaluation.curves if curve.name == "top label")
+    return float(curve.samples @ curve.promised / curve.samples.sum())
+
+
+def _budget(folder: Path) -> dict[str, float]:
+    """Mean of each part of a map's uncertainty, in nats."""
+    layer = describe(str(folder / "uncertainty.tif"))
+    source = layer.bands(*(layer.names.index(name) + 1 for name in _BUDGET))
+    cache, sums, count = TileCache(_CACHE_BYTES), np.zeros(len(_BUDGET)), 0
+    for window in layer.grid.blocks(_BLOCK):
+        planes = source.read(window, cache)
+        there = planes[0] != layer.nodata[0]
+        sums += planes[:, there].sum(1, dtype=np.float64)
+        count += int(there.sum())
+    return dict(zip(_BUDGET, (sums / max(count, 1) * layer.scales[0]).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """Does typicality find what was never trained? Histograms of it by kind of ground, and the rates.
+
+    >>> counts = np.zeros((2, 1000))
+    >>> counts[0, 500], counts[1, 0] = 10, 4
+    >>> found = Novelty(("wheat", "lake"), np.array([False, True]), counts)
+    >>> found.rates(0.01)
+    (1.0, 0.0)
+    >>> found.separation
+    1.0
+    """
+
+    kinds: tuple[str, ...]
+    novel: NDArray[np.bool_]  # (kind,): whether it was never trained
+    counts: Floats  # (kind, bin), pixels; bins are equal steps of typicality from 0 to 1
+
+    def _below(self, threshold: float) -> Floats:
+        """Pixels of each kind below a threshold of typicality."""
+        return self.counts[:, : round(threshold * self.counts.shape[1])].sum(1)
+
+    def rates(self, threshold: float) -> tuple[float, float]:
+        """True-positive rate (never trained, flagged) and false-positive rate (trained, flagged)."""
+        below, total = self._below(threshold), self.counts.sum(1)
+        new, old = (float(below[k].sum() / max(total[k].sum(), 1)) for k in (self.novel, ~self.novel))
+        return new, old
+
+    @property
+    def separation(self) -> float:
+        """Chance that a never-trained pixel is less typical than a trained one (area under the ROC curve)."""
+        new, old = self.counts[self.novel].sum(0), self.counts[~self.novel].sum(0)
+        above = old.sum() - np.cumsum(old)
+        pairs = max(new.sum() * old.sum(), 1)
+        return float((new * (above + old / 2)).sum() / pairs)
+
+    def as_dict(self, thresholds: tuple[float, ...]) -> dict[str, object]:
+        """For a JSON file."""
+        total = self.counts.sum(1)
+        rows = []
+        for threshold in thresholds:
+            (tpr, fpr), shares = self.rates(threshold), self._below(threshold) / np.maximum(total, 1)
+            flagged = {k: float(s) for k, s, n in zip(self.kinds, shares, total, strict=True) if n}
+            rows.append({"threshold": threshold, "true_positive_rate": tpr, "false_positive_rate": fpr,
+                         "flagged": flagged})  # fmt: skip
+        pixels = {k: int(n) for k, n in zip(self.kinds, total, strict=True) if n}
+        novel = [kind for kind, new in zip(self.kinds, self.novel, strict=True) if new]
+        return {"never_trained": novel, "pixels": pixels, "area_under_roc": self.separation, "rates": rows}
+
+
+def measure_novelty(map_folder: Path, truth: Path, kinds: Mapping[int, tuple[str, bool]]) -> Novelty:
+    """The typicality layer of a map beside the true kinds of ground: code to name and "never trained"."""
+    layer = describe(str(map_folder / "uncertainty.tif"))
+    source = layer.bands(layer.names.index("typicality") + 1)
+    ground = describe(str(truth)).bands(1)
+    cache, codes = TileCache(_CACHE_BYTES), sorted(kinds)
+    table = np.full(256, -1, np.intp)
+    table[codes] = np.arange(len(codes))
+    counts = np.zeros(len(codes) * _STEPS)
+    for window in ground.grid.blocks(_BLOCK):
+        steps, kind = source.read(window, cache)[0], table[ground.read(window, cache)[0]]
+        there = (steps != 65535) & (kind >= 0)
+        at = np.minimum(steps[there].astype(np.intp), _STEPS - 1)
+        counts += np.bincount(kind[there] * _STEPS + at, minlength=len(counts)).astype(np.float64)
+    names, novel = zip(*(kinds[code] for code in codes), strict=True)
+    return Novelty(names, np.array(novel), counts.reshape(len(codes), _STEPS))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +18,10 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.studies.cells import Result, extended
-from uncover.studies.landcover_data import LandCoverData, nested_order
-from uncover.studies.models import MODELS, PAPER, cell_groups, study_models
+from uncover.studies.claims import Finding
+from uncover.studies.claims_landcover import land_cover_findings
+from uncover.studies.landcover_data import LandCoverData, embedded_scene, nested_order
+from uncover.studies.models import MODELS, PAPER, cell_groups, study_facts, study_models
 from uncover.studies.protocol import BootstrapPlan, Split, assess_each, cpu_seconds
 from uncover.studies.tables import (
     Tables,
@@ -33,6 +37,8 @@ Array = NDArray[Any]
 
 #: A probe computes few of so many parts of the pixels.
 PARTS = 80
+#: Pixels along a side of the small scene from which the times of the embedded one are estimated.
+_SKETCH = 300
 #: What a file's name cannot hold everywhere, and the mark that it is written with.
 _UNFIT = re.compile(r'[\x00-\x1f"%*/:<>?\\|]')
 
@@ -403,3 +409,82 @@ def _component_table(data: LandCoverData, year: int, most: int = 4000) -> pd.Dat
             "pc2_share": model.explained_variance_ratio_[1],
         }
     )
+
+
+@dataclass(frozen=True)
+class LandCoverStudy:
+    """The land cover study of some data, limited as the scale says."""
+
+    data: LandCoverData
+    scale: str = "quick"
+    seed: int = 0
+    sketched: int | None = None  # the data stand in for those of the same size, in so many realisations
+    further: bool = False  # with the models that are computed on request
+
+    @classmethod
+    def of(cls, data: LandCoverData, scale: str, seed: int) -> LandCoverStudy:
+        """Keep as much of the data as the scale says."""
+        limits = LAND_COVER_SCALES[scale]
+        return cls(data.limited(limits.pixels, limits.realisations, seed), scale, seed)
+
+    @classmethod
+    def embedded(cls, scale: str, seed: int) -> LandCoverStudy:
+        """Of the embedded scene, as large and in as many worlds as the scale says."""
+        how = LAND_COVER_SCALES[scale]
+        return cls.of(embedded_scene(how.scene_size, how.scene_draws, seed), scale, seed)
+
+    @classmethod
+    def sketch(cls, scale: str, seed: int) -> LandCoverStudy:
+        """A stand-in for the embedded scene, for its times: pixels of a small one, repeated to its size."""
+        how = LAND_COVER_SCALES[scale]
+        small = embedded_scene(min(how.scene_size, _SKETCH), 2, seed)
+        times = max(round((how.scene_size / _SKETCH) ** 2), 1)
+        full = small.select(np.tile(np.arange(small.pixels), times))
+        return cls(full, scale, seed, sketched=how.scene_draws)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Scale, seed, version, and what the data are; of a sketch, what it has in common with the scene."""
+        data = self.data
+        known = {
+            "seed": self.seed,
+            "data": data.name,
+            "years": list(data.years),
+            "realisations": self.sketched or data.realisations,
+            "bands": list(data.bands),
+            "classes": list(data.classes),
+        }
+        if self.sketched is None:
+            known |= {"pixels": data.pixels, "notes": list(data.notes), "checksum": _checksum(data)}
+        return study_facts("landcover", self.scale, known, self.further)
+
+    def cells(self, out: Path) -> list[LandCoverCell]:
+        """All cells, which read the pixels from below the folder."""
+        saved = SavedData.save(self.data, out / "data")
+        found = land_cover_cells(self.data, saved, self.seed, self.further)
+        return [replace(cell, realisations=self.sketched or cell.realisations) for cell in found]
+
+    def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
+        """Scores, confusion, cost, and what the data look like."""
+        return land_cover_tables(self.data, cells, results)
+
+    def findings(self, tables: Tables) -> list[Finding]:
+        """Findings of the tables about each claim."""
+        return land_cover_findings(
+            tables, {"pixels": self.data.pixels, "realisations": self.data.realisations}
+        )
+
+    def finish(self, out: Path) -> None:
+        """The scene, for its figure; the pixels are no longer needed."""
+        if self.data.picture is not None:
+            np.savez_compressed(out / "scene.npz", rgb=self.data.picture.rgb, labels=self.data.picture.labels)
+        shutil.rmtree(out / "data", ignore_errors=True)
+
+
+def _checksum(data: LandCoverData) -> str:
+    """Of all that decides scores and their intervals."""
+    digest = hashlib.sha256()
+    groups = () if data.groups is None else (data.groups,)
+    for array in (data.codes, *data.values, *groups):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
