@@ -9,8 +9,8 @@ import click
 from uncover.cli.console import bar
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
-    chosen,
     class_options,
+    filled,
     measurement_from,
     measurement_options,
     pixel_purity_option,
@@ -164,18 +164,15 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     if given["label_probability"] is None:
         why = "without --label-probability, whose numbers it explains; give that too, or leave it out"
         refuse(why, "probability_scale", "label_meaning")
-    options = pipeline.FitOptions(
+    doubt = ("label_probability", "probability_scale", "label_meaning", "label_noise")
+    options = filled(
+        pipeline.FitOptions,
+        given,
         labels=label_file,
-        draw=pipeline.Draw(given["fraction"], given["count"], given["allocation"]),
+        draw=filled(pipeline.Draw, given),
         calibration="loo" if given["calibrate"] else None,
-        doubt=pipeline.LabelDoubt(
-            *chosen(given, "label_probability", "probability_scale", "label_meaning", "label_noise").values()
-        ),
+        doubt=pipeline.LabelDoubt(*(given[name] for name in doubt)),
         **measurement_from(given),
-        **chosen(
-            given, "class_field", "scheme", "pixel_purity", "model", "prior", "coverage", "block", "buffer"
-        ),
-        **chosen(given, "class_prior", "realisations", "seed"),
     )
     with bar("fit") as progress:
         training = pipeline.fit_model(sources, options, progress)

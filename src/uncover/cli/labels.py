@@ -11,6 +11,7 @@ from uncover.cli.console import bar
 from uncover.cli.options import (
     area_options,
     class_options,
+    filled,
     pixel_purity_option,
     probability_scale_option,
     seed_option,
@@ -100,16 +101,12 @@ def labels(
             pipeline.check_apart(goal, *inputs)
             pipeline.check_goal(goal)
             inputs += (goal,)
-    options = pipeline.LabelOptions(
-        scheme=given["scheme"],
-        class_field=given["class_field"],
-        criteria=pipeline.Criteria(given["threshold"], given["purity"], given["window"], given["erosion"]),
-        pixel_purity=given["pixel_purity"],
-        probability_scale=given["probability_scale"],
-        spacing=given["spacing"],
+    options = filled(
+        pipeline.LabelOptions,
+        given,
+        criteria=filled(pipeline.Criteria, given),
         like=None if like is None else pipeline.grid_of(like),
-        area=pipeline.Area(given["bbox"], given["bbox_crs"], given["aoi"]),
-        seed=given["seed"],
+        area=filled(pipeline.Area, given),
     )
     with bar("labels") as progress:
         found = pipeline.collect_labels(maps, probabilities, options, progress)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from uncover.cli.console import pixel_bar
-from uncover.cli.options import FILES_OF_A_SCENE, chosen, measurement_from, measurement_options
+from uncover.cli.options import FILES_OF_A_SCENE, filled, measurement_from, measurement_options
 
 
 @click.command(
@@ -68,7 +68,6 @@ from uncover.cli.options import FILES_OF_A_SCENE, chosen, measurement_from, meas
 )
 @click.option(
     "--format",
-    "kind",
     type=click.Choice(["cog", "zarr", "netcdf"]),
     default="cog",
     help="Format of the layers: GeoTIFFs, or one CF dataset.",
@@ -95,7 +94,9 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
     from uncover import pipeline
 
     pipeline.check_apart(out, model, scene, *(given[name] for name in FILES_OF_A_SCENE))
-    options = _map_options(given)
+    source = pipeline.SourceOptions(**measurement_from(given))
+    memory = pipeline.parse_memory(given["memory"])
+    options = filled(pipeline.MapOptions, given, source=source, memory=memory)
     if dry_run:
         click.echo(pipeline.forecast(model, scene, options).text())
         return
@@ -125,26 +126,3 @@ def _little_garbage() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _map_options(given: dict[str, Any]) -> Any:
-    from uncover import pipeline
-
-    names = (
-        "paired",
-        "missing",
-        "method",
-        "device",
-        "dtype",
-        "date",
-        "threads",
-        "block",
-        "scheduler",
-        "resume",
-    )
-    return pipeline.MapOptions(
-        source=pipeline.SourceOptions(**measurement_from(given)),
-        format=given["kind"],
-        memory=pipeline.parse_memory(given["memory"]),
-        **chosen(given, *names),
-    )

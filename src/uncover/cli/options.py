@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from uncover.pipeline import RealiseOptions, SceneOptions, UncertaintyOptions
 
 Command = Callable[..., Any]
+Options = TypeVar("Options")
 
 #: Options with files that are read with a scene.
 FILES_OF_A_SCENE = ("aoi", "mask", "dem", "uncertainty", "correlation")
@@ -213,9 +215,10 @@ measurement_options = _stacked(
 )
 
 
-def chosen(given: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Options by their names, for an object whose fields have the same names."""
-    return {name: given[name] for name in names}
+def filled(kind: Callable[..., Options], given: dict[str, Any], **others: Any) -> Options:
+    """An options object whose fields are the options of the same names; others come as they are."""
+    known = {name: given[name] for name in signature(kind).parameters if name in given}
+    return kind(**{**known, **others})
 
 
 def measurement_from(given: dict[str, Any]) -> dict[str, Any]:
@@ -231,17 +234,12 @@ def measurement_from(given: dict[str, Any]) -> dict[str, Any]:
 def _uncertainty(given: dict[str, Any]) -> UncertaintyOptions:
     from uncover import pipeline
 
-    own = ("between_pixels", "between_scenes", "effect_name", "correlation")
+    own = {name: given[f"uncertainty_{name}"] for name in ("units", "scale", "bands", "variable")}
     if given["uncertainty"] is None:
         why = "without --uncertainty, whose file it describes; give that too, or leave it out"
-        refuse(why, *own, *(f"uncertainty_{name}" for name in ("units", "scale", "bands", "variable")))
-    return pipeline.UncertaintyOptions(
-        **chosen(given, *own),
-        units=given["uncertainty_units"],
-        scale=given["uncertainty_scale"],
-        bands=_names(given["uncertainty_bands"]),
-        variable=given["uncertainty_variable"],
-    )
+        others = ("between_pixels", "between_scenes", "effect_name", "correlation")
+        refuse(why, *others, *(f"uncertainty_{name}" for name in own))
+    return filled(pipeline.UncertaintyOptions, given, **{**own, "bands": _names(own["bands"])})
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -266,9 +264,7 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
     """Return what `scene_options` were given."""
     from uncover import pipeline
 
-    where = ("bbox", "bbox_crs", "aoi", "mask", "scene_id", "level", "granule")
-    numbers = chosen(given, "scale", "offset", "resampling")
-    return pipeline.SceneOptions(bands=_names(given["bands"]), **numbers, **chosen(given, *where))
+    return filled(pipeline.SceneOptions, given, bands=_names(given["bands"]))
 
 
 def worlds_from(given: dict[str, Any]) -> RealiseOptions:
@@ -279,12 +275,8 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
     if given["dem"] is not None:
         refuse("with --dem, which gives the heights; give one of them", "altitude")
-    return pipeline.RealiseOptions(
-        uncertainty=given["aod_uncertainty"],
-        method=given["draw_method"],
-        **chosen(given, "aod", "draws", "impossible", "seed", "altitude", "dem", "water_vapour", "ozone"),
-        **chosen(given, "angles", "product_aod"),
-    )
+    own = {"uncertainty": given["aod_uncertainty"], "method": given["draw_method"]}
+    return filled(pipeline.RealiseOptions, given, **own)
 
 
 def _optional_worlds(given: dict[str, Any]) -> RealiseOptions | None:

@@ -17,7 +17,6 @@ from uncover.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from uncover.pipeline import Sen2CorOptions
     from uncover.raster.cube import Cube
 
 #: What Sen2Cor finds out by itself.
@@ -74,66 +73,41 @@ def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **g
     from uncover import pipeline
 
     pipeline.check_apart(out, *sources, *(given[name] for name in ("aoi", "mask", "dem")))
+    cube: Cube | None
     if meaning == "worlds":
         why = "with --as worlds, whose products are corrected already; leave it out"
         refuse(why, *_OF_DRAWS, *_OF_THE_TABLE, *_OF_SEN2COR, "correction")
-        cube = _of_worlds(sources, out, given)
+        with bar("realise") as progress:
+            how = {"resume": given["resume"], "progress": progress}
+            cube = pipeline.write_worlds(sources, out, scene_from(given), **how)
     elif len(sources) > 1:
         raise ValueError(
             f"{len(sources)} scenes came; give one, or --as worlds if they are corrections of one"
         )
     elif given["correction"] == "table":
         refuse("without --correction sen2cor; give that too, or leave it out", *_OF_SEN2COR)
-        cube = _by_table(sources[0], out, given)
-    else:
-        refuse("with --correction sen2cor, which finds that out itself; leave it out", *_OF_THE_TABLE)
-        given["product_aod"] = given["aod"] is None  # Sen2Cor takes the forecast in the product anyway
-        if dry_run:
-            _show(sources[0], out, given)
-            return
-        cube = _by_sen2cor(sources[0], out, given)
+        with bar("realise") as progress:
+            how = {"resume": given["resume"], "progress": progress}
+            cube = pipeline.write_realisations(sources[0], out, worlds_from(given), scene_from(given), **how)
+    elif (cube := _by_sen2cor(sources[0], out, dry_run, given)) is None:
+        return
     click.echo(
         f"{cube.realisations} realisations of {len(cube.bands)} bands, {cube.grid.height} x {cube.grid.width}"
     )
 
 
-def _by_table(source: str, out: str, given: dict[str, Any]) -> Cube:
+def _by_sen2cor(source: str, out: str, dry_run: bool, given: dict[str, Any]) -> Cube | None:
+    """The cube; of a dry run none, but every file and every command of Sen2Cor."""
     from uncover import pipeline
 
-    with bar("realise") as progress:
-        return pipeline.write_realisations(
-            source, out, worlds_from(given), scene_from(given), resume=given["resume"], progress=progress
-        )
-
-
-def _of_worlds(sources: tuple[str, ...], out: str, given: dict[str, Any]) -> Cube:
-    from uncover import pipeline
-
-    with bar("realise") as progress:
-        return pipeline.write_worlds(
-            sources, out, scene_from(given), resume=given["resume"], progress=progress
-        )
-
-
-def _by_sen2cor(source: str, out: str, given: dict[str, Any]) -> Cube:
-    from uncover import pipeline
-
-    options = worlds_from(given), scene_from(given), _how(given)
+    refuse("with --correction sen2cor, which finds that out itself; leave it out", *_OF_THE_TABLE)
+    given["product_aod"] = given["aod"] is None  # Sen2Cor takes the forecast in the product anyway
+    how = pipeline.Sen2CorOptions(given["sen2cor"], given["workers"], given["keep_products"])
+    options = worlds_from(given), scene_from(given), how
+    if dry_run:
+        click.echo("\n".join(pipeline.plan_sen2cor(source, out, *options)))
+        return None
     with counter("sen2cor") as correcting, bar("realise") as progress:
         return pipeline.write_sen2cor(
             source, out, *options, resume=given["resume"], correcting=correcting, progress=progress
         )
-
-
-def _show(source: str, out: str, given: dict[str, Any]) -> None:
-    """Every file and every command of Sen2Cor."""
-    from uncover import pipeline
-
-    lines = pipeline.plan_sen2cor(source, out, worlds_from(given), scene_from(given), _how(given))
-    click.echo("\n".join(lines))
-
-
-def _how(given: dict[str, Any]) -> Sen2CorOptions:
-    from uncover import pipeline
-
-    return pipeline.Sen2CorOptions(given["sen2cor"], given["workers"], given["keep_products"])

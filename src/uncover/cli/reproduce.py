@@ -87,12 +87,12 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
     say("preparing")
     chosen = replace(_study(study, scale, given, dry_run), further=given["further"])
     if dry_run:
-        click.echo(dry_plan(chosen, out, workers).text())
+        click.echo(dry_plan(chosen, out, workers))
         return
     run = Run.begin(chosen, out, workers)
     if run.missing():
         say("estimating")
-        click.echo(run.plan().text(), err=True)
+        click.echo(run.plan(), err=True)
     with counter("cells") as progress:
         _, findings = run.compute(progress)
     say("drawing")

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,8 +46,6 @@ class Cell(Protocol):
 class Workers:
     """Who computes: so many processes of this machine, or those of a dask.distributed scheduler.
 
-    Examples
-    --------
     >>> Workers(0)
     Traceback (most recent call last):
     ...
@@ -65,8 +63,6 @@ class Workers:
 class CellStore:
     """A folder of finished cells, one file each, every file whole or not there.
 
-    Examples
-    --------
     >>> import tempfile
     >>> store = CellStore(Path(tempfile.mkdtemp()), {"study": "tiny", "seed": 0})
     >>> store.save("a", {"f1": 0.9})
@@ -155,8 +151,6 @@ def missing_cells(cells: Sequence[Cell], store: CellStore) -> list[Cell]:
 def forecast(cells: Sequence[Cell]) -> float:
     """CPU seconds of all cells, by probing one of each kind: the most that one worker would take.
 
-    Examples
-    --------
     >>> @dataclass(frozen=True)
     ... class Nap:
     ...     key: str
@@ -176,8 +170,6 @@ def forecast(cells: Sequence[Cell]) -> float:
 def extended(seconds: Mapping[tuple[float, float], float]) -> Callable[[float, float], float]:
     """Seconds by rows n and realisations r from few measurements: c₀ + c₁n + c₂r + c₃nr, no term below zero.
 
-    Examples
-    --------
     >>> at = extended({(n, r): 1.0 + 0.5 * n * r for n in (1, 3) for r in (1, 2)})
     >>> round(at(100, 25), 6)
     1251.0
@@ -276,29 +268,17 @@ class Study(Protocol):
         """Write what else the figures need, and remove what nothing needs now."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A study in its folder, what of it is done, and how long the rest will take.
+def plan_in_words(cells: int, missing: int, cpu_seconds: float, workers: Workers) -> str:
+    """How much of a study is left to compute, and how long that will take.
 
-    Examples
-    --------
-    >>> Plan(10, 4, 7200.0, Workers(2)).text()
+    >>> plan_in_words(10, 6, 7200.0, Workers(2))
     '6 of 10 cells to compute, about 2.0 CPU-hours: 60.0 minutes with 2 workers'
     """
-
-    cells: int
-    done: int
-    cpu_seconds: float
-    workers: Workers = field(default_factory=Workers)
-
-    def text(self) -> str:
-        """One line for a person."""
-        missing, cost = self.cells - self.done, _duration(self.cpu_seconds, "CPU-")
-        what = f"{missing} of {self.cells} cells to compute, about {cost}"
-        if self.workers.scheduler is not None:
-            return f"{what}, divided by the workers of {self.workers.scheduler}"
-        n = self.workers.processes
-        return f"{what}: {_duration(self.cpu_seconds / n)} with {n} worker{'s' if n > 1 else ''}"
+    what = f"{missing} of {cells} cells to compute, about {_duration(cpu_seconds, 'CPU-')}"
+    if workers.scheduler is not None:
+        return f"{what}, divided by the workers of {workers.scheduler}"
+    n = workers.processes
+    return f"{what}: {_duration(cpu_seconds / n)} with {n} worker{'s' if n > 1 else ''}"
 
 
 def _duration(seconds: float, unit: str = "") -> str:
@@ -312,8 +292,6 @@ def _duration(seconds: float, unit: str = "") -> str:
 class Run:
     """A study that has begun in a folder: plan it, then compute it.
 
-    Examples
-    --------
     >>> from uncover.studies.synthetic import SyntheticStudy
     >>> run = Run.begin(SyntheticStudy("quick"), Path(tempfile.mkdtemp()) / "new", Workers(2))
     >>> len(run.cells), len(run.missing())
@@ -336,10 +314,10 @@ class Run:
         """Cells that are not computed yet."""
         return missing_cells(self.cells, self.store)
 
-    def plan(self) -> Plan:
-        """Probe how long the missing cells will take."""
+    def plan(self) -> str:
+        """Probe how long the missing cells will take, and say it in a line."""
         missing = self.missing()
-        return Plan(len(self.cells), len(self.cells) - len(missing), forecast(missing), self.workers)
+        return plan_in_words(len(self.cells), len(missing), forecast(missing), self.workers)
 
     def compute(self, progress: Progress | None = None) -> tuple[Tables, list[Finding]]:
         """Compute what is missing; write tables and findings."""
@@ -356,7 +334,7 @@ class Run:
         return tables, findings
 
 
-def dry_plan(study: Study, out: Path, workers: Workers) -> Plan:
+def dry_plan(study: Study, out: Path, workers: Workers) -> str:
     """Estimate the time of a study, or of what is left of it in a folder; nothing is changed there."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run.begin(study, Path(folder), workers)

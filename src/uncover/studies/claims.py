@@ -35,8 +35,6 @@ class Finding:
 
     `found` has the numbers with their intervals, `why` says how it was decided, `figure` which one shows it.
 
-    Examples
-    --------
     >>> Finding("cost", "RF costs more.", "holds", "40 times as much.").as_dict()["verdict"]
     'holds'
     """
@@ -59,8 +57,6 @@ class Finding:
 class Contrast:
     """A difference with its interval of 95 %.
 
-    Examples
-    --------
     >>> c = Contrast(-0.02, -0.03, -0.01)
     >>> str(c), c.below(0), str(-c)
     ('−0.0200 [−0.0300, −0.0100]', True, '0.0200 [0.0100, 0.0300]')
@@ -117,8 +113,6 @@ class Contrast:
 def _digits(value: float) -> str:
     """Four digits after the point; of what would be written as zero, the first two that are none.
 
-    Examples
-    --------
     >>> _digits(-0.25), _digits(0.0), _digits(-0.0000012)
     ('−0.2500', '0.0000', '−1.2e−06')
     """
@@ -138,8 +132,6 @@ def signs(true: Iterable[bool]) -> list[Contrast]:
 def all_better(leads: Iterable[Contrast], limit: float = 0.0) -> Verdict:
     """Holds where every lead is above a limit, does not where one is below; else it is undecided.
 
-    Examples
-    --------
     >>> all_better([Contrast(1, 0.5, 2), Contrast(0.1, -0.1, 0.3)])
     'undecided'
     """
@@ -152,8 +144,6 @@ def all_better(leads: Iterable[Contrast], limit: float = 0.0) -> Verdict:
 def all_alike(differences: Iterable[Contrast], margin: float) -> Verdict:
     """Holds where every difference is within the margin, does not where one is outside; else undecided.
 
-    Examples
-    --------
     >>> all_alike([Contrast(0.001, -0.004, 0.006)], margin=0.01)
     'holds'
     """
@@ -167,8 +157,6 @@ def all_alike(differences: Iterable[Contrast], margin: float) -> Verdict:
 def percent(share: float) -> str:
     """A share in words.
 
-    Examples
-    --------
     >>> percent(0.1234)
     '12.3 %'
     """
@@ -195,8 +183,6 @@ class ScoreTable:
     A unit is a data set, or a bootstrap draw of the test pixels. Differences are averaged over the cases
     within each unit; the interval is over the units.
 
-    Examples
-    --------
     >>> rows = [{"p": 2, "data_set": d, "model": m, "metric": "brier", "value": v + 0.01 * d}
     ...         for d in (0, 1, 2) for m, v in (("BQDA", 0.1), ("RF", 0.13))]
     >>> scores = ScoreTable.of_data_sets(pd.DataFrame(rows))

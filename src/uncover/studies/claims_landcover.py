@@ -144,8 +144,6 @@ def _overlaps(results: Results) -> Evidence:
 class Confusion:
     """Pixels by predicted (row) and true class (column) of one model.
 
-    Examples
-    --------
     >>> table = pd.DataFrame([[90, 5], [10, 95]], ["crop", "wood"], ["crop", "wood"])
     >>> str(Confusion(table).missed("crop")), Confusion(table).called("crop") / Confusion(table).true("crop")
     ('0.1000 [0.0552, 0.1744]', 0.95)

@@ -50,22 +50,13 @@ FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1)
 class LandCoverScale:
     """Amount of the data that is used; None is all of it.
 
-    Attributes
-    ----------
-    pixels, realisations : int or None
-        Most of them that are used of a user's data.
-    scene_size, scene_draws : int
-        Pixels along a side of the embedded scene, and its realisations.
-
-    Examples
-    --------
     >>> LAND_COVER_SCALES["quick"].pixels
     20000
     """
 
-    pixels: int | None = None
+    pixels: int | None = None  # most of a user's data
     realisations: int | None = None
-    scene_size: int = 2000
+    scene_size: int = 2000  # pixels along a side of the embedded scene
     scene_draws: int = 25
 
 
@@ -83,8 +74,6 @@ _NEED_REALISATIONS = ("QDA pooled", "BQDA repeats", "BQDA draws", "BQDA shared")
 class LandCoverSplit:
     """Which pixels are for testing, and which for training at each size, the smaller in the larger.
 
-    Examples
-    --------
     >>> split = LandCoverSplit.of(np.arange(1000) % 4, seed=0)
     >>> len(split.test), {f: len(t) for f, t in split.training.items()}
     (900, {0.005: 5, 0.01: 10, 0.05: 50, 0.1: 100})
@@ -240,8 +229,6 @@ def _some(pixels: Array, codes: Array, parts: int) -> Array:
 def land_cover_models(realisations: int, further: bool = False) -> tuple[str, ...]:
     """The models that say different things with so many realisations.
 
-    Examples
-    --------
     >>> "BQDA shared" in land_cover_models(25), "BQDA shared" in land_cover_models(1)
     (True, False)
     """
@@ -319,8 +306,6 @@ def _replicate_rows(where: dict[str, Any], found: Mapping[str, Any]) -> list[dic
 def relative_cost(cost: pd.DataFrame, unit: str = "BQDA") -> pd.DataFrame:
     """CPU time relative to that of BQDA at the smallest training size, median over pairs of years.
 
-    Examples
-    --------
     >>> cost = pd.DataFrame({"model": ["BQDA", "RF"], "pixels": 10, "seconds": [0.5, 20.0]})
     >>> relative_cost(cost)["relative"].tolist()
     [1.0, 40.0]

@@ -36,40 +36,16 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Picture:
-    """The scene that the pixels come from, for a figure.
+    """The scene that the pixels come from, for a figure."""
 
-    Attributes
-    ----------
-    rgb : array of uint8 of shape (row, col, 3)
-    labels : array of int16 of shape (row, col)
-        Code of each labelled pixel, −1 where there is none.
-    """
-
-    rgb: Array
-    labels: Array
+    rgb: Array  # (row, col, 3), uint8
+    labels: Array  # (row, col), int16: code of each labelled pixel, −1 where there is none
 
 
 @dataclass(frozen=True)
 class LandCoverData:
     """The pixels that have the same class in every year.
 
-    Attributes
-    ----------
-    name : str
-    years : tuple of str
-    values : tuple of arrays of shape (pixel, realisation, band)
-        One for each year, the same pixels in the same order.
-    codes : array of int of shape (pixel,)
-        Place of each pixel's class in `classes`.
-    classes, bands : tuples of str
-    groups : array of int of shape (pixel,) or None
-        Pixels that are not independent of each other, such as those of one polygon, have the same number.
-    picture : Picture or None
-    notes : tuple of str
-        What a reader should know about the data.
-
-    Examples
-    --------
     >>> data = LandCoverData("tiny", ("2020",), (np.zeros((4, 3, 2)),), np.array([0, 0, 1, 1]),
     ...     ("grass", "water"), ("B02", "B03"))
     >>> data.pixels, data.realisations, data.shares.tolist()
@@ -78,13 +54,13 @@ class LandCoverData:
 
     name: str
     years: tuple[str, ...]
-    values: tuple[Array, ...]
-    codes: Array
+    values: tuple[Array, ...]  # (pixel, realisation, band) of each year, the same pixels in the same order
+    codes: Array  # (pixel,), place of each pixel's class in `classes`
     classes: tuple[str, ...]
     bands: tuple[str, ...]
-    groups: Array | None = None
+    groups: Array | None = None  # (pixel,), the same number for dependent pixels, such as of one polygon
     picture: Picture | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # for readers
 
     @property
     def pixels(self) -> int:
@@ -131,8 +107,6 @@ def nested_order(codes: Array, rng: np.random.Generator, least: int = 1) -> Arra
 
     The first pixels are `least` of each class, so that no class is missing from a training set.
 
-    Examples
-    --------
     >>> codes = np.repeat([0, 1, 2], [90, 9, 1])
     >>> order = nested_order(codes, np.random.default_rng(0))
     >>> np.bincount(codes[order[:3]]).tolist(), np.bincount(codes[order[:20]]).tolist()
@@ -149,8 +123,6 @@ def nested_order(codes: Array, rng: np.random.Generator, least: int = 1) -> Arra
 def year_name(path: str | Path) -> str:
     """Name of the year of one of several files.
 
-    Examples
-    --------
     >>> year_name("cubes/2020.zarr"), year_name("2021.csv")
     ('2020', '2021')
     """

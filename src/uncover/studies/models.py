@@ -130,35 +130,18 @@ class AdaBoostM2(ClassifierMixin, BaseEstimator):
 class StudyModel:
     """A classifier under study.
 
-    Attributes
-    ----------
-    name : str
-        Short, as in tables and legends.
-    title : str
-        One line on what it is.
-    make : callable
-        From a seed to an unfitted classifier.
-    ours : bool
-        Not among the models of the paper: an extra row.
-    slow : bool
-        Worth a cell of its own.
-    further : bool
-        Computed on request only (`uncover reproduce --further`): it takes as long as those of the paper.
-
-    Examples
-    --------
     >>> MODELS["RF"].title
     'random forest of 100 trees, one for each realisation'
     >>> [name for name, model in MODELS.items() if not model.ours]
     ['BQDA', 'QDA', 'RF', 'NN', 'LDA']
     """
 
-    name: str
-    title: str
-    make: Callable[[int], Any]
-    ours: bool = False
-    slow: bool = False
-    further: bool = False
+    name: str  # as in tables and legends
+    title: str  # one line on what it is
+    make: Callable[[int], Any]  # from a seed to an unfitted classifier
+    ours: bool = False  # not among the models of the paper: an extra row
+    slow: bool = False  # worth a cell of its own
+    further: bool = False  # on request only (--further): it takes as long as those of the paper
 
 
 class FullRankQDA(QuadraticDiscriminantAnalysis):
@@ -167,8 +150,6 @@ class FullRankQDA(QuadraticDiscriminantAnalysis):
     Its own measure is absolute (variances below 1e-4 count as none), so that it calls most reflectances
     between 0 and 1 singular. QDA does not depend on units, so neither should this.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 20)
     >>> X = 1e-3 * rng.normal(size=(40, 2)) + 0.01 * y[:, None]
@@ -200,8 +181,6 @@ class FullRankQDA(QuadraticDiscriminantAnalysis):
 class PooledClassifier(ClassifierMixin, BaseEstimator):
     """One classifier for all realisations as samples; class probabilities of the realisations averaged.
 
-    Examples
-    --------
     >>> y = np.repeat([0, 1], 20)
     >>> X = np.random.default_rng(0).normal(size=(40, 3, 2)) + y[:, None, None]
     >>> PooledClassifier(LinearDiscriminantAnalysis()).fit(X, y).predict_proba(X).shape
@@ -341,8 +320,6 @@ PAPER = tuple(name for name, model in MODELS.items() if not model.ours)
 def study_models(further: bool = False) -> tuple[str, ...]:
     """Names of the models of a study, with those that are computed on request or without.
 
-    Examples
-    --------
     >>> [name for name in study_models(further=True) if name not in study_models()]
     ['AdaBoost.M2 scores', 'NN deep', 'RF bootstrap']
     """
@@ -352,8 +329,6 @@ def study_models(further: bool = False) -> tuple[str, ...]:
 def cell_groups(names: tuple[str, ...] = tuple(MODELS)) -> tuple[tuple[str, ...], ...]:
     """Models that share a cell: the fast ones together, each slow one alone.
 
-    Examples
-    --------
     >>> cell_groups(("BQDA", "RF", "LDA"))
     (('BQDA', 'LDA'), ('RF',))
     """

@@ -35,29 +35,15 @@ BRIEF, REPEATS = 1.0, 3
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test data of a model; classes are codes 0 … K−1.
+    """Training and test data of a model; classes are codes 0 … K−1."""
 
-    Attributes
-    ----------
-    X, y : arrays of shape (sample, realisation, feature) and (sample,)
-        For training.
-    X_test, y_test : arrays
-        For testing.
-    shares : array of shape (class,)
-        Prior class shares q, which weight F and normalise the other scores.
-    groups : array of shape (test sample,) or None
-        What the bootstrap draws together.
-    paired : bool
-        Training and test realisations are of the same scene: world r is world r in both.
-    """
-
-    X: Array
-    y: Array
+    X: Array  # (sample, realisation, feature)
+    y: Array  # (sample,)
     X_test: Array
     y_test: Array
-    shares: Array
-    groups: Array | None = None
-    paired: bool = False
+    shares: Array  # (class,), prior shares q, which weight F and normalise the other scores
+    groups: Array | None = None  # (test sample,), what the bootstrap draws together
+    paired: bool = False  # training and test are of one scene: world r is world r in both
 
 
 @dataclass(frozen=True)
@@ -72,8 +58,6 @@ class BootstrapPlan:
 def assess(name: str, split: Split, seed: int, plan: BootstrapPlan | None = None) -> dict[str, Any]:
     """Fit a model of `MODELS`, predict, score; a JSON object.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> X = rng.normal(size=(60, 3, 2)) + 3.0 * y[:, None, None]

@@ -32,24 +32,13 @@ LEAST_F1 = 0.9
 
 @dataclass(frozen=True)
 class SyntheticProblem:
-    """Gaussian classes with known parameters, and true values drawn from them.
+    """Gaussian classes with known parameters, and true values drawn from them."""
 
-    Attributes
-    ----------
-    mean : array of shape (class, feature)
-    covariance : array of shape (class, feature, feature)
-    X : array of shape (sample, feature)
-        True values.
-    y : array of int of shape (sample,)
-    train : array of bool of shape (sample,)
-        The 80 % of the samples that are for training.
-    """
-
-    mean: Array
-    covariance: Array
-    X: Array
-    y: NDArray[np.int64]
-    train: NDArray[np.bool_]
+    mean: Array  # (class, feature)
+    covariance: Array  # (class, feature, feature)
+    X: Array  # (sample, feature), true values
+    y: NDArray[np.int64]  # (sample,)
+    train: NDArray[np.bool_]  # (sample,), the 80 % that are for training
 
 
 def draw_problem(
@@ -65,8 +54,6 @@ def draw_problem(
     Means are N(0, 1), times p² for p = 2 and over 2 for p = 50; Σ_k = A_kA_kᵀ/p with A_k of N(0, 1). A
     problem is kept when the F₁ score of BayesianQDA on the test split, without noise, is in 0.9 … 1.
 
-    Examples
-    --------
     >>> problem = draw_problem(2, np.random.default_rng(0), n_per_class=50)
     >>> problem.X.shape, int(problem.train.sum())
     ((200, 2), 160)
@@ -104,20 +91,10 @@ def _draw_once(
 def measure(
     X: Array, noise: float, n_realisations: int, rng: np.random.Generator, *, kind: str = "gaussian"
 ) -> Array:
-    """Return independent measurements of true values: shape (sample, realisation, feature).
+    """Return independent measurements (sample, realisation, feature) of true values (sample, feature).
 
-    Parameters
-    ----------
-    X : array of shape (sample, feature)
-    noise : float
-        Standard deviation σ of the noise, the same for every feature.
-    n_realisations : int
-    rng : numpy.random.Generator
-    kind : "gaussian" or "uniform"
-        N(0, σ²), or uniform on ±√3σ.
+    `noise` is the standard deviation σ, the same for every feature: N(0, σ²), or uniform on ±√3σ.
 
-    Examples
-    --------
     >>> measure(np.zeros((4, 2)), 0.1, 3, np.random.default_rng(0)).shape
     (4, 3, 2)
     """
@@ -146,33 +123,18 @@ _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 class SyntheticScale:
     """Amount of the study that is computed.
 
-    Attributes
-    ----------
-    data_sets : dict
-        Number of data sets for each number of features.
-    noises, kinds : tuples
-        Noise factors σ, and "gaussian", "uniform".
-    noises_without_covariance, kinds_without_covariance : tuples
-        The same for the variant without covariance between variables.
-    points, realisations : int
-        Of each class; of each point.
-    costly_up_to : int
-        Most features for those of our extra rows whose cost grows fastest with them (`COSTLY`).
-
-    Examples
-    --------
     >>> SCALES["paper"].points, SCALES["paper"].data_sets[2]
     (1000, 60)
     """
 
-    data_sets: Mapping[int, int]
-    noises: tuple[float, ...]
-    noises_without_covariance: tuple[float, ...]
+    data_sets: Mapping[int, int]  # by the number of features
+    noises: tuple[float, ...]  # factors σ
+    noises_without_covariance: tuple[float, ...]  # between variables
     kinds: tuple[str, ...] = ("gaussian", "uniform")
     kinds_without_covariance: tuple[str, ...] = ("gaussian",)
-    points: int = 1000
-    realisations: int = 100
-    costly_up_to: int = 10
+    points: int = 1000  # of each class
+    realisations: int = 100  # of each point
+    costly_up_to: int = 10  # most features for our models whose cost grows fastest with them (`COSTLY`)
 
     def variants(self) -> Iterator[tuple[int, bool, str, float, int]]:
         """Number of features, with covariance or not, kind of noise, its factor, number of the data set.
@@ -192,8 +154,6 @@ class SyntheticScale:
     def first(self, data_sets: int | None) -> SyntheticScale:
         """The same with so many data sets at most.
 
-        Examples
-        --------
         >>> SCALES["standard"].first(10).data_sets
         {2: 10, 10: 10, 50: 3}
         """
@@ -293,8 +253,6 @@ def problem_of(p: int, covariance: bool, data_set: int, points: int, seed: int) 
 def synthetic_cells(scale: SyntheticScale, seed: int, further: bool = False) -> list[SyntheticCell]:
     """All cells of the study at a scale.
 
-    Examples
-    --------
     >>> len(synthetic_cells(SCALES["quick"], seed=0))
     261
     """
@@ -312,8 +270,6 @@ def synthetic_cells(scale: SyntheticScale, seed: int, further: bool = False) -> 
 def noise_free_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
     """The models of the paper on every data set as it is without noise: how well they can tell the classes.
 
-    Examples
-    --------
     >>> len(noise_free_cells(SCALES["standard"], seed=0))
     126
     """
@@ -370,8 +326,6 @@ def _easy_data_sets(
 def means_over_data_sets(scores: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     """Mean of each score over the data sets, with Student's interval; one data set alone has none.
 
-    Examples
-    --------
     >>> where = {"p": 2, "covariance": True, "kind": "gaussian", "noise": 0.1, "data_set": [0, 1]}
     >>> found = {"model": "LDA", "ours": False, "metric": "f1", "value": [0.8, 0.9], "zeros": 0}
     >>> scores = pd.DataFrame({**where, **found})
@@ -392,19 +346,10 @@ def means_over_data_sets(scores: pd.DataFrame, level: float = 0.95) -> pd.DataFr
 class SyntheticStudy:
     """The synthetic study at a scale.
 
-    Attributes
-    ----------
-    data_sets : int or None
-        Most data sets of each number of features that are computed and summarised now; the folder can be
-        finished with all of them later.
-    every_model : bool
-        Leave out data sets on which a model of the paper has an F₁ below 0.9 without noise; else BQDA alone
-        decides. What is computed of the others stays in the folder.
-    further : bool
-        With the models that are computed on request.
+    At most `data_sets` of each number of features are computed and summarised now; the folder can be finished
+    with all of them later. `every_model` leaves out data sets on which a model of the paper has an F₁ below
+    0.9 without noise, else BQDA alone decides; what is computed of the others stays in the folder.
 
-    Examples
-    --------
     >>> SyntheticStudy("quick").facts["realisations"]
     6
     >>> len(SyntheticStudy("standard", data_sets=1).cells())
@@ -415,7 +360,7 @@ class SyntheticStudy:
     seed: int = 0
     data_sets: int | None = None
     every_model: bool = False
-    further: bool = False
+    further: bool = False  # with the models that are computed on request
 
     def __post_init__(self) -> None:
         if self.data_sets is not None and self.data_sets < 1:

@@ -23,8 +23,6 @@ Tables = dict[str, pd.DataFrame]
 def has_models(found: Mapping[str, Any], names: Iterable[str]) -> bool:
     """True where a result of a cell is of all these models.
 
-    Examples
-    --------
     >>> has_models({"models": [{"model": "RF"}]}, ["RF", "NN"])
     False
     """
@@ -34,8 +32,6 @@ def has_models(found: Mapping[str, Any], names: Iterable[str]) -> bool:
 def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """One row for each score of a model; none where it could not be trained.
 
-    Examples
-    --------
     >>> found = {"model": "RF", "trained": False, "why": "no samples"}
     >>> score_rows({"p": 2}, found)
     []
@@ -111,8 +107,6 @@ def rate_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) ->
 def write_tables(tables: Tables, out: Path) -> list[Path]:
     """Write each table as Parquet and CSV.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> [file.name for file in write_tables({"cost": pd.DataFrame({"seconds": [1.5]})}, folder)]

@@ -16,8 +16,6 @@ def forget_stale_code(folder: Path = Path(__file__).parent) -> None:
     upgrade it would run old code, or fail to load it. A folder that cannot be written is left alone: then
     numba keeps its cache elsewhere.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "__pycache__").mkdir()
