@@ -13,7 +13,7 @@ import scipy.stats
 from benchmarks.registry import Table, benchmark
 from benchmarks.statistics import NEARLY_RIGHT
 from uncover.bayes.streams import stream
-from uncover.metrics import intervals
+from uncover.metrics import estimation
 
 RAREST = 1e-4  # counts less probable than this are left out, less than 0.001 in all
 SMALL = 14 * [0.05]
@@ -53,7 +53,7 @@ def exact_coverage(sizes, n, shares):
     possible = np.repeat([[True], [True], [False]], len(sizes), axis=1)
     found = []
     for part, chance in possible_counts(n, shares):
-        low, high = intervals.ratio_limits(np.stack([part, n - part, 0 * part]), possible, sizes, 0.95)
+        low, high = estimation.ratio_limits(np.stack([part, n - part, 0 * part]), possible, sizes, 0.95)
         found.append((chance, chance * (low <= sizes @ shares <= high), chance * (high - low)))
     listed, held, width = np.sum(found, axis=0)
     assert listed > 0.999
@@ -63,12 +63,12 @@ def exact_coverage(sizes, n, shares):
 @contextmanager
 def shared_out_only():
     """Limits as they were at first: the unseen sample is shared out over all strata."""
-    kept = intervals._one_by_one
-    intervals._one_by_one = lambda *_: iter(())
+    kept = estimation._one_by_one
+    estimation._one_by_one = lambda *_: iter(())
     try:
         yield
     finally:
-        intervals._one_by_one = kept
+        estimation._one_by_one = kept
 
 
 def errors_of_one_stratum(quick):
@@ -85,7 +85,7 @@ def errors_of_one_stratum(quick):
         "now": ".3f",
         "width ": ".3f",
     }
-    caption = f"Exact coverage and mean width of nominal 95 % intervals, {intervals.DRAWS:,} draws a limit."
+    caption = f"Exact coverage and mean width of nominal 95 % intervals, {estimation.DRAWS:,} draws a limit."
     return Table("one stratum", caption, columns, rows)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from uncover.metrics import WGS84, area_element, band_area
+from uncover.metrics import WGS84, band_area, radii
 
 pyproj = pytest.importorskip("pyproj")
 
@@ -37,7 +37,8 @@ def test_bands_add_up():
     assert_allclose(band_area(-90, 90, 360), 5.10065621724e14, rtol=1e-11)
 
 
-def test_the_element_is_the_limit_of_bands():
+def test_the_radii_are_those_of_the_smallest_bands():
     for latitude in (-60, 0, 45):
         cell = band_area(latitude - 5e-4, latitude + 5e-4, 1e-3, WGS84)
-        assert_allclose(area_element(latitude) * 1e-6, cell, rtol=1e-9)
+        north, east = radii(latitude)
+        assert_allclose(np.radians(1e-3) ** 2 * north * east, cell, rtol=1e-9)

@@ -13,13 +13,23 @@ from uncover.metrics import (
     Bootstrap,
     Outcomes,
     ScoreSums,
-    bootstrap_scores,
     confusion_matrix,
     f_beta,
     joined_groups,
     percentile_interval,
     score,
+    score_replicates,
 )
+
+
+def score_interval(name, y, p, groups=None, bootstrap=None, level=0.95):
+    """Interval of a score by resampling samples, or groups of them."""
+    numbers = joined_groups(
+        np.arange(len(y)) if groups is None else groups, seed=getattr(bootstrap, "seed", 0)
+    )
+    sums = ScoreSums.of(y, p, groups=numbers)
+    how = bootstrap or Bootstrap.of_groups(len(sums.weight))
+    return percentile_interval(score_replicates(sums, np.ones(p.shape[1]), how)[name], level)
 
 
 def problem(rng, n=300, k=4, skill=1.5):
@@ -119,7 +129,7 @@ def test_infinite_scores_stay_infinite_in_their_interval():
     y = np.zeros(400, int)
     p = np.tile([0.9, 0.1], (400, 1))
     p[0] = 0, 1
-    low, high = bootstrap_scores(y, p, [1, 1])["cross_entropy"]
+    low, high = score_interval("cross_entropy", y, p)
     # The one sample is left out of a share (1 − 1/400)^399 ≈ e⁻¹ of the draws.
     assert np.isfinite(low) and np.isinf(high)
 
@@ -199,9 +209,8 @@ def test_bootstrap_intervals_cover():
             ("ignored", p, None),
         ):
             n = 400 if groups is None else 40
-            low, high = bootstrap_scores(
-                y, prob, [1, 1], groups=groups, bootstrap=Bootstrap.of_groups(n, draws=200, seed=i), level=0.9
-            )["brier"]
+            how = Bootstrap.of_groups(n, draws=200, seed=i)
+            low, high = score_interval("brier", y, prob, groups, how, level=0.9)
             hits[name] += low <= truth <= high
     assert 0.84 < hits["samples"] / repeats < 0.95
     assert 0.82 < hits["groups"] / repeats < 0.95
@@ -212,7 +221,7 @@ def test_joining_groups_keeps_the_spread(rng):
     y, p = problem(rng, n=6000)
     groups = joined_groups(np.arange(6000))
     assert groups.max() == 1999
-    low, high = bootstrap_scores(y, p, [1, 1, 1, 1])["brier"]
+    low, high = score_interval("brier", y, p)
     losses = ((np.eye(4)[y] - p) ** 2).sum(axis=1) / 4
     assert_allclose(high - low, 2 * 1.96 * losses.std(ddof=1) / np.sqrt(6000), rtol=0.08)
 

@@ -2,14 +2,14 @@
 
 from uncover.metrics.bootstrap import (
     Bootstrap,
-    bootstrap_scores,
     joined_groups,
     percentile_interval,
+    score_replicates,
     spread_over_worlds,
 )
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.confusion import Outcomes, confusion_matrix, f_beta, overall_accuracy
-from uncover.metrics.ellipsoid import WGS84, area_element, band_area, radii
+from uncover.metrics.ellipsoid import WGS84, band_area, radii
 from uncover.metrics.estimation import (
     Estimate,
     SampleCells,
@@ -31,9 +31,7 @@ __all__ = [
     "ScoreSums",
     "Scores",
     "StratifiedSample",
-    "area_element",
     "band_area",
-    "bootstrap_scores",
     "confusion_matrix",
     "f_beta",
     "joined_groups",
@@ -41,6 +39,7 @@ __all__ = [
     "percentile_interval",
     "radii",
     "score",
+    "score_replicates",
     "simple_random_sample",
     "spread_over_worlds",
     "stratified_by_map",

@@ -93,39 +93,18 @@ def percentile_interval(replicates: ArrayLike, level: float = 0.95) -> tuple[Any
     return low, high
 
 
-def bootstrap_scores(
-    reference: ArrayLike,
-    probabilities: ArrayLike,
-    shares: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    floor: float = 0.0,
-    bootstrap: Bootstrap | None = None,
-    level: float = 0.95,
-) -> dict[str, tuple[float, float]]:
-    """Intervals of all scores by resampling samples, or groups of samples that belong together.
+def score_replicates(sums: ScoreSums, shares: ArrayLike, bootstrap: Bootstrap) -> dict[str, Floats]:
+    """All scores by name in each draw of the groups of some sums.
 
-    Pixels of one field or one image block are nearly copies of each other: give their `groups`, or the
+    Pixels of one field or one image block are nearly copies of each other: let them be one group, or
     intervals come out far too narrow.
 
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(2, size=200)
-    >>> p = np.where(y[:, None] == [0, 1], 0.8, 0.2)
-    >>> low, high = bootstrap_scores(y, p, shares=[1, 1])["brier"]
-    >>> round(low, 6) == round(high, 6) == 0.04
-    True
+    >>> sums = ScoreSums.of([0, 1, 1], [[0.8, 0.2], [0.2, 0.8], [0.2, 0.8]], groups=[0, 1, 2])
+    >>> score_replicates(sums, [1, 1], Bootstrap.of_groups(3, draws=2))["brier"].round(6).tolist()
+    [0.04, 0.04]
     """
-    n = np.asarray(reference).size
-    seed = 0 if bootstrap is None else bootstrap.seed
-    number = joined_groups(np.arange(n) if groups is None else groups, seed=seed)
-    sums = ScoreSums.of(reference, probabilities, groups=number, floor=floor)
-    how = bootstrap or Bootstrap.of_groups(sums.weight.size)
-    if how.strata.size != sums.weight.size:
-        raise ValueError(f"the bootstrap is for {how.strata.size} groups, and there are {sums.weight.size}")
-    batches = [sums.combined(factors).scores(shares) for factors in how.batches()]
-    found = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in SCORE_NAMES}
-    ends = {name: percentile_interval(values, level) for name, values in found.items()}
-    return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
+    batches = [sums.combined(factors).scores(shares) for factors in bootstrap.batches()]
+    return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in SCORE_NAMES}
 
 
 def spread_over_worlds(values: ArrayLike, pairs: ArrayLike) -> tuple[Floats, Floats]:

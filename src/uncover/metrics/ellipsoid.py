@@ -55,13 +55,3 @@ def radii(latitude: ArrayLike, ellipsoid: tuple[float, float] = WGS84) -> tuple[
     phi = np.radians(latitude)
     w = np.sqrt(1 - e2 * np.sin(phi) ** 2)
     return a * (1 - e2) / w**3, a * np.cos(phi) / w
-
-
-def area_element(latitude: ArrayLike, ellipsoid: tuple[float, float] = WGS84) -> Any:
-    """Area in m² of one square degree at a latitude, as small pieces have it: the limit of `band_area`.
-
-    >>> bool(np.isclose(area_element(50) * 1e-6, band_area(49.9995, 50.0005, 0.001), rtol=1e-9))
-    True
-    """
-    north, east = radii(latitude, ellipsoid)
-    return np.radians(1.0) ** 2 * north * east

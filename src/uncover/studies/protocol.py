@@ -17,10 +17,10 @@ from uncover.estimators.base import GenerativeClassifier
 from uncover.metrics import (
     SCORE_NAMES,
     Bootstrap,
-    Scores,
     ScoreSums,
     joined_groups,
     percentile_interval,
+    score_replicates,
 )
 from uncover.studies.models import MODELS
 
@@ -143,12 +143,9 @@ def scored(split: Split, log_p: Array, plan: BootstrapPlan) -> dict[str, Any]:
     )
     total = sums.total()
     bootstrap = Bootstrap.of_groups(sums.weight.size, plan.draws, plan.seed)
-    batches = [sums.combined(factors).scores(split.shares) for factors in bootstrap.batches()]
-    replicates = {
-        name: np.concatenate([np.asarray(getattr(b, name)) for b in batches]) for name in SCORE_NAMES
-    }
+    replicates, scores = score_replicates(sums, split.shares, bootstrap), total.scores(split.shares)
     found = {
-        "scores": _numbers(total.scores(split.shares)),
+        "scores": {name: float(getattr(scores, name)) for name in SCORE_NAMES},
         "intervals": {name: [float(e) for e in percentile_interval(v)] for name, v in replicates.items()},
         "zeros": int(total.zeros),
         "confusion": total.confusion.tolist(),
@@ -156,10 +153,6 @@ def scored(split: Split, log_p: Array, plan: BootstrapPlan) -> dict[str, Any]:
     if plan.keep:
         found["replicates"] = {name: v.tolist() for name, v in replicates.items()}
     return found
-
-
-def _numbers(scores: Scores) -> dict[str, float]:
-    return {name: float(getattr(scores, name)) for name in SCORE_NAMES}
 
 
 def _probabilities(model: ClassifierMixin, split: Split) -> Array:
