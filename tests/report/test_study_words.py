@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uncover.report.study_landcover import confusion_figure, land_cover_figures
-from uncover.report.study_synthetic import synthetic_figures
+from uncover.report.study_figures import confusion_figure, land_cover_figures, synthetic_figures
 
 LOWEST = ("BQDA repeats", "QDA pooled", "LR")
 

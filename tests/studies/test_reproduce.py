@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from study_cases import CLASSES, TINY, pixel_table
 from uncover.cli import main
-from uncover.report import study_synthetic
+from uncover.report import study_figures
 from uncover.studies import cells
 from uncover.studies.cells import CellStore
 from uncover.studies.landcover import LandCoverStudy
@@ -21,7 +21,7 @@ from uncover.studies.tables import read_tables
 MEASURED = ("cost",)  # times are not the same in two runs
 
 
-def _some_figures(tables, every=study_synthetic.synthetic_figures):
+def _some_figures(tables, every=study_figures.synthetic_figures):
     """The six figures of scores are drawn by the same lines: one of them will do."""
     first, *_, ours, cost = every(tables)
     return [first, ours, cost]
@@ -32,7 +32,7 @@ def synthetic(tmp_path_factory, small_models):
     out = tmp_path_factory.mktemp("synthetic") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALES, "quick", TINY)
-        patch.setattr(study_synthetic, "synthetic_figures", _some_figures)
+        patch.setattr(study_figures, "synthetic_figures", _some_figures)
         arguments = ["reproduce", "synthetic", "--out", str(out), "--workers", "1"]
         yield out, CliRunner().invoke(main, arguments), arguments
 

@@ -36,15 +36,53 @@ def write_study_report(folder: str | Path, out: str | Path | None = None) -> Pat
 
 
 def _sections(facts: Mapping[str, Any], tables: Mapping[str, Any], place: Path) -> tuple[Section, ...]:
-    if facts["study"] == "synthetic":
-        from uncover.report.study_synthetic import synthetic_figures, synthetic_sections
+    from uncover.report import study_figures as of
 
-        made = {figure.name: figure.made(place / _FIGURES) for figure in synthetic_figures(tables)}
-        return synthetic_sections(facts, made)
-    from uncover.report.study_landcover import land_cover_figures, land_cover_sections
+    synthetic = facts["study"] == "synthetic"
+    figures = of.synthetic_figures(tables) if synthetic else of.land_cover_figures(tables, place)
+    made = {figure.name: figure.made(place / _FIGURES) for figure in figures}
+    return _synthetic_sections(facts, made) if synthetic else _land_cover_sections(facts, tables, made)
 
-    made = {figure.name: figure.made(place / _FIGURES) for figure in land_cover_figures(tables, place)}
-    return land_cover_sections(facts, tables, made)
+
+def _land_cover_sections(
+    facts: Mapping[str, Any], tables: Mapping[str, Any], figures: Mapping[str, Any]
+) -> tuple[Section, ...]:
+    """Figures in the order of the page."""
+    data = [figures[name] for name in ("scene", "class-shares", "components", "bands") if name in figures]
+    sizes = ", ".join(f"{size:,}" for size in sorted(tables["training"]["pixels"].unique()))
+    years = " and ".join(year for year in facts["years"] if year)
+    scores = tuple(figure for name, figure in figures.items() if name.startswith("scores"))
+    return (
+        Section(
+            "pixels",
+            "The data",
+            f"{facts['data']}: {facts['pixels']:,} pixels with "
+            f"{facts['realisations']} realisations of {len(facts['bands'])} "
+            f"bands{f' in {years}' if years else ''}. Training sets of {sizes} pixels, nested; the test set "
+            "is the same 90 % of the pixels for all.",
+            tuple(data),
+        ),
+        Section("confusion-section", "Confusion", "", (figures["confusion"],)),
+        Section("scores-section", "Scores", "", scores),
+        Section("cost-section", "Computing cost", "", (figures["cost"],)),
+    )
+
+
+def _synthetic_sections(facts: Mapping[str, Any], figures: Mapping[str, Any]) -> tuple[Section, ...]:
+    """Figures in the order of the page."""
+    scores = tuple(part for name, part in figures.items() if name.startswith("scores-"))
+    return (
+        Section(
+            "noise",
+            "Scores against noise",
+            f"{facts['points'] * 4:,} points in 4 classes, {facts['realisations']} realisations of each, "
+            "four fifths for training. F₁ and F₂ are means over the classes; intervals are Student's over "
+            "the data sets.",
+            scores,
+        ),
+        Section("ours", "Further models", "Not in the paper.", (figures["ours-brier"],)),
+        Section("cost-section", "Computing cost", "", (figures["cost"],)),
+    )
 
 
 _WAY = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,7 +70,6 @@ class StudyFigure:
     draw: Callable[[], Drawing]
     numbers: Table | None = None
     wide: bool = True
-    files: tuple[str, ...] = field(default=(".svg", ".png"))
 
     def made(self, folder: Path) -> Figure:
         """Draw it, write its files, and return it as a part of a page."""
@@ -77,7 +77,7 @@ class StudyFigure:
             drawing = self.draw()
             drawing.draw_without_rendering()
             drawing.set_layout_engine("none")  # laid out once, not for each file
-            for suffix in self.files:
+            for suffix in (".svg", ".png"):
                 save_figure(drawing, folder / f"{self.name}{suffix}")
             svg = inline_svg(drawing, self.alternative)
         return Figure(self.name, self.title, svg, self.reading, self.alternative, self.numbers, self.wide)
@@ -194,26 +194,44 @@ def score_table(
 
     Rows are in the order of the last key.
     """
-    *others, last = keys
-    wide = (
-        rows[rows["model"].isin(models)]
-        .pivot_table(index=["metric", *keys], columns="model", values="value", sort=False)
-        .sort_index(level=last, sort_remaining=False)
-    )
-    found = [(place, row) for m in metrics for place, row in wide.iterrows() if place[0] == m]
-    return Table(
-        caption,
-        ("score", *keys.values(), *models),
-        tuple(
-            (
-                SCORES[metric],
-                *map(str, place[: len(others)]),
-                f"{place[-1]:,}" if last == "pixels" else f"{place[-1]:g}",
-                *(rounded(row.get(model, float("nan"))) for model in models),
-            )
-            for (metric, *place), row in found
-        ),
-    )
+    wide = rows.pivot_table(index=["metric", *keys], columns="model", values="value", sort=False)
+    wide = wide.sort_index(level=[*keys][-1], sort_remaining=False)
+    parts = [wide[wide.index.get_level_values("metric") == metric] for metric in metrics]
+    named = [part.rename(index=SCORES, level="metric") for part in parts]
+    found = [table_by_model("", (), part, models).rows for part in named]
+    header = ("score", *keys.values(), *models)
+    return Table(caption, header, tuple(row for part in found for row in part))
+
+
+def table_by_model(caption: str, header: Sequence[str], wide: pd.DataFrame, models: Sequence[str]) -> Table:
+    """Numbers of the models (columns) by what the index of `wide` says; `header` names its levels."""
+    rows = []
+    for place, row in wide.iterrows():
+        names = [_key(part) for part in (place if isinstance(place, tuple) else (place,))]
+        rows.append((*names, *(rounded(row.get(model, float("nan"))) for model in models)))
+    return Table(caption, (*header, *models), tuple(rows))
+
+
+def _key(value: Any) -> str:
+    """A name as it is, a count with commas, another number with the digits that it has.
+
+    >>> _key("2020"), _key(18914), _key(0.2)
+    ('2020', '18,914', '0.2')
+    """
+    return value if isinstance(value, str) else f"{value:,}" if isinstance(value, Integral) else f"{value:g}"
+
+
+def present(names: Iterable[str], table: pd.DataFrame) -> list[str]:
+    """The models of a table, in the order of the names."""
+    found = set(table["model"])
+    return [name for name in names if name in found]
+
+
+def lowest_and_highest(values: pd.Series, form: str) -> tuple[str, str, str, str]:
+    """The model of the lowest and that of the highest value, each with it."""
+    ranked = values.sort_values()
+    low, high = (format(end, form) if form else rounded(end) for end in (ranked.iloc[0], ranked.iloc[-1]))
+    return ranked.index[0], low, ranked.index[-1], high
 
 
 def rounded(value: float) -> str:

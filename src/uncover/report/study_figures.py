@@ -1,4 +1,4 @@
-"""Figures of the land cover study: the data, scores against training size, and what the models cost."""
+"""Figures of the studies: land cover by training size and year, synthetic classes by noise; their cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
 from uncover.labels.colours import natural
-from uncover.report.page import Section, Table
+from uncover.report.page import Table
 from uncover.report.plots import band_statistics, class_shares, component_scatter, confusion_matrices
 from uncover.report.study_style import (
     LOOKS,
@@ -20,16 +20,22 @@ from uncover.report.study_style import (
     SCORES,
     StudyFigure,
     caution,
+    dodged,
     draw_model,
     fit_score_axis,
     logarithmic,
+    lowest_and_highest,
+    name_score,
     one_legend,
+    present,
     rounded,
     score_table,
+    table_by_model,
 )
 from uncover.report.style import INK, WIDE, new_figure
 
-METRICS = ("f1", "f2", "cross_entropy_norm", "brier_norm")
+SYNTHETIC_METRICS = ("f1", "f2", "cross_entropy", "brier")
+METRICS = ("f1", "f2", "cross_entropy_norm", "brier_norm")  # of land cover
 _KEYS = {"train_year": "train", "test_year": "test", "pixels": "pixels"}  # of a score, with their headers
 
 
@@ -39,7 +45,7 @@ def land_cover_figures(tables: Mapping[str, pd.DataFrame], folder: Path) -> list
     colours = dict(zip(classes, natural(classes), strict=True))
     scene = folder / "scene.npz"
     first = [_scene_figure(scene, colours)] if scene.is_file() else []
-    ours = [name for name in LOOKS if name not in PAPER and name in set(tables["scores"]["model"])]
+    ours = present((name for name in LOOKS if name not in PAPER), tables["scores"])
     return [
         *first,
         _shares_figure(tables["shares"], colours),
@@ -165,15 +171,8 @@ def confusion_figure(table: pd.DataFrame) -> StudyFigure:
         & (table["test_year"] == table["test_year"].unique()[-1])
     ]
     classes = list(dict.fromkeys(here["true"]))
-    matrices = {
-        model: here[here["model"] == model]
-        .pivot(index="true", columns="predicted", values="count")
-        .loc[classes, classes]
-        .to_numpy()
-        for model in PAPER
-        if model in set(here["model"])
-    }
-    matrices = _joined(matrices)
+    counts = here.pivot(index=["model", "true"], columns="predicted", values="count")[classes]
+    matrices = _joined({model: counts.loc[model].loc[classes].to_numpy() for model in present(PAPER, here)})
     years = here[["train_year", "test_year", "pixels"]].iloc[0]
     where = (
         f"trained in {years['train_year']}, tested in {years['test_year']}"
@@ -256,7 +255,7 @@ def _scores_figure(scores: pd.DataFrame, models: list[str], name: str, title: st
         f"better than the class shares.{gap}{hidden}{caution(set(rows['model']))}",
         alternative=_in_words(rows),
         draw=lambda: _draw_scores(rows, models, pairs),
-        numbers=score_table("Scores", rows, METRICS, [m for m in models if m in set(rows["model"])], _KEYS),
+        numbers=score_table("Scores", rows, METRICS, present(models, rows), _KEYS),
     )
 
 
@@ -291,17 +290,19 @@ def _in_words(rows: pd.DataFrame) -> str:
     brier = rows[rows["metric"] == "brier_norm"]
     parts = []
     for size in sorted({brier["pixels"].min(), brier["pixels"].max()}):
-        mean = brier[brier["pixels"] == size].groupby("model")["value"].mean().sort_values()
+        best, low, worst, high = lowest_and_highest(
+            brier[brier["pixels"] == size].groupby("model")["value"].mean(), ".3f"
+        )
         parts.append(
-            f"with {size:,} training pixels {mean.index[0]} has the lowest normalised Brier score "
-            f"({mean.iloc[0]:.3f}) and {mean.index[-1]} the highest ({mean.iloc[-1]:.3f})"
+            f"with {size:,} training pixels {best} has the lowest normalised Brier score ({low}) and {worst} "
+            f"the highest ({high})"
         )
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def _cost_figure(cost: pd.DataFrame) -> StudyFigure:
-    models = [name for name in LOOKS if name in set(cost["model"])]
+    models = present(LOOKS, cost)
     kinds = ["fit_seconds", "predict_seconds", "seconds"]
     means = cost.groupby(["model", "pixels"])[kinds].median().reset_index()
     unit = means[means["model"] == "BQDA"].sort_values("pixels").iloc[0]
@@ -318,14 +319,7 @@ def _cost_figure(cost: pd.DataFrame) -> StudyFigure:
         )
         + " times as much as BQDA on the smallest training set.",
         draw=lambda: _draw_cost(means, models),
-        numbers=Table(
-            "Relative computing cost, training and evaluation",
-            ("pixels", *models),
-            tuple(
-                (f"{size:,}", *(rounded(row.get(m, float("nan"))) for m in models))
-                for size, row in wide.iterrows()
-            ),
-        ),
+        numbers=table_by_model("Relative computing cost, training and evaluation", ("pixels",), wide, models),
     )
 
 
@@ -350,25 +344,191 @@ def _draw_cost(means: pd.DataFrame, models: list[str]) -> Drawing:
     return drawing
 
 
-def land_cover_sections(
-    facts: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Any]
-) -> tuple[Section, ...]:
-    """Figures in the order of the page."""
-    data = [figures[name] for name in ("scene", "class-shares", "components", "bands") if name in figures]
-    sizes = ", ".join(f"{size:,}" for size in sorted(tables["training"]["pixels"].unique()))
-    years = " and ".join(year for year in facts["years"] if year)
-    scores = tuple(figure for name, figure in figures.items() if name.startswith("scores"))
-    return (
-        Section(
-            "pixels",
-            "The data",
-            f"{facts['data']}: {facts['pixels']:,} pixels with "
-            f"{facts['realisations']} realisations of {len(facts['bands'])} "
-            f"bands{f' in {years}' if years else ''}. Training sets of {sizes} pixels, nested; the test set "
-            "is the same 90 % of the pixels for all.",
-            tuple(data),
-        ),
-        Section("confusion-section", "Confusion", "", (figures["confusion"],)),
-        Section("scores-section", "Scores", "", scores),
-        Section("cost-section", "Computing cost", "", (figures["cost"],)),
+# ---- the synthetic study -------------------------------------------------------------------------------
+
+
+def synthetic_figures(tables: Mapping[str, pd.DataFrame]) -> list[StudyFigure]:
+    """One for each p and kind of noise, and one of our own models for each p."""
+    means = tables["means"]
+    correlated = means[means["covariance"]]
+    figures = [
+        _noise_figure(rows, int(p), str(kind), "")
+        for (p, kind), rows in correlated.groupby(["p", "kind"], sort=True)
+    ]
+    without = means[~means["covariance"]]
+    if without["noise"].nunique() > 1:
+        figures += [
+            _noise_figure(rows, int(p), str(kind), "-without-covariance")
+            for (p, kind), rows in without.groupby(["p", "kind"], sort=True)
+        ]
+    return [*figures, _ours_figure(correlated), _seconds_figure(tables["cost"])]
+
+
+def _noise_figure(rows: pd.DataFrame, p: int, kind: str, variant: str) -> StudyFigure:
+    models = present(PAPER, rows)
+    n = int(rows["n"].max())
+    which = "" if not variant else ", without covariance between variables"
+    zeros = int(rows.loc[rows["model"].isin(models) & (rows["metric"] == "f1"), "zeros"].sum())
+    note = f" In {zeros:,} cases a true class was given the probability 0." if zeros else ""
+    return StudyFigure(
+        name=f"scores-p{p}-{kind}{variant}",
+        title=f"p = {p}, {kind} noise{which}",
+        reading=f"Mean over {n} data sets with its 95 % interval (bars), against the noise factor σ. An "
+        f"open triangle at the lower edge stands for a value below it.{note}",
+        alternative=_noise_in_words(rows[rows["model"].isin(models)], p, kind),
+        draw=lambda: _draw_noise(rows, models),
+        numbers=score_table(f"p = {p}, {kind} noise{which}", rows, SYNTHETIC_METRICS, models, {"noise": "σ"}),
     )
+
+
+def _draw_noise(rows: pd.DataFrame, models: list[str]) -> Drawing:
+    drawing = new_figure(height=5.6, width=8.2)
+    axes = drawing.subplots(2, 2, sharex=True)
+    for ax, metric in zip(axes.flat, SYNTHETIC_METRICS, strict=True):
+        mine = rows[rows["metric"] == metric]
+        for i, model in enumerate(models):
+            one = mine[mine["model"] == model].sort_values("noise")
+            x = dodged(one["noise"].tolist(), i, len(models), 0.03)
+            draw_model(ax, model, x, one["value"], one["low"].clip(lower=0), _possible(one["high"], metric))
+        shown = mine[mine["model"].isin(models)]
+        fit_score_axis(ax, metric, shown["value"])
+        _keep_to_values(ax, metric, shown)
+        name_score(ax, metric)
+    for ax in axes[1]:
+        ax.set_xlabel("noise factor σ")
+    one_legend(drawing, axes.flat)
+    return drawing
+
+
+def _possible(high: pd.Series, metric: str) -> pd.Series:
+    """No F is above 1, whatever Student's interval says."""
+    return high.clip(upper=1) if metric in ("f1", "f2") else high
+
+
+def _keep_to_values(ax: Any, metric: str, shown: pd.DataFrame) -> None:
+    """Intervals over few data sets may leave the range of a score; the axis follows them only so far."""
+    low, high = shown["value"].min(), shown["value"].max()
+    if metric in ("f1", "f2"):
+        room = max(0.15 * (high - low), 0.005)
+        ends = shown["low"].fillna(shown["value"])  # one data set has no interval
+        bottom = max(ends.clip(lower=low - (high - low)).min() - room, 0)
+        ax.set_ylim(bottom, min(high + room, 1 + 0.06 * (1 - bottom)))  # no F above 1, and no number for it
+
+
+def _noise_in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
+    """Sentence on the best model at the least and at the most noise."""
+    brier = rows[rows["metric"] == "brier"]
+    parts = []
+    for noise in sorted({brier["noise"].min(), brier["noise"].max()}):
+        here = brier[brier["noise"] == noise].set_index("model")["value"]
+        best, low, worst, high = lowest_and_highest(here, ".4f")
+        parts.append(
+            f"at σ = {noise:g} {best} has the lowest Brier score ({low}) and {worst} the highest ({high})"
+        )
+    return (
+        f"Scores of {rows['model'].nunique()} models for p = {p} and {kind} noise: " + "; ".join(parts) + "."
+    )
+
+
+def _ours_figure(means: pd.DataFrame) -> StudyFigure:
+    """Models that the paper does not have, beside BQDA and the best of them."""
+    rows = means[(means["kind"] == means["kind"].iloc[0]) & (means["metric"] == "brier")]
+    models = ["BQDA", "QDA", *present((name for name in LOOKS if name not in PAPER), rows)]
+    wide = rows.pivot_table(index=["p", "noise"], columns="model", values="value")
+    return StudyFigure(
+        name="ours-brier",
+        title="Models that the paper does not have (ours)",
+        reading=f"Brier score for {rows['kind'].iloc[0]} noise, dashed; BQDA and QDA of the paper are solid. "
+        f"{_pooled_in_words(wide)}An open triangle at the lower edge stands for a value below it."
+        f"{caution(models)}",
+        alternative="Brier score of further models against the noise factor, one panel for each p: "
+        + _ours_in_words(rows[rows["model"].isin(models)]),
+        draw=lambda: _draw_ours(rows, models),
+        numbers=table_by_model("Brier score, ours", ("p", "σ"), wide, models),
+    )
+
+
+def _pooled_in_words(wide: pd.DataFrame) -> str:
+    """Sentence on the distance of pooled QDA, and of one QDA per realisation, from BQDA."""
+    if not {"BQDA", "QDA", "QDA pooled"} <= set(wide):
+        return ""
+    pooled, apart = ((wide[name] - wide["BQDA"]).abs().max() for name in ("QDA pooled", "QDA"))
+    return (
+        f"The largest distance to BQDA is {rounded(pooled)} of pooled QDA, and {rounded(apart)} of one QDA "
+        "per realisation. "
+    )
+
+
+def _ours_in_words(rows: pd.DataFrame) -> str:
+    """Best and worst model at the most noise, for each p."""
+    parts = []
+    for p, mine in rows[rows["noise"] == rows["noise"].max()].groupby("p", sort=True):
+        best, low, worst, high = lowest_and_highest(mine.set_index("model")["value"], "")
+        parts.append(f"for p = {p} {best} is lowest ({low}) and {worst} highest ({high})")
+    return f"at σ = {rows['noise'].max():g} " + "; ".join(parts) + "."
+
+
+def _draw_ours(rows: pd.DataFrame, models: list[str]) -> Drawing:
+    every = sorted(rows["p"].unique())
+    drawing = new_figure(height=3.9, width=WIDE)
+    axes = drawing.subplots(1, len(every), squeeze=False)[0]
+    for ax, p in zip(axes, every, strict=True):
+        for model in models:
+            one = rows[(rows["p"] == p) & (rows["model"] == model)].sort_values("noise")
+            if len(one):
+                draw_model(ax, model, one["noise"], one["value"])
+        fit_score_axis(ax, "brier", rows.loc[(rows["p"] == p) & rows["model"].isin(models), "value"])
+        ax.set_title(f"p = {p}")
+        ax.set_xlabel("noise factor σ")
+    axes[0].set_ylabel("Brier score")
+    one_legend(drawing, axes, columns=8)
+    return drawing
+
+
+def _seconds_figure(cost: pd.DataFrame) -> StudyFigure:
+    kinds = ["fit_seconds", "predict_seconds"]
+    seconds = cost.groupby(["p", "model"], sort=True)[kinds].median().reset_index()
+    models = present(LOOKS, seconds)
+    return StudyFigure(
+        name="cost",
+        title="Computing cost",
+        reading="Median CPU seconds of one cell, training (full) and evaluation (light), one thread, "
+        "logarithmic.",
+        alternative="CPU seconds of training and evaluation of each model for each p.",
+        draw=lambda: _draw_seconds(seconds, models),
+        numbers=Table(
+            "CPU seconds, training + evaluation",
+            ("p", *models),
+            tuple(
+                (str(p), *(_seconds(rows, model) for model in models))
+                for p, rows in seconds.groupby("p", sort=True)
+            ),
+        ),
+    )
+
+
+def _seconds(rows: pd.DataFrame, model: str) -> str:
+    one = rows[rows["model"] == model]
+    if one.empty:
+        return "–"
+    return f"{one['fit_seconds'].iloc[0]:.3g} + {one['predict_seconds'].iloc[0]:.3g}"
+
+
+def _draw_seconds(seconds: pd.DataFrame, models: list[str]) -> Drawing:
+    every = sorted(seconds["p"].unique())
+    drawing = new_figure(height=3.6, width=WIDE)
+    axes = drawing.subplots(1, len(every), sharex=True, sharey=True, squeeze=False)[0]
+    for ax, p in zip(axes, every, strict=True):
+        rows = seconds[seconds["p"] == p].set_index("model")
+        for i, model in enumerate(models):
+            if model in rows.index:
+                fit, ask = rows.loc[model, ["fit_seconds", "predict_seconds"]]
+                ax.barh(i - 0.2, fit, 0.38, color=LOOKS[model][0])
+                ax.barh(i + 0.2, ask, 0.38, color=LOOKS[model][0], alpha=0.45)
+        logarithmic(ax, "x")
+        ax.set_title(f"p = {p}")
+        ax.set_xlabel("CPU seconds")
+        ax.grid(axis="y", visible=False)
+    axes[0].set_yticks(range(len(models)), models)
+    axes[0].invert_yaxis()
+    return drawing
