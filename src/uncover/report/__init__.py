@@ -4,8 +4,8 @@ Everything on a page is in one HTML file. Libraries are imported when something 
 uncover[report]`.
 """
 
-from uncover.report.comparison import comparison_figure
 from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, Text, render
+from uncover.report.plots import comparison_figure
 from uncover.report.style import figure_style, inline_svg, new_figure, save_figure
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,12 @@ from uncover.report.style import figure_style, inline_svg
 from uncover.report.summary import Summary
 
 
+def _drawn(label: str, plot: Callable[..., Any], *values: Any) -> str:
+    """A plot as SVG, with a label for readers who do not see it."""
+    with figure_style():
+        return inline_svg(plot(*values), label)
+
+
 def shares_figure(summary: Summary) -> Figure:
     """Shares of the classes among the labels and on the map."""
     shares = {"of the map": summary.areas.share}
@@ -41,9 +48,7 @@ def shares_figure(summary: Summary) -> Figure:
         (name, *(percent(float(s[k])) for s in shares.values()), f"{summary.areas.pixels[k]:,}")
         for k, name in enumerate(summary.names)
     )
-    with figure_style():
-        figure = class_shares(shares, summary.names, summary.colours)
-        svg = inline_svg(figure, f"Class shares. {words}")
+    svg = _drawn(f"Class shares. {words}", class_shares, shares, summary.names, summary.colours)
     reading = "Each bar is the share of one class of the mapped area."
     if total:
         reading = (
@@ -126,11 +131,8 @@ def areas_figure(summary: Summary) -> Figure:
     areas, true = summary.areas, summary.true_areas
     evaluation = next((j for j in summary.evaluations if j.areas), None)
     estimated = {} if evaluation is None else dict(evaluation.areas)
-    with figure_style():
-        figure = area_intervals(
-            summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated, true
-        )
-        svg = inline_svg(figure, f"Areas of {_list(summary.names)}")
+    drawn = (summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated, true)
+    svg = _drawn(f"Areas of {_list(summary.names)}", area_intervals, *drawn)
     n = areas.worlds.shape[1]
     header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share", f"expected, {areas.unit}")
     header += (
@@ -177,9 +179,8 @@ def worlds_figure(summary: Summary) -> Figure | None:
     n = areas.worlds.shape[1]
     if n < 2:
         return None
-    with figure_style():
-        figure = world_spread(summary.names, summary.colours, areas.worlds)
-        svg = inline_svg(figure, f"Relative spread of the areas over {n} worlds")
+    label = f"Relative spread of the areas over {n} worlds"
+    svg = _drawn(label, world_spread, summary.names, summary.colours, areas.worlds)
     relative = [
         areas.spread[k] / max(float(areas.worlds[k].mean()), 1e-300) for k in range(len(summary.names))
     ]
@@ -263,8 +264,7 @@ def _list(names: tuple[str, ...]) -> str:
 def confusion_figure(evaluation: StoredEvaluation, number: int) -> Figure:
     """The confusion matrix of one evaluation, with rates."""
     counts, names = evaluation.counts, evaluation.classes
-    with figure_style():
-        svg = inline_svg(confusion_matrices({"": counts}, names), f"Confusion matrix of {len(names)} classes")
+    svg = _drawn(f"Confusion matrix of {len(names)} classes", confusion_matrices, {"": counts}, names)
     true, predicted = rates(counts)
     words = "; ".join(
         f"of {counts[k].sum():,} true {name}, {percent(float(true[k]))} are mapped as such, and "
@@ -291,8 +291,7 @@ def confusion_figure(evaluation: StoredEvaluation, number: int) -> Figure:
 def reliability_figure(evaluation: StoredEvaluation, summary: Summary, number: int) -> Figure:
     """Reliability of the probabilities."""
     colours = dict(zip(summary.names, summary.colours, strict=True))
-    with figure_style():
-        svg = inline_svg(reliability(evaluation.curves, colours), "Reliability of the probabilities")
+    svg = _drawn("Reliability of the probabilities", reliability, evaluation.curves, colours)
     error = evaluation.facts["calibration error"]["top label"]
     words = f"For the class decided for, promise and truth differ by {_interval(error)} on average."
     reading = (
@@ -346,10 +345,9 @@ def rates_table(evaluation: StoredEvaluation) -> Table:
 
 def detection_figure(found: Detection) -> Figure:
     """Detection of pixels of untrained classes."""
-    with figure_style():
-        at = (found.known.share, found.unknown.share)
-        figure = detection_curve(found.false_positive, found.true_positive, at, found.threshold)
-        svg = inline_svg(figure, "True against false positives of the typicality")
+    drawn = found.false_positive, found.true_positive, (found.known.share, found.unknown.share)
+    label = "True against false positives of the typicality"
+    svg = _drawn(label, detection_curve, *drawn, found.threshold)
     words = detection_words(found)
     rows = tuple(
         (f"{LEVELS[i]:g}", percent(float(found.true_positive[i])), percent(float(found.false_positive[i])))
