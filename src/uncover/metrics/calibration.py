@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from uncover.metrics.confusion import Floats, codes_of, ratio
+from uncover.metrics.confusion import Floats, GroupSums, codes_of, ratio
 from uncover.metrics.estimation import wilson_interval
 from uncover.metrics.scores import check_probabilities
 
 
 @dataclass(frozen=True)
-class Reliability:
+class Reliability(GroupSums):
     """Sums by bin of the probability; arrays (..., curve, bin). A monoid under `+`.
 
     Curve 0 is that of the top label: the probability of the class decided for, and whether it was right.
@@ -62,28 +62,10 @@ class Reliability:
                 total[:, curve] = np.bincount(at, v, minlength=size * bins).reshape(size, bins)
         return cls(*(s[0] if groups is None else s for s in sums))
 
-    def __add__(self, other: Reliability) -> Reliability:
-        return self._each(lambda values, name: values + getattr(other, name))
-
-    def total(self) -> Reliability:
-        """The sum over the leading axis."""
-        return self._each(lambda values, name: values.sum(axis=0))
-
-    def chosen(self, where: NDArray[np.bool_]) -> Reliability:
-        """Some of the groups."""
-        return self._each(lambda values, name: values[where])
-
     def scaled(self, factors: Floats) -> Reliability:
         """The groups, each with its weights times its factor (group,)."""
         powers = {"count": 0, "squares": 2}
         return self._each(lambda v, name: v * (factors ** powers.get(name, 1))[:, np.newaxis, np.newaxis])
-
-    def combined(self, factors: Floats) -> Reliability:
-        """Sums over groups, each times its factor: `factors` (..., group), for resampling."""
-        return self._each(lambda values, name: np.tensordot(factors, values, axes=1))
-
-    def _each(self, change: Any) -> Reliability:
-        return Reliability(*(change(getattr(self, f.name), f.name) for f in fields(self)))
 
     @property
     def mean_probability(self) -> Floats:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +61,30 @@ def ratio(part: Any, whole: Any) -> Any:
     """
     part, whole = np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64))
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
+
+
+class GroupSums:
+    """Sums over samples, a dataclass of arrays whose leading axis is groups. A monoid under `+`."""
+
+    def __add__(self, other: Self) -> Self:
+        return self._each(lambda values, name: values + getattr(other, name))
+
+    def total(self) -> Self:
+        """The sum over the leading axis."""
+        return self._each(lambda values, name: values.sum(axis=0))
+
+    def chosen(self, where: NDArray[np.bool_]) -> Self:
+        """Some of the groups."""
+        return self._each(lambda values, name: values[where])
+
+    def combined(self, factors: Floats) -> Self:
+        """Sums over groups, each times its factor: `factors` (..., group), for weights and for resampling."""
+        return self._each(lambda values, name: np.tensordot(factors, values, axes=1))
+
+    def _each(self, change: Callable[[Floats, str], Floats]) -> Self:
+        """A change of every array, by its name."""
+        named: Any = {f.name: getattr(self, f.name) for f in fields(cast(Any, self)) if f.name != "floor"}
+        return cast(Self, replace(cast(Any, self), **{name: change(v, name) for name, v in named.items()}))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from uncover.bayes.streams import stream
-from uncover.metrics.confusion import Floats, codes_of, ratio
+from uncover.metrics.confusion import Floats, GroupSums, codes_of, ratio
 
 _ROUNDING = 1e-12  # a standard error below it is 0
 
@@ -129,7 +129,7 @@ def wilson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tupl
 
 
 @dataclass(frozen=True)
-class SampleCells:
+class SampleCells(GroupSums):
     """A sample by stratum, map class and reference class: numbers, weights and squared weights.
 
     The weight of a sample is the area it stands for, up to a factor: 1 where all pixels have the same area.
@@ -164,9 +164,6 @@ class SampleCells:
         shape = n_strata, classes, classes
         sums = [np.bincount(at, w**power, minlength=n_strata * classes**2) for power in (0, 1, 2)]
         return cls(*(s.astype(np.float64).reshape(shape) for s in sums))
-
-    def __add__(self, other: SampleCells) -> SampleCells:
-        return SampleCells(self.count + other.count, self.weight + other.weight, self.squares + other.squares)
 
     @classmethod
     def of_counts(cls, counts: ArrayLike) -> SampleCells:

@@ -6,13 +6,13 @@ by bootstrap from the same few lines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uncover.metrics.confusion import Floats, codes_of, f_beta, ratio, shares_of
+from uncover.metrics.confusion import Floats, GroupSums, codes_of, f_beta, ratio, shares_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ SCORE_NAMES = ("f1", "f2", "cross_entropy", "brier", "cross_entropy_norm", "brie
 
 
 @dataclass(frozen=True)
-class ScoreSums:
+class ScoreSums(GroupSums):
     """Sums over samples from which all scores follow; leading axes are groups. A monoid under `+`.
 
     >>> a = ScoreSums.of([0, 1], [[0.9, 0.1], [0.4, 0.6]])
@@ -116,33 +116,13 @@ class ScoreSums:
     def __add__(self, other: ScoreSums) -> ScoreSums:
         if self.floor != other.floor:
             raise ValueError(f"sums with the floors {self.floor} and {other.floor} cannot be added")
-        return self._each(lambda name: getattr(self, name) + getattr(other, name))
-
-    def total(self) -> ScoreSums:
-        """The sum over the leading axis."""
-        return self._each(lambda name: getattr(self, name).sum(axis=0))
-
-    def chosen(self, where: NDArray[np.bool_]) -> ScoreSums:
-        """Some of the groups."""
-        return self._each(lambda name: getattr(self, name)[where])
-
-    def combined(self, factors: Floats) -> ScoreSums:
-        """Sums over groups, each times its factor: `factors` (..., group), for weights and for resampling."""
-        return self._each(lambda name: np.tensordot(factors, getattr(self, name), axes=1))
+        return super().__add__(other)
 
     def scaled(self, factors: Floats) -> ScoreSums:
         """The groups, each times its factor (group,). Zeros stay counts."""
-
-        def scale(name: str) -> Floats:
-            values: Floats = getattr(self, name)
-            if name == "zeros":
-                return values
-            return np.asarray(values * factors.reshape(-1, *[1] * (values.ndim - 1)))
-
-        return self._each(scale)
-
-    def _each(self, value: Any) -> ScoreSums:
-        return replace(self, **{f.name: value(f.name) for f in fields(self) if f.name != "floor"})
+        return self._each(
+            lambda v, name: v if name == "zeros" else v * factors.reshape(-1, *[1] * (v.ndim - 1))
+        )
 
     @property
     def cross_entropy(self) -> Any:

@@ -24,14 +24,7 @@ from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
 from uncover.report.contents import Contents, Reopened, reopen
 from uncover.report.detection import Detection, detect, true_areas
-from uncover.report.pixels import (
-    LabelledSample,
-    Stories,
-    choose,
-    natural_colours,
-    read_spectra,
-    read_stories,
-)
+from uncover.report.pixels import LabelledSample, Stories, choose, natural_colours, read_spectra, read_stories
 
 #: Pixels of the longer side of the pictures.
 SIDE = 800

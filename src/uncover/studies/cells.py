@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -326,7 +326,7 @@ class Run:
         tables = self.study.tables(self.cells, results)
         findings = self.study.findings(tables)
         write_tables(tables, self.out / "tables")
-        text = json.dumps([f.as_dict() for f in findings], indent=2, ensure_ascii=False)
+        text = json.dumps([asdict(f) for f in findings], indent=2, ensure_ascii=False)
         write_whole(self.out / "findings.json", text + "\n")
         self.study.finish(self.out)
         record = {"seconds": time.time() - began, "workers": self.workers.scheduler or self.workers.processes}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
 
@@ -34,9 +34,6 @@ class Finding:
     """One claim (of the paper, of the named section, or ours), and what was found.
 
     `found` has the numbers with their intervals, `why` says how it was decided, `figure` which one shows it.
-
-    >>> Finding("cost", "RF costs more.", "holds", "40 times as much.").as_dict()["verdict"]
-    'holds'
     """
 
     name: str
@@ -47,10 +44,6 @@ class Finding:
     section: str = ""
     figure: str = ""
     ours: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -129,29 +122,18 @@ def signs(true: Iterable[bool]) -> list[Contrast]:
     return exact(1.0 if each else -1.0 for each in true)
 
 
-def all_better(leads: Iterable[Contrast], limit: float = 0.0) -> Verdict:
-    """Holds where every lead is above a limit, does not where one is below; else it is undecided.
+def judge(contrasts: Iterable[Contrast], low: float = 0.0, high: float = np.inf) -> Verdict:
+    """Holds where every contrast is between two limits, does not where one is beyond; else undecided.
 
-    >>> all_better([Contrast(1, 0.5, 2), Contrast(0.1, -0.1, 0.3)])
+    >>> judge([Contrast(1, 0.5, 2), Contrast(0.1, -0.1, 0.3)])
     'undecided'
-    """
-    every = list(leads)
-    if every and all(lead.above(limit) for lead in every):
-        return "holds"
-    return "does not hold" if any(lead.below(limit) for lead in every) else "undecided"
-
-
-def all_alike(differences: Iterable[Contrast], margin: float) -> Verdict:
-    """Holds where every difference is within the margin, does not where one is outside; else undecided.
-
-    >>> all_alike([Contrast(0.001, -0.004, 0.006)], margin=0.01)
+    >>> judge([Contrast(0.001, -0.004, 0.006)], -0.01, 0.01)
     'holds'
     """
-    every = list(differences)
-    if every and all(one.above(-margin) and one.below(margin) for one in every):
+    every = list(contrasts)
+    if every and all(c.above(low) and (high == np.inf or c.below(high)) for c in every):
         return "holds"
-    apart = any(one.above(margin) or one.below(-margin) for one in every)
-    return "does not hold" if apart else "undecided"
+    return "does not hold" if any(c.below(low) or c.above(high) for c in every) else "undecided"
 
 
 def percent(share: float) -> str:
@@ -296,9 +278,8 @@ class Criterion:
                 raise Lacking
         except Lacking as lacking:
             return "undecided", str(lacking), ""
-        if self.margin is None:
-            return all_better(every, self.limit), text, self.why.strip()
-        return all_alike(every, self.margin), text, self.why.strip()
+        low, high = (self.limit, np.inf) if self.margin is None else (-self.margin, self.margin)
+        return judge(every, low, high), text, self.why.strip()
 
 
 def holds_if(why: str, **rule: float) -> Callable[[Callable[[Results], Evidence]], Criterion]:
@@ -497,12 +478,7 @@ def _changes(
 
 
 def often_best(
-    model: str,
-    among: Sequence[str],
-    metrics: Sequence[str],
-    share: float,
-    where: Where,
-    seldom: bool = False,
+    model: str, among: Sequence[str], metrics: Sequence[str], share: float, where: Where, seldom: bool = False
 ) -> Criterion:
     """A model is the best of several in more than a share of the cases; or in fewer (`seldom`)."""
 

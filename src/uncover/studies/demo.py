@@ -83,9 +83,7 @@ class DemoOptions:
 
 
 def run_demo(
-    out: str | Path,
-    options: DemoOptions | None = None,
-    watch: Watch = lambda name: nullcontext(),
+    out: str | Path, options: DemoOptions | None = None, watch: Watch = lambda name: nullcontext()
 ) -> dict[str, Any]:
     """Make the scene, collect labels, fit, map, evaluate; what is there already is not made again.
 

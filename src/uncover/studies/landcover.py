@@ -27,6 +27,7 @@ from uncover.studies.tables import (
     Tables,
     confusion_rows,
     cost_rows,
+    frame,
     has_models,
     rate_rows,
     score_rows,
@@ -268,12 +269,12 @@ def land_cover_tables(
         for one in results[cell.key]["models"]
     ]
     return {
-        "scores": _frame(found, score_rows),
-        "replicates": _frame(found, _replicate_rows),
+        "scores": frame(found, score_rows),
+        "replicates": frame(found, _replicate_rows),
         "training": pd.DataFrame([training_row(where, one) for where, one in found]),
-        "confusion": _frame(found, confusion_rows, data.classes),
-        "rates": _frame(found, rate_rows, data.classes),
-        "cost": relative_cost(_frame(found, cost_rows)),
+        "confusion": frame(found, confusion_rows, data.classes),
+        "rates": frame(found, rate_rows, data.classes),
+        "cost": relative_cost(frame(found, cost_rows)),
         "reproducibility": reproducibility_table(data, cells[0].seed),
         **description_tables(data),
     }
@@ -287,14 +288,8 @@ def _with_names(found: Result, classes: Sequence[str]) -> Result:
     return {**found, "why": why}
 
 
-def _frame(found: Sequence[tuple[dict[str, Any], Result]], rows: Any, *more: Any) -> pd.DataFrame:
-    return pd.DataFrame([row for where, one in found for row in rows(where, one, *more)])
-
-
 def _replicate_rows(where: dict[str, Any], found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Scores of each bootstrap draw: the same draw of two models is of the same pixels."""
-    if not found["trained"]:
-        return []
     draws = found["replicates"]
     names = list(draws)
     return [

@@ -21,7 +21,7 @@ from uncover.studies.claims import Finding
 from uncover.studies.claims_synthetic import synthetic_findings
 from uncover.studies.models import PAPER, cell_groups, study_facts, study_models
 from uncover.studies.protocol import BootstrapPlan, Split, assess, cpu_seconds
-from uncover.studies.tables import Tables, cost_rows, has_models, score_rows, training_row
+from uncover.studies.tables import Tables, cost_rows, frame, has_models, score_rows, training_row
 
 Array = NDArray[np.float64]
 
@@ -297,12 +297,12 @@ def synthetic_tables(cells: Sequence[SyntheticCell], results: Mapping[str, Resul
             f"no data set has an F₁ of {LEAST_F1:g} for every model; take more --data-sets, or "
             "--f1-filter bqda"
         )
-    scores = pd.DataFrame([row for where, one in found for row in score_rows(where, one)])
+    scores = frame(found, score_rows)
     return {
         "scores": scores,
         "means": means_over_data_sets(scores),
         "training": pd.DataFrame([training_row(where, one) for where, one in found]),
-        "cost": pd.DataFrame([row for where, one in found for row in cost_rows(where, one)]),
+        "cost": frame(found, cost_rows),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,7 @@ def has_models(found: Mapping[str, Any], names: Iterable[str]) -> bool:
 
 
 def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
-    """One row for each score of a model; none where it could not be trained.
-
-    >>> found = {"model": "RF", "trained": False, "why": "no samples"}
-    >>> score_rows({"p": 2}, found)
-    []
-    """
-    if not found["trained"]:
-        return []
+    """One row for each score of a model."""
     head = {**where, "model": found["model"], "ours": MODELS[found["model"]].ours}
     return [
         {
@@ -65,16 +58,12 @@ def training_row(where: Facts, found: Mapping[str, Any]) -> Row:
 
 def cost_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """CPU seconds of a model."""
-    if not found["trained"]:
-        return []
     seconds = {name: found[name] for name in ("fit_seconds", "predict_seconds")}
     return [{**where, "model": found["model"], **seconds, "seconds": sum(seconds.values())}]
 
 
 def confusion_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) -> list[Row]:
     """One row for each predicted and true class."""
-    if not found["trained"]:
-        return []
     names = list(classes)
     return [
         {**where, "model": found["model"], "predicted": a, "true": b, "count": found["confusion"][i][j]}
@@ -85,23 +74,23 @@ def confusion_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str
 
 def rate_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) -> list[Row]:
     """True and false positive and negative rates of each class."""
-    if not found["trained"]:
-        return []
     seen = Outcomes.of(found["confusion"])
-    rates = {
-        name: getattr(seen, name)
-        for name in (
-            "true_positive_rate",
-            "false_positive_rate",
-            "true_negative_rate",
-            "false_negative_rate",
-            "precision",
-        )
-    }
+    names = [f"{side}_{kind}_rate" for kind in ("positive", "negative") for side in ("true", "false")]
+    rates = {name: getattr(seen, name) for name in (*names, "precision")}
     return [
         {**where, "model": found["model"], "class": name, **{r: float(v[k]) for r, v in rates.items()}}
         for k, name in enumerate(classes)
     ]
+
+
+def frame(found: Iterable[tuple[Facts, Facts]], rows: Callable[..., list[Row]], *more: Any) -> pd.DataFrame:
+    """Rows of all models that could be trained, as one table; `found` has where, and what was found.
+
+    >>> frame([({"p": 2}, {"model": "RF", "trained": False, "why": "no samples"})], score_rows).empty
+    True
+    """
+    trained = [(where, one) for where, one in found if one["trained"]]
+    return pd.DataFrame([row for where, one in trained for row in rows(where, one, *more)])
 
 
 def write_tables(tables: Tables, out: Path) -> list[Path]:

@@ -12,17 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from uncover.engines.compiled.functions import exponential, one_less_exponential
-from uncover.engines.compiled.simd import (
-    INNER,
-    OPTIONS,
-    below,
-    full,
-    lesser,
-    load,
-    number,
-    simd_width,
-    store,
-)
+from uncover.engines.compiled.simd import INNER, OPTIONS, below, full, lesser, load, number, simd_width, store
 
 # As in hotelling.py: standard errors that a variance counts as at least, and 1 − t that counts as none.
 FEWEST_ERRORS, SAME_NOISE = 2.0, 1e-6
