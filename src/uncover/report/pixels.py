@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
-from uncover.raster.evidence import Evidence, Pixels, Stored
+from uncover.raster.evidence import Evidence, Stored
 from uncover.raster.grid import Window
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
 from uncover.raster.tiles import TileCache
@@ -30,9 +30,7 @@ class Spectra:
     mean: Floats  # (row, col, band), over realisations
     realisations: Floats  # (row, col, realisation, band); one realisation where there is no more
     deviation: Floats | None  # (row, col, band), standard deviation of known noise
-    worlds: (
-        NDArray[np.uint8] | None
-    )  # (row, col, world), number of the class in each world from 1, 0 for none
+    worlds: NDArray[np.uint8] | None  # (row, col, world), number of the class from 1, 0 for none
 
 
 @dataclass(frozen=True)
@@ -54,15 +52,6 @@ class LabelledSample:
 
     values: Floats
     classes: NDArray[np.uint8]
-
-
-@dataclass
-class _Collected:
-    """Pixels of the lines that were read, put where they belong."""
-
-    spectra: Spectra
-    labelled: list[Floats] = field(default_factory=list)
-    labels: list[NDArray[np.uint8]] = field(default_factory=list)
 
 
 def choose(product: MapProduct, evidence: Evidence | None) -> tuple[Lines, Lines]:
@@ -92,9 +81,9 @@ def read_spectra(
 ) -> tuple[Spectra, LabelledSample | None]:
     """Read the lines of the lattice: all realisations where rows and columns cross, and labelled pixels."""
     R, p = evidence.realisations, len(evidence.bands)
-    blank = np.full((len(rows), len(cols), R, p), np.nan, np.float32)
+    values = np.full((len(rows), len(cols), R, p), np.nan, np.float32)
     deviation = np.full((len(rows), len(cols), p), np.nan, np.float32)
-    found = _Collected(Spectra(blank[:, :, 0], blank, deviation, None))
+    labelled: list[tuple[Floats, NDArray[np.uint8]]] = []
     cache = TileCache(64 << 20)
     for window in _windows(evidence, rows):
         reading = evidence.read(window)
@@ -106,16 +95,26 @@ def read_spectra(
             mine = np.flatnonzero(inside)[complete[cols[inside] - window.col]]
             where = line * window.width + cols[mine] - window.col
             for part in reading.parts(where):
-                _put(found.spectra, int(at), mine[np.searchsorted(where, part)], reading.pixels(part))
+                pixels = reading.pixels(part)
+                places = mine[np.searchsorted(where, part)]
+                places = places if pixels.known is None else places[pixels.known]
+                values[at, places] = np.moveaxis(pixels.realised(), 2, 0)  # (pixel, realisation, band)
+                if pixels.noise is not None:
+                    deviation[at, places] = np.sqrt(pixels.noise.variances())
             if labels is not None:
                 here = labels.labels(Window(int(rows[at]), window.col, 1, window.width), cache)[0]
                 taken = np.flatnonzero((here > 0) & without(quality[line], UNUSABLE))
                 for part in reading.parts(line * window.width + taken):
                     pixels = reading.pixels(part)
                     kept = part if pixels.known is None else part[pixels.known]
-                    found.labelled.append(pixels.realised().mean(axis=0).T)
-                    found.labels.append(here[kept - line * window.width])
-    return _finished(found, summariser)
+                    labelled.append((pixels.realised().mean(axis=0).T, here[kept - line * window.width]))
+    spectra = Spectra(
+        mean=values.mean(axis=2),
+        realisations=values,
+        deviation=deviation if np.isfinite(deviation).any() else None,
+        worlds=None if summariser is None else _worlds(values, summariser),
+    )
+    return spectra, _sample(labelled) if labelled else None
 
 
 def _windows(evidence: Evidence, rows: Lines) -> Iterator[Window]:
@@ -126,14 +125,6 @@ def _windows(evidence: Evidence, rows: Lines) -> Iterator[Window]:
     for window in evidence.cube.blocks():
         if ((rows >= window.row) & (rows < window.row + window.height)).any():
             yield window
-
-
-def _put(spectra: Spectra, row: int, cols: NDArray[np.intp], pixels: Pixels) -> None:
-    """Put pixels in their places of the lattice."""
-    cols = cols if pixels.known is None else cols[pixels.known]
-    spectra.realisations[row, cols] = np.moveaxis(pixels.realised(), 2, 0)  # (pixel, realisation, band)
-    if pixels.noise is not None and spectra.deviation is not None:
-        spectra.deviation[row, cols] = np.sqrt(pixels.noise.variances())
 
 
 def _worlds(values: Floats, summariser: AnySummariser) -> NDArray[np.uint8]:
@@ -148,23 +139,13 @@ def _worlds(values: Floats, summariser: AnySummariser) -> NDArray[np.uint8]:
     return found
 
 
-def _finished(found: _Collected, summariser: AnySummariser | None) -> tuple[Spectra, LabelledSample | None]:
-    given = found.spectra
-    noisy = given.deviation is not None and bool(np.isfinite(given.deviation).any())
-    values = given.realisations
-    spectra = Spectra(
-        mean=values.mean(axis=2),
-        realisations=values,
-        deviation=given.deviation if noisy else None,
-        worlds=None if summariser is None else _worlds(values, summariser),
-    )
-    if not found.labels:
-        return spectra, None
-    values, classes = np.concatenate(found.labelled), np.concatenate(found.labels)
+def _sample(labelled: list[tuple[Floats, NDArray[np.uint8]]]) -> LabelledSample:
+    """Some pixels of each class, evenly chosen."""
+    values, classes = (np.concatenate(part) for part in zip(*labelled, strict=True))
     kept = [np.flatnonzero(classes == code) for code in np.unique(classes)]
     kept = [mine[np.linspace(0, len(mine) - 1, min(len(mine), _OF_EACH)).astype(int)] for mine in kept]
     chosen = np.concatenate(kept)
-    return spectra, LabelledSample(values[chosen], classes[chosen])
+    return LabelledSample(values[chosen], classes[chosen])
 
 
 def quality_words(bits: int) -> list[str]:

@@ -24,45 +24,31 @@ BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
 #: Ground sampling of each band in metres.
 METRES = dict.fromkeys(BANDS, 20) | dict.fromkeys(("B02", "B03", "B04", "B08"), 10)
 
-
-@dataclass(frozen=True)
-class Library:
-    """A source of typical values."""
-
-    name: str
-    reference: str
-
-
-USGS = Library("USGS", "Kokaly et al. (2017), USGS Spectral Library Version 7, doi:10.3133/ds1035")
-ECOSTRESS = Library(
-    "ECOSTRESS",
+#: Sources of typical values.
+USGS = "Kokaly et al. (2017), USGS Spectral Library Version 7, doi:10.3133/ds1035"
+ECOSTRESS = (
     "Meerdink, Hook, Roberts and Abbott (2019), The ECOSTRESS spectral library version 1.0, "
-    "doi:10.1016/j.rse.2019.05.015",
+    "doi:10.1016/j.rse.2019.05.015"
 )
-PROSAIL = Library(
-    "PROSAIL",
+PROSAIL = (
     "Jacquemoud et al. (2009), PROSPECT + SAIL models: a review of use for vegetation characterization, "
-    "doi:10.1016/j.rse.2008.01.026",
+    "doi:10.1016/j.rse.2008.01.026"
 )
-IMMITZER = Library(
-    "Immitzer",
+IMMITZER = (
     "Immitzer, Vuolo and Atzberger (2016), First experience with Sentinel-2 data for crop and tree species "
-    "classifications in central Europe, doi:10.3390/rs8030166",
+    "classifications in central Europe, doi:10.3390/rs8030166"
 )
-DANDRIMONT = Library(
-    "d'Andrimont",
+DANDRIMONT = (
     "d'Andrimont et al. (2020), Detecting flowering phenology in oil seed rape parcels with Sentinel-1 and "
-    "-2 time series, doi:10.1016/j.rse.2020.111660",
+    "-2 time series, doi:10.1016/j.rse.2020.111660"
 )
-HEIDEN = Library(
-    "Heiden",
+HEIDEN = (
     "Heiden, Segl, Roessner and Kaufmann (2007), Determination of robust spectral features for "
-    "identification of urban surface materials in hyperspectral remote sensing data, RSE 111, 537-552",
+    "identification of urban surface materials in hyperspectral remote sensing data, RSE 111, 537-552"
 )
-TOMING = Library(
-    "Toming",
+TOMING = (
     "Toming et al. (2016), First experiences in mapping lake water quality parameters with Sentinel-2 MSI "
-    "imagery, doi:10.3390/rs8080640",
+    "imagery, doi:10.3390/rs8080640"
 )
 
 
@@ -75,7 +61,7 @@ class Material:
     """
 
     reflectance: tuple[float, ...]
-    source: Library
+    source: str  # reference of its library
     remark: str
 
     @property

@@ -231,21 +231,22 @@ def write_scene(
     """
     options = options or LandscapeOptions()
     path = Path(folder)
-    done = _Parts(progress, 2 + len(MAPPED))
+    say = progress or (lambda done, total: None)
+    total = 2 + len(MAPPED)
     (path / "previous-maps").mkdir(parents=True, exist_ok=True)
     land = draw_geography(options.size, options.seed)
     gaussian = options.mode == "well-specified"
     if gaussian:
         land = pure_land(land)
     history = draw_history(land, options.seed, change=not gaussian)
-    done.one_more()
+    say(1, total)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda year: _write_ground(path, land, history, year, options), YEARS))
-    done.one_more()
+    say(2, total)
     years = {}
-    for year in MAPPED:
+    for done, year in enumerate(MAPPED, start=3):
         years[str(year)] = _write_year(path, land, history, OVERPASSES[year], options)
-        done.one_more()
+        say(done, total)
     facts = {
         "title": "The embedded scene of uncover: simulated, of no real place",
         "format": FORMAT,
@@ -257,18 +258,6 @@ def write_scene(
     }
     (path / "scene.json").write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
     return SceneFiles(path, facts)
-
-
-class _Parts:
-    """Counts what is done."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def one_more(self) -> None:
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
 
 
 def _write_year(
