@@ -24,30 +24,19 @@ from uncover.raster.model_checks import check_match
 class Contents:
     """Paths of what is there; None or empty where it is not.
 
-    folder
-        The folder of the report.
-    map
-        The map product in it; the folder itself where that is a product.
-    labels, class_field, model
-        Training labels (and the field of a vector file that has the class), and the model.
-    evaluations
-        Folders that `uncover evaluate` wrote.
-    scene
-        The folder with the scenes, and what `scene.json` says of them.
-
     >>> Contents.of("nowhere")
     Traceback (most recent call last):
     ...
     ValueError: nowhere is not a folder; give one that `uncover map`, `uncover demo` or ... wrote
     """
 
-    folder: Path
-    map: Path
-    labels: str | None = None
-    class_field: str | None = None
+    folder: Path  # of the report
+    map: Path  # the map product in it, or the folder itself
+    labels: str | None = None  # those that trained the model
+    class_field: str | None = None  # that has the class, of a vector file of labels
     model: Path | None = None
-    evaluations: tuple[Path, ...] = ()
-    scene: Path | None = None
+    evaluations: tuple[Path, ...] = ()  # folders that `uncover evaluate` wrote
+    scene: Path | None = None  # folder with the scenes
 
     @classmethod
     def of(

@@ -24,9 +24,6 @@ class Table:
     """Rows with a header; the first cell of each row names it. Cells are text as it is to be read.
 
     `words` says that cells hold words and not numbers; `wide`, whether it takes the whole width of the page.
-
-    >>> Table("Areas", ("class", "ha"), (("forest", "12"),)).rows[0][1]
-    '12'
     """
 
     caption: str
@@ -39,42 +36,21 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with a sentence on how to read it, and the same in words and numbers.
+    """A picture with a sentence on how to read it, and the same in words and numbers."""
 
-    name
-        Unique on its page; letters, digits and hyphens.
-    svg
-        Inline SVG, as `uncover.report.style.inline_svg` makes it.
-    reading
-        How to read it.
-    alternative
-        What it shows, for readers who do not see it.
-    numbers
-        The numbers behind it.
-    wide
-        Whether it takes the whole width of the page.
-
-    >>> Figure("shares", "Class shares", "<svg></svg>", "Longer is more.", "Forest 60 %.").wide
-    False
-    """
-
-    name: str
+    name: str  # unique on its page; letters, digits and hyphens
     title: str
-    svg: str
-    reading: str
-    alternative: str
-    numbers: Table | None = None
-    wide: bool = False
+    svg: str  # as `uncover.report.style.inline_svg` makes it
+    reading: str  # how to read it
+    alternative: str  # what it shows, for readers who do not see it
+    numbers: Table | None = None  # the numbers behind it
+    wide: bool = False  # takes the whole width of the page
     kind: str = "figure"
 
 
 @dataclass(frozen=True)
 class Note:
-    """A remark: what is missing and how to get it, or what to beware of.
-
-    >>> Note("No labels.", "Give --labels.").remedy
-    'Give --labels.'
-    """
+    """A remark: what is missing and how to get it, or what to beware of."""
 
     text: str
     remedy: str = ""
@@ -83,11 +59,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Text:
-    """A heading with a paragraph, before the parts that it introduces.
-
-    >>> Text("2021", "The year after.").title
-    '2021'
-    """
+    """A heading with a paragraph, before the parts that it introduces."""
 
     title: str
     text: str = ""
@@ -96,11 +68,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Fragment:
-    """A part with a template of its own (a file of this package) and what that template is given.
-
-    >>> Fragment("viewer.html", {"layers": ()}).kind
-    'fragment'
-    """
+    """A part with a template of its own (a file of this package) and what that template is given."""
 
     template: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -112,11 +80,7 @@ Part = Table | Figure | Note | Text | Fragment
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page that the table of contents lists.
-
-    >>> Section("areas", "Areas").parts
-    ()
-    """
+    """A part of the page that the table of contents lists."""
 
     name: str
     title: str
@@ -126,11 +90,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Headline:
-    """One number that matters, what it is, and what it means.
-
-    >>> Headline("0.93", "overall accuracy").remark
-    ''
-    """
+    """One number that matters, what it is, and what it means."""
 
     value: str
     label: str
@@ -141,11 +101,6 @@ class Headline:
 class Page:
     """All of a report.
 
-    data
-        Values for scripts, plain or as `packed` arrays; they lie in the page as JSON.
-    styles, scripts
-        Files of this package that the page takes in after the shell's own.
-
     >>> html = render(Page("A study", "of nothing", (Section("end", "The end"),)))
     >>> "<h1" in html and "https://" not in html
     True
@@ -155,8 +110,8 @@ class Page:
     subtitle: str
     sections: tuple[Section, ...]
     headlines: tuple[Headline, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
-    styles: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)  # for scripts, plain or as `packed` arrays
+    styles: tuple[str, ...] = ()  # files of this package that the page takes in after the shell's own
     scripts: tuple[str, ...] = ()
     footer: str = ""
 

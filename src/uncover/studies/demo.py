@@ -63,11 +63,7 @@ target = "lulucf"
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Options of the demonstration: the scene's size, its seed, and the number of worlds that are drawn.
-
-    >>> DemoOptions().landscape.size
-    2000
-    """
+    """Options of the demonstration: the scene's size, its seed, and the number of worlds that are drawn."""
 
     landscape: LandscapeOptions = field(default_factory=LandscapeOptions)
     draws: int = 25

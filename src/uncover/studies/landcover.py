@@ -49,11 +49,7 @@ FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1)
 
 @dataclass(frozen=True)
 class LandCoverScale:
-    """Amount of the data that is used; None is all of it.
-
-    >>> LAND_COVER_SCALES["quick"].pixels
-    20000
-    """
+    """Amount of the data that is used; None is all of it."""
 
     pixels: int | None = None  # most of a user's data
     realisations: int | None = None

@@ -130,8 +130,6 @@ class AdaBoostM2(ClassifierMixin, BaseEstimator):
 class StudyModel:
     """A classifier under study.
 
-    >>> MODELS["RF"].title
-    'random forest of 100 trees, one for each realisation'
     >>> [name for name, model in MODELS.items() if not model.ours]
     ['BQDA', 'QDA', 'RF', 'NN', 'LDA']
     """

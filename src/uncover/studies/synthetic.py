@@ -121,11 +121,7 @@ _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 
 @dataclass(frozen=True)
 class SyntheticScale:
-    """Amount of the study that is computed.
-
-    >>> SCALES["paper"].points, SCALES["paper"].data_sets[2]
-    (1000, 60)
-    """
+    """Amount of the study that is computed."""
 
     data_sets: Mapping[int, int]  # by the number of features
     noises: tuple[float, ...]  # factors σ

@@ -243,13 +243,9 @@ def _arithmetic(symbol, instruction):
 
     @overload(symbol, jit_options=INNER)
     def _of_lanes(a, b):
-        if _common_or_none(a, b) is not None:
+        if _common(a, b) is not None:
             return lambda a, b: perform(a, b)
         return None
-
-
-def _common_or_none(a, b):
-    return _common(a, b) if isinstance(a, Vector) or isinstance(b, Vector) else None
 
 
 for _symbol, _instruction in (
@@ -283,12 +279,12 @@ def larger(a, b):
 
 @overload(lesser, jit_options=INNER)
 def _lesser(a, b):
-    return (lambda a, b: a if a < b else b) if _common_or_none(a, b) is None else (lambda a, b: _less(a, b))
+    return (lambda a, b: a if a < b else b) if _common(a, b) is None else (lambda a, b: _less(a, b))
 
 
 @overload(larger, jit_options=INNER)
 def _larger(a, b):
-    return (lambda a, b: a if a > b else b) if _common_or_none(a, b) is None else (lambda a, b: _more(a, b))
+    return (lambda a, b: a if a > b else b) if _common(a, b) is None else (lambda a, b: _more(a, b))
 
 
 @intrinsic

@@ -94,24 +94,16 @@ LANES = 0.3  # share of the edges between farms with a lane beside
 
 @dataclass(frozen=True)
 class Geography:
-    """Surfaces on the fine grid, and what is known of each surface.
-
-    surface
-        Number of the surface at each fine position; hedged positions have that of their field plus `count`.
-    kind
-        Kind of ground of each surface before any year has its crops: fields say "winter cereals" or a grass.
-    soil
-        Where the surface's soil lies between the dark (0) and the light one (1).
-    farmed
-        Surfaces that are fields: they rotate, are mown, and may change.
-    """
+    """Surfaces on the fine grid, and what is known of each surface."""
 
     size: int
-    surface: NDArray[np.uint16]
+    surface: NDArray[np.uint16]  # number at each fine position; with a hedge, that of the field plus `count`
     count: int
-    kind: NDArray[np.uint8]
-    soil: NDArray[np.float64]
-    farmed: NDArray[np.bool_]
+    kind: NDArray[
+        np.uint8
+    ]  # of ground, before any year has its crops: fields say "winter cereals" or a grass
+    soil: NDArray[np.float64]  # where it lies between the dark (0) and the light one (1)
+    farmed: NDArray[np.bool_]  # fields: they rotate, are mown, and may change
     near_town: NDArray[np.bool_]
     structure: NDArray[np.int8]  # index of STRUCTURES in settlements, -1 elsewhere
 

@@ -54,11 +54,7 @@ TOMING = (
 
 @dataclass(frozen=True)
 class Material:
-    """Typical surface reflectance in the ten bands.
-
-    >>> MATERIALS["asphalt"].reflectance[0]
-    0.075
-    """
+    """Typical surface reflectance in the ten bands."""
 
     reflectance: tuple[float, ...]
     source: str  # reference of its library

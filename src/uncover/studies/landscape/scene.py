@@ -154,24 +154,17 @@ SMALLEST = 60
 class LandscapeOptions:
     """Options of the scene to make.
 
-    size
-        Pixels of 10 m along a side; 2,000 are 20 km.
-    seed
-        Decides everything: the same seed and versions give the same bytes.
-    mode
-        "realistic", or "well-specified" for tests of calibration: classes are Gaussian, pixels pure, earlier
-        maps without mistakes, nothing changes, and both years look the same from the ground.
+    The mode "well-specified" is for tests of calibration: classes are Gaussian, pixels pure, earlier maps
+    without mistakes, nothing changes, and both years look the same from the ground.
 
-    >>> LandscapeOptions().size
-    2000
     >>> LandscapeOptions(size=41)
     Traceback (most recent call last):
     ...
     ValueError: a scene of 41 pixels a side cannot be made; give an even number from 60 to 3000
     """
 
-    size: int = FULL_SIZE
-    seed: int = 0
+    size: int = FULL_SIZE  # pixels of 10 m along a side; 2,000 are 20 km
+    seed: int = 0  # decides everything: the same seed and versions give the same bytes
     mode: Mode = "realistic"
 
     def __post_init__(self) -> None:
