@@ -6,7 +6,7 @@ by bootstrap from the same few lines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,6 @@ class Scores:
     brier_norm: Any
     zeros: Any
     floor: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """The scores by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 #: The scores that are numbers to be compared, in the order in which they are shown.

@@ -206,8 +206,7 @@ def look_alikes(colours: Sequence[str]) -> list[tuple[int, int, str]]:
     >>> [(i, j) for i, j, _ in look_alikes(["#AA0000", "#336600", "#0000FF"])]
     [(0, 1)]
     """
-    rgb = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in colours]).reshape(-1, 3)
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    linear = _linear(colours)
     found = []
     for i, j in combinations(range(len(colours)), 2):
         for name, matrix in VISIONS.items():
@@ -239,11 +238,11 @@ def contrast(first: str, second: str) -> float:
     >>> round(contrast("#000000", "#ffffff"), 1)
     21.0
     """
-    bright = sorted((_luminance(first), _luminance(second)))
-    return (bright[1] + 0.05) / (bright[0] + 0.05)
+    dark, bright = sorted(_linear([first, second]) @ [0.2126, 0.7152, 0.0722])
+    return float((bright + 0.05) / (dark + 0.05))
 
 
-def _luminance(colour: str) -> float:
-    rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
+def _linear(colours: Sequence[str]) -> NDArray[np.float64]:
+    """Linear sRGB of colours, (colour, 3)."""
+    rgb = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in colours]).reshape(-1, 3)
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,6 +96,11 @@ class CellStore:
         file = self.folder / f"{key}.json"
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
+    def missing(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Cells that are not there, or of which a part is lacking."""
+        known = ((cell, self.load(cell.key)) for cell in cells)
+        return [cell for cell, result in known if result is None or not cell.complete(result)]
+
     def save(self, key: str, result: Result) -> None:
         """Keep a result, on disk before this returns."""
         write_whole(self.folder / f"{key}.json", json.dumps(result))
@@ -126,7 +132,7 @@ def run_cells(
     cells: Sequence[Cell], store: CellStore, workers: Workers | None = None, progress: Progress | None = None
 ) -> dict[str, Result]:
     """Compute the cells that the store does not have yet; results of all of them, in the order given."""
-    missing = missing_cells(cells, store)
+    missing = store.missing(cells)
     done = len(cells) - len(missing)
     if progress is not None:
         progress(done, len(cells))
@@ -136,16 +142,6 @@ def run_cells(
         if progress is not None:
             progress(done, len(cells))
     return {cell.key: store.load(cell.key) or {} for cell in cells}
-
-
-def missing_cells(cells: Sequence[Cell], store: CellStore) -> list[Cell]:
-    """Cells that the store does not have, or of which it lacks a part."""
-
-    def lacks(cell: Cell) -> bool:
-        result = store.load(cell.key)
-        return result is None or not cell.complete(result)
-
-    return [cell for cell in cells if lacks(cell)]
 
 
 def forecast(cells: Sequence[Cell]) -> float:
@@ -256,16 +252,13 @@ class Study(Protocol):
         """Facts that decide the results: a JSON object, the same for the same study."""
 
     def cells(self, out: Path) -> Sequence[Any]:
-        """Its cells; what they need is put below the folder."""
+        """Its cells; what they and the figures need is written below the folder."""
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
         """Results as tables."""
 
     def findings(self, tables: Tables) -> list[Finding]:
         """Findings of the tables about each claim."""
-
-    def finish(self, out: Path) -> None:
-        """Write what else the figures need, and remove what nothing needs now."""
 
 
 def plan_in_words(cells: int, missing: int, cpu_seconds: float, workers: Workers) -> str:
@@ -312,7 +305,7 @@ class Run:
 
     def missing(self) -> list[Cell]:
         """Cells that are not computed yet."""
-        return missing_cells(self.cells, self.store)
+        return self.store.missing(self.cells)
 
     def plan(self) -> str:
         """Probe how long the missing cells will take, and say it in a line."""
@@ -328,7 +321,7 @@ class Run:
         write_tables(tables, self.out / "tables")
         text = json.dumps([asdict(f) for f in findings], indent=2, ensure_ascii=False)
         write_whole(self.out / "findings.json", text + "\n")
-        self.study.finish(self.out)
+        shutil.rmtree(self.out / "data", ignore_errors=True)  # cells need it no more
         record = {"seconds": time.time() - began, "workers": self.workers.scheduler or self.workers.processes}
         write_whole(self.out / "run.json", json.dumps(record, indent=2) + "\n")
         return tables, findings

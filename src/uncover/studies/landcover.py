@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +21,12 @@ from uncover.studies.claims import Finding
 from uncover.studies.claims_landcover import land_cover_findings
 from uncover.studies.landcover_data import LandCoverData, embedded_scene, nested_order
 from uncover.studies.models import MODELS, PAPER, cell_groups, study_facts, study_models
-from uncover.studies.protocol import BootstrapPlan, Split, assess_each, cpu_seconds
+from uncover.studies.protocol import BootstrapPlan, CellOfModels, Split, assess_each, cpu_seconds
 from uncover.studies.tables import (
     Tables,
     confusion_rows,
     cost_rows,
     frame,
-    has_models,
     rate_rows,
     score_rows,
     training_row,
@@ -116,7 +114,7 @@ class SavedData:
 
 
 @dataclass(frozen=True)
-class LandCoverCell:
+class LandCoverCell(CellOfModels):
     """Some models trained on a share of the pixels in one year, and tested on the test set in every year."""
 
     data: SavedData
@@ -131,9 +129,8 @@ class LandCoverCell:
     @property
     def key(self) -> str:
         """Its name; dates are any text, and what a file's name cannot hold is written as its code."""
-        who = self.models[0].replace(" ", "-") + ("-and-others" if len(self.models) > 1 else "")
         year = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", self.train_year)
-        return f"{year or 'one-date'}-{100 * self.fraction:g}percent-{who}"
+        return f"{year or 'one-date'}-{100 * self.fraction:g}percent-{self.who}"
 
     @property
     def like(self) -> str:
@@ -157,10 +154,6 @@ class LandCoverCell:
                 )
             ]
         }
-
-    def complete(self, result: Result) -> bool:
-        """All models are in the result."""
-        return has_models(result, self.models)
 
     def probe(self) -> float:
         """From the times of few pixels in few realisations at the largest training size, extended."""
@@ -437,6 +430,8 @@ class LandCoverStudy:
     def cells(self, out: Path) -> list[LandCoverCell]:
         """All cells, which read the pixels from below the folder."""
         saved = SavedData.save(self.data, out / "data")
+        if self.data.picture is not None:  # for its figure
+            np.savez_compressed(out / "scene.npz", rgb=self.data.picture.rgb, labels=self.data.picture.labels)
         found = land_cover_cells(self.data, saved, self.seed, self.further)
         return [replace(cell, realisations=self.sketched or cell.realisations) for cell in found]
 
@@ -449,12 +444,6 @@ class LandCoverStudy:
         return land_cover_findings(
             tables, {"pixels": self.data.pixels, "realisations": self.data.realisations}
         )
-
-    def finish(self, out: Path) -> None:
-        """The scene, for its figure; the pixels are no longer needed."""
-        if self.data.picture is not None:
-            np.savez_compressed(out / "scene.npz", rgb=self.data.picture.rgb, labels=self.data.picture.labels)
-        shutil.rmtree(out / "data", ignore_errors=True)
 
 
 def _checksum(data: LandCoverData) -> str:

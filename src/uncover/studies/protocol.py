@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,6 +44,21 @@ class Split:
     shares: Array  # (class,), prior shares q, which weight F and normalise the other scores
     groups: Array | None = None  # (test sample,), what the bootstrap draws together
     paired: bool = False  # training and test are of one scene: world r is world r in both
+
+
+class CellOfModels:
+    """A cell of some models, after which it is called; its result has one entry or more for each."""
+
+    models: tuple[str, ...]
+
+    @property
+    def who(self) -> str:
+        """The first model, and whether there are others."""
+        return self.models[0].replace(" ", "-") + ("-and-others" if len(self.models) > 1 else "")
+
+    def complete(self, result: Mapping[str, Any]) -> bool:
+        """All models are in the result."""
+        return {one["model"] for one in result["models"]} >= set(self.models)
 
 
 @dataclass(frozen=True)
@@ -157,9 +172,13 @@ def scored(split: Split, log_p: Array, plan: BootstrapPlan) -> dict[str, Any]:
 
 def _probabilities(model: ClassifierMixin, split: Split) -> Array:
     """Class probabilities of the test samples for the classes of the model."""
-    if isinstance(model, GenerativeClassifier) and model.realisations == "shared":
-        return model.predict_proba(split.X_test, paired=split.paired)
-    return model.predict_proba(split.X_test)
+    return model.predict_proba(split.X_test, **_pairing(model, split))
+
+
+def _pairing(model: ClassifierMixin, split: Split) -> dict[str, bool]:
+    """Worlds of a shared error are asked for as pairs, or not."""
+    shared = isinstance(model, GenerativeClassifier) and model.realisations == "shared"
+    return {"paired": split.paired} if shared else {}
 
 
 def _logarithms(model: ClassifierMixin, split: Split, found: Array) -> Array:
@@ -173,8 +192,7 @@ def _logarithms(model: ClassifierMixin, split: Split, found: Array) -> Array:
         logs = np.log(found)
     lost = (found == 0).any(axis=1)
     if lost.any() and isinstance(model, GenerativeClassifier):
-        options = {"paired": split.paired} if model.realisations == "shared" else {}
-        logs[lost] = model.predict_log_proba(split.X_test[lost], **options)
+        logs[lost] = model.predict_log_proba(split.X_test[lost], **_pairing(model, split))
     every = np.full((len(found), len(split.shares)), -np.inf)
     every[:, model.classes_] = logs
     return every

@@ -20,8 +20,8 @@ from uncover.studies.cells import Result, extended
 from uncover.studies.claims import Finding
 from uncover.studies.claims_synthetic import synthetic_findings
 from uncover.studies.models import PAPER, cell_groups, study_facts, study_models
-from uncover.studies.protocol import BootstrapPlan, Split, assess, cpu_seconds
-from uncover.studies.tables import Tables, cost_rows, frame, has_models, score_rows, training_row
+from uncover.studies.protocol import BootstrapPlan, CellOfModels, Split, assess, cpu_seconds
+from uncover.studies.tables import Tables, cost_rows, frame, score_rows, training_row
 
 Array = NDArray[np.float64]
 
@@ -174,7 +174,7 @@ SCALES = {
 
 
 @dataclass(frozen=True)
-class SyntheticCell:
+class SyntheticCell(CellOfModels):
     """Some models on one data set with one noise."""
 
     p: int
@@ -196,8 +196,7 @@ class SyntheticCell:
     def key(self) -> str:
         """Its name."""
         spread = "covariance" if self.covariance else "independent"
-        who = self.models[0].replace(" ", "-") + ("-and-others" if len(self.models) > 1 else "")
-        return f"p{self.p}-{spread}-set{self.data_set:02}-{self.kind}-{self.noise:g}-{who}"
+        return f"p{self.p}-{spread}-set{self.data_set:02}-{self.kind}-{self.noise:g}-{self.who}"
 
     @property
     def like(self) -> str:
@@ -213,10 +212,6 @@ class SyntheticCell:
         split = self.split()
         plan = BootstrapPlan(seed=self.seed)
         return {"models": [assess(name, split, self.seed, plan) for name in self.models]}
-
-    def complete(self, result: Result) -> bool:
-        """All models are in the result."""
-        return has_models(result, self.models)
 
     def probe(self) -> float:
         """From the times of few points in few realisations, extended."""
@@ -386,6 +381,3 @@ class SyntheticStudy:
         return synthetic_findings(
             tables, {"points a class": scale.points, "realisations": scale.realisations}
         )
-
-    def finish(self, out: Path) -> None:
-        """Nothing else is needed."""

@@ -20,15 +20,6 @@ Facts = Mapping[str, Any]
 Tables = dict[str, pd.DataFrame]
 
 
-def has_models(found: Mapping[str, Any], names: Iterable[str]) -> bool:
-    """True where a result of a cell is of all these models.
-
-    >>> has_models({"models": [{"model": "RF"}]}, ["RF", "NN"])
-    False
-    """
-    return {one["model"] for one in found["models"]} >= set(names)
-
-
 def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """One row for each score of a model."""
     head = {**where, "model": found["model"], "ours": MODELS[found["model"]].ours}
