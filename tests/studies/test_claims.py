@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uncover.studies.claims import Contrast, Results, ScoreTable, judge, leads
+from uncover.studies.claims import Contrast, Results, ScoreTable, leads, verdict_of
 from uncover.studies.claims_landcover import LAND_COVER_CLAIMS, land_cover_findings
 from uncover.studies.claims_synthetic import SYNTHETIC_CLAIMS, synthetic_findings
 from uncover.studies.synthetic import means_over_data_sets
@@ -303,12 +303,12 @@ def test_intervals_of_differences_cover():
 
 def test_verdicts_need_all_of_the_evidence():
     clear, open_, against = Contrast(1, 0.5, 1.5), Contrast(0.1, -0.1, 0.3), Contrast(-1, -2, -0.5)
-    assert [judge(c) for c in ([clear], [clear, open_], [clear, open_, against], [])] == [
+    assert [verdict_of(c) for c in ([clear], [clear, open_], [clear, open_, against], [])] == [
         "holds", "undecided", "does not hold", "undecided",
     ]  # fmt: skip
-    assert [judge([c], -0.4, 0.4) for c in (open_, clear, against)] == [
+    assert [verdict_of([c], -0.4, 0.4) for c in (open_, clear, against)] == [
         "holds",
         "does not hold",
         "does not hold",
     ]
-    assert judge([Contrast(0.3, -0.1, 0.7)], -0.4, 0.4) == "undecided"
+    assert verdict_of([Contrast(0.3, -0.1, 0.7)], -0.4, 0.4) == "undecided"

@@ -153,35 +153,25 @@ def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-@dataclass(frozen=True)
-class Reopened:
-    """The evidence of a map, or the reason why there is none."""
-
-    evidence: Evidence | None
-    reason: str = ""
-
-
-def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> Reopened:
-    """Open the scene of a map again; it must be the same scene on the same grid."""
+def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> tuple[Evidence | None, str]:
+    """Open the scene of a map again, the same on the same grid; or say why that cannot be."""
     run = contents.run()
     if "source" not in run or "scene" not in run:
-        return Reopened(None, "run.json does not say how the scene was read")
+        return None, "run.json does not say how the scene was read"
     path = _locate(str(run["scene"]), Path(run.get("folder", ".")), contents)
     if path is None:
-        return Reopened(
-            None, f"the scene {Path(run['scene']).name} is not where it was when the map was made"
-        )
+        return None, f"the scene {Path(run['scene']).name} is not where it was when the map was made"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
             evidence = open_evidence(path, model, source_options(run["source"]))
             check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
-        return Reopened(None, f"the scene cannot be opened again: {error}")
+        return None, f"the scene cannot be opened again: {error}"
     identity = contents.item().get("properties", {}).get("uncover:scene")
     if evidence.identity != identity or evidence.grid.shape != grid.shape:
-        return Reopened(None, f"{path.name} is not the scene that was mapped ({identity})")
-    return Reopened(evidence)
+        return None, f"{path.name} is not the scene that was mapped ({identity})"
+    return evidence, ""
 
 
 def _locate(scene: str, working: Path, contents: Contents) -> Path | None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from uncover.pipeline.file_kinds import check_apart
-from uncover.report.page import Fragment, Headline, Note, Page, Section, Table, render
-from uncover.report.style import require_report
+from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, render
+from uncover.report.study_style import StudyFigure
+from uncover.report.style import figure_style, inline_svg, require_report, save_figure
 
 _TITLES = {"synthetic": "The synthetic study", "landcover": "The land cover study"}
 _FIGURES = "figures"
@@ -40,8 +41,21 @@ def _sections(facts: Mapping[str, Any], tables: Mapping[str, Any], place: Path) 
 
     synthetic = facts["study"] == "synthetic"
     figures = of.synthetic_figures(tables) if synthetic else of.land_cover_figures(tables, place)
-    made = {figure.name: figure.made(place / _FIGURES) for figure in figures}
+    made = {figure.name: _made(figure, place / _FIGURES) for figure in figures}
     return _synthetic_sections(facts, made) if synthetic else _land_cover_sections(facts, tables, made)
+
+
+def _made(figure: StudyFigure, folder: Path) -> Figure:
+    """Draw a figure, write its files, and return it as a part of a page."""
+    with figure_style():
+        drawing = figure.draw()
+        drawing.draw_without_rendering()
+        drawing.set_layout_engine("none")  # laid out once, not for each file
+        for suffix in (".svg", ".png"):
+            save_figure(drawing, folder / f"{figure.name}{suffix}")
+        svg = inline_svg(drawing, figure.alternative)
+    words = figure.reading, figure.alternative, figure.numbers, figure.wide
+    return Figure(figure.name, figure.title, svg, *words)
 
 
 def _land_cover_sections(

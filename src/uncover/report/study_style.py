@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from uncover.report.page import Figure, Table
-from uncover.report.style import figure_style, inline_svg, save_figure
+from uncover.report.page import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,17 +68,6 @@ class StudyFigure:
     draw: Callable[[], Drawing]
     numbers: Table | None = None
     wide: bool = True
-
-    def made(self, folder: Path) -> Figure:
-        """Draw it, write its files, and return it as a part of a page."""
-        with figure_style():
-            drawing = self.draw()
-            drawing.draw_without_rendering()
-            drawing.set_layout_engine("none")  # laid out once, not for each file
-            for suffix in (".svg", ".png"):
-                save_figure(drawing, folder / f"{self.name}{suffix}")
-            svg = inline_svg(drawing, self.alternative)
-        return Figure(self.name, self.title, svg, self.reading, self.alternative, self.numbers, self.wide)
 
 
 def draw_model(ax: Axes, model: str, x: Any, y: Any, low: Any = None, high: Any = None) -> None:

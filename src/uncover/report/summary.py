@@ -19,10 +19,11 @@ from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
 from uncover.pipeline.map_table import left_out
+from uncover.raster.evidence import Evidence
 from uncover.raster.grid import Grid
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
-from uncover.report.contents import Contents, Reopened, reopen
+from uncover.report.contents import Contents, reopen
 from uncover.report.detection import Detection, detect, true_areas
 from uncover.report.pixels import LabelledSample, Stories, choose, natural_colours, read_spectra, read_stories
 
@@ -131,14 +132,14 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
             "nothing to report"
         )
     model = None if contents.model is None else load_fitted(contents.model)
-    scene = Reopened(None, "the model is lost") if model is None else reopen(contents, model, product.grid)
+    evidence, lost = (None, "the model is lost") if model is None else reopen(contents, model, product.grid)
     labels = (
         None if contents.labels is None else open_labels(contents.labels, class_field=contents.class_field)
     )
     say("reading pixels")
-    stories, sample = _pixels(contents, product, scene, labels, model)
+    stories, sample = _pixels(contents, product, evidence, labels, model)
     say("reading pictures")
-    pictures, label_counts = _pictures(product, scene, labels)
+    pictures, label_counts = _pictures(product, evidence, labels)
     item, truth = contents.item(), contents.truth()
     threshold = item["properties"].get("uncover:thresholds", {}).get("typicality", 0.001)
     say("comparing")
@@ -161,7 +162,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         item=item,
         run=contents.run(),
         provenance=getattr(model, "provenance_", None) or {},
-        missing=_missing(contents, scene, truth),
+        missing=_missing(contents, lost, truth),
         remark=_sentence(str(contents.scene_facts().get("title", ""))),
     )
 
@@ -180,14 +181,13 @@ def _evaluations(contents: Contents) -> tuple[StoredEvaluation, ...]:
 def _pixels(
     contents: Contents,
     product: MapProduct,
-    scene: Reopened,
+    evidence: Evidence | None,
     labels: LabelSource | None,
     model: ModelRecord | None,
 ) -> tuple[Stories, LabelledSample | None]:
     """Stories of a lattice of pixels, and labelled pixels."""
     from dataclasses import replace
 
-    evidence = scene.evidence
     rows, cols = choose(product, evidence)
     stories = read_stories(product, rows, cols, UNCERTAINTY)
     if evidence is None or model is None:
@@ -221,14 +221,14 @@ def _renumbered(labels: LabelSource, product: MapProduct) -> NDArray[np.uint8]:
 
 
 def _pictures(
-    product: MapProduct, scene: Reopened, labels: LabelSource | None
+    product: MapProduct, evidence: Evidence | None, labels: LabelSource | None
 ) -> tuple[Pictures, dict[str, int]]:
     step = max(1, -(-max(product.grid.shape) // SIDE))  # pixels of the map for one of a picture
     classes = product.numbered(product.thinned("class", step))
     names = (*UNCERTAINTY, SET_SIZE) if SET_SIZE in product.layers else UNCERTAINTY
     layers = {name: product.thinned(name, step) for name in names}
     quality = product.thinned("quality", step).astype(np.uint16)
-    colours, bands = (None, ()) if scene.evidence is None else natural_colours(scene.evidence, step)
+    colours, bands = (None, ()) if evidence is None else natural_colours(evidence, step)
     if labels is None:
         return Pictures(step, classes, layers, quality, colours, bands), {}
     picture, counts = _labels(labels, product, step)
@@ -319,11 +319,11 @@ def _pixel(product: MapProduct) -> str:
     return f"of {sides[0]}{unit} × {sides[1]}{unit}"
 
 
-def _missing(contents: Contents, scene: Reopened, truth: Path | None) -> dict[str, tuple[str, str]]:
+def _missing(contents: Contents, lost: str, truth: Path | None) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
-    if scene.evidence is None:
+    if lost:
         found["scene"] = (
-            f"The scene itself is not shown, and pixels have no spectrum: {scene.reason}.",
+            f"The scene itself is not shown, and pixels have no spectrum: {lost}.",
             "Put the scene back to where it was, or make the map again, and run uncover report again.",
         )
     if contents.labels is None:

@@ -122,12 +122,12 @@ def signs(true: Iterable[bool]) -> list[Contrast]:
     return exact(1.0 if each else -1.0 for each in true)
 
 
-def judge(contrasts: Iterable[Contrast], low: float = 0.0, high: float = np.inf) -> Verdict:
+def verdict_of(contrasts: Iterable[Contrast], low: float = 0.0, high: float = np.inf) -> Verdict:
     """Holds where every contrast is between two limits, does not where one is beyond; else undecided.
 
-    >>> judge([Contrast(1, 0.5, 2), Contrast(0.1, -0.1, 0.3)])
+    >>> verdict_of([Contrast(1, 0.5, 2), Contrast(0.1, -0.1, 0.3)])
     'undecided'
-    >>> judge([Contrast(0.001, -0.004, 0.006)], -0.01, 0.01)
+    >>> verdict_of([Contrast(0.001, -0.004, 0.006)], -0.01, 0.01)
     'holds'
     """
     every = list(contrasts)
@@ -279,7 +279,7 @@ class Criterion:
         except Lacking as lacking:
             return "undecided", str(lacking), ""
         low, high = (self.limit, np.inf) if self.margin is None else (-self.margin, self.margin)
-        return judge(every, low, high), text, self.why.strip()
+        return verdict_of(every, low, high), text, self.why.strip()
 
 
 def holds_if(why: str, **rule: float) -> Callable[[Callable[[Results], Evidence]], Criterion]:
