@@ -351,16 +351,15 @@ def synthetic_figures(tables: Mapping[str, pd.DataFrame]) -> list[StudyFigure]:
     """One for each p and kind of noise, and one of our own models for each p."""
     means = tables["means"]
     correlated = means[means["covariance"]]
-    figures = [
-        _noise_figure(rows, int(p), str(kind), "")
-        for (p, kind), rows in correlated.groupby(["p", "kind"], sort=True)
-    ]
+    variants = {"": correlated}
     without = means[~means["covariance"]]
     if without["noise"].nunique() > 1:
-        figures += [
-            _noise_figure(rows, int(p), str(kind), "-without-covariance")
-            for (p, kind), rows in without.groupby(["p", "kind"], sort=True)
-        ]
+        variants["-without-covariance"] = without
+    figures = [
+        _noise_figure(rows, int(p), str(kind), variant)
+        for variant, table in variants.items()
+        for (p, kind), rows in table.groupby(["p", "kind"], sort=True)
+    ]
     return [*figures, _ours_figure(correlated), _seconds_figure(tables["cost"])]
 
 

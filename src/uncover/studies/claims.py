@@ -257,14 +257,14 @@ class Results:
 
 
 #: Numbers to be judged, and the text about them.
-Evidence = tuple[Iterable[Contrast], str]
+Measured = tuple[Iterable[Contrast], str]
 
 
 @dataclass(frozen=True)
 class Criterion:
     """A measurement; its numbers must be above a limit, or within a margin; and that rule in words."""
 
-    measure: Callable[[Results], Evidence]
+    measure: Callable[[Results], Measured]
     why: str
     limit: float = 0.0
     margin: float | None = None
@@ -282,7 +282,7 @@ class Criterion:
         return verdict_of(every, low, high), text, self.why.strip()
 
 
-def holds_if(why: str, **rule: float) -> Callable[[Callable[[Results], Evidence]], Criterion]:
+def holds_if(why: str, **rule: float) -> Callable[[Callable[[Results], Measured]], Criterion]:
     """Make a measurement a test: `@holds_if("It is above 1.", limit=1)`."""
     return lambda measure: Criterion(measure, why, **rule)
 
@@ -353,7 +353,7 @@ def leads(
         f"It holds if the mean lead is {everywhere}above zero with its interval for each model and score; "
         f"it does not if one lead is below zero with its interval{slightly}."
     )
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         here = where or {}
         whole = found(results.scores, here)
         fine: dict[str, Contrast] = {}
@@ -409,7 +409,7 @@ def alike(
     limits = ", ".join(f"{METRIC_NAMES[metric]} ±{margin:g}" for metric, margin in margins.items())
 
     @holds_if(f"It holds if every interval lies within the margin ({limits}). {note}", margin=1.0)
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         table, found, in_margins = results.scores.table, {}, []
         cases = table[list(each)].drop_duplicates().to_dict("records") if each else [{}]
         for metric, other, case in product(margins, others, cases):
@@ -435,7 +435,7 @@ def growth(
 ) -> Criterion:
     """The lead of a model over others grows from one end of a column to the other; or stays, by a margin."""
 
-    def measure(results: Results) -> Evidence:
+    def measure(results: Results) -> Measured:
         found, ends = _changes(results.scores, model, others, metric, along, where or {}, downwards)
         grown = "; ".join(f"{other} by {contrast}" for other, contrast in found.items())
         text = f"From {ends} the lead of {model} in the {METRIC_NAMES[metric]} grows over {grown}."
@@ -450,7 +450,7 @@ def worsens(models: Sequence[str], metric: str, along: str, where: Where) -> Cri
     """Every model gets worse from one end of a column to the other."""
 
     @holds_if("It holds if every loss is above zero with its interval.")
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         losses, ends = _changes(results.scores, "", models, metric, along, where)
         return losses.values(), f"Lost in the {METRIC_NAMES[metric]} from {ends}: {listed(losses)}."
 
@@ -482,7 +482,7 @@ def often_best(
 ) -> Criterion:
     """A model is the best of several in more than a share of the cases; or in fewer (`seldom`)."""
 
-    def measure(results: Results) -> Evidence:
+    def measure(results: Results) -> Measured:
         won = {}
         for metric in metrics:
             rows = results.rows(metric, where, [model])

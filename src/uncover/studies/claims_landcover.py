@@ -15,9 +15,9 @@ from uncover.studies.claims import (
     Claim,
     Contrast,
     Criterion,
-    Evidence,
     Finding,
     Lacking,
+    Measured,
     Results,
     ScoreTable,
     alike,
@@ -69,7 +69,7 @@ def _class(results: Results, kind: str) -> str:
     "realisation.",
     limit=0.99,
 )
-def _components_share(results: Results) -> Evidence:
+def _components_share(results: Results) -> Measured:
     parts = results.table("components").groupby("year")[["pc1_share", "pc2_share"]].first()
     years = parts.sum(axis=1)
     return exact(years), "; ".join(f"{year} {percent(value)}".strip() for year, value in years.items()) + "."
@@ -78,7 +78,7 @@ def _components_share(results: Results) -> Evidence:
 @holds_if(
     "It holds if the share is above 90 % for each of the three, in every year, with its interval.", limit=0.9
 )
-def _own_neighbours(results: Results, k: int = 15) -> Evidence:
+def _own_neighbours(results: Results, k: int = 15) -> Measured:
     """Share of the pixels of each class and year most of whose neighbours are of the same class."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -96,7 +96,7 @@ def _own_neighbours(results: Results, k: int = 15) -> Evidence:
 
 
 @holds_if(_LARGEST_EVERY_YEAR)
-def _areas(results: Results) -> Evidence:
+def _areas(results: Results) -> Measured:
     """Of each class in the plane of the components."""
     what = "Area in the plane, √det of the covariance"
     area = {
@@ -107,14 +107,14 @@ def _areas(results: Results) -> Evidence:
 
 
 @holds_if(_LARGEST_EVERY_YEAR)
-def _spreads(results: Results) -> Evidence:
+def _spreads(results: Results) -> Measured:
     """Standard deviation of each class over all bands."""
     bands = results.table("bands")
     total = bands.assign(variance=bands["sd"] ** 2).groupby(["year", "class"])["variance"].sum().unstack()
     return _cropland_over_others(results, np.sqrt(total), "Standard deviation over all bands together", ".4f")
 
 
-def _cropland_over_others(results: Results, table: pd.DataFrame, what: str, form: str) -> Evidence:
+def _cropland_over_others(results: Results, table: pd.DataFrame, what: str, form: str) -> Measured:
     """Cropland (column) less the largest of the others, in every year (row)."""
     crops = _class(results, "cropland")
     rows = {
@@ -126,7 +126,7 @@ def _cropland_over_others(results: Results, table: pd.DataFrame, what: str, form
 
 
 @holds_if("It holds if more than half of the pairs overlap.", limit=0.5)
-def _overlaps(results: Results) -> Evidence:
+def _overlaps(results: Results) -> Measured:
     """Share of the pairs of classes whose intervals x̄ ± 2 s overlap."""
     overlaps = []
     for _, rows in results.table("bands").groupby(["year", "band"]):
@@ -197,7 +197,7 @@ def _in_all(results: Results) -> tuple[dict[str, Confusion], str, str]:
 
 
 @holds_if("It holds if that is less than 1 %. Half the sum of the differences of all cells.", margin=0.01)
-def _called_otherwise(results: Results) -> Evidence:
+def _called_otherwise(results: Results) -> Measured:
     found = _confusions(results, "QDA", "BQDA")
     a, b = found["QDA"].table, found["BQDA"].table
     differ = float((a - b).abs().to_numpy().sum() / 2 / b.to_numpy().sum())
@@ -205,7 +205,7 @@ def _called_otherwise(results: Results) -> Evidence:
 
 
 @holds_if(f"High: larger than that of all pixels, with its interval, in every classifier. {_INDEPENDENT}")
-def _crops_called_wrongly(results: Results) -> Evidence:
+def _crops_called_wrongly(results: Results) -> Measured:
     """Share of false positives of cropland in each classifier, less that of all pixels."""
     found, crops, _ = _in_all(results)
     false = {model: one.false(crops) for model, one in found.items()}
@@ -219,7 +219,7 @@ def _crops_called_wrongly(results: Results) -> Evidence:
 
 
 @holds_if(f"Large: larger than that of all pixels, with its interval. {_INDEPENDENT}")
-def _forest_missed(results: Results) -> Evidence:
+def _forest_missed(results: Results) -> Measured:
     found, _, forest = _in_all(results)
     qda = found["QDA"]
     missed = {name: qda.missed(name) for name in qda.table}
@@ -228,7 +228,7 @@ def _forest_missed(results: Results) -> Evidence:
 
 
 @holds_if("It holds if it is more than half, with its interval.", limit=0.5)
-def _forest_becomes_crops(results: Results) -> Evidence:
+def _forest_becomes_crops(results: Results) -> Measured:
     found, crops, forest = _in_all(results)
     column = found["QDA"].table[forest].drop(forest)
     share = {"": _share(column[crops], column.sum())}
@@ -239,7 +239,7 @@ def _forest_becomes_crops(results: Results) -> Evidence:
 def _more_than_qda(what: str, rate: Callable[[Confusion, str], Contrast | float], kind: str, sign: int = 1):
     """A rate, or a count, of a class by RF and by NN is larger than by QDA (smaller, with sign −1)."""
 
-    def measure(results: Results) -> Evidence:
+    def measure(results: Results) -> Measured:
         found = _in_all(results)[0]
         values: dict[str, Any] = {
             model: rate(found[model], _class(results, kind)) for model in ("QDA", "RF", "NN")
@@ -259,7 +259,7 @@ def _more_than_qda(what: str, rate: Callable[[Confusion, str], Contrast | float]
 
 
 @holds_if("It holds if the ratio of QDA is above 1.", limit=1.0)
-def _crops_over_predicted(results: Results) -> Evidence:
+def _crops_over_predicted(results: Results) -> Measured:
     found, crops, _ = _in_all(results)
     ratios = {model: one.called(crops) / one.true(crops) for model, one in found.items()}
     said = listed({model: f"{ratio:.3f}" for model, ratio in ratios.items()})
@@ -273,7 +273,7 @@ def _trained_at(share: float, model: str, trainable: bool) -> Criterion:
     """A model can be trained on a share of the pixels; or cannot."""
 
     @holds_if("A covariance is invertible only if a class has more pixels than there are bands.")
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         training = results.table("training")
         mine = training[(training["fraction"] == share) & (training["model"] == model)]
         if mine.empty:
@@ -293,7 +293,7 @@ def _trained_at(share: float, model: str, trainable: bool) -> Criterion:
     "It holds if the range of BQDA is the smallest with the intervals of the differences, among the models "
     "that could be trained at every size."
 )
-def _ranges(results: Results) -> Evidence:
+def _ranges(results: Results) -> Measured:
     """Range of each other model over the training sizes, less that of BQDA."""
     rows = results.rows(_BRIER, {"across": True}, ["BQDA"])
     trained = [m for m in PAPER if m in rows and rows.loc[rows["unit"] == -1, m].notna().all()]
@@ -308,7 +308,7 @@ def _ranges(results: Results) -> Evidence:
 
 
 @holds_if("It holds if the gain of RF and that of NN are above zero with their intervals.")
-def _gains_within(results: Results) -> Evidence:
+def _gains_within(results: Results) -> Measured:
     """Gain of RF and NN in the year of their training over the other."""
     rows = results.rows(_BRIER, {"largest": True}, ())
     if not rows["across"].any():
@@ -340,7 +340,7 @@ def cheaper(index: str) -> Criterion:
         "evaluation together, one thread, after a warm-up.",
         limit=1.0,
     )
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         seconds = _seconds(results, index)
         ratios = seconds[["RF", "NN"]].min(axis=1) / seconds[_CHEAP].max(axis=1)
         said = {
@@ -364,7 +364,7 @@ def forest_dearest(index: str) -> Criterion:
         "scikit-learn's, the paper's are MATLAB's.",
         limit=1.0,
     )
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         seconds = _seconds(results, index)[list(PAPER)]
         ratios = seconds["RF"] / seconds.drop(columns="RF").max(axis=1)
         ours = results.tables["cost"][~results.tables["cost"]["model"].isin(PAPER)]
@@ -381,7 +381,7 @@ def _cost_alike(factor: float) -> Criterion:
     """BQDA, QDA and LDA cost about the same."""
 
     @holds_if(f"About the same: within a factor of {factor:g} at every size at which all could be trained.")
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         seconds = _seconds(results, "pixels")[_CHEAP].dropna()
         ratios = seconds.max(axis=1) / seconds.min(axis=1)
         return (
@@ -399,7 +399,7 @@ def _reproducible(models: tuple[str, ...], same: bool) -> Criterion:
         "Fitted twice to the same pixels of one realisation. RF and NN are reproducible, too, where "
         "their seed is kept."
     )
-    def test(results: Results) -> Evidence:
+    def test(results: Results) -> Measured:
         table = results.table("reproducibility").set_index("model")["largest_difference"]
         if not set(models) <= set(table.index):
             raise Lacking
@@ -413,7 +413,7 @@ def _reproducible(models: tuple[str, ...], same: bool) -> Criterion:
 
 
 @holds_if("It holds if pooled QDA is nearer at every size.")
-def _pooled_nearer(results: Results) -> Evidence:
+def _pooled_nearer(results: Results) -> Measured:
     """Pooled plain QDA is nearer to BQDA than one QDA per realisation, at every size."""
     rows = results.rows(_BRIER, {"unit": -1}, ["QDA pooled", "QDA", "BQDA"])
     gaps = rows[["QDA pooled", "QDA"]].sub(rows["BQDA"], axis=0).abs().groupby(rows["pixels"]).max().dropna()

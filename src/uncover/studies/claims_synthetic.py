@@ -12,9 +12,9 @@ from uncover.studies.claims import (
     Claim,
     Contrast,
     Criterion,
-    Evidence,
     Finding,
     Lacking,
+    Measured,
     Results,
     ScoreTable,
     alike,
@@ -51,7 +51,7 @@ def synthetic_findings(tables: Tables, size: Mapping[str, int]) -> list[Finding]
     "noise levels.",
     margin=MARGIN["brier"],
 )
-def _kinds(results: Results) -> Evidence:
+def _kinds(results: Results) -> Measured:
     """By how much the Brier score is larger with uniform noise, for every model and p."""
     found: dict[str, Contrast] = {}
     rows = results.rows("brier", {"covariance": True}, ())
@@ -73,7 +73,7 @@ def _kinds(results: Results) -> Evidence:
     f"It holds if both have the same sign for every model and p (leads below {_SMALL} left out); undecided "
     "where signs differ within the intervals."
 )
-def _order(results: Results) -> Evidence:
+def _order(results: Results) -> Measured:
     """Compare BQDA's order among the models, better or worse, with and without covariance of variables."""
     shared = _shared_noise(results.scores.table)
     signs, parts = [], []
@@ -115,7 +115,7 @@ def _agreement(a: Contrast, b: Contrast) -> Contrast:
     "It holds if the lead over pooled QDA is more than half of that over QDA, with its interval: then the "
     "prior, not pooling, makes the difference."
 )
-def _without_prior(results: Results) -> Evidence:
+def _without_prior(results: Results) -> Measured:
     """Lead of BQDA over QDA at p = 50, and how much more than half of it is lost without the prior."""
     rows = results.rows("brier", {"p": 50, "covariance": True}, ("QDA", "QDA pooled", "BQDA"))
     over, pooled = rows["BQDA"] - rows["QDA"], rows["BQDA"] - rows["QDA pooled"]
@@ -135,7 +135,7 @@ def _without_prior(results: Results) -> Evidence:
     "against R times as many as there are training points.",
     margin=_EQUAL,
 )
-def _pooled_gaps(results: Results) -> Evidence:
+def _pooled_gaps(results: Results) -> Measured:
     """Largest difference of the Brier score between BQDA and plain QDA on all realisations pooled."""
     table = results.scores.table
     if "QDA pooled" not in table:
@@ -150,7 +150,7 @@ def _pooled_gaps(results: Results) -> Evidence:
 
 
 @holds_if("The mean of R repeats has R times less noise; pooling throws that away.")
-def _repeats(results: Results) -> Evidence:
+def _repeats(results: Results) -> Measured:
     """Lead of taking the realisations for repeats of one value over pooling them."""
     leads_, parts = [], []
     for p in sorted(results.scores.table["p"].unique()):
