@@ -12,9 +12,9 @@ from uncover.studies.models import PAPER
 from uncover.studies.synthetic import (
     SyntheticCell,
     SyntheticScale,
+    SyntheticStudy,
     draw_problem,
     synthetic_cells,
-    synthetic_tables,
 )
 
 
@@ -32,7 +32,7 @@ def test_tables_do_not_depend_on_the_number_of_workers(tmp_path):
     found = []
     for n in (1, 2):
         results = run_cells(cells, CellStore(tmp_path / str(n), {}), Workers(n))
-        found.append(synthetic_tables(cells, results))
+        found.append(SyntheticStudy().tables(cells, results))
     for name in ("scores", "means", "training"):
         assert_frame_equal(found[0][name], found[1][name], check_exact=True)
 
@@ -86,12 +86,12 @@ def test_data_sets_that_are_hard_for_one_model_can_be_left_out():
         return {"models": [{"model": name, **found} for name in cell.models]}
 
     for cells, kept in (([*noisy, *plain], {0, 2}), (noisy, {0, 1, 2})):
-        tables = synthetic_tables(cells, {cell.key: result(cell) for cell in cells})
+        tables = SyntheticStudy().tables(cells, {cell.key: result(cell) for cell in cells})
         assert set(tables["scores"]["data_set"]) == kept
         assert set(tables["scores"]["noise"]) == {0.5}
     hard = [cell for cell in [*noisy, *plain] if cell.data_set == 1]
     with pytest.raises(ValueError, match="no data set has an F₁"):
-        synthetic_tables(hard, {cell.key: result(cell) for cell in hard})
+        SyntheticStudy().tables(hard, {cell.key: result(cell) for cell in hard})
 
 
 def test_problems_that_are_too_hard_are_drawn_again_but_not_for_ever(monkeypatch):

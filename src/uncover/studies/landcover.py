@@ -225,50 +225,6 @@ def land_cover_models(realisations: int, further: bool = False) -> tuple[str, ..
     return tuple(name for name in study_models(further) if realisations > 1 or name not in _NEED_REALISATIONS)
 
 
-def land_cover_cells(
-    data: LandCoverData, saved: SavedData, seed: int, further: bool = False
-) -> list[LandCoverCell]:
-    """All years of training, training sizes and models."""
-    split = LandCoverSplit.of(data.codes, seed)
-    groups = cell_groups(land_cover_models(data.realisations, further))
-    return [
-        LandCoverCell(saved, year, data.years, fraction, group, data.realisations, seed)
-        for year in data.years
-        for fraction in split.training
-        for group in groups
-    ]
-
-
-def land_cover_tables(
-    data: LandCoverData, cells: Sequence[LandCoverCell], results: Mapping[str, Result]
-) -> Tables:
-    """Scores, bootstrap draws, confusion matrices and rates of every cell, costs, and the data in figures."""
-    sizes = {f: len(t) for f, t in LandCoverSplit.of(data.codes, cells[0].seed).training.items()}
-    found = [
-        (
-            {
-                "train_year": cell.train_year,
-                "test_year": one["test_year"],
-                "fraction": cell.fraction,
-                "pixels": sizes[cell.fraction],
-            },
-            _with_names(one, data.classes),
-        )
-        for cell in cells
-        for one in results[cell.key]["models"]
-    ]
-    return {
-        "scores": frame(found, score_rows),
-        "replicates": frame(found, _replicate_rows),
-        "training": pd.DataFrame([training_row(where, one) for where, one in found]),
-        "confusion": frame(found, confusion_rows, data.classes),
-        "rates": frame(found, rate_rows, data.classes),
-        "cost": relative_cost(frame(found, cost_rows)),
-        "reproducibility": reproducibility_table(data, cells[0].seed),
-        **description_tables(data),
-    }
-
-
 def _with_names(found: Result, classes: Sequence[str]) -> Result:
     """Reasons speak of classes by their names, not by their codes."""
     if found["trained"]:
@@ -323,22 +279,13 @@ def reproducibility_table(data: LandCoverData, seed: int, most: int = 2000) -> p
 
 def description_tables(data: LandCoverData) -> Tables:
     """Class shares, band means and spreads, and, of several bands, principal components."""
-    years = range(len(data.years))
-    seen = {"components": _component_table} if len(data.bands) > 1 else {}
-    described = {"bands": _band_table, **seen}
-    return {
-        "shares": pd.DataFrame(
-            {
-                "class": data.classes,
-                "pixels": np.bincount(data.codes, minlength=len(data.classes)),
-                "share": data.shares,
-            }
-        ),
-        **{
-            name: pd.concat([table(data, i) for i in years], ignore_index=True)
-            for name, table in described.items()
-        },
-    }
+    counts = np.bincount(data.codes, minlength=len(data.classes))
+    found = {"shares": pd.DataFrame({"class": data.classes, "pixels": counts, "share": data.shares})}
+    described = {"bands": _band_table, **({"components": _component_table} if len(data.bands) > 1 else {})}
+    for name, table in described.items():
+        years = [table(data, i) for i in range(len(data.years))]
+        found[name] = pd.concat(years, ignore_index=True)
+    return found
 
 
 def _band_table(data: LandCoverData, year: int) -> pd.DataFrame:
@@ -432,12 +379,35 @@ class LandCoverStudy:
         saved = SavedData.save(self.data, out / "data")
         if self.data.picture is not None:  # for its figure
             np.savez_compressed(out / "scene.npz", rgb=self.data.picture.rgb, labels=self.data.picture.labels)
-        found = land_cover_cells(self.data, saved, self.seed, self.further)
-        return [replace(cell, realisations=self.sketched or cell.realisations) for cell in found]
+        data, split = self.data, LandCoverSplit.of(self.data.codes, self.seed)
+        groups = cell_groups(land_cover_models(data.realisations, self.further))
+        realisations = self.sketched or data.realisations
+        return [
+            LandCoverCell(saved, year, data.years, fraction, group, realisations, self.seed)
+            for year in data.years
+            for fraction in split.training
+            for group in groups
+        ]
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
-        """Scores, confusion, cost, and what the data look like."""
-        return land_cover_tables(self.data, cells, results)
+        """Scores, bootstrap draws, confusion and rates of every cell, costs, and what the data look like."""
+        data, split = self.data, LandCoverSplit.of(self.data.codes, self.seed)
+        found = []
+        for cell in cells:
+            size = {"fraction": cell.fraction, "pixels": len(split.training[cell.fraction])}
+            for one in results[cell.key]["models"]:
+                where = {"train_year": cell.train_year, "test_year": one["test_year"], **size}
+                found.append((where, _with_names(one, data.classes)))
+        return {
+            "scores": frame(found, score_rows),
+            "replicates": frame(found, _replicate_rows),
+            "training": pd.DataFrame([training_row(where, one) for where, one in found]),
+            "confusion": frame(found, confusion_rows, data.classes),
+            "rates": frame(found, rate_rows, data.classes),
+            "cost": relative_cost(frame(found, cost_rows)),
+            "reproducibility": reproducibility_table(data, self.seed),
+            **description_tables(data),
+        }
 
     def findings(self, tables: Tables) -> list[Finding]:
         """Findings of the tables about each claim."""

@@ -271,32 +271,6 @@ def noise_free_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
     ]
 
 
-def synthetic_tables(cells: Sequence[SyntheticCell], results: Mapping[str, Result]) -> Tables:
-    """Scores of every cell, their means over the data sets, and what the models cost.
-
-    Where there are cells without noise, only the data sets that are easy for every model are left.
-    """
-    easy = _easy_data_sets(cells, results)
-    found = [
-        (cell.where, one)
-        for cell in cells
-        if cell.noise > 0 and (easy is None or _data_set(cell) in easy)
-        for one in results[cell.key]["models"]
-    ]
-    if not found:
-        raise ValueError(
-            f"no data set has an F₁ of {LEAST_F1:g} for every model; take more --data-sets, or "
-            "--f1-filter bqda"
-        )
-    scores = frame(found, score_rows)
-    return {
-        "scores": scores,
-        "means": means_over_data_sets(scores),
-        "training": pd.DataFrame([training_row(where, one) for where, one in found]),
-        "cost": frame(found, cost_rows),
-    }
-
-
 def _data_set(cell: SyntheticCell) -> tuple[int, bool, int]:
     return cell.p, cell.covariance, cell.data_set
 
@@ -372,8 +346,29 @@ class SyntheticStudy:
         return [*synthetic_cells(scale, self.seed, self.further), *extra]
 
     def tables(self, cells: Sequence[Any], results: Mapping[str, Result]) -> Tables:
-        """Scores of every cell, their means over the data sets, training and cost."""
-        return synthetic_tables(cells, results)
+        """Scores of every cell, their means over the data sets, training and cost.
+
+        Where there are cells without noise, only the data sets that are easy for every model are left.
+        """
+        easy = _easy_data_sets(cells, results)
+        found = [
+            (cell.where, one)
+            for cell in cells
+            if cell.noise > 0 and (easy is None or _data_set(cell) in easy)
+            for one in results[cell.key]["models"]
+        ]
+        if not found:
+            raise ValueError(
+                f"no data set has an F₁ of {LEAST_F1:g} for every model; take more --data-sets, or "
+                "--f1-filter bqda"
+            )
+        scores = frame(found, score_rows)
+        return {
+            "scores": scores,
+            "means": means_over_data_sets(scores),
+            "training": pd.DataFrame([training_row(where, one) for where, one in found]),
+            "cost": frame(found, cost_rows),
+        }
 
     def findings(self, tables: Tables) -> list[Finding]:
         """Findings of the tables about each claim."""
