@@ -13,8 +13,8 @@ from uncover.models.record import ModelRecord
 from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
 from uncover.raster.model_checks import model_bands
+from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene, SceneOptions
@@ -97,15 +97,15 @@ class Offered:
 
 
 def offered(source: str | Path, options: SourceOptions) -> Offered | None:
-    """The scene of a source, for `open_evidence` and to be read ahead; None for a cube."""
+    """The scene of a source, for `open_observed` and to be read ahead; None for a cube."""
     if is_zarr(source) and zarr_kind(source) == "cube":
         return None
     return Offered.of(source, options.scene)
 
 
-def open_evidence(
+def open_observed(
     source: str | Path, model: ModelRecord, options: SourceOptions, opened: Offered | None = None
-) -> Evidence:
+) -> ObservedScene:
     """Open a scene or a cube with the bands of a model, and its uncertainty."""
     if options.realise is not None and options.uncertainty is not None:
         raise SceneError("an AOD and an uncertainty file came; a map takes one source of uncertainty")
@@ -115,10 +115,10 @@ def open_evidence(
     if options.uncertainty is not None:
         how = options.uncertainty_options
         found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, how, scene)
-        return Noisy.of(scene, found)
+        return SceneWithNoise.of(scene, found)
     if options.realise is not None:
         return _realised(scene, options.realise)
-    return Exact(scene)
+    return PlainScene(scene)
 
 
 def _scene(source: str | Path, model: ModelRecord, options: SceneOptions, opened: Offered) -> Scene:
@@ -130,7 +130,7 @@ def _scene(source: str | Path, model: ModelRecord, options: SceneOptions, opened
     return open_scene(source, replace(options, bands=wanted))
 
 
-def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Stored:
+def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> StoredWorlds:
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
     cube = replace(open_cube(source), level=options.scene.level)
@@ -142,15 +142,15 @@ def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Sto
     bands = options.scene.bands or model_bands(model) or cube.bands
     wanted = [canonical_band(band) for band in bands]
     if not all(band in cube.bands for band in wanted):
-        return Stored(cube)
-    return Stored(cube, choice=tuple(cube.bands.index(band) for band in wanted))
+        return StoredWorlds(cube)
+    return StoredWorlds(cube, choice=tuple(cube.bands.index(band) for band in wanted))
 
 
-def _realised(scene: Scene, options: RealiseOptions) -> Realised:
+def _realised(scene: Scene, options: RealiseOptions) -> SceneWithWorlds:
     """Worlds of a scene whose optical depth is uncertain."""
     description = {
         "seed": options.seed,
         "method": options.method,
         "angles": None if options.angles is None else list(options.angles),
     }
-    return Realised(realise_scene(scene, options), description)
+    return SceneWithWorlds(realise_scene(scene, options), description)

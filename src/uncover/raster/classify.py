@@ -9,7 +9,6 @@ from typing import Any
 
 from uncover.models.record import FittedEstimator, ModelRecord, record_of
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, Exact, Noisy, Realised
 from uncover.raster.executors import Executor, Threads
 from uncover.raster.mapper import Mapper, Reader, count_worlds
 from uncover.raster.model_checks import (
@@ -20,13 +19,14 @@ from uncover.raster.model_checks import (
     is_paired,
     scheme_of,
 )
+from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds
 from uncover.raster.product import DType, Product, Thresholds
 from uncover.raster.scene import Scene
 from uncover.raster.uncertainty import UncertaintyWarning
 
 
 def classify(
-    scene: Scene | Evidence | Any,
+    scene: Scene | ObservedScene | Any,
     model: ModelRecord | FittedEstimator,
     *,
     paired: bool | None = None,
@@ -41,8 +41,8 @@ def classify(
     Parameters
     ----------
     scene
-        A `Scene`, a scene with its uncertainty (`Evidence`), or an xarray data array with dimensions `band`,
-        two others for the place, and `realisation` where there are several.
+        A `Scene`, a scene with its uncertainty (`ObservedScene`), or an xarray data array with dimensions
+        `band`, two others for the place, and `realisation` where there are several.
     model
         A fitted estimator, or one that `load_model` has read.
     paired
@@ -83,9 +83,9 @@ def classify(
         from uncover.raster.xarray_maps import classify_array
 
         return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
-    evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
-    check_match(model, evidence)
-    mapper = make_mapper(model, evidence, paired, reader, thresholds, dtype)
+    observed: ObservedScene = PlainScene(scene) if isinstance(scene, Scene) else scene
+    check_match(model, observed)
+    mapper = make_mapper(model, observed, paired, reader, thresholds, dtype)
     grid = mapper.product.grid
     out = {layer.name: layer.empty(*grid.shape) for layer in mapper.product.layers}
     for unit in (executor or Threads()).run(mapper, list(mapper.product.order(block))):
@@ -96,7 +96,7 @@ def classify(
 
 def make_mapper(
     model: ModelRecord | FittedEstimator,
-    evidence: Evidence,
+    observed: ObservedScene,
     paired: bool | None = None,
     reader: Reader | None = None,
     thresholds: Thresholds = Thresholds(),  # noqa: B008 (frozen)
@@ -104,57 +104,57 @@ def make_mapper(
 ) -> Mapper:
     """Everything that computing the units of a map takes; a model may come with `ConformalSets`."""
     model = record_of(model)
-    same = is_paired(model, evidence) if paired is None else paired
-    if isinstance(evidence, Noisy):
-        evidence = evidence.with_common(common_effects(model))
+    same = is_paired(model, observed) if paired is None else paired
+    if isinstance(observed, SceneWithNoise):
+        observed = observed.with_common(common_effects(model))
     given = reader or Reader()
     how = replace(given, paired=same)
-    _check_worlds(model, evidence, same, stated=paired is not None)
-    _check_noise(model, evidence, how)
-    _warn_of_noise(model, evidence, same)
-    worlds = count_worlds(model, evidence, how)
+    _check_worlds(model, observed, same, stated=paired is not None)
+    _check_noise(model, observed, how)
+    _warn_of_noise(model, observed, same)
+    worlds = count_worlds(model, observed, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
-    product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage)
-    mapper = Mapper(model, evidence, product, how, thresholds)
+    product = Product.of(observed.grid, scheme_of(model), worlds, dtype, coverage)
+    mapper = Mapper(model, observed, product, how, thresholds)
     if how.device == "cuda":
-        noisy = isinstance(evidence, Noisy) or evidence.systematic is not None
-        mapper.summariser.check_device(evidence.realisations, noisy=noisy)
+        noisy = isinstance(observed, SceneWithNoise) or observed.systematic is not None
+        mapper.summariser.check_device(observed.realisations, noisy=noisy)
     return mapper
 
 
-def _check_worlds(model: ModelRecord, evidence: Evidence, paired: bool, stated: bool) -> None:
+def _check_worlds(model: ModelRecord, observed: ObservedScene, paired: bool, stated: bool) -> None:
     """Refuse to pair a scene with a model that it trained in other worlds; `stated`: the user said paired."""
-    worlds, here = model.model_.n_realisations, evidence.realisations
-    if here == 1 and not paired and _is_uncertain_depth(evidence):
+    worlds, here = model.model_.n_realisations, observed.realisations
+    if here == 1 and not paired and _is_uncertain_depth(observed):
         raise SceneError(
-            f"scene {evidence.identity} comes with one draw (--draws 1), which has no spread: the "
+            f"scene {observed.identity} comes with one draw (--draws 1), which has no spread: the "
             "uncertainty of its optical depth would not count; give --draws 2 or more, or --aod-uncertainty 0"
         )
     if model.realisations != "shared" or not paired or worlds == 1:
         return
     if worlds != here:
         raise SceneError(
-            f"scene {evidence.identity} trained the model in {worlds} worlds and comes with {here} "
+            f"scene {observed.identity} trained the model in {worlds} worlds and comes with {here} "
             f"realisations; give --aod AOD --draws {worlds}, or --unpaired if its errors are others"
         )
-    trained, drawn = drawn_worlds(model), evidence.worlds
+    trained, drawn = drawn_worlds(model), observed.worlds
     if trained is None or drawn is None:
         if not stated:
             raise SceneError(
-                f"scene {evidence.identity} trained the model, but the draws of its {worlds} worlds are not "
+                f"scene {observed.identity} trained the model, but the draws of its {worlds} worlds are not "
                 "recorded; fit the model again, or say --paired (the same draws) or --unpaired"
             )
     elif not are_same_worlds(trained, drawn):
         raise SceneError(
-            f"scene {evidence.identity} trained the model in other worlds ({_in_words(trained)}; here "
+            f"scene {observed.identity} trained the model in other worlds ({_in_words(trained)}; here "
             f"{_in_words(drawn)}); give --aod, --aod-uncertainty, --draws, --draw-method and --seed of the "
             "fit, or --unpaired if its errors are others"
         )
 
 
-def _is_uncertain_depth(evidence: Evidence) -> bool:
+def _is_uncertain_depth(observed: ObservedScene) -> bool:
     """True where the worlds of a scene are made here, by draws of a quantity that is uncertain."""
-    quantity = evidence.source.draws.quantity if isinstance(evidence, Realised) else None
+    quantity = observed.source.draws.quantity if isinstance(observed, SceneWithWorlds) else None
     return quantity is not None and quantity.standard_uncertainty > 0
 
 
@@ -170,15 +170,15 @@ def _in_words(worlds: Mapping[str, Any]) -> str:
     )
 
 
-def _check_noise(model: ModelRecord, evidence: Evidence, reader: Reader) -> None:
+def _check_noise(model: ModelRecord, observed: ObservedScene, reader: Reader) -> None:
     """Refuse what a pool of several kinds of class models cannot do."""
     if reader.missing == "marginalise" and not model.model_.takes_missing:
         raise SceneError(
             "a BayesianClassifier needs all bands: leave out --missing marginalise, or use a model of one "
             "kind (uncover fit --model qda or mda)"
         )
-    systematic = evidence.systematic is not None and not reader.paired
-    noisy = isinstance(evidence, Noisy) and not model.model_.takes_noise
+    systematic = observed.systematic is not None and not reader.paired
+    noisy = isinstance(observed, SceneWithNoise) and not model.model_.takes_noise
     if noisy or (systematic and not model.model_.takes_systematic):
         raise SceneError(
             "a BayesianClassifier that was fitted without stated uncertainty cannot take --uncertainty; give "
@@ -186,20 +186,20 @@ def _check_noise(model: ModelRecord, evidence: Evidence, reader: Reader) -> None
         )
 
 
-def _warn_of_noise(model: ModelRecord, evidence: Evidence, paired: bool) -> None:
+def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) -> None:
     """Warn where errors would be counted twice, or left out, because only one of model and map states them.
 
     A model that was fitted to values as they are has their noise in the spread of its classes.
     """
-    if not isinstance(evidence, Noisy):
-        if getattr(model.model_, "known_noise", None) is not None and evidence.realisations == 1:
+    if not isinstance(observed, SceneWithNoise):
+        if getattr(model.model_, "known_noise", None) is not None and observed.realisations == 1:
             _warn(
                 "the model was fitted with --uncertainty and describes true values, and the map takes the "
                 "scene as exact: give the scene's own --uncertainty"
             )
         return
-    assert evidence.uncertainty is not None
-    kinds = {record["between_pixels"] for record in evidence.uncertainty.facts()["quantities"]}
+    assert observed.uncertainty is not None
+    kinds = {record["between_pixels"] for record in observed.uncertainty.facts()["quantities"]}
     if "random" in kinds and not model.model_.knows_noise:
         _warn(
             "the model was fitted without --uncertainty, so that the noise of its training pixels is in the "

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence
 from uncover.raster.mapper import Mapper
+from uncover.raster.observed import ObservedScene
 from uncover.raster.product import CHUNK, UNIT, Product, Unit
 from uncover.raster.tiles import GDAL_CACHE_BYTES
 
@@ -175,16 +175,18 @@ class ComputePlan:
     bytes_needed: int
 
     @classmethod
-    def of(cls, memory: int, evidence: Evidence, product: Product, threads: int | None = None) -> ComputePlan:
+    def of(
+        cls, memory: int, observed: ObservedScene, product: Product, threads: int | None = None
+    ) -> ComputePlan:
         """As many threads as there are processors, or as fit into the memory.
 
         What libraries take for themselves (about 200 MB) is not counted.
         """
-        reading = UNIT * UNIT * evidence.bytes_per_pixel
+        reading = UNIT * UNIT * observed.bytes_per_pixel
         result = UNIT * UNIT * product.bytes_per_pixel
         computing = CHUNK * (
-            4 * evidence.realisations * len(evidence.bands)
-            + 8 * product.classes * (2 * len(evidence.bands) + 16)
+            4 * observed.realisations * len(observed.bands)
+            + 8 * product.classes * (2 * len(observed.bands) + 16)
             + product.worlds
         )
         fixed = GDAL_CACHE_BYTES + 16 * MEGABYTE
@@ -197,6 +199,6 @@ class ComputePlan:
                     return cls(count, ahead, cache, used + cache)
         least = fixed + reading + result + computing + 32 * MEGABYTE
         raise SceneError(
-            f"{memory / MEGABYTE:.0f} MB are too few for {evidence.realisations} realisations of "
-            f"{len(evidence.bands)} bands; give --memory {-(-least // MEGABYTE)}MB or more"
+            f"{memory / MEGABYTE:.0f} MB are too few for {observed.realisations} realisations of "
+            f"{len(observed.bands)} bands; give --memory {-(-least // MEGABYTE)}MB or more"
         )

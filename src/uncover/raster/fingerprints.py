@@ -19,7 +19,7 @@ READ_BYTES = 4 << 30
 
 
 def fingerprint_of(thing: Any) -> str:
-    """Hash of the content of all files and arrays behind a scene, cube or other evidence."""
+    """Hash of the content of all files and arrays behind a scene, cube or other observed."""
     return _hash(thing, [file.name.encode() + content for file, content in _contents(thing)])
 
 

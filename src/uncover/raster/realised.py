@@ -18,7 +18,7 @@ from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout, time_text
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
-from uncover.raster.scene import Block, OfScene, Scene
+from uncover.raster.scene import Block, OfRaster, Scene
 
 #: Pixels of the product's own grid, along and across, that share one set of angles: 1.28 km at 10 m, in which
 #: sun and view change by less than 0.1 degrees.
@@ -30,7 +30,7 @@ _ANGLES = tuple(Geometry.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
-class RealisedScene(OfScene):
+class RealisedScene(OfRaster):
     """Scene in many realisations, as `Scene` is one in a single measurement.
 
     L1C scenes are corrected at the drawn optical depths; L2A scenes are taken back to the top of the
@@ -75,6 +75,11 @@ class RealisedScene(OfScene):
             raise SceneError(
                 f"scene {self.identity} has no sun and view angles; give --angles SUN VIEW RELATIVE"
             )
+
+    @property
+    def raster(self) -> Scene:
+        """The scene."""
+        return self.scene
 
     @property
     def worlds(self) -> dict[str, list[float]]:

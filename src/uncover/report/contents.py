@@ -12,12 +12,12 @@ from typing import Any
 from uncover.labels.scheme import LandClass
 from uncover.models.record import ModelRecord
 from uncover.pipeline.map_product import ITEM, check_finished, is_map
-from uncover.pipeline.map_sources import open_evidence, source_options
+from uncover.pipeline.map_sources import open_observed, source_options
 from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence
 from uncover.raster.grid import Grid
 from uncover.raster.model_checks import check_match
+from uncover.raster.observed import ObservedScene
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
 class Reopened:
     """The evidence of a map, or the reason why there is none."""
 
-    evidence: Evidence | None
+    evidence: ObservedScene | None
     reason: str = ""
 
 
@@ -185,7 +185,7 @@ def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> Reopened:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
-            evidence = open_evidence(path, model, source_options(run["source"]))
+            evidence = open_observed(path, model, source_options(run["source"]))
             check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
         return Reopened(None, f"the scene cannot be opened again: {error}")
