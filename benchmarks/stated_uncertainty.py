@@ -19,7 +19,7 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw
 from uncover.measurement.summary import Summariser
 from uncover.pipeline import FitOptions, RealiseOptions, SourceOptions, fit_model
-from uncover.pipeline.map_sources import open_observed
+from uncover.pipeline.scene_sources import open_observed
 from uncover.raster import classify
 from uncover.raster.model_checks import scheme_of
 from uncover.studies.landscape import LandscapeOptions, write_scene

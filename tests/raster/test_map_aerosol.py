@@ -9,7 +9,7 @@ from scipy import stats
 
 from uncover import BayesianQDA
 from uncover.pipeline import RealiseOptions, SourceOptions, write_realisations
-from uncover.pipeline.map_sources import open_observed
+from uncover.pipeline.scene_sources import open_observed
 from uncover.raster import SceneError, SceneOptions, Serial, StoredWorlds, Threads, classify
 from uncover.raster.classify import make_mapper
 from uncover.raster.observed import probe

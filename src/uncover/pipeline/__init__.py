@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from uncover.pipeline.label_sources import LabelSource as LabelSource
     from uncover.pipeline.label_sources import open_labels as open_labels
     from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
-    from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.realisations import RealiseOptions as RealiseOptions
     from uncover.pipeline.realisations import realise_scene as realise_scene
     from uncover.pipeline.realisations import write_realisations as write_realisations
+    from uncover.pipeline.scene_sources import SourceOptions as SourceOptions
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
@@ -61,7 +61,7 @@ _NAMES = {
     "uncover.pipeline.label_file": "write_labels",
     "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels",
     "uncover.pipeline.map_evaluation": "evaluate_map",
-    "uncover.pipeline.map_sources": "SourceOptions",
+    "uncover.pipeline.scene_sources": "SourceOptions",
     "uncover.pipeline.mapping": "Forecast MapOptions forecast map_scene",
     "uncover.pipeline.realisations": "RealiseOptions realise_scene write_realisations",
     "uncover.pipeline.tables": "SampleTable read_table",

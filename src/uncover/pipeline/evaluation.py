@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uncover.files import check_place, json_text, whole_or_nothing
 from uncover.metrics.calibration import Reliability
 from uncover.pipeline.file_kinds import check_apart
-from uncover.pipeline.sampling_design import DesignName
+from uncover.pipeline.references import DesignName
 
 Floats = NDArray[np.float64]
 Rows = Iterable[Sequence[Any]]

@@ -32,7 +32,7 @@ def kind_of(name: str | Path) -> str | None:
 
 
 def _kind_of_raster(path: Path) -> str | None:
-    from uncover.raster.geotiff import SCHEME_TAG
+    from uncover.raster.map_formats import SCHEME_TAG
     from uncover.raster.tiles import describe
 
     info = describe(str(path))

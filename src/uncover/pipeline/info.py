@@ -24,8 +24,8 @@ from uncover.pipeline.map_table import left_out
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, damaged, require
-from uncover.raster.geotiff import LAYER_TAG
 from uncover.raster.grid import Grid
+from uncover.raster.map_formats import LAYER_TAG
 from uncover.raster.opening import open_scene
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
 from uncover.raster.samples import open_samples

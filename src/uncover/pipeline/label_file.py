@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from uncover.files import whole_or_nothing
 from uncover.labels import Scheme
 from uncover.raster.errors import SceneError
-from uncover.raster.geotiff import SCHEME_TAG, category_names, class_tags
 from uncover.raster.grid import Grid
+from uncover.raster.map_formats import SCHEME_TAG, category_names, class_tags
 from uncover.raster.tiles import RasterInfo
 
 NODATA = 0

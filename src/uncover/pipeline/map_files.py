@@ -21,10 +21,10 @@ from uncover.labels import Scheme
 from uncover.models.record import ModelRecord
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table
-from uncover.raster.cf_dataset import write_dataset
 from uncover.raster.errors import SceneError
 from uncover.raster.footprint import footprint
-from uncover.raster.geotiff import (
+from uncover.raster.grid import Grid
+from uncover.raster.map_formats import (
     LAYER_TAG,
     category_names,
     check_cog,
@@ -32,8 +32,8 @@ from uncover.raster.geotiff import (
     number_counts,
     statistics,
     write_cog,
+    write_dataset,
 )
-from uncover.raster.grid import Grid
 from uncover.raster.mapper import Mapper
 from uncover.raster.product import Layer, Product
 from uncover.raster.quality import Quality

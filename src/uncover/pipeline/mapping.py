@@ -19,7 +19,7 @@ from uncover.files import check_place
 from uncover.models.record import ModelRecord
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
-from uncover.pipeline.map_sources import SourceOptions, offered, open_observed, source_record
+from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads

@@ -104,6 +104,11 @@ class ObservedScene(OfRaster, ABC):
     systematic: NDArray[np.float64] | None = None
 
     @property
+    @abstractmethod
+    def raster(self) -> Scene | RealisedScene | Cube:
+        """Source of the values."""
+
+    @property
     def realisations(self) -> int:
         """Number of realisations of each pixel."""
         return 1

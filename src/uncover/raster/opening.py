@@ -64,7 +64,7 @@ def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> S
     if is_safe(source):
         return open_safe(source, options)
     if name.lower().endswith((".json", ".geojson")):
-        from uncover.raster.stac import open_item
+        from uncover.raster.stack import open_item
 
         return open_item(name, options)
     if name.rstrip("/").lower().endswith((".zarr", ".nc", ".nc4", ".h5")):

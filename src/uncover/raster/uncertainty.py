@@ -270,21 +270,16 @@ def _one_line(call: Callable[[], T]) -> T:
         raise SceneError(str(error).rstrip(".")) from error
 
 
+def read_bands(path: str | Path, bands: Sequence[str], options: UncertaintyOptions) -> BandUncertainty:
+    """Uncertainty of bands in a CSV or JSON file."""
+    names = ("correlation", "between_pixels", "between_scenes", "units", "scale", "effect_name")
+    return read_band_uncertainty(path, bands, **{name: getattr(options, name) for name in names})
+
+
 def _open_bands(
     name: str, bands: tuple[str, ...], options: UncertaintyOptions, scene: Scene | None
 ) -> ConstantUncertainty:
-    found = _one_line(
-        lambda: read_band_uncertainty(
-            name,
-            bands,
-            correlation=options.correlation,
-            between_pixels=options.between_pixels,
-            between_scenes=options.between_scenes,
-            units=options.units,
-            scale=options.scale,
-            effect_name=options.effect_name,
-        )
-    )
+    found = _one_line(lambda: read_bands(name, bands, options))
     if options.reference is not None:
         found = replace(found, reference=_reference(options, bands))
     for effect in found.effects:

@@ -12,7 +12,7 @@ from typing import Any
 from uncover.labels.scheme import LandClass
 from uncover.models.record import ModelRecord
 from uncover.pipeline.map_product import ITEM, check_finished, is_map
-from uncover.pipeline.map_sources import open_observed, source_options
+from uncover.pipeline.scene_sources import open_observed, source_options
 from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid

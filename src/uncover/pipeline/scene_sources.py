@@ -1,4 +1,4 @@
-"""Sources of the pixels of a map: scenes and cubes, with the uncertainty that the user names."""
+"""Scenes and cubes to fit to or to map, with the uncertainty that the user names."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 @dataclass(frozen=True)
 class SourceOptions:
     """Options of a scene: how it is read, and at most one source of its uncertainty.
+
+    scene
+        How scenes are read: bands, area, scale and offset where metadata are silent.
+    realise
+        Make realisations of the scene at drawn optical depths; None: one measurement of each pixel.
+    uncertainty, uncertainty_options
+        File that states the standard uncertainty of the values, and how it is read. In training, random
+        effects are taken out of the spread of the classes; systematic ones count where the model meets
+        another scene.
 
     >>> SourceOptions().realise is None
     True
@@ -107,18 +116,32 @@ def open_observed(
     source: str | Path, model: ModelRecord, options: SourceOptions, opened: Offered | None = None
 ) -> ObservedScene:
     """Open a scene or a cube with the bands of a model, and its uncertainty."""
-    if options.realise is not None and options.uncertainty is not None:
-        raise SceneError("an AOD and an uncertainty file came; a map takes one source of uncertainty")
+    check_one_source(options)
     if is_zarr(source) and zarr_kind(source) == "cube":
         return _cube(source, model, options)
-    scene = _scene(source, model, options.scene, opened or Offered.of(source, options.scene))
+    return observe(_scene(source, model, options.scene, opened or Offered.of(source, options.scene)), options)
+
+
+def check_one_source(options: SourceOptions) -> None:
+    """Refuse two sources of uncertainty."""
+    if options.realise is not None and options.uncertainty is not None:
+        raise SceneError("an AOD and --uncertainty came; fit and map take one source of uncertainty")
+
+
+def observe(scene: Scene, options: SourceOptions) -> ObservedScene:
+    """The scene with its uncertainty, as the options state it: stated in a file, worlds, or none."""
     if options.uncertainty is not None:
         how = options.uncertainty_options
         found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, how, scene)
         return SceneWithNoise.of(scene, found)
-    if options.realise is not None:
-        return _realised(scene, options.realise)
-    return PlainScene(scene)
+    if options.realise is None:
+        return PlainScene(scene)
+    how_drawn = {
+        "seed": options.realise.seed,
+        "method": options.realise.method,
+        "angles": None if options.realise.angles is None else list(options.realise.angles),
+    }
+    return SceneWithWorlds(realise_scene(scene, options.realise), how_drawn)
 
 
 def _scene(source: str | Path, model: ModelRecord, options: SceneOptions, opened: Offered) -> Scene:
@@ -144,13 +167,3 @@ def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Sto
     if not all(band in cube.bands for band in wanted):
         return StoredWorlds(cube)
     return StoredWorlds(cube, choice=tuple(cube.bands.index(band) for band in wanted))
-
-
-def _realised(scene: Scene, options: RealiseOptions) -> SceneWithWorlds:
-    """Worlds of a scene whose optical depth is uncertain."""
-    description = {
-        "seed": options.seed,
-        "method": options.method,
-        "angles": None if options.angles is None else list(options.angles),
-    }
-    return SceneWithWorlds(realise_scene(scene, options), description)
