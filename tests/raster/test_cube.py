@@ -342,8 +342,8 @@ class TestSamples:
 
 def test_a_journal_forgets_the_line_that_was_cut(tmp_path):
     journal = Journal(tmp_path / "journal", "key")
-    journal.add("a", 1)
-    journal.add("b", 2)
+    journal.add("a", note=1)
+    journal.add("b", note=2)
     content = journal.path.read_bytes()
     journal.path.write_bytes(content[:-5])
     again = Journal(tmp_path / "journal", "key")

@@ -232,34 +232,7 @@ def recorrect(
     if aod_map is None:
         toa = correction.simulate(surface, product, geometry, band_axis=band_axis)
         return correction.correct(toa, drawn, geometry, band_axis=band_axis)
-    errors = np.asarray(drawn.aod) - np.asarray(product.aod)
-
-    def shifted(depth: float) -> Array:
-        return np.maximum(depth + errors, 0.0)
-
-    return _by_depth(
-        correction,
-        np.asarray(surface),
-        product,
-        drawn,
-        geometry,
-        np.asarray(aod_map),
-        worlds_at or shifted,
-        band_axis,
-    )
-
-
-def _by_depth(
-    correction: LookupTable,
-    surface: Array,
-    product: State,
-    drawn: State,
-    geometry: Geometry,
-    aod_map: Array,
-    worlds_at: Callable[[float], Array],
-    band_axis: BandAxis,
-) -> Array:
-    """Pixels of one optical depth at a time: an AOT band holds few different ones."""
+    surface, aod_map = np.asarray(surface), np.asarray(aod_map)
     pixels = surface.shape[1:] if band_axis == 0 else surface.shape[:-1]
     if aod_map.shape != pixels:
         raise ValueError(f"the AOT band has shape {aod_map.shape}, the pixels {pixels}; resample it to them")
@@ -268,13 +241,15 @@ def _by_depth(
     bands = surface.shape[band_axis]
     planes = surface.reshape(bands, -1) if band_axis == 0 else surface.reshape(-1, bands).T
     worlds = np.shape(drawn.aod)
+    errors = np.asarray(drawn.aod) - np.asarray(product.aod)
     steps = np.round(aod_map.ravel() / AOD_STEP).astype(int)
     result = np.empty((*worlds, *planes.shape), dtype=surface.dtype)
-    for step in np.unique(steps):
+    for step in np.unique(steps):  # pixels of one optical depth at a time: an AOT band holds few
         here, depth = np.flatnonzero(steps == step), step * AOD_STEP
         angles = geometry if geometry.shape == () else geometry.flat().block(here)
         toa = correction.simulate(planes[:, here], replace(product, aod=depth), angles, band_axis=0)
-        state = replace(drawn, aod=worlds_at(float(depth)))
+        aod = np.maximum(depth + errors, 0.0) if worlds_at is None else worlds_at(float(depth))
+        state = replace(drawn, aod=aod)
         result[..., here] = correction.correct(toa, state, angles, band_axis=0)
     if band_axis == 0:
         return result.reshape(*worlds, *surface.shape)
@@ -309,12 +284,7 @@ def _arrays() -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class BandTable:
-    """The table of one sensor, some of its bands: arrays on their nodes, and the interpolation between them.
-
-    >>> table = BandTable.load("S2A", ("B2", "B4"))
-    >>> table.aerosol_model, table.response
-    ('6S continental', 'S2A')
-    """
+    """The table of some bands of a sensor: arrays on their nodes, and the interpolation between them."""
 
     bands: tuple[str, ...]
     response: str

@@ -262,11 +262,7 @@ class PerturbedCams:
 
 @dataclass(frozen=True)
 class Realisations:
-    """The products of the runs: paths, and the optical depths that they were made with.
-
-    >>> Realisations((Path("a.SAFE"), Path("b.SAFE")), requested=(0.03, 0.2), reached=(0.079, 0.2)).clamped
-    1
-    """
+    """The products of the runs: paths, and the optical depths that they were made with."""
 
     products: tuple[Path, ...]
     requested: tuple[float, ...]
@@ -280,13 +276,7 @@ class Realisations:
 
 @dataclass(frozen=True)
 class Sen2Cor:
-    """Runs of Sen2Cor, one folder each; a run that has finished is not run again.
-
-    >>> Sen2Cor(ConstantVisibility(Path("L2A_GIPP.xml")), executable="no-such-L2A_Process").find()
-    Traceback (most recent call last):
-    ...
-    uncover.atmosphere.sen2cor.Sen2CorError: Sen2Cor was not found in no-such-L2A_Process; ...
-    """
+    """Runs of Sen2Cor, one folder each; a run that has finished is not run again."""
 
     mode: Mode
     executable: str | Path = "L2A_Process"

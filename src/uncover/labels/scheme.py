@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,7 @@ class Scheme:
         return tuple(c.name for c in self.classes)
 
     def in_code_order(self) -> Scheme:
-        """The same classes in the order of their codes.
-
-        >>> Scheme.of_names(["forest", "water"]).in_code_order().codes
-        (1, 2)
-        """
+        """The same classes in the order of their codes."""
         return replace(self, classes=tuple(sorted(self.classes, key=lambda c: c.code)))
 
     @cached_property
@@ -172,11 +168,7 @@ class Scheme:
 
     @classmethod
     def of_names(cls, names: Iterable[str], name: str = "labels") -> Scheme:
-        """Scheme that numbers `names` from 1 in the given order, in colours that suit them where one does.
-
-        >>> Scheme.of_names(["water", "forest"]).codes
-        (1, 2)
-        """
+        """Scheme that numbers `names` from 1 in the given order, in colours that suit them where one does."""
         from uncover.labels.colours import natural
 
         every = list(names)
@@ -186,11 +178,7 @@ class Scheme:
         )
 
     def counts(self, labels: NDArray[np.uint8]) -> dict[str, int]:
-        """Number of elements of `labels` that carry each class, by name.
-
-        >>> load_scheme("lulucf").counts(np.array([1, 1, 5, 0], np.uint8))["forest"]
-        2
-        """
+        """Number of elements of `labels` that carry each class, by name."""
         found = np.bincount(labels.ravel(), minlength=256)
         return {c.name: int(found[c.code]) for c in self.classes}
 
@@ -199,35 +187,32 @@ class Scheme:
         return f"it knows {listed}" + (f" and {len(self.classes) - 8} more" if len(self.classes) > 8 else "")
 
 
-@dataclass(frozen=True)
-class _Shelf:
-    """The TOML files of one kind that are shipped with the package."""
+_SCHEMES, _TABLES = ("schemes", "class scheme"), ("tables", "translation table")  # folders and their content
 
-    folder: str
-    what: str
-    known: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        files = resources.files("uncover.labels").joinpath(self.folder).iterdir()
-        names = sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml"))
-        object.__setattr__(self, "known", tuple(names))
+@cache
+def _shipped(folder: str) -> tuple[str, ...]:
+    """Names of the TOML files of one kind that are shipped with the package."""
+    files = resources.files("uncover.labels").joinpath(folder).iterdir()
+    return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
 
-    def read(self, name_or_path: str | Path) -> dict[str, Any]:
-        """Values of a shipped file by its name, or of the user's own file by its path."""
-        name = str(name_or_path)
-        if name in self.known:
-            text = resources.files("uncover.labels").joinpath(self.folder, name + ".toml").read_text("utf-8")
-            return tomllib.loads(text)
-        path = Path(name_or_path)
-        if not path.is_file():
-            raise ValueError(
-                f"there is no {self.what} {name!r}: shipped are {', '.join(self.known)}; "
-                "your own is given as the path of its TOML file"
-            )
-        try:
-            return tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not a readable TOML file: {error}") from None
+
+def _read_toml(folder: str, what: str, name_or_path: str | Path) -> dict[str, Any]:
+    """Values of a shipped file by its name, or of the user's own file by its path."""
+    name = str(name_or_path)
+    if name in _shipped(folder):
+        text = resources.files("uncover.labels").joinpath(folder, name + ".toml").read_text("utf-8")
+        return tomllib.loads(text)
+    path = Path(name_or_path)
+    if not path.is_file():
+        raise ValueError(
+            f"there is no {what} {name!r}: shipped are {', '.join(_shipped(folder))}; "
+            "your own is given as the path of its TOML file"
+        )
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a readable TOML file: {error}") from None
 
 
 def scheme_names() -> tuple[str, ...]:
@@ -236,7 +221,7 @@ def scheme_names() -> tuple[str, ...]:
     >>> "lulucf" in scheme_names()
     True
     """
-    return _Shelf("schemes", "class scheme").known
+    return _shipped("schemes")
 
 
 def load_scheme(name_or_path: str | Path) -> Scheme:
@@ -245,7 +230,7 @@ def load_scheme(name_or_path: str | Path) -> Scheme:
     >>> load_scheme("ukceh")[20].name
     'Urban'
     """
-    return Scheme.from_dict(_Shelf("schemes", "class scheme").read(name_or_path))
+    return Scheme.from_dict(_read_toml(*_SCHEMES, name_or_path))
 
 
 def _class_of(scheme: str, entry: Mapping[str, Any]) -> LandClass:
@@ -407,7 +392,7 @@ def translation_names() -> tuple[str, ...]:
     ('corine-1-lulucf', 'corine-3-lulucf', 'corine-grid-lulucf', 'ukceh-lulucf', 'ukceh-study',
      'worldcover-lulucf')
     """
-    return _Shelf("tables", "translation table").known
+    return _shipped("tables")
 
 
 def load_translation(name_or_path: str | Path) -> Translation:
@@ -421,16 +406,16 @@ def load_translation(name_or_path: str | Path) -> Translation:
     name = str(name_or_path)
     if name in scheme_names():
         return Translation.identity(load_scheme(name))
-    shelf = _Shelf("tables", "translation table")
-    if name not in shelf.known and not Path(name).is_file():
+    shipped = _shipped("tables")
+    if name not in shipped and not Path(name).is_file():
         raise ValueError(
-            f"there is no translation table or class scheme {name!r}: shipped are {', '.join(shelf.known)} "
+            f"there is no translation table or class scheme {name!r}: shipped are {', '.join(shipped)} "
             f"and {', '.join(scheme_names())}; your own is given as the path of its TOML file"
         )
-    values = shelf.read(name_or_path)
+    values = _read_toml(*_TABLES, name_or_path)
     if "rules" not in values and "classes" in values:
         return Translation.identity(Scheme.from_dict(values))
-    return Translation.from_dict(values, None if name in shelf.known else Path(name).parent)
+    return Translation.from_dict(values, None if name in shipped else Path(name).parent)
 
 
 def _scheme_of(value: Any, folder: Path | None) -> Scheme:

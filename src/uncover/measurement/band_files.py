@@ -423,11 +423,7 @@ def _standard_of(effect: Mapping[str, Any], file: str) -> ArrayLike:
 
 
 def band_correlation(correlation: Any, n_bands: int, name: str) -> ArrayLike:
-    """A matrix, or the word for one: "random" (no correlation), "systematic" (full correlation).
-
-    >>> band_correlation("systematic", 2, "unc.json").tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-    """
+    """A matrix, or the word for one: "random" (no correlation), "systematic" (full correlation)."""
     if isinstance(correlation, str):
         if correlation not in ("random", "systematic"):
             raise ValueError(

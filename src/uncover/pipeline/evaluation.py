@@ -88,11 +88,7 @@ class EvaluateOptions:
 
 @dataclass(frozen=True)
 class Result:
-    """A number with its interval, its standard error where it has one, and the samples that it rests on.
-
-    >>> Result(0.9, 0.85, 0.94).lower
-    0.85
-    """
+    """A number with its interval, its standard error where it has one, and the samples that it rests on."""
 
     value: float
     lower: float

@@ -308,14 +308,6 @@ def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:
 
     If a class of n pixels had no spread but Gaussian noise of the stated variance σ², then (n − 1) s²/σ²
     would be χ² of n − 1 degrees of freedom. Classes with a spread of their own have a larger s².
-
-    >>> X = np.random.default_rng(0).normal(0.3, 0.02, (500, 1))
-    >>> from uncover.bayes.covariances import Covariances
-    >>> noise = Covariances(np.array([[0.05**2]]), None, None)
-    >>> with warnings.catch_warnings(record=True, action="always") as said:
-    ...     warn_of_too_much_noise(Batch(X, np.full(500, "forest"), covariances=noise), ("B02",))
-    >>> str(said[0].message).split(": ")[1].split(". ")[0]
-    'B02 0.05, and forest 0.0203 (500 pixels)'
     """
     if samples.covariances is None or samples.values.ndim != 2:
         return

@@ -393,11 +393,7 @@ def _known(facts: Facts) -> Facts:
 
 
 def grid_facts(grid: Grid) -> Facts:
-    """Size, reference system and bounds.
-
-    >>> grid_facts(Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=3, height=2))["size"]
-    '3 x 2 pixels of 10 x 10'
-    """
+    """Size, reference system and bounds."""
     return {
         "size": f"{grid.width} x {grid.height} pixels of {grid.resolution[0]:g} x {grid.resolution[1]:g}",
         "crs": grid.crs,

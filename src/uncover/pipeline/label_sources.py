@@ -232,11 +232,7 @@ def _check_source(name: str, own: Scheme, translation: Translation) -> None:
 
 
 def numbered_scheme(codes: tuple[int, ...] = tuple(range(1, HIGHEST_LABEL + 1))) -> Scheme:
-    """Scheme of nameless codes.
-
-    >>> numbered_scheme((3,)).names
-    ('class 3',)
-    """
+    """Scheme of nameless codes."""
     colours = distinct(HIGHEST_LABEL)
     return Scheme(NUMBERED, tuple(LandClass(c, f"class {c}", colours[c - 1]) for c in codes))
 

@@ -88,17 +88,13 @@ class StoredLayer:
             middle = [np.minimum(np.arange(0, n, step) + step // 2, n - 1) for n in (height, width)]
             return self.pixels(*middle)
         cache, size = TileCache(_CACHE_BYTES), step * max(1, 512 // step)
-        rows = [
-            np.concatenate([block_means(self.values(self.source.read(w, cache)), step) for w in line], axis=2)
-            for line in _lines_of_blocks(self.source.grid, size)
-        ]
+
+        def means(window: Window) -> NDArray[Any]:
+            return block_means(self.values(self.source.read(window, cache)), step)
+
+        lines = self.source.grid.window.cut((size, width))
+        rows = [np.concatenate([means(w) for w in line.cut((size, size))], axis=2) for line in lines]
         return np.concatenate(rows, axis=1)
-
-
-def _lines_of_blocks(grid: Grid, size: int) -> Iterator[list[Window]]:
-    for top in range(0, grid.height, size):
-        line = Window(top, 0, size, grid.width) & grid.window
-        yield [Window(top, left, size, size) & line for left in range(0, grid.width, size)]
 
 
 def _from_overviews(source: BandFile, step: int, resampling: str) -> NDArray[Any]:
@@ -129,11 +125,6 @@ class MapProduct:
 
     Layers by name: "class", "probability", those of UNCERTAINTY, "quality", SET_SIZE, and "sets", which has
     a plane for each class, 1 where it cannot be excluded. A map need not have all of them.
-
-    >>> MapProduct.open("nowhere")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere is not a folder; give the folder that `uncover map` wrote
     """
 
     name: str

@@ -67,15 +67,7 @@ class RealiseOptions:
 
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
-    """The optical depth of a scene with its uncertainty.
-
-    >>> import numpy as np
-    >>> from uncover.raster import Grid, scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
-    >>> round(optical_depth(scene, RealiseOptions(aod=0.12)).standard_uncertainty, 4)
-    0.0768
-    """
+    """The optical depth of a scene with its uncertainty."""
     known = scene.atmosphere
     own = own_optical_depth(scene) if options.aod is None else options.aod
     if own is None and scene.aerosol_forecast is not None and not options.product_aod:
@@ -133,16 +125,7 @@ def depth_record(quantity: Quantity, scene: Scene, options: RealiseOptions, draw
 
 
 def forecast_aod(scene: Scene) -> float:
-    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken.
-
-    >>> import numpy as np
-    >>> from uncover.raster import Grid, scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> forecast_aod(scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",)))
-    Traceback (most recent call last):
-    ...
-    ValueError: the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast ...
-    """
+    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken."""
     if scene.aerosol_forecast is None or scene.sensing_time is None:
         raise ValueError(
             "the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast "

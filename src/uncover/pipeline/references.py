@@ -287,13 +287,7 @@ def open_reference(
     scheme: str | None = None,
     block_metres: float = 1000.0,
 ) -> Reference:
-    """Reference data of a file, on the grid of a map.
-
-    >>> open_reference("points.gpkg", product=None)
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: points.gpkg is a vector file: say with --class-field which of its ...
-    """
+    """Reference data of a file, on the grid of a map."""
     name = str(path)
     if not name.lower().endswith(VECTOR_SUFFIXES):
         if stratum_field is not None:
@@ -351,11 +345,7 @@ _UNITS = {"area_m2": 1.0, "area_ha": 1e4, "area_km2": 1e6}
 
 @dataclass(frozen=True)
 class Design:
-    """A sampling design, and where its strata come from: none, the map's classes, or a field of the points.
-
-    >>> Design("random").strata
-    'none'
-    """
+    """A sampling design; its strata come from nowhere, the map's classes, or a field of the points."""
 
     name: DesignName | None = None  # None: not a probability sample, as far as anybody said
     strata: Literal["none", "map", "field"] = "none"

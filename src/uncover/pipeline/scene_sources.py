@@ -62,11 +62,7 @@ def source_record(options: SourceOptions) -> dict[str, Any]:
 
 
 def source_options(record: Mapping[str, Any]) -> SourceOptions:
-    """Options from the record of a run.
-
-    >>> source_options({"realise": {"aod": 0.12, "draws": 9}}).realise.draws
-    9
-    """
+    """Options from the record of a run."""
 
     def values(name: str) -> dict[str, Any]:
         given = record.get(name) or {}

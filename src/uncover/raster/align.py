@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.area import window_of
+from uncover.raster.area import bounds_text, window_of
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Bounds, Grid, Window
+from uncover.raster.grid import Grid, Window
 from uncover.raster.resample import positions, read_nearest
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
@@ -100,9 +100,9 @@ def align_raster(name: str | Path, grid: Grid, window: Window | None = None) -> 
     check_overlap(layer.name, grid, layer.info.grid)
     values, valid = np.zeros(window.shape, layer.dtype), np.zeros(window.shape, np.bool_)
     cache = TileCache(CACHE_BYTES)
-    for top in range(0, window.height, STRIP):
-        strip = Window(window.row + top, window.col, min(STRIP, window.height - top), window.width)
-        values[top : top + STRIP], valid[top : top + STRIP] = layer.read(grid, strip, cache)
+    for strip in window.cut((STRIP, window.width), (window.row, window.col)):
+        rows = strip.shifted(-window.row, -window.col).slices[0]
+        values[rows], valid[rows] = layer.read(grid, strip, cache)
     return Aligned(values, valid)
 
 
@@ -114,13 +114,9 @@ def check_overlap(
         window_of(source, grid.bounds, grid.crs)
     except SceneError as error:
         raise SceneError(
-            f"{name} does not overlap {place}: its bounds are {_text(source.bounds)} ({source.crs}), those "
-            f"of {place} {_text(grid.bounds)} ({grid.crs}); give {needed} of the same place"
+            f"{name} does not overlap {place}: its bounds are {bounds_text(source.bounds)} ({source.crs}), "
+            f"those of {place} {bounds_text(grid.bounds)} ({grid.crs}); give {needed} of the same place"
         ) from error
-
-
-def _text(bounds: Bounds) -> str:
-    return "(" + ", ".join(f"{value:.7g}" for value in bounds) + ")"
 
 
 def check_cover(name: str | Path, grid: Grid) -> None:

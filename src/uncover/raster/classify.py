@@ -165,11 +165,7 @@ def _is_uncertain_depth(observed: ObservedScene) -> bool:
 
 
 def _in_words(worlds: Mapping[str, Any]) -> str:
-    """A few of the draws, so that two records can be told apart.
-
-    >>> _in_words({"aod": [0.05, 0.1, 0.15, 0.2]})
-    'aod 0.05, 0.1, 0.15, ...'
-    """
+    """A few of the draws, so that two records can be told apart."""
     return "; ".join(
         f"{name} {values if isinstance(values, str) else ', '.join(f'{v:.4g}' for v in values[:3]) + ', ...'}"
         for name, values in worlds.items()

@@ -207,11 +207,7 @@ def _spatial(grid: Grid) -> dict[str, Any]:
 
 
 def time_text(time: datetime | None) -> str | None:
-    """A time as the attribute `sensing_time` of a cube has it.
-
-    >>> time_text(None) is None
-    True
-    """
+    """A time as the attribute `sensing_time` of a cube has it."""
     return None if time is None else time.isoformat()
 
 
@@ -306,9 +302,7 @@ class Cube:
 
     def blocks(self) -> Iterator[Window]:
         """Windows of the chunks, in order: the natural unit of work."""
-        for row in range(0, self.grid.height, self.chunk[0]):
-            for col in range(0, self.grid.width, self.chunk[1]):
-                yield Window(row, col, *self.chunk) & self.grid.window
+        return self.grid.window.cut(self.chunk)
 
     def read(self, window: Window | None = None) -> CubeBlock:
         """All realisations and bands of a window."""
@@ -434,11 +428,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def is_zarr(name: str | Path) -> bool:
-    """True for a Zarr store, by its name.
-
-    >>> is_zarr("cube.zarr"), is_zarr("scene.SAFE")
-    (True, False)
-    """
+    """True for a Zarr store, by its name."""
     return str(name).rstrip("/").lower().endswith(".zarr")
 
 

@@ -115,12 +115,7 @@ class Product:
 
     @property
     def by_code(self) -> list[int]:
-        """Places of the model's classes in the order of their codes, in which bands are stored.
-
-        >>> scheme = Scheme.of_names(["forest", "water"])
-        >>> Product.of(Grid(None, (10, 0, 0, 0, -10, 0), 1, 1), scheme, worlds=1).by_code
-        [0, 1]
-        """
+        """Places of the model's classes in the order of their codes, in which bands are stored."""
         return [self.scheme.codes.index(code) for code in sorted(self.scheme.codes)]
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -236,14 +235,4 @@ class RealisedScene(OfRaster):
 
     def cells(self, window: Window) -> Iterator[Window]:
         """The parts of a window that share their angles."""
-        rows = _cuts(window.row, window.height, self._offset[0])
-        cols = _cuts(window.col, window.width, self._offset[1])
-        for top, bottom in pairwise(rows):
-            for left, right in pairwise(cols):
-                yield Window(top, left, bottom - top, right - left)
-
-
-def _cuts(start: int, length: int, offset: int) -> list[int]:
-    """Where cells begin and end within start … start+length, if they begin at multiples of CELL - offset."""
-    first = start + (-(start + offset)) % CELL
-    return sorted({start, *range(first, start + length, CELL), start + length})
+        return window.cut((CELL, CELL), (-self._offset[0], -self._offset[1]))

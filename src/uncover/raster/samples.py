@@ -79,7 +79,7 @@ def write_samples(
                 with writing(path):
                     _append(store, block, count, bands, attributes or {})
                     count += len(block)
-                    journal.add(str(i), count)
+                    journal.add(str(i), note=count)
             if progress is not None:
                 progress(i + 1, len(windows))
         if count == 0:

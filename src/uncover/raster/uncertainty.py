@@ -179,12 +179,7 @@ def open_uncertainty(
 
 @dataclass(frozen=True, eq=False)
 class ConstantUncertainty:
-    """Per-band uncertainty from a CSV or JSON file, the same for every pixel or relative to its value.
-
-    >>> constant = ConstantUncertainty(BandUncertainty.of(["B02"], [5.0], units="%"))
-    >>> constant.read(Window(0, 0, 1, 1), np.array([[[0.2]]])).covariances.matrices().round(8)
-    array([[[0.0001]]])
-    """
+    """Per-band uncertainty from a CSV or JSON file, the same for every pixel or relative to its value."""
 
     uncertainty: BandUncertainty
     about: dict[str, Any] = field(default_factory=dict)
@@ -243,12 +238,7 @@ def about_file(path: str | Path, kind: str) -> dict[str, Any]:
 
 
 def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Effects on bands as input quantities, for a record; `about` has the file that states them.
-
-    >>> noise = BandUncertainty.of(["B02"], [5.0], units="%", effect="noise")
-    >>> band_records(noise, {"file": "u.csv"})[0]["standard_uncertainty"]
-    [5.0]
-    """
+    """Effects on bands as input quantities, for a record; `about` has the file that states them."""
     return [
         effect_record(
             effect,

@@ -52,15 +52,7 @@ class UncertaintyBlock:
 
 @dataclass(frozen=True)
 class CalibratedPlanes:
-    """Planes of a source with their calibration; NaN where there is no value, never 0.
-
-    >>> from uncover.raster.tiles import ArrayPlanes
-    >>> small = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=1, height=1)
-    >>> large = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
-    >>> layer = CalibratedPlanes(ArrayPlanes(np.array([[[50]]]), small), (Calibration(1e-4),))
-    >>> layer.read(large, large.window, TileCache(1000))
-    array([[[0.005,   nan]]])
-    """
+    """Planes of a source with their calibration; NaN where there is no value, never 0."""
 
     source: Source
     calibrations: tuple[Calibration, ...]
@@ -83,11 +75,6 @@ class LayerEffect:
         One plane per band, one plane for all bands, or the numbers themselves, (band,).
     relative_to
         None where absolute; "scene" where a fraction of the scene's values; a layer of values otherwise.
-
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
-    >>> effect = LayerEffect("gain", np.array([5.0]), np.eye(1), "random", relative_to="scene", factor=0.01)
-    >>> effect.read(grid, grid.window, np.array([[[0.1, 0.2]]]), TileCache(1000)).round(6)
-    array([[[0.005, 0.01 ]]])
     """
 
     name: str
@@ -125,12 +112,6 @@ class LayeredUncertainty:
 
     A pixel is valid where the scene has a value and every random effect an uncertainty in each band (a band
     without a value needs none).
-
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
-    >>> effect = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
-    >>> block = LayeredUncertainty(("B02",), grid, (effect,)).read(grid.window, np.array([[[0.1, np.nan]]]))
-    >>> block.valid.tolist(), block.covariances.matrices().tolist()
-    ([[True, False]], [[[0.0001]]])
     """
 
     bands: tuple[str, ...]
@@ -235,10 +216,6 @@ def effect_record(
 
     `about` has the file that states it and its hash. An uncertainty that was stated as an expanded one has
     U and k beside u.
-
-    >>> noise = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
-    >>> effect_record(noise, "noise", [0.01], {"file": "u.tif"})["standard_uncertainty"]
-    [0.01]
     """
     k = getattr(effect, "coverage_factor", None)
     expanded = (
@@ -268,10 +245,7 @@ def effect_record(
 
 
 def check_reflectance(reflectance: NDArray[np.floating[Any]], bands: tuple[str, ...], window: Window) -> None:
-    """Refuse an array that is not that of the window.
-
-    >>> check_reflectance(np.ones((1, 2, 2)), ("B02",), Window(0, 0, 2, 2))
-    """
+    """Refuse an array that is not that of the window."""
     if reflectance.shape != (len(bands), *window.shape):
         raise SceneError(
             f"reflectance of shape {reflectance.shape} came; {(len(bands), *window.shape)} is needed: the "

@@ -50,11 +50,7 @@ class Burned:
 
     @property
     def vanished(self) -> tuple[str, ...]:
-        """Classes that the file has and no pixel.
-
-        >>> Burned(np.array([[0, 2]]), np.array([[0, 7]]), {1: "forest", 2: "water"}).vanished
-        ('forest',)
-        """
+        """Classes that the file has and no pixel."""
         present = set(np.unique(self.code).tolist())
         return tuple(name for code, name in self.names.items() if code not in present)
 
