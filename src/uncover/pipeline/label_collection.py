@@ -16,8 +16,15 @@ from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, screen, spaced, split, within
 from uncover.pipeline.ground import TOLERANCE, Squares, default_buffer, pixel_metres, steady_pixel_metres
 from uncover.pipeline.label_file import write_labels
-from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
-from uncover.raster.align import RasterBand, check_overlap
+from uncover.pipeline.label_sources import (
+    NUMBERED,
+    Certainty,
+    LabelsOnGrid,
+    LabelSource,
+    RasterLabels,
+    open_labels,
+)
+from uncover.raster.align import RasterBand
 from uncover.raster.area import Area, Part
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
@@ -146,9 +153,9 @@ def collect_labels(
     _check_bands(sources, sure)
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))
-    stack = _Stack([source.on(part.grid) for source in sources], sure, part, options)
-    for layer in sure:
-        check_overlap(layer.name, part.grid, layer.info.grid, "probabilities", "the area of the labels")
+    years, scale = [source.on(part.grid) for source in sources], options.probability_scale
+    certain = [Certainty.on(part.grid, layer, scale, "the area of the labels") for layer in sure]
+    stack = _Stack(years, certain, part, options.criteria)
     codes, report = _screen_blocks(stack, progress)
     scheme = _used_scheme(sources[-1].scheme, report)
     labels = Labels(codes, part.grid, scheme, report, stack.years[-1].regions(part.grid.window))
@@ -245,25 +252,24 @@ class _Stack:
     """All that goes into the labels, on one grid."""
 
     years: Sequence[LabelsOnGrid]
-    sure: Sequence[RasterBand]
+    sure: Sequence[Certainty]
     part: Part
-    options: LabelOptions
+    criteria: Criteria
     cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
 
     def screen(self, window: Window) -> Screened:
         """Labels of a window that meet the criteria."""
-        grid, criteria = self.part.grid, self.options.criteria
-        wide = _grown(window, criteria.margin) & grid.window
+        wide = _grown(window, self.criteria.margin) & self.part.grid.window
         years = [year.labels(wide, self.cache) for year in self.years]
         inside = self.part.inside(wide)
         if inside is not None:
             years = [np.where(inside, year, np.uint8(0)) for year in years]
-        read = [_probability(layer, grid, wide, self.options, self.cache) for layer in self.sure]
+        sure = (layer.numbers(wide) for layer in self.sure)
         return screen(
             years,
-            [values for values, _ in read],
-            criteria,
-            scales=[scale for _, scale in read],
+            [np.where(known, values, np.zeros((), values.dtype)) for values, known in sure],
+            self.criteria,
+            scales=[layer.scale for layer in self.sure],
             regions=self.years[-1].regions(wide),
             core=window.shifted(-wide.row, -wide.col).slices,
         )
@@ -290,21 +296,6 @@ def _used_scheme(scheme: Scheme, report: Report) -> Scheme:
         return scheme
     present = tuple(c for c in scheme.classes if report.left[0, c.code])
     return Scheme(NUMBERED, present or scheme.classes[:1])
-
-
-def _probability(
-    layer: RasterBand, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
-) -> tuple[NDArray[np.generic], float]:
-    """Values and the value of certainty; unknown is 0 %, which no threshold lets pass."""
-    values, known = layer.read(grid, window, cache)
-    scale = options.probability_scale or (100.0 if layer.dtype.kind in "ui" else 1.0)
-    values = np.where(known, values, np.zeros((), values.dtype))
-    if values.size and (values.max() > scale or values.min() < 0):
-        raise SceneError(
-            f"{layer.name} holds probabilities from {values.min():g} to {values.max():g}, and {scale:g} was "
-            f"taken to mean certainty; give the right value with --probability-scale"
-        )
-    return values, scale
 
 
 def _nothing_left(labels: Labels) -> str:

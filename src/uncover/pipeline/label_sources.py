@@ -352,25 +352,26 @@ class Certainty:
     cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
 
     @classmethod
-    def on(cls, grid: Grid, doubt: LabelDoubt) -> Certainty | None:
-        """The layer by nearest neighbour on a grid that it overlaps; None where there is none."""
-        if doubt.probability is None:
-            return None
-        layer = RasterBand.open(doubt.probability)
-        check_overlap(layer.name, grid, layer.info.grid, "probabilities")
-        return cls(layer, grid, doubt.scale or (100.0 if layer.dtype.kind in "ui" else 1.0))
+    def on(cls, grid: Grid, layer: RasterBand, scale: float | None, place: str = "the scene") -> Certainty:
+        """The layer by nearest neighbour on a grid that it overlaps."""
+        check_overlap(layer.name, grid, layer.info.grid, "probabilities", place)
+        return cls(layer, grid, scale or (100.0 if layer.dtype.kind in "ui" else 1.0))
+
+    def numbers(self, window: Window) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Numbers as they are stored, and where there is one; (row, col) each."""
+        values, known = self.layer.read(self.grid, window, self.cache)
+        low, high = (end(values[known], initial=0) for end in (np.min, np.max))
+        if low < 0 or high > self.scale:
+            raise SceneError(
+                f"{self.layer.name} holds probabilities from {values[known].min():g} to {high:g}, and "
+                f"{self.scale:g} was taken to mean certainty; give the right value with --probability-scale"
+            )
+        return values, known
 
     def read(self, window: Window) -> Floats:
         """Probabilities (row, col) from 0 to 1, NaN where the layer has none."""
-        values, known = self.layer.read(self.grid, window, self.cache)
-        shares = np.where(known, values / self.scale, np.nan)
-        wrong = (shares < 0) | (shares > 1)
-        if wrong.any():
-            raise SceneError(
-                f"{self.layer.name} holds {values[wrong][0]:g}, and {self.scale:g} was taken to mean "
-                "certainty; give the right value with --probability-scale"
-            )
-        return shares
+        values, known = self.numbers(window)
+        return np.where(known, values / self.scale, np.nan)
 
 
 def soft_labels(names: NDArray[np.str_], sure: Floats, classes: Sequence[str]) -> Floats:

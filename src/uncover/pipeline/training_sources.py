@@ -23,6 +23,7 @@ from uncover.pipeline.ground import Groups, Squares, default_buffer, first_numbe
 from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
+from uncover.raster.align import RasterBand
 from uncover.raster.area import Area
 from uncover.raster.cube import Cube, is_zarr, open_cube, stated_features, zarr_kind
 from uncover.raster.errors import SceneError
@@ -294,7 +295,8 @@ class LabelledPixels:
         buffer = _buffer(codes, grid, options)
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = tuple(canonical_band(band) for band in options.scene.bands or observed.bands)
-        certainty = Certainty.on(grid, options.doubt)
+        file = options.doubt.probability
+        certainty = None if file is None else Certainty.on(grid, RasterBand.open(file), options.doubt.scale)
         return cls(observed, name, bands, labels.scheme, codes, options.block, buffer, certainty=certainty)
 
     def __post_init__(self) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from uncover.measurement.bands import canonical_band, places_of
 from uncover.measurement.correlation import read_correlation
 from uncover.measurement.effects_table import EffectsTable, TableEffect, is_dimensionless
 from uncover.raster.align import check_overlap, warn_of_part
-from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
+from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset, spatial_axes
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import sha256_of
 from uncover.raster.grid import Grid, Window
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from uncover.raster.scene import Scene
 
 Array = NDArray[np.float64]
-T = TypeVar("T")
 
 _ARRAYS = (".nc", ".nc4", ".h5", ".zarr")
 _TABLES = (".csv", ".json")
@@ -170,11 +170,12 @@ def open_uncertainty(
     check_exists(name)
     asked = tuple(canonical_band(band) for band in bands)
     suffix = Path(name.rstrip("/")).suffix.lower()
-    if suffix in _TABLES:
-        return _open_bands(name, asked, options, scene)
-    if suffix in _ARRAYS:
-        return _open_table(name, grid, asked, options)
-    return _open_raster(name, grid, asked, options, scene)
+    with _one_line():
+        if suffix in _TABLES:
+            return _open_bands(name, asked, options, scene)
+        if suffix in _ARRAYS:
+            return _open_table(name, grid, asked, options)
+        return _open_raster(name, grid, asked, options, scene)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,12 +204,14 @@ class ConstantUncertainty:
     @property
     def systematic(self) -> Array | None:
         """Covariance of the error that the scene shares; relative effects are taken at the reference."""
-        return _one_line(lambda: self.uncertainty.systematic(self._values))
+        with _one_line():
+            return self.uncertainty.systematic(self._values)
 
     @property
     def common(self) -> dict[str, Array]:
         """Covariances of systematic effects that all scenes have in common, by name."""
-        return _one_line(lambda: self.uncertainty.common(self._values))
+        with _one_line():
+            return self.uncertainty.common(self._values)
 
     @cached_property
     def _values(self) -> Array | None:
@@ -250,10 +253,11 @@ def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list
     ]
 
 
-def _one_line(call: Callable[[], T]) -> T:
+@contextmanager
+def _one_line() -> Iterator[None]:
     """Raise errors about arrays as errors about the file that they come from."""
     try:
-        return call()
+        yield
     except SceneError:
         raise
     except ValueError as error:
@@ -269,7 +273,7 @@ def read_bands(path: str | Path, bands: Sequence[str], options: UncertaintyOptio
 def _open_bands(
     name: str, bands: tuple[str, ...], options: UncertaintyOptions, scene: Scene | None
 ) -> ConstantUncertainty:
-    found = _one_line(lambda: read_bands(name, bands, options))
+    found = read_bands(name, bands, options)
     if options.reference is not None:
         found = replace(found, reference=_reference(options, bands))
     for effect in found.effects:
@@ -291,12 +295,12 @@ def _open_raster(
             f"{short} does not say whether errors are independent between pixels; give --between-pixels "
             "random, or systematic where all pixels of a scene share one error"
         )
-    pixels = _one_line(lambda: check_between_pixels(options.between_pixels, short))
+    pixels = check_between_pixels(options.between_pixels, short)
     scenes = options.between_scenes or "independent"
-    relative = _one_line(lambda: is_relative(options.units or "1", short))
+    relative = is_relative(options.units or "1", short)
     calibrations = tuple(_calibration(info, index, options) for index in indexes)
     layer = CalibratedPlanes(info.bands(*indexes), calibrations)
-    _one_line(lambda: check_effect_name(options.effect_name or "", scenes, short))
+    check_effect_name(options.effect_name or "", scenes, short)
     effect = LayerEffect(
         name=options.effect_name or Path(name).stem,
         standard=layer,
@@ -304,7 +308,7 @@ def _open_raster(
         between_pixels=pixels,
         relative_to="scene" if relative else None,
         factor=0.01 if relative else 1.0,
-        between_scenes=_one_line(lambda: check_between_scenes(scenes, pixels, short)),
+        between_scenes=check_between_scenes(scenes, pixels, short),
     )
     if not relative:
         _warn_of_units(short, _probe(layer, grid))
@@ -325,7 +329,7 @@ def _raster_bands(info: RasterInfo, bands: tuple[str, ...], options: Uncertainty
             f"{info.path} has {info.count} bands, some without a name; give their names in order with "
             "--uncertainty-bands B02,B03,…"
         )
-    return tuple(place + 1 for place in _one_line(lambda: places_of(bands, names, info.path)))
+    return tuple(place + 1 for place in places_of(bands, names, info.path))
 
 
 def _calibration(info: RasterInfo, index: int, options: UncertaintyOptions) -> Calibration:
@@ -345,7 +349,7 @@ def _correlation(bands: tuple[str, ...], options: UncertaintyOptions) -> Array:
     if options.correlation is None:
         return np.eye(len(bands))
     path = options.correlation
-    return _one_line(lambda: read_correlation(read_correlation_table(path, bands), Path(path).name))
+    return read_correlation(read_correlation_table(path, bands), Path(path).name)
 
 
 def _reference(options: UncertaintyOptions, bands: tuple[str, ...]) -> Array | None:
@@ -360,16 +364,14 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
     short = Path(name.rstrip("/")).name
     _check_states_itself(short, options)
     with open_dataset(name) as dataset:
-        table = _one_line(
-            lambda: EffectsTable.read(
-                dataset,
-                bands,
-                variable=options.variable,
-                band_names=options.bands,
-                units=options.units,
-                structured=options.structured,
-                name=short,
-            )
+        table = EffectsTable.read(
+            dataset,
+            bands,
+            variable=options.variable,
+            band_names=options.bands,
+            units=options.units,
+            structured=options.structured,
+            name=short,
         )
         _check_dimensionless(dataset[table.variable].attrs.get("units"), short, table.variable)
         reader = _TableLayers.of(name, dataset, table)
@@ -378,7 +380,7 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         scenes = options.between_scenes or "independent"
         effects = tuple(reader.effect(dataset, effect, scenes) for effect in table.effects)
         if all(effect.between_pixels == "random" for effect in effects):
-            _one_line(lambda: check_between_scenes(scenes, "random", short))
+            check_between_scenes(scenes, "random", short)
         flags = reader.flags(dataset, options.exclude_flags)
     absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, CalibratedPlanes)]
     for effect in absolute:
@@ -416,9 +418,7 @@ class _TableLayers:
 
     @classmethod
     def of(cls, path: str, dataset: Any, table: EffectsTable) -> _TableLayers:
-        from uncover.raster.arrays import _axes
-
-        rows, cols = (str(axis) for axis in _axes(dataset, path))
+        rows, cols = (str(axis) for axis in spatial_axes(dataset, path))
         long = [dim for dim in table.pixel_dims if dim not in (rows, cols) and dataset.sizes[dim] > 1]
         if long or not {rows, cols} <= set(table.pixel_dims):
             raise SceneError(
@@ -462,7 +462,7 @@ class _TableLayers:
 
     def flags(self, dataset: Any, meanings: tuple[str, ...]) -> tuple[tuple[CalibratedPlanes, int], ...]:
         """Layers of flags, and the bits of those that are asked for."""
-        found = _one_line(lambda: self.table.flag_bits(dataset, meanings))
+        found = self.table.flag_bits(dataset, meanings)
         out = []
         for name, bits in found.items():
             layer = self.layer(dataset, name)
