@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from uncover.atmosphere import BANDS, Geometry, LookupTable, State, recorrect
-from uncover.atmosphere import correction as module
+from uncover.atmosphere import lookup_table as module
 from uncover.atmosphere.lookup_table import BandTable, _arrays
 
 SENSORS = ("S2A", "S2B")

@@ -111,9 +111,8 @@ def read_band_uncertainty(
     numbers, chosen = table.standard(units)
     reference, k = table.column(_REFERENCE), table.coverage_factor()
     pixels = _between_pixels(table.word("between_pixels"), between_pixels, file.name)
-    scenes = (
-        _agreed("between_scenes", table.word("between_scenes"), between_scenes, file.name) or "independent"
-    )
+    stated = table.word("between_scenes")
+    scenes = _agreed("between_scenes", stated, between_scenes, file.name) or "independent"
     found = BandUncertainty.of(
         wanted,
         numbers[places],
