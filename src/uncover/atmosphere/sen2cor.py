@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 from xml.etree import ElementTree
 
 import numpy as np
@@ -168,22 +167,6 @@ class Prepared:
     files: tuple[NewFile, ...]
 
 
-class Mode(Protocol):
-    """A way to force an optical depth on Sen2Cor."""
-
-    def prepare(self, l1c: Path, aod: float, folder: Path) -> Prepared:
-        """Say what the run needs in its folder; nothing is written yet."""
-        ...
-
-    def check(self, product: Path) -> None:
-        """Refuse a product in which Sen2Cor did not do what it was told."""
-        ...
-
-    def fingerprint(self) -> str:
-        """Settings that the results depend on besides the product and the optical depth."""
-        ...
-
-
 @dataclass(frozen=True)
 class ConstantVisibility:
     """A constant visibility for the whole scene, written into a copy of the user's L2A_GIPP.xml.
@@ -278,7 +261,7 @@ class Realisations:
 class Sen2Cor:
     """Runs of Sen2Cor, one folder each; a run that has finished is not run again."""
 
-    mode: Mode
+    mode: ConstantVisibility | PerturbedCams
     executable: str | Path = "L2A_Process"
     resolution: int = 10
     processes: int = 1

@@ -34,7 +34,6 @@ Progress = Callable[[int, int], None]  # pixels done, pixels in all
 SplitBy = Literal["pixel", "polygon", "block"]
 
 _BLOCK = 1024
-_CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -255,11 +254,12 @@ class _Stack:
     sure: Sequence[Certainty]
     part: Part
     criteria: Criteria
-    cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
+    cache: TileCache = field(default_factory=TileCache)
 
     def screen(self, window: Window) -> Screened:
         """Labels of a window that meet the criteria."""
-        wide = _grown(window, self.criteria.margin) & self.part.grid.window
+        margin = self.criteria.margin
+        wide = window.grown(margin, margin) & self.part.grid.window
         years = [year.labels(wide, self.cache) for year in self.years]
         inside = self.part.inside(wide)
         if inside is not None:
@@ -316,9 +316,3 @@ def _thin(labels: Labels, options: LabelOptions) -> Labels:
     codes = np.zeros_like(labels.codes)
     codes[rows[kept], columns[kept]] = labels.codes[rows[kept], columns[kept]]
     return Labels(codes, labels.grid, labels.scheme, labels.report.then("spacing", codes), labels.regions)
-
-
-def _grown(window: Window, margin: int) -> Window:
-    return Window(
-        window.row - margin, window.col - margin, window.height + 2 * margin, window.width + 2 * margin
-    )

@@ -27,7 +27,6 @@ from uncover.raster.vectors import Burned, burn_vector, read_features
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
 
 Floats = NDArray[np.float64]
-_CACHE_BYTES = 16 * 1024 * 1024
 # Labels finer than a scene that are looked at together.
 _MOST_FINE = 1 << 22
 
@@ -349,7 +348,7 @@ class Certainty:
     layer: RasterBand
     grid: Grid
     scale: float
-    cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
+    cache: TileCache = field(default_factory=TileCache)
 
     @classmethod
     def on(cls, grid: Grid, layer: RasterBand, scale: float | None, place: str = "the scene") -> Certainty:

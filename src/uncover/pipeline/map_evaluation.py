@@ -31,7 +31,6 @@ Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
 _BLOCK = 512
 _LOOKED_AT = 1024  # rows and columns whose likeness says how large a buffer is
-_CACHE_BYTES = 64 * 1024 * 1024
 
 
 def evaluate_map(
@@ -92,15 +91,14 @@ class _Training:
         """Pixels of a window nearer than the buffer to a training label, (row, col)."""
         height, width = pixel_metres(self.grid)
         rows, cols = int(self.buffer / height) + 1, int(self.buffer / width) + 1
-        wide = Window(window.row - rows, window.col - cols, window.height + 2 * rows, window.width + 2 * cols)
-        wide &= self.grid.window
+        wide = window.grown(rows, cols) & self.grid.window
         trained = self.labels.labels(wide, cache) > 0
         return within(trained, self.buffer, (height, width))[window.shifted(-wide.row, -wide.col).slices]
 
 
 def _alike(product: MapProduct, block: float) -> float:
     """Autocorrelation length of the map's classes in its middle, in metres; at most half a block."""
-    grid, cache = product.grid, TileCache(_CACHE_BYTES)
+    grid, cache = product.grid, TileCache()
     codes = (product.class_numbers(grid.middle(_LOOKED_AT), cache) + 1).astype(np.uint8)
     return default_buffer(codes, grid, block, part=0.5)
 
@@ -246,7 +244,7 @@ def _chosen(found: Matches, where: NDArray[np.bool_]) -> Matches:
 
 def _all_blocks(comparison: _Comparison, progress: Progress | None) -> Tally:
     grid = comparison.product.grid
-    cache = TileCache(_CACHE_BYTES)
+    cache = TileCache()
     tally = comparison.empty()
     done = 0
     for window in grid.blocks(_BLOCK):

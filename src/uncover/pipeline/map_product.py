@@ -29,7 +29,6 @@ ITEM = "item.json"
 SET_SIZE = "set_size"
 _CODES = ("class", "quality")
 _TILE = (512, 512)
-_CACHE_BYTES = 64 << 20
 
 
 def is_map(folder: Path) -> bool:
@@ -72,7 +71,7 @@ class StoredLayer:
 
     def pixels(self, rows: Lines, cols: Lines) -> NDArray[Any]:
         """Values where rows and columns cross, (plane, row, col), read strip by strip."""
-        cache, width = TileCache(_CACHE_BYTES), self.source.grid.width
+        cache, width = TileCache(), self.source.grid.width
         parts = [
             self.source.read(Window(top, 0, height, width), cache)[:, inside[:, None], cols]
             for top, height, inside in strips(rows)
@@ -87,7 +86,7 @@ class StoredLayer:
         if self.codes:
             middle = [np.minimum(np.arange(0, n, step) + step // 2, n - 1) for n in (height, width)]
             return self.pixels(*middle)
-        cache, size = TileCache(_CACHE_BYTES), step * max(1, 512 // step)
+        cache, size = TileCache(), step * max(1, 512 // step)
 
         def means(window: Window) -> NDArray[Any]:
             return block_means(self.values(self.source.read(window, cache)), step)

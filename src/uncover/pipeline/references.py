@@ -26,7 +26,6 @@ Index = NDArray[np.intp]
 
 _BLOCK = 512
 _LISTED = 5  # pixels with contradictory points that a warning names
-_CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class RasterReference(Reference):
         source = open_labels(path, scheme)
         assert isinstance(source, RasterLabels)
         labels = source.on(product.grid)
-        cache = TileCache(_CACHE_BYTES)
+        cache = TileCache()
         seen = np.zeros(256, bool)
         for window in product.grid.blocks(_BLOCK):
             seen[labels.labels(window, cache)] = True

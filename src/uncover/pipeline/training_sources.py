@@ -47,7 +47,6 @@ BATCH_NUMBERS = 1 << 23
 _BLOCK = 1024
 #: Typical values above this are not reflectance.
 _BRIGHTEST = 2.0
-_CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ class LabelledPixels:
         grid = observed.grid
         here = labels.on(grid)
         codes = np.zeros(grid.shape, np.uint8)
-        cache = TileCache(_CACHE_BYTES)
+        cache = TileCache()
         for window in grid.blocks(_BLOCK):
             codes[window.slices] = here.labels(window, cache)
         if isinstance(observed, StoredWorlds):

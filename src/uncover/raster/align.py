@@ -18,7 +18,6 @@ from uncover.raster.tiles import RasterInfo, TileCache, describe
 
 #: Rows that are aligned at a time: positions take more memory than labels.
 STRIP = 256
-CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def align_raster(name: str | Path, grid: Grid, window: Window | None = None) -> 
     grid.crop(window)
     check_overlap(layer.name, grid, layer.info.grid)
     values, valid = np.zeros(window.shape, layer.dtype), np.zeros(window.shape, np.bool_)
-    cache = TileCache(CACHE_BYTES)
+    cache = TileCache()
     for strip in window.cut((STRIP, window.width), (window.row, window.col)):
         rows = strip.shifted(-window.row, -window.col).slices[0]
         values[rows], valid[rows] = layer.read(grid, strip, cache)

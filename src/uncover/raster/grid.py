@@ -65,6 +65,10 @@ class Window:
         """
         return Window(self.row + rows, self.col + cols, self.height, self.width)
 
+    def grown(self, rows: int, cols: int) -> Window:
+        """The rectangle with so many more rows and columns on each side."""
+        return Window(self.row - rows, self.col - cols, self.height + 2 * rows, self.width + 2 * cols)
+
     def cut(self, size: tuple[int, int], origin: tuple[int, int] = (0, 0)) -> Iterator[Window]:
         """Parts of at most so many rows and columns, row by row, cut where place ≡ origin (mod size).
 

@@ -32,6 +32,8 @@ READ_SIZE = 512
 GDAL_CACHE_BYTES = 64 * 1024 * 1024
 GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": GDAL_CACHE_BYTES}
 
+#: Decoded tiles that a cache keeps where nobody says how many.
+CACHE_BYTES = 64 * 1024 * 1024
 #: Files that a cache keeps open for the next who asks.
 SPARE_FILES = 32
 
@@ -45,8 +47,8 @@ class TileCache:
     10, 20 and 60 m): without it most tiles would be decoded several times.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int | None = None) -> None:
+        self.capacity = CACHE_BYTES if capacity is None else capacity
         self._tiles: OrderedDict[object, Future[Array]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()

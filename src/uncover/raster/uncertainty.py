@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,37 +109,6 @@ class UncertaintyOptions:
     cache_bytes: int = field(default=64 * 1024 * 1024)
 
 
-class Uncertainty(Protocol):
-    """Uncertainty of a scene, whatever it is stored as."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the bands, in the order of the scene's."""
-
-    def read(
-        self, window: Window, reflectance: NDArray[np.floating[Any]], where: NDArray[np.bool_] | None = None
-    ) -> UncertaintyBlock:
-        """Covariances of the errors of single pixels in a window of the scene's grid.
-
-        `reflectance` is the scene's, (band, row, col), NaN where there is none. `where` says which pixels
-        are wanted, those with a value in every band by default.
-        """
-
-    @property
-    def systematic(self) -> Array | None:
-        """Covariance of the error that all pixels of the scene share, (band, band), or None.
-
-        Without the effects that all scenes have in common.
-        """
-
-    @property
-    def common(self) -> dict[str, Array]:
-        """Covariances of systematic effects that all scenes have in common, by name."""
-
-    def facts(self) -> dict[str, Any]:
-        """Assumptions in plain words; `quantities` are the effects as input quantities."""
-
-
 def open_uncertainty(
     path: str | Path,
     grid: Grid,
@@ -194,7 +163,11 @@ class ConstantUncertainty:
     def read(
         self, window: Window, reflectance: NDArray[np.floating[Any]], where: NDArray[np.bool_] | None = None
     ) -> UncertaintyBlock:
-        """Covariances of a window; see :class:`Uncertainty`."""
+        """Covariances of the errors of single pixels in a window of the scene's grid.
+
+        `reflectance` is the scene's, (band, row, col), NaN where there is none. `where` says which pixels
+        are wanted, those with a value in every band by default.
+        """
         check_reflectance(reflectance, self.bands, window)
         known = np.isfinite(reflectance)
         valid = known.all(axis=0) if where is None else where
@@ -232,6 +205,10 @@ class ConstantUncertainty:
             "bands": list(self.bands),
             "quantities": band_records(self.uncertainty, self.about),
         }
+
+
+#: Uncertainty of a scene, whatever it is stored as: `read`, `systematic`, `common` and `facts`.
+Uncertainty = ConstantUncertainty | LayeredUncertainty
 
 
 def about_file(path: str | Path, kind: str) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class LayeredUncertainty:
     reference: Array | None = None  # (band,)
     about: dict[str, Any] = field(default_factory=dict)
     scene: Scene | None = None  # whose values relative systematic effects are taken at without a reference
-    cache: TileCache = field(default_factory=lambda: TileCache(64 * 1024 * 1024), repr=False)
+    cache: TileCache = field(default_factory=TileCache, repr=False)
 
     def read(
         self, window: Window, reflectance: NDArray[np.floating[Any]], where: Mask | None = None
