@@ -51,7 +51,8 @@ class Field:
 
 def aod_fields(content: bytes) -> list[Field]:
     """The fields of aerosol optical depth at 550 nm in a GRIB file."""
-    return [field for field in _fields(content) if field is not None]
+    fields = (_field(content, start) for start in _messages(content))
+    return [field for field in fields if field is not None]
 
 
 def shift_aod(content: bytes, constant: float) -> bytes:
@@ -237,10 +238,6 @@ def _valid_time(content: bytes, product: int) -> datetime:
     ahead = {0: first, 1: 0, 10: 256 * first + second}[meaning]
     start = datetime(100 * (century - 1) + year, month, day, hour, minute, tzinfo=UTC)
     return start + timedelta(minutes=ahead * _MINUTES[unit])
-
-
-def _fields(content: bytes) -> Iterator[Field | None]:
-    return (_field(content, start) for start in _messages(content))
 
 
 def _field(content: bytes, start: int) -> Field | None:

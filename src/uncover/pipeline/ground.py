@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.labels import autocorrelation_length
+from uncover.labels.training import autocorrelation_length
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.pixel_area import pixel_sides

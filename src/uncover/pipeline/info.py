@@ -17,8 +17,7 @@ from uncover.labels import Scheme, Translation, load_scheme, load_translation, s
 from uncover.measurement.features import Features
 from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
-from uncover.pipeline.label_file import scheme_in
-from uncover.pipeline.label_sources import VECTOR_SUFFIXES
+from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import left_out
 from uncover.pipeline.tables import is_table, read_table

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, screen, spaced, split, within
 from uncover.pipeline.ground import TOLERANCE, Squares, default_buffer, pixel_metres, steady_pixel_metres
-from uncover.pipeline.label_file import write_labels
 from uncover.pipeline.label_sources import (
     NUMBERED,
     Certainty,
@@ -23,6 +22,7 @@ from uncover.pipeline.label_sources import (
     LabelSource,
     RasterLabels,
     open_labels,
+    write_labels,
 )
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area, Part

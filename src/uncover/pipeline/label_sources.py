@@ -1,7 +1,8 @@
-"""Sources of labels: class rasters and vector files as codes of one scheme, on any grid; their certainty."""
+"""Files of labels: class rasters and vector files on any grid, their certainty, and label rasters written."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import whole_or_nothing
 from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL
 from uncover.models.registry import CLASS_MODELS
 from uncover.pipeline.file_kinds import check_labels
-from uncover.pipeline.label_file import scheme_in
 from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.map_formats import SCHEME_TAG, category_names, class_tags
 from uncover.raster.resample import pixels_within
-from uncover.raster.tiles import TileCache
+from uncover.raster.tiles import RasterInfo, TileCache
 from uncover.raster.vectors import Burned, burn_vector, read_features
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
@@ -383,3 +385,70 @@ def soft_labels(names: NDArray[np.str_], sure: Floats, classes: Sequence[str]) -
     """
     own = names[:, None] == np.asarray(classes)[None, :]
     return np.where(own, sure[:, None], (1.0 - sure[:, None]) / (len(classes) - 1))
+
+
+NODATA = 0
+
+
+def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme: Scheme) -> None:
+    """Write labels as a Cloud-Optimised GeoTIFF with colours and names; whole, or not at all.
+
+    The names go where each reader looks: into a tag of the file, and as GDAL category names into the
+    `.aux.xml` file beside it.
+
+    >>> import tempfile
+    >>> from uncover.labels import load_scheme
+    >>> grid = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=2, height=1)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_labels(folder / "labels.tif", np.array([[1, 5]], np.uint8), grid, load_scheme("lulucf"))
+    >>> sorted(path.name for path in folder.iterdir())
+    ['labels.tif', 'labels.tif.aux.xml']
+    """
+    import rasterio
+    import rasterio.shutil
+    from rasterio.errors import RasterioError
+
+    scheme.check_labels()
+    with whole_or_nothing(path) as out:
+        plain = out.with_name("plain.tif")
+        try:
+            with rasterio.open(plain, "w", **_profile(grid)) as dataset:
+                dataset.write(labels, 1)
+                dataset.write_colormap(1, scheme.colour_table())
+                dataset.update_tags(**class_tags(scheme))
+            rasterio.shutil.copy(
+                plain, out, driver="COG", compress="DEFLATE", blocksize=512, overview_resampling="nearest"
+            )
+        except RasterioError as error:
+            raise SceneError(f"{path} cannot be written: {error}") from error
+        plain.unlink()
+        out.with_name(out.name + ".aux.xml").write_text(category_names(scheme), "utf-8")
+
+
+def scheme_in(info: RasterInfo) -> Scheme | None:
+    """The scheme that a label raster carries, None where it carries none."""
+    text = info.tags.get(SCHEME_TAG)
+    if text is None:
+        return None
+    try:
+        return Scheme.from_dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise SceneError(f"{info.path} carries a class scheme that cannot be read: {error}") from error
+
+
+def _profile(grid: Grid) -> dict[str, object]:
+    from affine import Affine
+
+    return {
+        "driver": "GTiff",
+        "width": grid.width,
+        "height": grid.height,
+        "count": 1,
+        "dtype": "uint8",
+        "nodata": NODATA,
+        "crs": grid.crs,
+        "transform": Affine(*grid.transform),
+        "tiled": True,
+        "compress": "deflate",
+        "photometric": "palette",
+    }

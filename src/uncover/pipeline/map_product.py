@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.pipeline.label_file import scheme_in
+from uncover.pipeline.label_sources import scheme_in
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.cube import check_chunks, open_store
 from uncover.raster.errors import SceneError

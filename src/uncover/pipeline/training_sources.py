@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
+from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features, Level
@@ -38,7 +39,6 @@ from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
     about_file,
     band_records,
-    read_bands,
 )
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
@@ -233,7 +233,7 @@ def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None
         )
     if table.values.ndim == 3:
         raise ValueError(f"{table.name} has its uncertainty in its realisations; leave out --uncertainty")
-    return read_bands(path, table.bands, how)
+    return read_band_uncertainty(path, table.bands, **how.of_bands())
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,11 @@ class UncertaintyOptions:
     reference: tuple[float, ...] | None = None
     cache_bytes: int = field(default=64 * 1024 * 1024)
 
+    def of_bands(self) -> dict[str, Any]:
+        """Those for files of bands, as `read_band_uncertainty` takes them."""
+        names = ("correlation", "between_pixels", "between_scenes", "units", "scale", "effect_name")
+        return {name: getattr(self, name) for name in names}
+
 
 def open_uncertainty(
     path: str | Path,
@@ -241,16 +246,10 @@ def _one_line() -> Iterator[None]:
         raise SceneError(str(error).rstrip(".")) from error
 
 
-def read_bands(path: str | Path, bands: Sequence[str], options: UncertaintyOptions) -> BandUncertainty:
-    """Uncertainty of bands in a CSV or JSON file."""
-    names = ("correlation", "between_pixels", "between_scenes", "units", "scale", "effect_name")
-    return read_band_uncertainty(path, bands, **{name: getattr(options, name) for name in names})
-
-
 def _open_bands(
     name: str, bands: tuple[str, ...], options: UncertaintyOptions, scene: Scene | None
 ) -> ConstantUncertainty:
-    found = read_bands(name, bands, options)
+    found = read_band_uncertainty(name, bands, **options.of_bands())
     if options.reference is not None:
         found = replace(found, reference=_reference(options, bands))
     for effect in found.effects:
