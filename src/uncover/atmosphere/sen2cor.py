@@ -172,9 +172,6 @@ class ConstantVisibility:
     """A constant visibility for the whole scene, written into a copy of the user's L2A_GIPP.xml.
 
     Sen2Cor takes 5 to 120 km only: optical depths below about 0.08 at sea level cannot be reached.
-
-    >>> ConstantVisibility(Path("L2A_GIPP.xml")).altitude
-    0.0
     """
 
     gipp: Path
@@ -207,9 +204,6 @@ class PerturbedCams:
     (AUX_CAMSFO, in products of baseline 04.00 and later). The field is shifted by draw minus ``estimate``.
 
     Without ``installed`` runs can be planned and not started: the parameter files need not exist.
-
-    >>> PerturbedCams(Path("L2A_GIPP.xml"), Path("L2A_CAL_AC_GIPP.xml"), estimate=0.12).estimate
-    0.12
     """
 
     gipp: Path

@@ -284,12 +284,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Screened:
-    """The labels that passed (0 elsewhere), and the report of what did not.
-
-    >>> passed = screen([np.array([[1, 2]], np.uint8), np.array([[1, 1]], np.uint8)])
-    >>> passed.labels.tolist(), passed.report.steps
-    ([[1, 0]], ('stability',))
-    """
+    """The labels that passed (0 elsewhere), and the report of what did not."""
 
     labels: Labels
     report: Report

@@ -216,11 +216,7 @@ def _read_toml(folder: str, what: str, name_or_path: str | Path) -> dict[str, An
 
 
 def scheme_names() -> tuple[str, ...]:
-    """Names of the class schemes that are shipped.
-
-    >>> "lulucf" in scheme_names()
-    True
-    """
+    """Names of the class schemes that are shipped."""
     return _shipped("schemes")
 
 
@@ -251,11 +247,7 @@ _UNKNOWN = 255  # never a label: labels end at 254
 
 @dataclass(frozen=True)
 class Rule:
-    """The source codes that become one target class (0: no label), and the reason.
-
-    >>> Rule((9, 10), 3, "shrubs below the thresholds of forest").target
-    3
-    """
+    """The source codes that become one target class (0: no label), and the reason."""
 
     codes: tuple[int, ...]
     target: int

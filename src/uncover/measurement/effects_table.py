@@ -325,23 +325,11 @@ class EffectsTable:
         structured: BetweenPixels = "systematic",
         name: str = "the table",
     ) -> Self:
-        """Read the attributes of a dataset.
+        """Read the attributes of a dataset like xarray's; `name` is for messages.
 
-        Parameters
-        ----------
-        dataset : like xarray.Dataset
-        bands : sequence of str, optional
-            The bands that are needed, in their order, found by name; all of them by default.
-        variable : str, optional
-            The measured variable, where several have uncertainty components.
-        band_names : sequence of str, optional
-            Names of the bands in the dataset's order, where its coordinate has none (wavelengths).
-        units : {"1", "%"}, optional
-            Units of components that have none.
-        structured : {"systematic", "random"}
-            What components count as that are neither random nor systematic along the pixel dimensions.
-        name : str
-            What to call the dataset in messages.
+        `bands` are those needed, in their order (all by default); `variable` the measured one, where several
+        have components; `band_names` name the bands, where the coordinate does not; `units` are those of
+        components that have none.
         """
         variables = dataset.variables
         observed = _find_observed(variables, variable, name)

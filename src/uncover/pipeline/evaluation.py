@@ -55,9 +55,6 @@ class EvaluateOptions:
         Labels that the model was trained on, a raster or a vector file with the same class field: reference
         samples nearer than `buffer` metres to one are left out; by default as far as the map's classes are
         alike, at most half a block.
-
-    >>> EvaluateOptions(design="random").level
-    0.95
     """
 
     class_field: str | None = None

@@ -459,15 +459,12 @@ def joined(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     stated = [(b.covariances, len(b.classes)) for b in batches if b.covariances is not None]
+    inner = [np.ones(len(b.classes), bool) if b.inner is None else b.inner for b in batches]
     return Batch(
         np.concatenate([b.values for b in batches]),
         np.concatenate([b.classes for b in batches]),
         together([b.groups for b in batches], [len(b.classes) for b in batches]),
         Covariances.join(stated) if stated else None,
         None if any(b.sure is None for b in batches) else np.concatenate([b.sure for b in batches]),
-        _all_inner(batches) if any(b.inner is not None for b in batches) else None,
+        None if all(b.inner is None for b in batches) else np.concatenate(inner),
     )
-
-
-def _all_inner(batches: Sequence[Batch]) -> NDArray[np.bool_]:
-    return np.concatenate([np.ones(len(b.classes), bool) if b.inner is None else b.inner for b in batches])

@@ -42,9 +42,6 @@ class HoldOut:
 
     Training labels nearer than `buffer` metres to a test label are left out. By default that is, for blocks,
     the autocorrelation length of the labels, but at most half a block.
-
-    >>> HoldOut(share=0.3, by="block", block=500).by
-    'block'
     """
 
     share: float = 0.2
@@ -84,9 +81,6 @@ class LabelOptions:
         Bounding box or polygons that the labels are cut to.
     seed
         Decides which pixels the spacing and the split take.
-
-    >>> LabelOptions(scheme="ukceh-lulucf", criteria=Criteria(purity=0.9)).criteria.threshold
-    0.95
     """
 
     scheme: str | None = None
@@ -102,14 +96,7 @@ class LabelOptions:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels on a grid: what passed the criteria, what the codes mean, what was removed.
-
-    >>> codes = np.array([[1, 0]], np.uint8)
-    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=2, height=1)
-    >>> labels = Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes))
-    >>> labels.scheme.counts(labels.codes)
-    {'wheat': 1}
-    """
+    """Labels on a grid: what passed the criteria, what the codes mean, what was removed."""
 
     codes: NDArray[np.uint8]  # (row, col), 0 is no label
     grid: Grid
@@ -196,13 +183,7 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
 
 
 def buffer_between(labels: Labels, how: HoldOut) -> float:
-    """Metres between training and test labels: what is asked for, or the default.
-
-    >>> codes = np.ones((4, 4), np.uint8)
-    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=4, height=4)
-    >>> buffer_between(Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes)), HoldOut())
-    0.0
-    """
+    """Metres between training and test labels: what is asked for, or the default."""
     if how.buffer is not None or how.by != "block":
         return how.buffer or 0.0
     return default_buffer(labels.codes, labels.grid, how.block, part=0.5)

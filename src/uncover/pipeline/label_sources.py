@@ -194,11 +194,6 @@ def open_labels(
     Without either, the codes 1 to 254 of a raster are classes of their own, called by their numbers. Where a
     raster is finer than the grid of a scene, the label of most of a pixel counts, if it covers the share
     `purity` of it.
-
-    >>> open_labels("fields.gpkg")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: fields.gpkg is a vector file: say with --class-field ...
     """
     translation = None if scheme is None else load_translation(scheme)
     if str(name).lower().endswith(VECTOR_SUFFIXES):

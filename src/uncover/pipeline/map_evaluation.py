@@ -43,11 +43,6 @@ def evaluate_map(
 
     Memory holds one block of the map and sums over at most 2,000 groups of samples, whatever the size of the
     map and of the reference.
-
-    >>> evaluate_map("nowhere", "points.gpkg")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere is not a folder; give the folder that `uncover map` wrote
     """
     options = options or EvaluateOptions()
     product = MapProduct.open(folder)

@@ -61,9 +61,6 @@ class MapOptions:
         dask scheduler.
     resume
         Go on with a run that was stopped.
-
-    >>> MapOptions().dtype
-    'uint16'
     """
 
     source: SourceOptions = field(default_factory=SourceOptions)
@@ -207,11 +204,6 @@ def map_scene(
 
     Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
     inputs, model and options are the same; the product does not differ by a byte.
-
-    >>> map_scene("nowhere.uncover", "nowhere.tif", "map")
-    Traceback (most recent call last):
-    ...
-    uncover.models.files.ModelFileError: nowhere.uncover: there is no such model file.
     """
     clock = [time.time()]
     chosen = options or MapOptions()

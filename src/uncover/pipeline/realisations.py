@@ -51,9 +51,6 @@ class RealiseOptions:
         product's where they are None.
     angles
         Sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
-
-    >>> RealiseOptions(aod=0.12).draws
-    25
     """
 
     aod: float | None = None
@@ -139,17 +136,7 @@ def forecast_aod(scene: Scene) -> float:
 
 
 def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
-    """The realisations of a scene, made when they are read.
-
-    >>> import numpy as np
-    >>> from uncover.raster import Grid, scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
-    >>> realise_scene(scene, RealiseOptions(aod=0.12))
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: scene ... does not say whether it is L1C ... or L2A ...
-    """
+    """The realisations of a scene, made when they are read."""
     aod, known = optical_depth(scene, options), scene.atmosphere
     if options.dem is not None:
         _warn_of_voids(scene, options.dem)
@@ -318,9 +305,6 @@ class Sen2CorOptions:
         Runs at a time.
     keep
         Keep the L2A products beside the cube, in OUT.sen2cor.
-
-    >>> Sen2CorOptions().workers
-    1
     """
 
     path: str | None = None

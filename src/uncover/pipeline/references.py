@@ -299,7 +299,8 @@ def open_reference(
     fields = (class_field,) if stratum_field is None else (class_field, stratum_field)
     features = read_features(name, product.grid, fields)
     for position, used in enumerate(fields):
-        if any(_missing(feature.values[position]) for feature in features):
+        values = [feature.values[position] for feature in features]
+        if any(value is None or value != value for value in values):
             raise SceneError(
                 f"{name}: some features have no value in field {used!r}; fill it in or remove them"
             )
@@ -323,10 +324,6 @@ def _translated(values: list[str], scheme: str | None) -> list[str]:
     if lost:
         raise SceneError(f"{scheme} gives the class {lost[0]!r} no label; remove its features")
     return [translation.target[codes[value]].name for value in values]
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value != value
 
 
 def _field_text(value: Any) -> str:

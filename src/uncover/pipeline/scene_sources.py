@@ -33,9 +33,6 @@ class SourceOptions:
         File that states the standard uncertainty of the values, and how it is read. In training, random
         effects are taken out of the spread of the classes; systematic ones count where the model meets
         another scene.
-
-    >>> SourceOptions().realise is None
-    True
     """
 
     scene: SceneOptions = field(default_factory=SceneOptions)

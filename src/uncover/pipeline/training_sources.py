@@ -81,9 +81,6 @@ class FitOptions(SourceOptions):
         Decides the draw, and which samples are kept.
     doubt
         What is known of wrong labels.
-
-    >>> FitOptions(draw=Draw(fraction=0.1)).realisations
-    'pooled'
     """
 
     labels: str | Path | None = None

@@ -22,11 +22,7 @@ STRIP = 256
 
 @dataclass(frozen=True)
 class Aligned:
-    """A raster's values on another grid, and where it has any, both (row, col).
-
-    >>> Aligned(np.array([[3, 0]]), np.array([[True, False]])).filled(0).tolist()
-    [[3, 0]]
-    """
+    """A raster's values on another grid, and where it has any, both (row, col)."""
 
     values: NDArray[Any]
     valid: NDArray[np.bool_]
@@ -87,11 +83,6 @@ def align_raster(name: str | Path, grid: Grid, window: Window | None = None) -> 
     """Values of `FILE` or `FILE:band` at the pixel centres of a window of a grid (all of it by default).
 
     Nearest neighbour: a value is never mixed with another, and does not depend on the window.
-
-    >>> align_raster("nowhere.tif:2", Grid("EPSG:32630", (10, 0, 0, 0, -10, 0), 2, 2))
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
     """
     layer = RasterBand.open(name)
     window = grid.window if window is None else window

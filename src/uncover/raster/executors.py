@@ -56,7 +56,7 @@ class Threads:
         with one_thread_per_product(), ThreadPoolExecutor(self.threads, "compute") as workers:
 
             def submit(number: int) -> Future[Unit]:
-                return workers.submit(_compute, mapper, number)
+                return workers.submit(lambda: mapper.compute(number, mapper.read(number)))
 
             yield from _in_order(submit, Future.result, numbers, self.threads + self.ahead)
 
@@ -76,10 +76,6 @@ def _in_order(
     finally:
         for future in waiting:
             future.cancel()
-
-
-def _compute(mapper: Mapper, number: int) -> Unit:
-    return mapper.compute(number, mapper.read(number))
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,8 @@ class Mapper:
             put(layers["probability"], probability, where, flat["probability"])
             put(layers["uncertainty"], summary.parts, where, flat["uncertainty"])
             if self.model.sets_ is not None:
-                flat["sets"][:, where] = _sizes(self.model.sets_.inside(summary.probability.T)[:, order])
+                inside = self.model.sets_.inside(summary.probability.T)[:, order]
+                flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
             _add_areas(areas, summary, weight, where, without(quality[where], FLAGGED))
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
@@ -208,8 +209,3 @@ def count_worlds(model: ModelRecord, observed: ObservedScene, reader: Reader) ->
     from uncover.measurement.pooled import make_summariser
 
     return make_summariser(model, paired=reader.paired).n_worlds(observed.realisations)
-
-
-def _sizes(inside: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Sizes of sets (pixel, class), and the sets below them: (1 + class, pixel)."""
-    return np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)

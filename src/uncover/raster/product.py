@@ -31,11 +31,7 @@ UNCERTAINTY = ("total", "measurement", "model", "overlap", "margin", "typicality
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When a pixel gets one of the quality bits that a map adds.
-
-    >>> Thresholds().margin
-    0.1
-    """
+    """When a pixel gets one of the quality bits that a map adds."""
 
     typicality: float = 0.001  #: below it: outside the training domain
     disagreement: float = 0.1  #: above this share of worlds with another class: they disagree

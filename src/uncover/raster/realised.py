@@ -35,23 +35,6 @@ class RealisedScene(OfRaster):
     L1C scenes are corrected at the drawn optical depths; L2A scenes are taken back to the top of the
     atmosphere at their own optical depth first (pixel by pixel, where the product has an AOT band). The
     numbers of a pixel do not depend on the window that it is read with.
-
-    >>> from dataclasses import replace
-    >>> from uncover.raster.angles import AngleField, AngleGrids
-    >>> from uncover.raster.grid import Grid
-    >>> from uncover.raster.scene import scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> def towards(zenith, azimuth):
-    ...     nodes = np.ones((2, 2))
-    ...     return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (300000, 5000000), (5000, 5000))
-    >>> scene = replace(
-    ...     scene_from_array(np.full((2, 3, 4), 0.1, np.float32), grid, ("B02", "B03")),
-    ...     level="L1C", angle_grids=AngleGrids(sun=towards(40, 150), view=towards(5, 290)),
-    ... )
-    >>> worlds = Draws(values=np.array([0.05, 0.15]), weights=np.array([0.5, 0.5]))
-    >>> realised = RealisedScene(scene, LookupTable("S2A", scene.bands), worlds, 0.1, 2.0, 330.0)
-    >>> realised.read().values.shape  # (realisation, band, row, col)
-    (2, 2, 3, 4)
     """
 
     scene: Scene

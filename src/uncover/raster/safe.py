@@ -53,11 +53,7 @@ _IMAGE = re.compile(r"_(B\d{2}|B8A|SCL|AOT|WVP)(?:_(\d0)m)?\.(?:jp2|tiff?)$", re
 
 
 class MaskWarning(UserWarning):
-    """The product carries no cloud mask, so clouds are not flagged.
-
-    >>> issubclass(MaskWarning, UserWarning)
-    True
-    """
+    """The product carries no cloud mask, so clouds are not flagged."""
 
 
 @dataclass(frozen=True)

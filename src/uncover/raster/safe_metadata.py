@@ -28,11 +28,7 @@ _FIRST_WITH_OFFSET = "04.00"
 
 
 class BaselineWarning(UserWarning):
-    """The product is of a newer processing baseline than those that are known.
-
-    >>> issubclass(BaselineWarning, UserWarning)
-    True
-    """
+    """The product is of a newer processing baseline than those that are known."""
 
 
 def datatake_of(identifier: str | None) -> str | None:

@@ -29,11 +29,7 @@ _AXES = ["sample", "realisation", "band"]
 
 @dataclass(frozen=True)
 class SampleBlock:
-    """Some samples: values (sample, realisation, band) and columns that go with them, such as label or group.
-
-    >>> len(SampleBlock(np.zeros((3, 2, 4), np.float32), {"label": np.array([1, 1, 2])}))
-    3
-    """
+    """Some samples: values (sample, realisation, band), and columns such as label or group."""
 
     values: NDArray[np.float32]
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -163,13 +159,7 @@ class Samples:
 
 
 def open_samples(path: str | Path) -> Samples:
-    """Open a sample cube that `write_samples` made.
-
-    >>> open_samples("nowhere.zarr")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.zarr does not exist; check the path
-    """
+    """Open a sample cube that `write_samples` made."""
     group = open_store(path)
     if "reflectance" not in group or group["reflectance"].ndim != 3:
         raise SceneError(f"{path} has no reflectance over sample, realisation, band; it is not a sample cube")

@@ -64,9 +64,6 @@ class Atmosphere:
 
     `aot` is the mean aerosol optical thickness at 550 nm, `water_vapour` in cm, `ozone` in Dobson units;
     `aot_method` is the product's AOT_RETRIEVAL_METHOD, for instance CAMS or SEN2COR_DDV.
-
-    >>> Atmosphere(aot=0.12).ozone is None
-    True
     """
 
     aot: float | None = None
@@ -380,9 +377,6 @@ class SceneOptions:
         For scenes that do not say it: "L1C", top-of-atmosphere reflectance, or "L2A", surface reflectance.
     granule
         For products with several tiles: the tile, for instance "T32TQM".
-
-    >>> SceneOptions(bands=("B02", "B03"), offset=-0.1).resampling
-    'nearest'
     """
 
     bands: tuple[str, ...] | None = None

@@ -55,11 +55,7 @@ _NO_CLASS = "other pixels have none: where it is random they train nothing and g
 
 
 class UncertaintyWarning(UserWarning):
-    """Stated uncertainty that is probably not meant so: in other units, or counted twice or not at all.
-
-    >>> issubclass(UncertaintyWarning, UserWarning)
-    True
-    """
+    """Stated uncertainty that is probably not meant so: in other units, or counted twice or not at all."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +86,6 @@ class UncertaintyOptions:
     reference
         Mean reflectance of each of the scene's bands, for uncertainty in per cent that a scene shares; the
         scene's own values where it is None.
-
-    >>> UncertaintyOptions(between_pixels="random").structured
-    'systematic'
     """
 
     between_pixels: BetweenPixels | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.measurement.band_uncertainty import BetweenPixels, BetweenScenes, block_covariances
+from uncover.measurement.band_uncertainty import BandEffect, BetweenPixels, BetweenScenes, block_covariances
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
@@ -40,9 +40,6 @@ class UncertaintyBlock:
     covariances
         Of the errors of each valid pixel alone, row by row, as `Block.samples(valid)` has its values; None
         where there are no such errors.
-
-    >>> UncertaintyBlock(Window(0, 0, 1, 2), np.array([[True, False]]), None).valid.sum()
-    np.int64(1)
     """
 
     window: Window
@@ -84,6 +81,12 @@ class LayerEffect:
     relative_to: CalibratedPlanes | str | None = None
     factor: float = 1.0  # 0.01 for per cent
     between_scenes: BetweenScenes = "independent"
+    coverage_factor: Array | None = None
+
+    @property
+    def relative(self) -> bool:
+        """True where standard uncertainties are a fraction of values."""
+        return self.relative_to is not None
 
     def read(self, grid: Grid, window: Window, values: Array | None, cache: TileCache) -> Array:
         """Standard uncertainty (band, row, col), or (1, row, col) where it is one for all bands."""
@@ -210,14 +213,14 @@ class LayeredUncertainty:
 
 
 def effect_record(
-    effect: Any, name: str, standard: Sequence[float | None], about: Mapping[str, Any]
+    effect: BandEffect | LayerEffect, name: str, standard: Sequence[float | None], about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """An effect as an input quantity: the error, its estimate 0, its standard uncertainty, what it shares.
 
     `about` has the file that states it and its hash. An uncertainty that was stated as an expanded one has
     U and k beside u.
     """
-    k = getattr(effect, "coverage_factor", None)
+    k = effect.coverage_factor
     expanded = (
         {}
         if k is None
@@ -226,15 +229,14 @@ def effect_record(
             "coverage_factor": [float(f) for f in k],
         }
     )
-    relative = getattr(effect, "relative", getattr(effect, "relative_to", None) is not None)
-    layer = isinstance(getattr(effect, "standard", None), CalibratedPlanes)
+    layer = isinstance(effect.standard, CalibratedPlanes)
     return {
         "name": name,
         "estimate": 0.0,
         "standard_uncertainty": list(standard),
         **({"standard_uncertainty_is": "the median in the middle of the scene"} if layer else {}),
         **expanded,
-        "units": "%" if relative else "1",
+        "units": "%" if effect.relative else "1",
         "distribution": "Gaussian (assumed)",
         "between_pixels": effect.between_pixels,
         **({"between_scenes": effect.between_scenes} if effect.between_pixels == "systematic" else {}),
