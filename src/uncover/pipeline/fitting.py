@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,9 @@ from uncover.pipeline import training_sources
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
 from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
+from uncover.raster.grid import Progress
 from uncover.raster.uncertainty import UncertaintyWarning
 
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
 #: Probability of a warning where the pixels of all classes have no spread but the stated noise.
 _LEVEL = 1e-3
 #: Bands that a warning names.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -27,10 +27,9 @@ from uncover.pipeline.label_sources import (
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area, Part
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.tiles import TileCache
 
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
 SplitBy = Literal["pixel", "polygon", "block"]
 
 _BLOCK = 1024
@@ -260,14 +259,10 @@ def _screen_blocks(stack: _Stack, progress: Progress | None) -> tuple[NDArray[np
     grid = stack.part.grid
     codes = np.zeros(grid.shape, np.uint8)
     reports = []
-    done = 0
-    for window in grid.blocks(_BLOCK):
+    for window in grid.watched_blocks(_BLOCK, progress):
         passed = stack.screen(window)
         codes[window.slices] = passed.labels
         reports.append(passed.report)
-        done += window.pixels
-        if progress is not None:
-            progress(done, grid.window.pixels)
     return codes, reduce(add, reports)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,9 @@ from uncover.pipeline.ground import default_buffer, pixel_metres
 from uncover.pipeline.label_sources import LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Design, Index, Matches, Reference, check_strata, open_reference
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.tiles import TileCache
-
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
 _BLOCK = 512
 _LOOKED_AT = 1024  # rows and columns whose likeness says how large a buffer is
@@ -241,12 +239,8 @@ def _all_blocks(comparison: _Comparison, progress: Progress | None) -> Tally:
     grid = comparison.product.grid
     cache = TileCache()
     tally = comparison.empty()
-    done = 0
-    for window in grid.blocks(_BLOCK):
+    for window in grid.watched_blocks(_BLOCK, progress):
         tally = comparison.block(window, tally, cache)
-        done += window.pixels
-        if progress is not None:
-            progress(done, grid.window.pixels)
     return tally
 
 

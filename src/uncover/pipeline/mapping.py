@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -24,6 +24,7 @@ from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
+from uncover.raster.grid import Progress
 from uncover.raster.journal import Journal, fingerprint, unfinished, writing
 from uncover.raster.mapper import Device, Mapper, Method, Missing, Reader
 from uncover.raster.model_checks import check_match, is_namesake, trained_on
@@ -32,7 +33,6 @@ from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch
 
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
 Format = Literal["cog", "zarr", "netcdf"]
 
 

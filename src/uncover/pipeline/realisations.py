@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,11 @@ from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window, middle_of
+from uncover.raster.grid import Grid, Progress, Window, middle_of
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import CACHE_BYTES, Scene, SceneOptions
 from uncover.raster.tiles import TileCache
-
-Progress = Callable[[int, int], None]
 
 #: The last optical depth of the look-up table: draws stay below it.
 HIGHEST_AOD = 2.0

@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 from uncover.measurement.features import EMBEDDED, Features, Level
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Flagged, flag_attributes
 
 #: A chunk holds all realisations and bands of a window; about this many bytes before compression.
 CHUNK_BYTES = 16 * 1024 * 1024
-
-#: Called after each block with how many are done and how many there are.
-Progress = Callable[[int, int], None]
 
 _TILE = 1024  # pixels along a tile of a Sentinel-2 band at 10 m
 _AXES = ["realisation", "band", "y", "x"]

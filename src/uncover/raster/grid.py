@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -16,6 +16,8 @@ from uncover.raster.errors import SceneError
 #: x = a·col + b·row + c, y = d·col + e·row + f, for the corner of a pixel.
 Transform = tuple[float, float, float, float, float, float]
 Bounds = tuple[float, float, float, float]
+#: Called with how much is done, and how much there is.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,15 @@ class Grid:
         if size < 1:
             raise SceneError(f"block size {size} is not a number of pixels; use 1 or more")
         return self.window.cut((size, size), origin)
+
+    def watched_blocks(self, size: int, progress: Progress | None) -> Iterator[Window]:
+        """Blocks, of which the pixels that are done are reported."""
+        done = 0
+        for window in self.blocks(size):
+            yield window
+            done += window.pixels
+            if progress is not None:
+                progress(done, self.window.pixels)
 
     def spots(self, size: int, count: int = 3) -> list[Window]:
         """Small windows from all over the grid, at multiples of their size: few tiles of a file hold them.

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from uncover.raster.cube import (
     CHUNK_BYTES,
-    Progress,
     check_chunks,
     create_array,
     open_arrays,
@@ -21,7 +20,7 @@ from uncover.raster.cube import (
     put_array,
 )
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Window
+from uncover.raster.grid import Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
 
 _AXES = ["sample", "realisation", "band"]
