@@ -21,7 +21,7 @@ from rasterio.windows import Window
 
 from benchmarks.gpu import problem
 from benchmarks.registry import Table, benchmark
-from uncover.raster.geotiff import WRITING, cog_options
+from uncover.raster.map_formats import WRITING, cog_options
 from uncover.raster.product import Layer
 
 BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")

@@ -19,7 +19,7 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw
 from uncover.measurement.summary import Summariser
 from uncover.pipeline import FitOptions, RealiseOptions, SourceOptions, fit_model
-from uncover.pipeline.map_sources import open_evidence
+from uncover.pipeline.scene_sources import open_observed
 from uncover.raster import classify
 from uncover.raster.model_checks import scheme_of
 from uncover.studies.landscape import LandscapeOptions, write_scene
@@ -197,10 +197,10 @@ def across_dates(seeds, size):
                 fit_model([files.product(2020)], options).save(files.folder / "model.uncover")
                 model = load_model(files.folder / "model.uncover")
                 for year in (2020, 2021):
-                    evidence = open_evidence(
+                    observed = open_observed(
                         files.product(year), model.estimator_, SourceOptions(realise=how)
                     )
-                    layers = classify(evidence, model, paired=year == 2020, dtype="float32")
+                    layers = classify(observed, model, paired=year == 2020, dtype="float32")
                     name = f"{year}, {'--calibrate' if calibration else 'as fitted'}"
                     found.setdefault(name, []).append(_across(layers, truth[year], model))
     return [[name, *_means(values)] for name, values in found.items()]

@@ -8,7 +8,7 @@ from rasterio.transform import Affine
 
 from uncover.labels import Scheme
 from uncover.raster import Grid
-from uncover.raster.geotiff import class_tags
+from uncover.raster.map_formats import class_tags
 
 GRID = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=120, height=90)
 NAMES = ("cropland", "forest", "water")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from uncover.atmosphere import BANDS, Geometry, LookupTable, State, recorrect
-from uncover.atmosphere import correction as module
-from uncover.atmosphere.table import BandTable, _arrays
+from uncover.atmosphere import lookup_table as module
+from uncover.atmosphere.lookup_table import BandTable, _arrays
 
 SENSORS = ("S2A", "S2B")
 TABLES = {sensor: LookupTable(sensor) for sensor in SENSORS}

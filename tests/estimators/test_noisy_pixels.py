@@ -15,7 +15,7 @@ from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import Summariser, corrected
 from uncover.raster import classify
-from uncover.raster.evidence import CubeReading
+from uncover.raster.observed import WindowReading
 
 CLASSES = 3
 PARTS = ("probability", "typicality", "total", "measurement", "model", "overlap", "margin", "disagreement")
@@ -215,7 +215,7 @@ def test_a_map_of_another_scene_is_read_fast():
 
 
 class _Cube:
-    """Realisations in memory, as evidence."""
+    """Realisations in memory, as a scene."""
 
     identity, bands, realisations, systematic, bytes_per_pixel = "elsewhere", BANDS, 5, None, 100
 
@@ -224,7 +224,7 @@ class _Cube:
 
     def read(self, window):
         rows, cols = window.slices
-        return CubeReading(self.values[:, :, rows, cols], np.zeros(window.shape, np.uint16))
+        return WindowReading(window, self.values[:, :, rows, cols], np.zeros(window.shape, np.uint16))
 
     def facts(self):
         return {"source": "memory"}

@@ -468,7 +468,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     peaks = []
     for module in (map_evaluation, references):
         monkeypatch.setattr(module, "_BLOCK", 128)
-        monkeypatch.setattr(module, "_CACHE_BYTES", 1 << 20)
+    monkeypatch.setattr("uncover.raster.tiles.CACHE_BYTES", 1 << 20)
     for i, side in enumerate((260, 780)):
         grid = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=side, height=side)
         mapped = (np.indices(grid.shape).sum(axis=0) // 50 % 2).astype(np.int64)

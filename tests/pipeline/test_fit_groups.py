@@ -12,9 +12,8 @@ from label_maps import GRID, write_map
 from uncover import BayesianClassifier, BayesianQDA, load_model
 from uncover.labels import autocorrelation_length
 from uncover.pipeline import FitOptions, fit_model
-from uncover.pipeline.fitting import make_model
+from uncover.pipeline.fitting import HeldOut, make_model
 from uncover.pipeline.ground import Squares, together
-from uncover.pipeline.holdout import HeldOut
 from uncover.pipeline.training_sources import Batch
 from uncover.raster import SampleBlock, Window, write_samples
 

@@ -6,8 +6,7 @@ import pytest
 from label_maps import GRID, patchy, write_map
 from map_products import write_points, write_polygons
 from uncover.labels import load_scheme
-from uncover.pipeline.label_file import write_labels
-from uncover.pipeline.label_sources import open_labels
+from uncover.pipeline.label_sources import open_labels, write_labels
 from uncover.raster import Grid
 from uncover.raster.tiles import TileCache
 

@@ -64,12 +64,3 @@ def test_angles_do_not_depend_on_the_window():
     whole, part = angles.on(grid, grid.window), angles.on(grid, window)
     np.testing.assert_array_equal(part.view_azimuth, whole.view_azimuth[window.slices])
     np.testing.assert_array_equal(part.sun_zenith, whole.sun_zenith[window.slices])
-
-
-def test_by_axes_and_by_points_is_the_same():
-    tile = read_tile(tile_of("L2A_05.09").read_bytes(), "MTD_TL.xml")
-    x = tile.origin[0] + np.linspace(0, 109800, 40)
-    y = tile.origin[1] - np.linspace(0, 109800, 30)
-    view = tile.angles(TEN_BANDS).view
-    for points, axes in zip(view.at(*np.meshgrid(x, y)), view.on_axes(x, y), strict=True):
-        np.testing.assert_allclose(points, axes, atol=1e-9)

@@ -342,13 +342,13 @@ class TestSamples:
 
 def test_a_journal_forgets_the_line_that_was_cut(tmp_path):
     journal = Journal(tmp_path / "journal", "key")
-    journal.add("a", 1)
-    journal.add("b", 2)
+    journal.add("a", note=1)
+    journal.add("b", note=2)
     content = journal.path.read_bytes()
     journal.path.write_bytes(content[:-5])
     again = Journal(tmp_path / "journal", "key")
     assert again.done == {"a": 1}
-    again.add("b", 3)
+    again.add("b", note=3)
     assert Journal(tmp_path / "journal", "key").done == {"a": 1, "b": 3}
     with pytest.raises(SceneError, match="other inputs"):
         Journal(tmp_path / "journal", "another")

@@ -9,10 +9,10 @@ from scipy import stats
 
 from uncover import BayesianQDA
 from uncover.pipeline import RealiseOptions, SourceOptions, write_realisations
-from uncover.pipeline.map_sources import open_evidence
-from uncover.raster import SceneError, SceneOptions, Serial, Stored, Threads, classify
+from uncover.pipeline.scene_sources import open_observed
+from uncover.raster import SceneError, SceneOptions, Serial, StoredWorlds, Threads, classify
 from uncover.raster.classify import make_mapper
-from uncover.raster.evidence import probe
+from uncover.raster.observed import probe
 
 TEN = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
 
@@ -34,10 +34,10 @@ def product(request, made_products):
     return made_products(request.param).path
 
 
-def evidence_of(product, options, model=None):
+def observed_of(product, options, model=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return open_evidence(product, model or trained(np.full((1, 10), 0.1)), SourceOptions(realise=options))
+        return open_observed(product, model or trained(np.full((1, 10), 0.1)), SourceOptions(realise=options))
 
 
 def worlds_of(reading, where):
@@ -54,11 +54,11 @@ def worlds_of(reading, where):
 @pytest.mark.filterwarnings("ignore:scene .* does not say at which optical depth")
 def test_worlds_are_those_of_the_cube(product, tmp_path):
     options = RealiseOptions(aod=0.15, draws=4, seed=3)
-    evidence = evidence_of(product, options)
+    observed = observed_of(product, options)
     cube = write_realisations(product, tmp_path / "cube.zarr", options, SceneOptions(bands=TEN))
-    stored = Stored(cube)
-    window = evidence.grid.window
-    here, there = evidence.read(window), stored.read(window)
+    stored = StoredWorlds(cube)
+    window = observed.grid.window
+    here, there = observed.read(window), stored.read(window)
     where = np.flatnonzero(here.present.all(axis=0).ravel())
     np.testing.assert_array_equal(here.quality, there.quality)
     worlds = worlds_of(here, where)
@@ -69,11 +69,11 @@ def test_worlds_are_those_of_the_cube(product, tmp_path):
 @pytest.mark.parametrize("kind", ["pooled", "shared"])
 def test_the_map_is_the_average_over_worlds(product, kind):
     options = RealiseOptions(aod=0.15, draws=3)
-    pixels = probe(evidence_of(product, options))
+    pixels = probe(observed_of(product, options))
     model = trained(pixels, kind, worlds=3 if kind == "shared" else None)
-    evidence = evidence_of(product, options, model)
-    layers = classify(evidence, model, paired=True, executor=Serial())
-    reading = evidence.read(evidence.grid.window)
+    observed = observed_of(product, options, model)
+    layers = classify(observed, model, paired=True, executor=Serial())
+    reading = observed.read(observed.grid.window)
     where = np.flatnonzero(reading.present.all(axis=0).ravel())
     X = np.moveaxis(worlds_of(reading, where), 2, 0).astype(float)
     del model.feature_names_in_
@@ -81,13 +81,13 @@ def test_the_map_is_the_average_over_worlds(product, kind):
     stored = layers["probability"].reshape(3, -1)[:, where]
     np.testing.assert_allclose(stored * 1e-4, P.T, atol=6e-5)
     model.feature_names_in_ = np.array(TEN, dtype=object)
-    again = classify(evidence, model, paired=True, executor=Threads(2))
+    again = classify(observed, model, paired=True, executor=Threads(2))
     for name, planes in layers.items():
         np.testing.assert_array_equal(planes, again[name])
 
 
 def test_what_was_assumed_is_on_record(product):
-    facts = evidence_of(product, RealiseOptions(aod=0.15, draws=3, seed=2)).facts()
+    facts = observed_of(product, RealiseOptions(aod=0.15, draws=3, seed=2)).facts()
     assert facts["source"] == "aerosol optical depth"
     (quantity,) = facts["quantities"]
     assert quantity["estimate"] == 0.15 and quantity["name"] == "aerosol optical depth at 550 nm"
@@ -111,27 +111,27 @@ def test_a_scene_that_does_not_say_its_level_is_refused(tmp_path):
     with rasterio.open(scene, "r+") as file:
         file.update_tags(PROCESSING_LEVEL="")
     with pytest.raises(SceneError, match="L1C"):
-        open_evidence(scene, fitted(), SourceOptions(realise=RealiseOptions(aod=0.1)))
+        open_observed(scene, fitted(), SourceOptions(realise=RealiseOptions(aod=0.1)))
 
 
 def test_paired_worlds_need_the_same_number(product):
     model = trained(np.full((1, 10), 0.1), "shared", worlds=4)
-    evidence = evidence_of(product, RealiseOptions(aod=0.1, draws=3), model)
+    observed = observed_of(product, RealiseOptions(aod=0.1, draws=3), model)
     with pytest.raises(SceneError, match="--draws 4"):
-        make_mapper(model, evidence, paired=True)
+        make_mapper(model, observed, paired=True)
 
 
 def test_one_draw_of_another_scene_is_refused(product):
     """It has no spread, so that the stated uncertainty would be left out."""
     model = trained(np.full((1, 10), 0.1), "shared", worlds=4)
-    evidence = evidence_of(product, RealiseOptions(aod=0.1, draws=1), model)
+    observed = observed_of(product, RealiseOptions(aod=0.1, draws=1), model)
     with pytest.raises(SceneError, match=r"--draws 1\), which has no spread.* give --draws 2 or more"):
-        make_mapper(model, evidence)
-    exact = evidence_of(product, RealiseOptions(aod=0.1, uncertainty=0.0, draws=1), model)
-    assert make_mapper(model, exact).evidence is exact
+        make_mapper(model, observed)
+    exact = observed_of(product, RealiseOptions(aod=0.1, uncertainty=0.0, draws=1), model)
+    assert make_mapper(model, exact).observed is exact
 
 
 def test_two_sources_of_uncertainty_are_refused():
     options = SourceOptions(realise=RealiseOptions(aod=0.1), uncertainty="noise.csv")
     with pytest.raises(SceneError, match="one source"):
-        open_evidence("scene.tif", None, options)
+        open_observed("scene.tif", None, options)

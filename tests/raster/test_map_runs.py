@@ -20,8 +20,8 @@ from uncover.raster import (
     scene_from_array,
 )
 from uncover.raster.classify import make_mapper
-from uncover.raster.evidence import Exact
 from uncover.raster.executors import MEGABYTE, ComputePlan, parse_memory
+from uncover.raster.observed import PlainScene
 
 # ---- who computes --------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ def test_a_mapper_travels(case):
     model, path = case
     from uncover import load_model
 
-    mapper = make_mapper(load_model(model), Exact(open_scene(path)))
+    mapper = make_mapper(load_model(model), PlainScene(open_scene(path)))
     there = pickle.loads(pickle.dumps(mapper))
     here, other = mapper.compute(3, mapper.read(3)), there.compute(3, there.read(3))
     for name, planes in here.layers.items():
@@ -158,11 +158,11 @@ def test_no_clock_and_no_path_in_the_product(case, undisturbed, tmp_path):
 
 def test_less_memory_means_fewer_threads():
     scene = scene_from_array(np.zeros((4, 300, 300), np.float32), grid(300, 300), BANDS)
-    evidence = Exact(scene)
-    product = make_mapper(fitted(), evidence, reader=Reader()).product
-    plenty, little = (ComputePlan.of(parse_memory(m), evidence, product, 8) for m in ("4GB", "180MB"))
+    observed = PlainScene(scene)
+    product = make_mapper(fitted(), observed, reader=Reader()).product
+    plenty, little = (ComputePlan.of(parse_memory(m), observed, product, 8) for m in ("4GB", "180MB"))
     assert plenty.threads == 8
     assert 1 <= little.threads < 8
     assert little.bytes_needed <= parse_memory("180MB")
     with pytest.raises(SceneError, match="too few"):
-        ComputePlan.of(10 * MEGABYTE, evidence, product)
+        ComputePlan.of(10 * MEGABYTE, observed, product)

@@ -18,7 +18,7 @@ from uncover.raster import (
     scene_from_array,
 )
 from uncover.raster.common_effects import common_of
-from uncover.raster.evidence import Noisy
+from uncover.raster.observed import SceneWithNoise
 
 GRID = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=8, height=6)
 RANDOM = UncertaintyOptions(between_pixels="random")
@@ -204,7 +204,7 @@ def test_effects_common_to_all_scenes_cancel_only_where_the_model_has_them(tmp_p
     path.write_text("band,u\nB02,0.01\nB03,0.02\nB04,0.03\n")
     options = UncertaintyOptions("systematic", "common", effect_name="gain")
     scene = scene_from_array(reflectance.astype(np.float32), GRID, BANDS)
-    noisy = Noisy.of(scene, open_uncertainty(path, GRID, BANDS, options, scene))
+    noisy = SceneWithNoise.of(scene, open_uncertainty(path, GRID, BANDS, options, scene))
     assert noisy.systematic is None
     square = np.diag([1e-4, 4e-4, 9e-4])
     np.testing.assert_allclose(noisy.with_common({}).systematic, square)

@@ -13,7 +13,7 @@ from map_cases import BANDS, CLASSES, fitted
 from report_cases import HEIGHT, WIDTH, WORLDS
 from uncover import load_model, pipeline
 from uncover.pipeline.map_product import MapProduct, block_means, crossing
-from uncover.pipeline.map_sources import SourceOptions, source_options, source_record
+from uncover.pipeline.scene_sources import SourceOptions, source_options, source_record
 from uncover.raster import Quality, SceneOptions, UncertaintyOptions, pixel_areas
 from uncover.report.contents import Contents
 from uncover.report.detection import LEVELS, Detection

@@ -31,11 +31,7 @@ _MINUTES = {0: 1, 1: 60, 2: 1440, 10: 180, 11: 360, 12: 720}
 
 @dataclass(frozen=True)
 class Field:
-    """Where a field keeps its reference value: ``smallest`` is the least value of the field.
-
-    >>> Field(offset=0, edition=2, reference=50.0, decimal_scale=3).smallest
-    0.05
-    """
+    """Where a field keeps its reference value: ``smallest`` is the least value of the field."""
 
     offset: int
     edition: int
@@ -54,12 +50,9 @@ class Field:
 
 
 def aod_fields(content: bytes) -> list[Field]:
-    """The fields of aerosol optical depth at 550 nm in a GRIB file.
-
-    >>> aod_fields(b"no grib here")
-    []
-    """
-    return [field for field in _fields(content) if field is not None]
+    """The fields of aerosol optical depth at 550 nm in a GRIB file."""
+    fields = (_field(content, start) for start in _messages(content))
+    return [field for field in fields if field is not None]
 
 
 def shift_aod(content: bytes, constant: float) -> bytes:
@@ -160,11 +153,7 @@ def aod_at(content: bytes, longitude: float, latitude: float, time: datetime) ->
 
 
 def aod_grids(content: bytes) -> list[AodGrid]:
-    """The fields of aerosol optical depth at 550 nm of a GRIB file, decoded.
-
-    >>> aod_grids(b"no grib here")
-    []
-    """
+    """The fields of aerosol optical depth at 550 nm of a GRIB file, decoded."""
     found = []
     for start in _messages(content):
         field = _field(content, start)
@@ -249,10 +238,6 @@ def _valid_time(content: bytes, product: int) -> datetime:
     ahead = {0: first, 1: 0, 10: 256 * first + second}[meaning]
     start = datetime(100 * (century - 1) + year, month, day, hour, minute, tzinfo=UTC)
     return start + timedelta(minutes=ahead * _MINUTES[unit])
-
-
-def _fields(content: bytes) -> Iterator[Field | None]:
-    return (_field(content, start) for start in _messages(content))
 
 
 def _field(content: bytes, start: int) -> Field | None:

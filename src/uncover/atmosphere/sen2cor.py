@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 from xml.etree import ElementTree
 
 import numpy as np
@@ -168,30 +167,11 @@ class Prepared:
     files: tuple[NewFile, ...]
 
 
-class Mode(Protocol):
-    """A way to force an optical depth on Sen2Cor."""
-
-    def prepare(self, l1c: Path, aod: float, folder: Path) -> Prepared:
-        """Say what the run needs in its folder; nothing is written yet."""
-        ...
-
-    def check(self, product: Path) -> None:
-        """Refuse a product in which Sen2Cor did not do what it was told."""
-        ...
-
-    def fingerprint(self) -> str:
-        """Settings that the results depend on besides the product and the optical depth."""
-        ...
-
-
 @dataclass(frozen=True)
 class ConstantVisibility:
     """A constant visibility for the whole scene, written into a copy of the user's L2A_GIPP.xml.
 
     Sen2Cor takes 5 to 120 km only: optical depths below about 0.08 at sea level cannot be reached.
-
-    >>> ConstantVisibility(Path("L2A_GIPP.xml")).altitude
-    0.0
     """
 
     gipp: Path
@@ -224,9 +204,6 @@ class PerturbedCams:
     (AUX_CAMSFO, in products of baseline 04.00 and later). The field is shifted by draw minus ``estimate``.
 
     Without ``installed`` runs can be planned and not started: the parameter files need not exist.
-
-    >>> PerturbedCams(Path("L2A_GIPP.xml"), Path("L2A_CAL_AC_GIPP.xml"), estimate=0.12).estimate
-    0.12
     """
 
     gipp: Path
@@ -262,11 +239,7 @@ class PerturbedCams:
 
 @dataclass(frozen=True)
 class Realisations:
-    """The products of the runs: paths, and the optical depths that they were made with.
-
-    >>> Realisations((Path("a.SAFE"), Path("b.SAFE")), requested=(0.03, 0.2), reached=(0.079, 0.2)).clamped
-    1
-    """
+    """The products of the runs: paths, and the optical depths that they were made with."""
 
     products: tuple[Path, ...]
     requested: tuple[float, ...]
@@ -280,15 +253,9 @@ class Realisations:
 
 @dataclass(frozen=True)
 class Sen2Cor:
-    """Runs of Sen2Cor, one folder each; a run that has finished is not run again.
+    """Runs of Sen2Cor, one folder each; a run that has finished is not run again."""
 
-    >>> Sen2Cor(ConstantVisibility(Path("L2A_GIPP.xml")), executable="no-such-L2A_Process").find()
-    Traceback (most recent call last):
-    ...
-    uncover.atmosphere.sen2cor.Sen2CorError: Sen2Cor was not found in no-such-L2A_Process; ...
-    """
-
-    mode: Mode
+    mode: ConstantVisibility | PerturbedCams
     executable: str | Path = "L2A_Process"
     resolution: int = 10
     processes: int = 1

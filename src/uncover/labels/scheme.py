@@ -1,10 +1,12 @@
-"""Class schemes: which codes a land cover map may hold and what they mean. No translation, no rasters."""
+"""Class schemes: codes of a land cover map and their meaning; translation between schemes. No rasters."""
+
+from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -87,12 +89,8 @@ class Scheme:
         """The names, in the order of the classes."""
         return tuple(c.name for c in self.classes)
 
-    def in_code_order(self) -> "Scheme":
-        """The same classes in the order of their codes.
-
-        >>> Scheme.of_names(["forest", "water"]).in_code_order().codes
-        (1, 2)
-        """
+    def in_code_order(self) -> Scheme:
+        """The same classes in the order of their codes."""
         return replace(self, classes=tuple(sorted(self.classes, key=lambda c: c.code)))
 
     @cached_property
@@ -152,7 +150,7 @@ class Scheme:
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Scheme":
+    def from_dict(cls, values: Mapping[str, Any]) -> Scheme:
         """Scheme from plain values, as a TOML file or `as_dict` gives them.
 
         >>> scheme = load_scheme("worldcover")
@@ -169,12 +167,8 @@ class Scheme:
         )
 
     @classmethod
-    def of_names(cls, names: Iterable[str], name: str = "labels") -> "Scheme":
-        """Scheme that numbers `names` from 1 in the given order, in colours that suit them where one does.
-
-        >>> Scheme.of_names(["water", "forest"]).codes
-        (1, 2)
-        """
+    def of_names(cls, names: Iterable[str], name: str = "labels") -> Scheme:
+        """Scheme that numbers `names` from 1 in the given order, in colours that suit them where one does."""
         from uncover.labels.colours import natural
 
         every = list(names)
@@ -184,11 +178,7 @@ class Scheme:
         )
 
     def counts(self, labels: NDArray[np.uint8]) -> dict[str, int]:
-        """Number of elements of `labels` that carry each class, by name.
-
-        >>> load_scheme("lulucf").counts(np.array([1, 1, 5, 0], np.uint8))["forest"]
-        2
-        """
+        """Number of elements of `labels` that carry each class, by name."""
         found = np.bincount(labels.ravel(), minlength=256)
         return {c.name: int(found[c.code]) for c in self.classes}
 
@@ -197,44 +187,37 @@ class Scheme:
         return f"it knows {listed}" + (f" and {len(self.classes) - 8} more" if len(self.classes) > 8 else "")
 
 
-@dataclass(frozen=True)
-class _Shelf:
-    """The TOML files of one kind that are shipped with the package."""
+_SCHEMES, _TABLES = ("schemes", "class scheme"), ("tables", "translation table")  # folders and their content
 
-    folder: str
-    what: str
-    known: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        files = resources.files("uncover.labels").joinpath(self.folder).iterdir()
-        names = sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml"))
-        object.__setattr__(self, "known", tuple(names))
+@cache
+def _shipped(folder: str) -> tuple[str, ...]:
+    """Names of the TOML files of one kind that are shipped with the package."""
+    files = resources.files("uncover.labels").joinpath(folder).iterdir()
+    return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
 
-    def read(self, name_or_path: str | Path) -> dict[str, Any]:
-        """Values of a shipped file by its name, or of the user's own file by its path."""
-        name = str(name_or_path)
-        if name in self.known:
-            text = resources.files("uncover.labels").joinpath(self.folder, name + ".toml").read_text("utf-8")
-            return tomllib.loads(text)
-        path = Path(name_or_path)
-        if not path.is_file():
-            raise ValueError(
-                f"there is no {self.what} {name!r}: shipped are {', '.join(self.known)}; "
-                "your own is given as the path of its TOML file"
-            )
-        try:
-            return tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not a readable TOML file: {error}") from None
+
+def _read_toml(folder: str, what: str, name_or_path: str | Path) -> dict[str, Any]:
+    """Values of a shipped file by its name, or of the user's own file by its path."""
+    name = str(name_or_path)
+    if name in _shipped(folder):
+        text = resources.files("uncover.labels").joinpath(folder, name + ".toml").read_text("utf-8")
+        return tomllib.loads(text)
+    path = Path(name_or_path)
+    if not path.is_file():
+        raise ValueError(
+            f"there is no {what} {name!r}: shipped are {', '.join(_shipped(folder))}; "
+            "your own is given as the path of its TOML file"
+        )
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a readable TOML file: {error}") from None
 
 
 def scheme_names() -> tuple[str, ...]:
-    """Names of the class schemes that are shipped.
-
-    >>> "lulucf" in scheme_names()
-    True
-    """
-    return _Shelf("schemes", "class scheme").known
+    """Names of the class schemes that are shipped."""
+    return _shipped("schemes")
 
 
 def load_scheme(name_or_path: str | Path) -> Scheme:
@@ -243,7 +226,7 @@ def load_scheme(name_or_path: str | Path) -> Scheme:
     >>> load_scheme("ukceh")[20].name
     'Urban'
     """
-    return Scheme.from_dict(_Shelf("schemes", "class scheme").read(name_or_path))
+    return Scheme.from_dict(_read_toml(*_SCHEMES, name_or_path))
 
 
 def _class_of(scheme: str, entry: Mapping[str, Any]) -> LandClass:
@@ -257,3 +240,204 @@ def _class_of(scheme: str, entry: Mapping[str, Any]) -> LandClass:
         str(entry.get("colour", _GREY)),
         None if parent is None else str(parent),
     )
+
+
+_UNKNOWN = 255  # never a label: labels end at 254
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The source codes that become one target class (0: no label), and the reason."""
+
+    codes: tuple[int, ...]
+    target: int
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """From the classes of `source` to the classes of `target`, each source class by exactly one rule.
+
+    >>> to_lulucf = load_translation("ukceh-lulucf")
+    >>> to_lulucf(np.array([[1, 3], [11, 0]], np.uint8))
+    array([[1, 2],
+           [4, 0]], dtype=uint8)
+    >>> to_lulucf.why(11)[:21]
+    "peatland is the IPCC'"
+    """
+
+    name: str
+    source: Scheme
+    target: Scheme
+    rules: tuple[Rule, ...]
+    title: str = ""
+    reference: str = ""
+    note: str = ""  # what a user should know before relying on it
+
+    def __post_init__(self) -> None:
+        self.target.check_labels()
+        named = [code for rule in self.rules for code in rule.codes]
+        self._refuse(
+            [c for c in named if c not in self.source.codes], "names the code {}, which {source} has not"
+        )
+        self._refuse(
+            [c for c in named if named.count(c) > 1], "has more than one rule for the code {} of {source}"
+        )
+        self._refuse(
+            [c for c in self.source.codes if c not in named], "has no rule for the code {} of {source}"
+        )
+        targets = [r.target for r in self.rules]
+        self._refuse(
+            [t for t in targets if t and t not in self.target.codes], "has the target {}, not in {target}"
+        )
+
+    def _refuse(self, wrong: list[int], problem: str) -> None:
+        if wrong:
+            said = problem.format(
+                wrong[0], source=f"the scheme {self.source.name!r}", target=f"the scheme {self.target.name!r}"
+            )
+            raise ValueError(f"the translation table {self.name!r} {said}; mend its [[rules]]")
+
+    @cached_property
+    def _by_code(self) -> dict[int, Rule]:
+        return {code: rule for rule in self.rules for code in rule.codes}
+
+    @cached_property
+    def _table(self) -> tuple[int, NDArray[np.uint8]]:
+        """The lowest known code, and the label of every code from there on."""
+        known = dict.fromkeys(self.source.nodata, 0) | {
+            code: rule.target for code, rule in self._by_code.items()
+        }
+        lowest = min(known)
+        table = np.full(max(known) - lowest + 1, _UNKNOWN, np.uint8)
+        for code, label in known.items():
+            table[code - lowest] = label
+        return lowest, table
+
+    def __call__(self, codes: NDArray[Any], origin: str = "the label map") -> NDArray[np.uint8]:
+        """Labels of the target scheme for source `codes`; a code that the source scheme lacks is an error."""
+        whole = _whole_numbers(codes, origin)
+        lowest, table = self._table
+        at = whole.astype(np.intp) - lowest
+        outside = (at < 0) | (at >= table.size)
+        labels = table[np.where(outside, 0, at)]
+        unknown = outside | (labels == _UNKNOWN)
+        if unknown.any():
+            raise ValueError(self._unknown_code(whole, unknown, origin))
+        return labels
+
+    def of_name(self, name: str) -> int:
+        """Label of a source class given by its name, or by its code as text (as vector files have it)."""
+        text = name.strip()
+        is_code = text.lstrip("-").isdigit()
+        code = int(text) if is_code else self.source.code_of(text)
+        return int(self(np.array([code]))[0])
+
+    def why(self, code: int) -> str:
+        """The reason that the table gives for its treatment of a source code."""
+        self.source[code]  # says what is wrong where the code is unknown
+        return self._by_code[code].why
+
+    def _unknown_code(self, codes: NDArray[Any], unknown: NDArray[np.bool_], origin: str) -> str:
+        found, counts = np.unique(codes[unknown], return_counts=True)
+        known = self.source.codes
+        return (
+            f"{origin} has the class code {found[0]} (in at least {counts[0]} pixels), which the scheme "
+            f"{self.source.name!r} does not know (its codes are {min(known)} to {max(known)}); choose the "
+            f"scheme of this map with --scheme, or add the code to a table of your own"
+        )
+
+    @classmethod
+    def identity(cls, scheme: Scheme) -> Translation:
+        """Translation that keeps every class of `scheme` and refuses codes it does not know.
+
+        >>> Translation.identity(load_scheme("lulucf"))(np.array([6, 0]))
+        array([6, 0], dtype=uint8)
+        """
+        return cls(scheme.name, scheme, scheme, tuple(Rule((c,), c) for c in scheme.codes), scheme.title)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], folder: Path | None = None) -> Translation:
+        """Translation from plain values, as TOML files give them; its own schemes are sought in `folder`."""
+        name = str(values.get("name", "unnamed"))
+        missing = [key for key in ("source", "target", "rules") if key not in values]
+        if missing:
+            raise ValueError(
+                f"the translation table {name!r} has no {missing[0]!r}; it needs source, target and rules"
+            )
+        target = _scheme_of(values["target"], folder)
+        return cls(
+            name=name,
+            source=_scheme_of(values["source"], folder),
+            target=target,
+            rules=tuple(_rule_of(name, entry, target) for entry in values["rules"]),
+            title=str(values.get("title", "")),
+            reference=str(values.get("reference", "")),
+            note=str(values.get("note", "")),
+        )
+
+
+def translation_names() -> tuple[str, ...]:
+    """Names of the translation tables that are shipped.
+
+    >>> translation_names()
+    ('corine-1-lulucf', 'corine-3-lulucf', 'corine-grid-lulucf', 'ukceh-lulucf', 'ukceh-study',
+     'worldcover-lulucf')
+    """
+    return _shipped("tables")
+
+
+def load_translation(name_or_path: str | Path) -> Translation:
+    """Translation that is shipped under a name, that of a TOML file, or a scheme's own (codes are kept).
+
+    >>> load_translation("worldcover-lulucf").target.name
+    'lulucf'
+    >>> load_translation("lulucf").source.name
+    'lulucf'
+    """
+    name = str(name_or_path)
+    if name in scheme_names():
+        return Translation.identity(load_scheme(name))
+    shipped = _shipped("tables")
+    if name not in shipped and not Path(name).is_file():
+        raise ValueError(
+            f"there is no translation table or class scheme {name!r}: shipped are {', '.join(shipped)} "
+            f"and {', '.join(scheme_names())}; your own is given as the path of its TOML file"
+        )
+    values = _read_toml(*_TABLES, name_or_path)
+    if "rules" not in values and "classes" in values:
+        return Translation.identity(Scheme.from_dict(values))
+    return Translation.from_dict(values, None if name in shipped else Path(name).parent)
+
+
+def _scheme_of(value: Any, folder: Path | None) -> Scheme:
+    if isinstance(value, Mapping):
+        return Scheme.from_dict(value)
+    name = str(value)
+    beside = None if folder is None else folder / name
+    return load_scheme(beside if beside is not None and beside.is_file() else name)
+
+
+def _rule_of(table: str, entry: Mapping[str, Any], target: Scheme) -> Rule:
+    if "from" not in entry or "to" not in entry:
+        raise ValueError(f"a rule of the translation table {table!r} lacks 'from' or 'to': {dict(entry)}")
+    codes = entry["from"] if isinstance(entry["from"], list) else [entry["from"]]
+    to = target.code_of(entry["to"]) if isinstance(entry["to"], str) else int(entry["to"])
+    return Rule(tuple(int(c) for c in codes), to, str(entry.get("why", "")))
+
+
+def _whole_numbers(codes: NDArray[Any], origin: str) -> NDArray[Any]:
+    array = np.asarray(codes)
+    if array.dtype.kind in "ui":
+        return array
+    if array.dtype.kind == "b" or array.dtype.kind != "f":
+        raise ValueError(
+            f"{origin} holds {array.dtype} values; class codes are whole numbers from 1 to {HIGHEST_LABEL}"
+        )
+    if not np.all(np.isfinite(array)) or np.any(array != np.rint(array)):
+        bad = array[~(np.isfinite(array) & (array == np.rint(array)))].flat[0]
+        raise ValueError(
+            f"{origin} holds the value {bad}; class codes are whole numbers: is this a probability layer, "
+            "or a scene?"
+        )
+    return array.astype(np.int64)

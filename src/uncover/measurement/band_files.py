@@ -111,7 +111,8 @@ def read_band_uncertainty(
     numbers, chosen = table.standard(units)
     reference, k = table.column(_REFERENCE), table.coverage_factor()
     pixels = _between_pixels(table.word("between_pixels"), between_pixels, file.name)
-    scenes = _between_scenes(table.word("between_scenes"), between_scenes, file.name)
+    stated = table.word("between_scenes")
+    scenes = _agreed("between_scenes", stated, between_scenes, file.name) or "independent"
     found = BandUncertainty.of(
         wanted,
         numbers[places],
@@ -382,9 +383,8 @@ def _effect(
     if unknown:
         raise ValueError(f"{file} has {unknown}, which is not known; known are {', '.join(sorted(_KEYS))}.")
     pixels = _between_pixels(effect.get("between_pixels"), said.between_pixels, file)
-    stated = effect.get("between_scenes")
     asked = said.between_scenes if pixels == "systematic" else None  # of several effects, those it can be of
-    scenes = _between_scenes(stated, asked, file)
+    scenes = _agreed("between_scenes", effect.get("between_scenes"), asked, file) or "independent"
     name = effect.get("name")
     return BandUncertainty.of(
         bands,
@@ -423,11 +423,7 @@ def _standard_of(effect: Mapping[str, Any], file: str) -> ArrayLike:
 
 
 def band_correlation(correlation: Any, n_bands: int, name: str) -> ArrayLike:
-    """A matrix, or the word for one: "random" (no correlation), "systematic" (full correlation).
-
-    >>> band_correlation("systematic", 2, "unc.json").tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-    """
+    """A matrix, or the word for one: "random" (no correlation), "systematic" (full correlation)."""
     if isinstance(correlation, str):
         if correlation not in ("random", "systematic"):
             raise ValueError(
@@ -439,23 +435,22 @@ def band_correlation(correlation: Any, n_bands: int, name: str) -> ArrayLike:
     return matrix
 
 
+def _agreed(what: str, stated: Any, said: str | None, name: str) -> Any:
+    """Return the statement of the file, else that of the caller; they must not differ."""
+    if stated is not None and said is not None and stated != said:
+        raise ValueError(f"{name} states {what}={stated!r}; {said!r} was asked for.")
+    return said if stated is None else stated
+
+
 def _between_pixels(stated: Any, said: BetweenPixels | None, name: str) -> BetweenPixels:
-    """Return the statement of the file, else that of the caller; nothing is guessed."""
-    if stated is None and said is None:
+    """Return what is stated of two pixels; nothing is guessed."""
+    word = _agreed("between_pixels", stated, said, name)
+    if word is None:
         raise ValueError(
             f"{name} does not say whether errors are independent between pixels; give --between-pixels "
             "random, or systematic where all pixels of a scene share one error."
         )
-    if stated is not None and said is not None and stated != said:
-        raise ValueError(f"{name} states between_pixels={stated!r}; {said!r} was asked for.")
-    return check_between_pixels(stated if stated is not None else said, name)
-
-
-def _between_scenes(stated: Any, said: BetweenScenes | None, name: str) -> Any:
-    """Return the statement of the file, else that of the caller; else each scene has its own."""
-    if stated is not None and said is not None and stated != said:
-        raise ValueError(f"{name} states between_scenes={stated!r}; {said!r} was asked for.")
-    return stated if stated is not None else said or "independent"
+    return check_between_pixels(word, name)
 
 
 def _correlation(

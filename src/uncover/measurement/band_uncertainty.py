@@ -43,10 +43,6 @@ class BandEffect:
         What the effect is called in records; a common effect is known by it.
     coverage_factor
         Of each band, where the uncertainty was stated as an expanded one.
-
-    >>> BandEffect(np.array([0.01, 0.02]), np.eye(2), between_pixels="random").covariance()
-    array([[0.0001, 0.    ],
-           [0.    , 0.0004]])
     """
 
     standard: Array  # (band,)
@@ -163,22 +159,13 @@ class BandUncertainty:
         return cls(names, (one,), values)
 
     def __add__(self, other: Self) -> Self:
-        """Both together: effects that are independent of each other, over the same bands.
-
-        >>> noise = BandUncertainty.of(["B02"], [0.03])
-        >>> len((noise + BandUncertainty.of(["B02"], [0.04], between_pixels="systematic")).effects)
-        2
-        """
+        """Both together: effects that are independent of each other, over the same bands."""
         other = other.select(self.bands)
         reference = self.reference if self.reference is not None else other.reference
         return type(self)(self.bands, (*self.effects, *other.effects), reference)
 
     def select(self, bands: Sequence[str], name: str = "the uncertainty") -> Self:
-        """Some of the bands by name, in that order; B2 and B02 are the same.
-
-        >>> BandUncertainty.of(["B2", "B3"], [0.01, 0.02]).select(["B03"]).effects[0].standard
-        array([0.02])
-        """
+        """Some of the bands by name, in that order; B2 and B02 are the same."""
         places = places_of(list(bands), self.bands, name)
         reference = None if self.reference is None else self.reference[places]
         names = tuple(self.bands[place] for place in places)
@@ -328,11 +315,7 @@ def _common_factor(standards: list[Array]) -> Array | None:
 
 
 def is_relative(units: str, name: str) -> bool:
-    """True where units are per cent; those of the values are "1".
-
-    >>> is_relative("%", "unc.csv"), is_relative("1", "unc.csv")
-    (True, False)
-    """
+    """True where units are per cent; those of the values are "1"."""
     if units == "%":
         return True
     if units == "1":
@@ -359,11 +342,7 @@ def check_between_pixels(word: object, name: str) -> BetweenPixels:
 
 
 def check_between_scenes(word: object, between_pixels: str, name: str) -> BetweenScenes:
-    """Refuse any word but the two that are known, and a random error that all scenes would share.
-
-    >>> check_between_scenes("common", "systematic", "unc.json")
-    'common'
-    """
+    """Refuse any word but the two that are known, and a random error that all scenes would share."""
     for known in get_args(BetweenScenes):
         if word == known:
             if known == "common" and between_pixels == "random":
@@ -379,13 +358,7 @@ def check_between_scenes(word: object, between_pixels: str, name: str) -> Betwee
 
 
 def check_effect_name(effect: str, between_scenes: str, name: str) -> None:
-    """Refuse an effect that all scenes share and that has no name to be known by.
-
-    >>> check_effect_name("", "common", "unc.csv")
-    Traceback (most recent call last):
-    ...
-    ValueError: unc.csv: an effect common to all scenes is known by its name, and none is stated; ...
-    """
+    """Refuse an effect that all scenes share and that has no name to be known by."""
     if between_scenes == "common" and not effect:
         raise ValueError(
             f"{name}: an effect common to all scenes is known by its name, and none is stated; add a column "

@@ -14,11 +14,7 @@ _NEGLIGIBLE = 1e-9  # eigenvalues and asymmetries below this are rounding of the
 
 
 class CorrelationWarning(UserWarning):
-    """A correlation matrix was repaired; the message says by how much.
-
-    >>> issubclass(CorrelationWarning, UserWarning)
-    True
-    """
+    """A correlation matrix was repaired; the message says by how much."""
 
 
 def read_correlation(matrix: ArrayLike, name: str = "the correlation matrix") -> Array:

@@ -32,26 +32,17 @@ class TableEffect:
     """One component of a table: its variable, and how its errors are correlated.
 
     `between_pixels` is "structured" where it is neither random nor systematic along all pixel dimensions.
-
-    >>> TableEffect("u_noise", ("band",), False, np.eye(2), "random").name
-    'u_noise'
     """
 
     name: str
-    dims: tuple[str, ...]
     relative: bool  # in per cent of the measured variable
     correlation: Array  # (band, band)
     between_pixels: Literal["random", "systematic", "structured"]
 
 
-def find_observed(variables: Any, asked: str | None, name: str) -> str:
-    """The variable that has uncertainty components.
-
-    >>> import xarray
-    >>> find_observed({"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"})}, None, "table.nc")
-    'r'
-    """
-    offered = [str(key) for key, variable in variables.items() if words(variable.attrs.get("unc_comps"))]
+def _find_observed(variables: Any, asked: str | None, name: str) -> str:
+    """The variable that has uncertainty components."""
+    offered = [str(key) for key, variable in variables.items() if _words(variable.attrs.get("unc_comps"))]
     if not offered:
         raise ValueError(
             f"{name} is no digital effects table: no variable has the attribute unc_comps, which names the "
@@ -66,15 +57,9 @@ def find_observed(variables: Any, asked: str | None, name: str) -> str:
     return asked or offered[0]
 
 
-def find_components(variables: Any, observed: str, name: str) -> list[str]:
-    """The uncertainty components of a variable.
-
-    >>> import xarray
-    >>> table = {"r": xarray.Variable((), 0.1, {"unc_comps": "u_r"}), "u_r": xarray.Variable((), 0.01)}
-    >>> find_components(table, "r", "table.nc")
-    ['u_r']
-    """
-    found = words(variables[observed].attrs["unc_comps"])
+def _find_components(variables: Any, observed: str, name: str) -> list[str]:
+    """The uncertainty components of a variable."""
+    found = _words(variables[observed].attrs["unc_comps"])
     missing = [component for component in found if component not in variables]
     if missing:
         raise ValueError(
@@ -83,13 +68,8 @@ def find_components(variables: Any, observed: str, name: str) -> list[str]:
     return found
 
 
-def find_band_dim(variables: Any, observed: str, name: str) -> str:
-    """The dimension that counts the bands: the one with names as its coordinate, or with a usual name.
-
-    >>> import xarray
-    >>> find_band_dim({"r": xarray.Variable(("y", "band"), np.ones((3, 2)))}, "r", "table.nc")
-    'band'
-    """
+def _find_band_dim(variables: Any, observed: str, name: str) -> str:
+    """The dimension that counts the bands: the one with names as its coordinate, or with a usual name."""
     dims = [str(dim) for dim in variables[observed].dims]
     named = [dim for dim in dims if dim in variables and np.asarray(variables[dim]).dtype.kind in "USO"]
     usual = [dim for dim in dims if dim.lower() in _BAND_DIMS]
@@ -103,17 +83,11 @@ def find_band_dim(variables: Any, observed: str, name: str) -> str:
     )
 
 
-def find_band_names(
+def _find_band_names(
     variables: Any, observed: str, band_dim: str, given: Sequence[str] | None, name: str
 ) -> list[str]:
-    """Names of the bands: those that are given, else the coordinate's.
-
-    >>> import xarray
-    >>> table = {"r": xarray.Variable("band", [0.1, 0.2]), "band": xarray.Variable("band", ["B02", "B03"])}
-    >>> find_band_names(table, "r", "band", None, "table.nc")
-    ['B02', 'B03']
-    """
-    size = sizes_of(variables[observed])[band_dim]
+    """Names of the bands: those that are given, else the coordinate's."""
+    size = _sizes_of(variables[observed])[band_dim]
     if given is not None:
         if len(given) != size:
             raise ValueError(f"{name} has {size} bands; {len(given)} names were given.")
@@ -137,16 +111,8 @@ class _Entry:
 
 
 @dataclass(frozen=True)
-class AttributeReader:
-    """Makes effects from the attributes of their variables.
-
-    >>> import xarray
-    >>> variables = {"r": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "1"}),
-    ...              "u": xarray.Variable(("y", "band"), np.ones((3, 2)), {"units": "%"})}
-    >>> reader = AttributeReader(variables, "r", "band", (0, 1), None, "table.nc")
-    >>> reader.pixel_dims, reader.effect("u").relative, reader.effect("u").between_pixels
-    (('y',), True, 'random')
-    """
+class _AttributeReader:
+    """Makes effects from the attributes of their variables."""
 
     variables: Any
     observed: str
@@ -173,7 +139,6 @@ class AttributeReader:
         forms = self._forms(component, variable.attrs, dims)
         return TableEffect(
             name=component,
-            dims=dims,
             relative=self._relative(component, variable.attrs),
             correlation=self._correlation(component, forms[self.band_dim]),
             between_pixels=self._between_pixels(forms),
@@ -187,7 +152,7 @@ class AttributeReader:
                 if dim in forms:
                     raise ValueError(f"{self.name}: {component} has two error correlations along {dim}.")
                 forms[dim] = entry
-        sizes = sizes_of(self.variables[self.observed])
+        sizes = _sizes_of(self.variables[self.observed])
         for dim in (self.band_dim, *self.pixel_dims):
             if dim in forms:
                 continue
@@ -230,7 +195,7 @@ class AttributeReader:
             return np.eye(p)
         if form == "systematic":
             return np.ones((p, p))
-        sizes = sizes_of(self.variables[self.observed])
+        sizes = _sizes_of(self.variables[self.observed])
         others = [dim for dim in entry.dims if dim != self.band_dim and sizes.get(dim, 1) > 1]
         if others:
             raise ValueError(
@@ -241,8 +206,7 @@ class AttributeReader:
         if form not in _MATRIX_FORMS:
             raise ValueError(
                 f"{where} has the error correlation {entry.form!r} along {self.band_dim}; known there are "
-                "random, "
-                "systematic and err_corr_matrix. Store it as a matrix."
+                "random, systematic and err_corr_matrix. Store it as a matrix."
             )
         return self._matrix(where, entry)
 
@@ -254,13 +218,13 @@ class AttributeReader:
                 f"it is {stored or 'empty'}, and there is no such variable."
             )
         matrix = np.asarray(self.variables[stored], dtype=np.float64)
-        size = sizes_of(self.variables[self.observed])[self.band_dim]
+        size = _sizes_of(self.variables[self.observed])[self.band_dim]
         if matrix.shape != (size, size):
             raise ValueError(f"{where}: {stored} has shape {matrix.shape}; it needs ({size}, {size}).")
         return read_correlation(matrix[np.ix_(self.places, self.places)], f"{self.name}: {stored}")
 
     def _between_pixels(self, forms: Mapping[str, _Entry]) -> Literal["random", "systematic", "structured"]:
-        sizes = sizes_of(self.variables[self.observed])
+        sizes = _sizes_of(self.variables[self.observed])
         found = {_simplified(forms[dim]) for dim in self.pixel_dims if sizes[dim] > 1}
         if found <= {"random"}:
             return "random"
@@ -273,7 +237,7 @@ def _entries(attrs: Mapping[str, Any], where: str) -> list[_Entry]:
     )
     entries = []
     for i in numbers:
-        dims, form = words(attrs.get(f"err_corr_{i}_dim")), attrs.get(f"err_corr_{i}_form")
+        dims, form = _words(attrs.get(f"err_corr_{i}_dim")), attrs.get(f"err_corr_{i}_form")
         if not dims or not isinstance(form, str):
             raise ValueError(f"{where}: error correlation {i} needs err_corr_{i}_dim and err_corr_{i}_form.")
         params = np.atleast_1d(attrs.get(f"err_corr_{i}_params", ())).tolist()
@@ -293,12 +257,8 @@ def _simplified(entry: _Entry) -> str:
     return entry.form
 
 
-def words(value: Any) -> list[str]:
-    """A list of names: a list, an array, or one string with commas or spaces.
-
-    >>> words("u_a u_b"), words(["u_a", "u_b"]), words(None)
-    (['u_a', 'u_b'], ['u_a', 'u_b'], [])
-    """
+def _words(value: Any) -> list[str]:
+    """A list of names: a list, an array, or one string with commas or spaces."""
     if value is None:
         return []
     if isinstance(value, bytes):
@@ -309,11 +269,7 @@ def words(value: Any) -> list[str]:
 
 
 def is_dimensionless(units: Any) -> bool:
-    """True for units that are one of the spellings of none.
-
-    >>> is_dimensionless("1"), is_dimensionless("%"), is_dimensionless("W m-2")
-    (True, False, False)
-    """
+    """True for units that are one of the spellings of none."""
     return str(units).strip().lower() in _DIMENSIONLESS
 
 
@@ -321,13 +277,8 @@ def _plain(units: Any) -> str:
     return "1" if is_dimensionless(units) else str(units).strip()
 
 
-def sizes_of(variable: Any) -> dict[str, int]:
-    """Length of each dimension of a variable.
-
-    >>> import xarray
-    >>> sizes_of(xarray.Variable(("y", "band"), np.ones((3, 2))))
-    {'y': 3, 'band': 2}
-    """
+def _sizes_of(variable: Any) -> dict[str, int]:
+    """Length of each dimension of a variable."""
     return {str(dim): int(size) for dim, size in zip(variable.dims, variable.shape, strict=True)}
 
 
@@ -374,31 +325,19 @@ class EffectsTable:
         structured: BetweenPixels = "systematic",
         name: str = "the table",
     ) -> Self:
-        """Read the attributes of a dataset.
+        """Read the attributes of a dataset like xarray's; `name` is for messages.
 
-        Parameters
-        ----------
-        dataset : like xarray.Dataset
-        bands : sequence of str, optional
-            The bands that are needed, in their order, found by name; all of them by default.
-        variable : str, optional
-            The measured variable, where several have uncertainty components.
-        band_names : sequence of str, optional
-            Names of the bands in the dataset's order, where its coordinate has none (wavelengths).
-        units : {"1", "%"}, optional
-            Units of components that have none.
-        structured : {"systematic", "random"}
-            What components count as that are neither random nor systematic along the pixel dimensions.
-        name : str
-            What to call the dataset in messages.
+        `bands` are those needed, in their order (all by default); `variable` the measured one, where several
+        have components; `band_names` name the bands, where the coordinate does not; `units` are those of
+        components that have none.
         """
         variables = dataset.variables
-        observed = find_observed(variables, variable, name)
-        band_dim = find_band_dim(variables, observed, name)
-        offered = find_band_names(variables, observed, band_dim, band_names, name)
+        observed = _find_observed(variables, variable, name)
+        band_dim = _find_band_dim(variables, observed, name)
+        offered = _find_band_names(variables, observed, band_dim, band_names, name)
         wanted = tuple(canonical_band(band) for band in (offered if bands is None else bands))
         places = tuple(places_of(wanted, offered, name))
-        reader = AttributeReader(variables, observed, band_dim, places, units, name)
+        reader = _AttributeReader(variables, observed, band_dim, places, units, name)
         return cls(
             variable=observed,
             band_dim=band_dim,
@@ -406,7 +345,7 @@ class EffectsTable:
             bands=wanted,
             places=places,
             effects=tuple(
-                reader.effect(component) for component in find_components(variables, observed, name)
+                reader.effect(component) for component in _find_components(variables, observed, name)
             ),
             structured=check_between_pixels(structured, name),
         )
@@ -440,5 +379,5 @@ class EffectsTable:
 
 def _flag_masks(attrs: Mapping[str, Any]) -> dict[str, int]:
     """Meaning and mask of each flag; obsarray writes masks as a string."""
-    meanings, masks = words(attrs.get("flag_meanings")), words(attrs.get("flag_masks"))
+    meanings, masks = _words(attrs.get("flag_meanings")), _words(attrs.get("flag_masks"))
     return {meaning: int(mask) for meaning, mask in zip(meanings, masks, strict=False)}

@@ -59,12 +59,7 @@ class Features:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Features:
-        """From the record of a file.
-
-        >>> kind = Features.of_level(("B02",), "L2A", [1e-4], [-0.1], SEN2COR)
-        >>> Features.from_dict(kind.as_dict()) == kind
-        True
-        """
+        """From the record of a file."""
         plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items()}
         return cls(**plain)
 

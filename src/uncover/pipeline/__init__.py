@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from uncover.pipeline.label_collection import buffer_between as buffer_between
     from uncover.pipeline.label_collection import collect_labels as collect_labels
     from uncover.pipeline.label_collection import hold_out as hold_out
-    from uncover.pipeline.label_file import write_labels as write_labels
     from uncover.pipeline.label_sources import LabelDoubt as LabelDoubt
     from uncover.pipeline.label_sources import LabelSource as LabelSource
     from uncover.pipeline.label_sources import open_labels as open_labels
+    from uncover.pipeline.label_sources import write_labels as write_labels
     from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
-    from uncover.pipeline.map_sources import SourceOptions as SourceOptions
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
     from uncover.pipeline.mapping import map_scene as map_scene
     from uncover.pipeline.realisations import RealiseOptions as RealiseOptions
+    from uncover.pipeline.realisations import Sen2CorOptions as Sen2CorOptions
+    from uncover.pipeline.realisations import plan_sen2cor as plan_sen2cor
     from uncover.pipeline.realisations import realise_scene as realise_scene
     from uncover.pipeline.realisations import write_realisations as write_realisations
+    from uncover.pipeline.realisations import write_sen2cor as write_sen2cor
+    from uncover.pipeline.realisations import write_worlds as write_worlds
+    from uncover.pipeline.scene_sources import SourceOptions as SourceOptions
     from uncover.pipeline.tables import SampleTable as SampleTable
     from uncover.pipeline.tables import read_table as read_table
     from uncover.pipeline.training_sources import FitOptions as FitOptions
-    from uncover.pipeline.worlds import Sen2CorOptions as Sen2CorOptions
-    from uncover.pipeline.worlds import plan_sen2cor as plan_sen2cor
-    from uncover.pipeline.worlds import write_sen2cor as write_sen2cor
-    from uncover.pipeline.worlds import write_worlds as write_worlds
     from uncover.raster.area import Area as Area
     from uncover.raster.executors import parse_memory as parse_memory
     from uncover.raster.opening import grid_of as grid_of
@@ -58,15 +58,14 @@ _NAMES = {
     "uncover.pipeline.fitting": "TrainedModel fit_model",
     "uncover.pipeline.info": "Description describe_file",
     "uncover.pipeline.label_collection": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
-    "uncover.pipeline.label_file": "write_labels",
-    "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels",
+    "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels write_labels",
     "uncover.pipeline.map_evaluation": "evaluate_map",
-    "uncover.pipeline.map_sources": "SourceOptions",
+    "uncover.pipeline.scene_sources": "SourceOptions",
     "uncover.pipeline.mapping": "Forecast MapOptions forecast map_scene",
-    "uncover.pipeline.realisations": "RealiseOptions realise_scene write_realisations",
+    "uncover.pipeline.realisations": "RealiseOptions Sen2CorOptions plan_sen2cor realise_scene "
+    "write_realisations write_sen2cor write_worlds",
     "uncover.pipeline.tables": "SampleTable read_table",
     "uncover.pipeline.training_sources": "FitOptions",
-    "uncover.pipeline.worlds": "Sen2CorOptions plan_sen2cor write_sen2cor write_worlds",
     "uncover.raster.area": "Area",
     "uncover.raster.executors": "parse_memory",
     "uncover.raster.opening": "grid_of",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uncover.files import check_place, json_text, whole_or_nothing
 from uncover.metrics.calibration import Reliability
 from uncover.pipeline.file_kinds import check_apart
-from uncover.pipeline.sampling_design import DesignName
+from uncover.pipeline.references import DesignName
 
 Floats = NDArray[np.float64]
 Rows = Iterable[Sequence[Any]]
@@ -55,9 +55,6 @@ class EvaluateOptions:
         Labels that the model was trained on, a raster or a vector file with the same class field: reference
         samples nearer than `buffer` metres to one are left out; by default as far as the map's classes are
         alike, at most half a block.
-
-    >>> EvaluateOptions(design="random").level
-    0.95
     """
 
     class_field: str | None = None
@@ -88,11 +85,7 @@ class EvaluateOptions:
 
 @dataclass(frozen=True)
 class Result:
-    """A number with its interval, its standard error where it has one, and the samples that it rests on.
-
-    >>> Result(0.9, 0.85, 0.94).lower
-    0.85
-    """
+    """A number with its interval, its standard error where it has one, and the samples that it rests on."""
 
     value: float
     lower: float

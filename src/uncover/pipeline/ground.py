@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.labels import autocorrelation_length
+from uncover.labels.training import autocorrelation_length
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.pixel_area import pixel_sides
@@ -74,11 +74,7 @@ class Squares:
 
     @classmethod
     def of(cls, grid: Grid, metres: float) -> Squares:
-        """Squares of at least so many metres on the ground, everywhere on the grid.
-
-        >>> Squares.of(Grid(None, (60, 0, 0, 0, -60, 0), width=100, height=100), 800).sides
-        (14, 14)
-        """
+        """Squares of at least so many metres on the ground, everywhere on the grid."""
         sides, least = pixel_metres(grid), metres * (1 - TOLERANCE)
         counts = [
             min(math.ceil(least / side), length) if side > 0 else length
@@ -125,11 +121,7 @@ class Squares:
 
 
 def default_buffer(codes: NDArray[np.uint8], grid: Grid, block: float, part: float) -> float:
-    """Autocorrelation length of labels in metres, but at most a part of a block's side.
-
-    >>> default_buffer(np.ones((4, 4), np.uint8), Grid(None, (10, 0, 0, 0, -10, 0), 4, 4), 100.0, 0.25)
-    0.0
-    """
+    """Autocorrelation length of labels in metres, but at most a part of a block's side."""
     return min(autocorrelation_length(codes, pixel_metres(grid)), part * block)
 
 

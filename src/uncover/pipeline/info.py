@@ -17,15 +17,14 @@ from uncover.labels import Scheme, Translation, load_scheme, load_translation, s
 from uncover.measurement.features import Features
 from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
-from uncover.pipeline.label_file import scheme_in
-from uncover.pipeline.label_sources import VECTOR_SUFFIXES
+from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import left_out
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, damaged, require
-from uncover.raster.geotiff import LAYER_TAG
 from uncover.raster.grid import Grid
+from uncover.raster.map_formats import LAYER_TAG
 from uncover.raster.opening import open_scene
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
 from uncover.raster.samples import open_samples
@@ -393,11 +392,7 @@ def _known(facts: Facts) -> Facts:
 
 
 def grid_facts(grid: Grid) -> Facts:
-    """Size, reference system and bounds.
-
-    >>> grid_facts(Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=3, height=2))["size"]
-    '3 x 2 pixels of 10 x 10'
-    """
+    """Size, reference system and bounds."""
     return {
         "size": f"{grid.width} x {grid.height} pixels of {grid.resolution[0]:g} x {grid.resolution[1]:g}",
         "crs": grid.crs,

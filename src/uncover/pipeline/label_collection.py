@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -15,19 +15,24 @@ from numpy.typing import NDArray
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, screen, spaced, split, within
 from uncover.pipeline.ground import TOLERANCE, Squares, default_buffer, pixel_metres, steady_pixel_metres
-from uncover.pipeline.label_file import write_labels
-from uncover.pipeline.label_sources import NUMBERED, LabelsOnGrid, LabelSource, RasterLabels, open_labels
-from uncover.raster.align import RasterBand, check_overlap
+from uncover.pipeline.label_sources import (
+    NUMBERED,
+    Certainty,
+    LabelsOnGrid,
+    LabelSource,
+    RasterLabels,
+    open_labels,
+    write_labels,
+)
+from uncover.raster.align import RasterBand
 from uncover.raster.area import Area, Part
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.tiles import TileCache
 
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
 SplitBy = Literal["pixel", "polygon", "block"]
 
 _BLOCK = 1024
-_CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,6 @@ class HoldOut:
 
     Training labels nearer than `buffer` metres to a test label are left out. By default that is, for blocks,
     the autocorrelation length of the labels, but at most half a block.
-
-    >>> HoldOut(share=0.3, by="block", block=500).by
-    'block'
     """
 
     share: float = 0.2
@@ -78,9 +80,6 @@ class LabelOptions:
         Bounding box or polygons that the labels are cut to.
     seed
         Decides which pixels the spacing and the split take.
-
-    >>> LabelOptions(scheme="ukceh-lulucf", criteria=Criteria(purity=0.9)).criteria.threshold
-    0.95
     """
 
     scheme: str | None = None
@@ -96,14 +95,7 @@ class LabelOptions:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels on a grid: what passed the criteria, what the codes mean, what was removed.
-
-    >>> codes = np.array([[1, 0]], np.uint8)
-    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=2, height=1)
-    >>> labels = Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes))
-    >>> labels.scheme.counts(labels.codes)
-    {'wheat': 1}
-    """
+    """Labels on a grid: what passed the criteria, what the codes mean, what was removed."""
 
     codes: NDArray[np.uint8]  # (row, col), 0 is no label
     grid: Grid
@@ -146,9 +138,9 @@ def collect_labels(
     _check_bands(sources, sure)
     _check_counts(sources, sure)
     part = options.area.of(options.like or _grid_of(sources))
-    stack = _Stack([source.on(part.grid) for source in sources], sure, part, options)
-    for layer in sure:
-        check_overlap(layer.name, part.grid, layer.info.grid, "probabilities", "the area of the labels")
+    years, scale = [source.on(part.grid) for source in sources], options.probability_scale
+    certain = [Certainty.on(part.grid, layer, scale, "the area of the labels") for layer in sure]
+    stack = _Stack(years, certain, part, options.criteria)
     codes, report = _screen_blocks(stack, progress)
     scheme = _used_scheme(sources[-1].scheme, report)
     labels = Labels(codes, part.grid, scheme, report, stack.years[-1].regions(part.grid.window))
@@ -190,13 +182,7 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
 
 
 def buffer_between(labels: Labels, how: HoldOut) -> float:
-    """Metres between training and test labels: what is asked for, or the default.
-
-    >>> codes = np.ones((4, 4), np.uint8)
-    >>> grid = Grid(None, (10, 0, 0, 0, -10, 0), width=4, height=4)
-    >>> buffer_between(Labels(codes, grid, Scheme.of_names(["wheat"]), Report.start(codes)), HoldOut())
-    0.0
-    """
+    """Metres between training and test labels: what is asked for, or the default."""
     if how.buffer is not None or how.by != "block":
         return how.buffer or 0.0
     return default_buffer(labels.codes, labels.grid, how.block, part=0.5)
@@ -245,25 +231,25 @@ class _Stack:
     """All that goes into the labels, on one grid."""
 
     years: Sequence[LabelsOnGrid]
-    sure: Sequence[RasterBand]
+    sure: Sequence[Certainty]
     part: Part
-    options: LabelOptions
-    cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
+    criteria: Criteria
+    cache: TileCache = field(default_factory=TileCache)
 
     def screen(self, window: Window) -> Screened:
         """Labels of a window that meet the criteria."""
-        grid, criteria = self.part.grid, self.options.criteria
-        wide = _grown(window, criteria.margin) & grid.window
+        margin = self.criteria.margin
+        wide = window.grown(margin, margin) & self.part.grid.window
         years = [year.labels(wide, self.cache) for year in self.years]
         inside = self.part.inside(wide)
         if inside is not None:
             years = [np.where(inside, year, np.uint8(0)) for year in years]
-        read = [_probability(layer, grid, wide, self.options, self.cache) for layer in self.sure]
+        sure = (layer.numbers(wide) for layer in self.sure)
         return screen(
             years,
-            [values for values, _ in read],
-            criteria,
-            scales=[scale for _, scale in read],
+            [np.where(known, values, np.zeros((), values.dtype)) for values, known in sure],
+            self.criteria,
+            scales=[layer.scale for layer in self.sure],
             regions=self.years[-1].regions(wide),
             core=window.shifted(-wide.row, -wide.col).slices,
         )
@@ -273,14 +259,10 @@ def _screen_blocks(stack: _Stack, progress: Progress | None) -> tuple[NDArray[np
     grid = stack.part.grid
     codes = np.zeros(grid.shape, np.uint8)
     reports = []
-    done = 0
-    for window in grid.blocks(_BLOCK):
+    for window in grid.watched_blocks(_BLOCK, progress):
         passed = stack.screen(window)
         codes[window.slices] = passed.labels
         reports.append(passed.report)
-        done += window.pixels
-        if progress is not None:
-            progress(done, grid.window.pixels)
     return codes, reduce(add, reports)
 
 
@@ -290,21 +272,6 @@ def _used_scheme(scheme: Scheme, report: Report) -> Scheme:
         return scheme
     present = tuple(c for c in scheme.classes if report.left[0, c.code])
     return Scheme(NUMBERED, present or scheme.classes[:1])
-
-
-def _probability(
-    layer: RasterBand, grid: Grid, window: Window, options: LabelOptions, cache: TileCache
-) -> tuple[NDArray[np.generic], float]:
-    """Values and the value of certainty; unknown is 0 %, which no threshold lets pass."""
-    values, known = layer.read(grid, window, cache)
-    scale = options.probability_scale or (100.0 if layer.dtype.kind in "ui" else 1.0)
-    values = np.where(known, values, np.zeros((), values.dtype))
-    if values.size and (values.max() > scale or values.min() < 0):
-        raise SceneError(
-            f"{layer.name} holds probabilities from {values.min():g} to {values.max():g}, and {scale:g} was "
-            f"taken to mean certainty; give the right value with --probability-scale"
-        )
-    return values, scale
 
 
 def _nothing_left(labels: Labels) -> str:
@@ -325,9 +292,3 @@ def _thin(labels: Labels, options: LabelOptions) -> Labels:
     codes = np.zeros_like(labels.codes)
     codes[rows[kept], columns[kept]] = labels.codes[rows[kept], columns[kept]]
     return Labels(codes, labels.grid, labels.scheme, labels.report.then("spacing", codes), labels.regions)
-
-
-def _grown(window: Window, margin: int) -> Window:
-    return Window(
-        window.row - margin, window.col - margin, window.height + 2 * margin, window.width + 2 * margin
-    )

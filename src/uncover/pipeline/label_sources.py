@@ -1,7 +1,8 @@
-"""Sources of labels: class rasters and vector files as codes of one scheme, on any grid; their certainty."""
+"""Files of labels: class rasters and vector files on any grid, their certainty, and label rasters written."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,23 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import whole_or_nothing
 from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL
 from uncover.models.registry import CLASS_MODELS
 from uncover.pipeline.file_kinds import check_labels
-from uncover.pipeline.label_file import scheme_in
 from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.map_formats import SCHEME_TAG, category_names, class_tags
 from uncover.raster.resample import pixels_within
-from uncover.raster.tiles import TileCache
+from uncover.raster.tiles import RasterInfo, TileCache
 from uncover.raster.vectors import Burned, burn_vector, read_features
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
 
 Floats = NDArray[np.float64]
-_CACHE_BYTES = 16 * 1024 * 1024
 # Labels finer than a scene that are looked at together.
 _MOST_FINE = 1 << 22
 
@@ -193,11 +194,6 @@ def open_labels(
     Without either, the codes 1 to 254 of a raster are classes of their own, called by their numbers. Where a
     raster is finer than the grid of a scene, the label of most of a pixel counts, if it covers the share
     `purity` of it.
-
-    >>> open_labels("fields.gpkg")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: fields.gpkg is a vector file: say with --class-field ...
     """
     translation = None if scheme is None else load_translation(scheme)
     if str(name).lower().endswith(VECTOR_SUFFIXES):
@@ -232,11 +228,7 @@ def _check_source(name: str, own: Scheme, translation: Translation) -> None:
 
 
 def numbered_scheme(codes: tuple[int, ...] = tuple(range(1, HIGHEST_LABEL + 1))) -> Scheme:
-    """Scheme of nameless codes.
-
-    >>> numbered_scheme((3,)).names
-    ('class 3',)
-    """
+    """Scheme of nameless codes."""
     colours = distinct(HIGHEST_LABEL)
     return Scheme(NUMBERED, tuple(LandClass(c, f"class {c}", colours[c - 1]) for c in codes))
 
@@ -353,28 +345,29 @@ class Certainty:
     layer: RasterBand
     grid: Grid
     scale: float
-    cache: TileCache = field(default_factory=lambda: TileCache(_CACHE_BYTES))
+    cache: TileCache = field(default_factory=TileCache)
 
     @classmethod
-    def on(cls, grid: Grid, doubt: LabelDoubt) -> Certainty | None:
-        """The layer by nearest neighbour on a grid that it overlaps; None where there is none."""
-        if doubt.probability is None:
-            return None
-        layer = RasterBand.open(doubt.probability)
-        check_overlap(layer.name, grid, layer.info.grid, "probabilities")
-        return cls(layer, grid, doubt.scale or (100.0 if layer.dtype.kind in "ui" else 1.0))
+    def on(cls, grid: Grid, layer: RasterBand, scale: float | None, place: str = "the scene") -> Certainty:
+        """The layer by nearest neighbour on a grid that it overlaps."""
+        check_overlap(layer.name, grid, layer.info.grid, "probabilities", place)
+        return cls(layer, grid, scale or (100.0 if layer.dtype.kind in "ui" else 1.0))
+
+    def numbers(self, window: Window) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Numbers as they are stored, and where there is one; (row, col) each."""
+        values, known = self.layer.read(self.grid, window, self.cache)
+        low, high = (end(values[known], initial=0) for end in (np.min, np.max))
+        if low < 0 or high > self.scale:
+            raise SceneError(
+                f"{self.layer.name} holds probabilities from {values[known].min():g} to {high:g}, and "
+                f"{self.scale:g} was taken to mean certainty; give the right value with --probability-scale"
+            )
+        return values, known
 
     def read(self, window: Window) -> Floats:
         """Probabilities (row, col) from 0 to 1, NaN where the layer has none."""
-        values, known = self.layer.read(self.grid, window, self.cache)
-        shares = np.where(known, values / self.scale, np.nan)
-        wrong = (shares < 0) | (shares > 1)
-        if wrong.any():
-            raise SceneError(
-                f"{self.layer.name} holds {values[wrong][0]:g}, and {self.scale:g} was taken to mean "
-                "certainty; give the right value with --probability-scale"
-            )
-        return shares
+        values, known = self.numbers(window)
+        return np.where(known, values / self.scale, np.nan)
 
 
 def soft_labels(names: NDArray[np.str_], sure: Floats, classes: Sequence[str]) -> Floats:
@@ -387,3 +380,70 @@ def soft_labels(names: NDArray[np.str_], sure: Floats, classes: Sequence[str]) -
     """
     own = names[:, None] == np.asarray(classes)[None, :]
     return np.where(own, sure[:, None], (1.0 - sure[:, None]) / (len(classes) - 1))
+
+
+NODATA = 0
+
+
+def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme: Scheme) -> None:
+    """Write labels as a Cloud-Optimised GeoTIFF with colours and names; whole, or not at all.
+
+    The names go where each reader looks: into a tag of the file, and as GDAL category names into the
+    `.aux.xml` file beside it.
+
+    >>> import tempfile
+    >>> from uncover.labels import load_scheme
+    >>> grid = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), width=2, height=1)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_labels(folder / "labels.tif", np.array([[1, 5]], np.uint8), grid, load_scheme("lulucf"))
+    >>> sorted(path.name for path in folder.iterdir())
+    ['labels.tif', 'labels.tif.aux.xml']
+    """
+    import rasterio
+    import rasterio.shutil
+    from rasterio.errors import RasterioError
+
+    scheme.check_labels()
+    with whole_or_nothing(path) as out:
+        plain = out.with_name("plain.tif")
+        try:
+            with rasterio.open(plain, "w", **_profile(grid)) as dataset:
+                dataset.write(labels, 1)
+                dataset.write_colormap(1, scheme.colour_table())
+                dataset.update_tags(**class_tags(scheme))
+            rasterio.shutil.copy(
+                plain, out, driver="COG", compress="DEFLATE", blocksize=512, overview_resampling="nearest"
+            )
+        except RasterioError as error:
+            raise SceneError(f"{path} cannot be written: {error}") from error
+        plain.unlink()
+        out.with_name(out.name + ".aux.xml").write_text(category_names(scheme), "utf-8")
+
+
+def scheme_in(info: RasterInfo) -> Scheme | None:
+    """The scheme that a label raster carries, None where it carries none."""
+    text = info.tags.get(SCHEME_TAG)
+    if text is None:
+        return None
+    try:
+        return Scheme.from_dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise SceneError(f"{info.path} carries a class scheme that cannot be read: {error}") from error
+
+
+def _profile(grid: Grid) -> dict[str, object]:
+    from affine import Affine
+
+    return {
+        "driver": "GTiff",
+        "width": grid.width,
+        "height": grid.height,
+        "count": 1,
+        "dtype": "uint8",
+        "nodata": NODATA,
+        "crs": grid.crs,
+        "transform": Affine(*grid.transform),
+        "tiled": True,
+        "compress": "deflate",
+        "photometric": "palette",
+    }

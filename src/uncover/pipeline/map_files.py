@@ -21,10 +21,10 @@ from uncover.labels import Scheme
 from uncover.models.record import ModelRecord
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table
-from uncover.raster.cf_dataset import write_dataset
 from uncover.raster.errors import SceneError
 from uncover.raster.footprint import footprint
-from uncover.raster.geotiff import (
+from uncover.raster.grid import Grid
+from uncover.raster.map_formats import (
     LAYER_TAG,
     category_names,
     check_cog,
@@ -32,8 +32,8 @@ from uncover.raster.geotiff import (
     number_counts,
     statistics,
     write_cog,
+    write_dataset,
 )
-from uncover.raster.grid import Grid
 from uncover.raster.mapper import Mapper
 from uncover.raster.product import Layer, Product
 from uncover.raster.quality import Quality
@@ -87,7 +87,7 @@ class Finish:
         self._items(store)
 
     def _emptiness(self) -> str:
-        identity, scene = self.mapper.evidence.identity, getattr(self.mapper.evidence, "scene", None)
+        identity, scene = self.mapper.observed.identity, self.mapper.observed.own_scene
         if scene is not None and scene.masked_out():
             return f"no pixel of scene {identity} has a class: a mask (--mask) leaves out all of it"
         hint = "" if self.record["missing"] == "marginalise" else "; --missing marginalise classifies by some"
@@ -111,7 +111,7 @@ class Finish:
 
         with ThreadPoolExecutor(self.threads) as pool:
             files = [pool.submit(write, layer) for layer in missing]
-            title = self.mapper.evidence.identity
+            title = self.mapper.observed.identity
             picture = pool.submit(write_overview, store / "overview.png", scratch, title, shares)
             for layer, file in zip(missing, files, strict=True):
                 file.result().result()
@@ -137,7 +137,7 @@ class Finish:
             _write(store / name, text)
 
     def _attributes(self) -> dict[str, Any]:
-        return {"title": f"Land cover of {self.mapper.evidence.identity}", "uncover": dict(self.record)}
+        return {"title": f"Land cover of {self.mapper.observed.identity}", "uncover": dict(self.record)}
 
     def _items(self, store: Path) -> None:
         assets: dict[str, Any] = {}
@@ -150,9 +150,9 @@ class Finish:
         assets["areas"] = {"href": "./areas.csv", "type": "text/csv", "roles": ["metadata"]}
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
         record = {**self.record, "run": self.key}
-        item = map_item(self.product, self.mapper.evidence.identity, self.when, record, assets)
+        item = map_item(self.product, self.mapper.observed.identity, self.when, record, assets)
         _write(store / "item.json", json_text(item))
-        bands = self.mapper.evidence.bands
+        bands = self.mapper.observed.bands
         model = model_item(self.mapper.model, self.product.scheme, self.product.grid, self.when, bands)
         _write(store / "model.json", json_text(model))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.pipeline.label_file import scheme_in
+from uncover.pipeline.label_sources import scheme_in
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.cube import check_chunks, open_store
 from uncover.raster.errors import SceneError
@@ -29,7 +29,6 @@ ITEM = "item.json"
 SET_SIZE = "set_size"
 _CODES = ("class", "quality")
 _TILE = (512, 512)
-_CACHE_BYTES = 64 << 20
 
 
 def is_map(folder: Path) -> bool:
@@ -72,7 +71,7 @@ class StoredLayer:
 
     def pixels(self, rows: Lines, cols: Lines) -> NDArray[Any]:
         """Values where rows and columns cross, (plane, row, col), read strip by strip."""
-        cache, width = TileCache(_CACHE_BYTES), self.source.grid.width
+        cache, width = TileCache(), self.source.grid.width
         parts = [
             self.source.read(Window(top, 0, height, width), cache)[:, inside[:, None], cols]
             for top, height, inside in strips(rows)
@@ -87,18 +86,14 @@ class StoredLayer:
         if self.codes:
             middle = [np.minimum(np.arange(0, n, step) + step // 2, n - 1) for n in (height, width)]
             return self.pixels(*middle)
-        cache, size = TileCache(_CACHE_BYTES), step * max(1, 512 // step)
-        rows = [
-            np.concatenate([block_means(self.values(self.source.read(w, cache)), step) for w in line], axis=2)
-            for line in _lines_of_blocks(self.source.grid, size)
-        ]
+        cache, size = TileCache(), step * max(1, 512 // step)
+
+        def means(window: Window) -> NDArray[Any]:
+            return block_means(self.values(self.source.read(window, cache)), step)
+
+        lines = self.source.grid.window.cut((size, width))
+        rows = [np.concatenate([means(w) for w in line.cut((size, size))], axis=2) for line in lines]
         return np.concatenate(rows, axis=1)
-
-
-def _lines_of_blocks(grid: Grid, size: int) -> Iterator[list[Window]]:
-    for top in range(0, grid.height, size):
-        line = Window(top, 0, size, grid.width) & grid.window
-        yield [Window(top, left, size, size) & line for left in range(0, grid.width, size)]
 
 
 def _from_overviews(source: BandFile, step: int, resampling: str) -> NDArray[Any]:
@@ -129,11 +124,6 @@ class MapProduct:
 
     Layers by name: "class", "probability", those of UNCERTAINTY, "quality", SET_SIZE, and "sets", which has
     a plane for each class, 1 where it cannot be excluded. A map need not have all of them.
-
-    >>> MapProduct.open("nowhere")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere is not a folder; give the folder that `uncover map` wrote
     """
 
     name: str

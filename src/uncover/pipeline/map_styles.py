@@ -56,11 +56,7 @@ def _flag_entry(value: int) -> Entry:
 
 
 def paletted(entries: Iterable[Entry]) -> str:
-    """A colour and a name for each value.
-
-    >>> 'label="forest"' in paletted([(1, "#117733", "forest", 255)])
-    True
-    """
+    """A colour and a name for each value."""
     lines = "".join(
         f'        <paletteEntry value="{value}" color="{colour}" alpha="{opacity}" '
         f"label={quoteattr(label)}/>\n"
@@ -78,9 +74,6 @@ def pseudocolour(band: int, largest: float, scale: float, name: str) -> str:
     """A ramp of colours from 0 to the largest number of a band.
 
     QGIS applies the scale of a file before the style: numbers are those that a reader sees.
-
-    >>> 'band="2"' in pseudocolour(2, 10000, 1e-4, "forest")
-    True
     """
     top = largest * scale
     items = "".join(

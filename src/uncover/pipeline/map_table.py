@@ -25,11 +25,6 @@ def area_table(
 
     `areas` has the rows `AREA_ROWS` and then one for each world, (row, class); `pairs` says which draws make
     a world. The spread over the worlds is empty where `without_spread` says why there is none.
-
-    >>> rows = [[3, 1], [300, 100], [260, 140], [1, 0], [100, 0], [200, 200], [400, 0]]
-    >>> text = area_table(np.array(rows, float), [[0], [1]], Scheme.of_names(["forest", "water"]), True)
-    >>> print(text.splitlines()[1][:59])
-    1,forest,3,0.03,0.75,0.026,1,0.01,2,0.0141421,,"area_ha cou
     """
     unit, scale = ("ha", 1e-4) if georeferenced else ("pixels", 1.0)
     of = dict(zip(AREA_ROWS, areas, strict=False))
@@ -64,11 +59,7 @@ def area_table(
 
 
 def areas_note(unit: str, worlds: int, without_spread: str | None = None) -> str:
-    """One sentence on what is in the numbers, and what is not.
-
-    >>> areas_note("ha", 0, "no world was drawn and evaluated")[-61:]
-    'no spread is given, because no world was drawn and evaluated.'
-    """
+    """One sentence on what is in the numbers, and what is not."""
     meant = (
         f"area_{unit} counts pixels of clear land by their most probable class and expected_{unit} adds up "
         "their probabilities; "

@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -19,20 +19,20 @@ from uncover.files import check_place
 from uncover.models.record import ModelRecord
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
-from uncover.pipeline.map_sources import SourceOptions, offered, open_evidence, source_record
+from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
-from uncover.raster.evidence import Evidence, Noisy
 from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
+from uncover.raster.grid import Progress
 from uncover.raster.journal import Journal, fingerprint, unfinished, writing
 from uncover.raster.mapper import Device, Mapper, Method, Missing, Reader
 from uncover.raster.model_checks import check_match, is_namesake, trained_on
+from uncover.raster.observed import ObservedScene, SceneWithNoise
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch
 
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
 Format = Literal["cog", "zarr", "netcdf"]
 
 
@@ -61,9 +61,6 @@ class MapOptions:
         dask scheduler.
     resume
         Go on with a run that was stopped.
-
-    >>> MapOptions().dtype
-    'uint16'
     """
 
     source: SourceOptions = field(default_factory=SourceOptions)
@@ -107,24 +104,23 @@ class PreparedMap:
             from uncover.models.files import load_fitted
 
             model = load_fitted(model_file)
-            evidence = open_evidence(scene, model, options.source, opened)
-            check_match(model, evidence)
+            observed = open_observed(scene, model, options.source, opened)
+            check_match(model, observed)
             reader = Reader(missing=options.missing, method=options.method, device=options.device)
-            mapper = make_mapper(model, evidence, options.paired, reader, options.thresholds, options.dtype)
+            mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
         if options.paired is None and not mapper.reader.paired:
-            _warn_of_namesake(model, evidence, scene)
-        plan = ComputePlan.of(options.memory, evidence, mapper.product, options.threads)
-        own = getattr(evidence, "scene", None)
-        if own is not None:
-            own.cache.capacity = plan.cache_bytes
+            _warn_of_namesake(model, observed, scene)
+        plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)
+        if observed.own_scene is not None:
+            observed.own_scene.cache.capacity = plan.cache_bytes
         prepared = cls(mapper, Path(model_file), plan, options)
         prepared.when()  # says what is wrong with the date before anything is computed
         return prepared
 
     @property
-    def evidence(self) -> Evidence:
+    def observed(self) -> ObservedScene:
         """Source of the pixels."""
-        return self.mapper.evidence
+        return self.mapper.observed
 
     def record(self) -> dict[str, Any]:
         """Record of how the product was made; no clock, no path."""
@@ -132,8 +128,8 @@ class PreparedMap:
         return {
             "paired": self.mapper.reader.paired,
             "trained_on": trained_on(self.mapper.model),
-            "scene": self.evidence.identity,
-            "measurement_uncertainty": self.evidence.facts(),
+            "scene": self.observed.identity,
+            "measurement_uncertainty": self.observed.facts(),
             "worlds": self.mapper.product.worlds,
             "missing": self.options.missing,
             "method": self.options.method,
@@ -144,25 +140,23 @@ class PreparedMap:
 
     def measurement_error(self) -> dict[str, Any]:
         """Error of the measurement layer by its number of points, for the record; none without points."""
-        if self.evidence.realisations == 1 and not isinstance(self.evidence, Noisy):
+        if self.observed.realisations == 1 and not isinstance(self.observed, SceneWithNoise):
             return {}
         found = self.mapper.measurement_error()
         return {} if found is None else {"measurement_error": found}
 
     def when(self) -> dict[str, Any]:
         """Time properties of the product's items: from the scene, or from the options."""
-        scene, cube = (getattr(self.evidence, name, None) for name in ("scene", "cube"))
-        time = scene.sensing_time if scene is not None else None if cube is None else cube.sensing_time
-        return time_of(time, self.options.date)
+        return time_of(self.observed.sensing_time, self.options.date)
 
     def key(self) -> str:
         """Hash of inputs, model and options: whether two runs make the same product."""
-        scene = getattr(self.evidence, "scene", None)
+        scene = self.observed.own_scene
         facts = {
             "record": self.record(),
             "when": self.when(),
             "scene": None if scene is None else scene.facts(),
-            "content": fingerprint_of(self.evidence),
+            "content": fingerprint_of(self.observed),
             "model": fingerprint_of(_File(self.model_file)),
             "dtype": self.options.dtype,
             "format": self.options.format,
@@ -183,10 +177,10 @@ class PreparedMap:
         return Threads(self.plan.threads, self.plan.ahead)
 
 
-def _warn_of_namesake(model: ModelRecord, evidence: Evidence, scene: str | Path) -> None:
+def _warn_of_namesake(model: ModelRecord, observed: ObservedScene, scene: str | Path) -> None:
     """Say that a scene is not taken for the one that trained the model, where it may be the same."""
     file = Path(str(scene).rstrip("/")).name
-    if len(trained_on(model)) == 1 and is_namesake(model, evidence, file):
+    if len(trained_on(model)) == 1 and is_namesake(model, observed, file):
         warnings.warn(
             f"{file} has the name of the scene that trained the model, and not its content or --scene-id: it "
             "is taken for another scene, whose errors are its own; say --paired if it is the same",
@@ -210,11 +204,6 @@ def map_scene(
 
     Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
     inputs, model and options are the same; the product does not differ by a byte.
-
-    >>> map_scene("nowhere.uncover", "nowhere.tif", "map")
-    Traceback (most recent call last):
-    ...
-    uncover.models.files.ModelFileError: nowhere.uncover: there is no such model file.
     """
     clock = [time.time()]
     chosen = options or MapOptions()

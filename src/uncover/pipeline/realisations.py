@@ -1,29 +1,31 @@
-"""Realisations of a scene whose optical depth is uncertain, made on the fly or stored in a cube."""
+"""Realisations of a scene at drawn optical depths: by the look-up table, by Sen2Cor, or made elsewhere."""
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from uncover.atmosphere import LookupTable
 from uncover.atmosphere.grib import aod_at
+from uncover.atmosphere.lookup_table import LookupTable
+from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleField, AngleGrids
-from uncover.raster.cube import Cube, write_cube
-from uncover.raster.grid import Grid, middle_of
+from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Progress, Window, middle_of
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
-from uncover.raster.scene import Scene, SceneOptions
-
-Progress = Callable[[int, int], None]
+from uncover.raster.scene import CACHE_BYTES, Scene, SceneOptions
+from uncover.raster.tiles import TileCache
 
 #: The last optical depth of the look-up table: draws stay below it.
 HIGHEST_AOD = 2.0
@@ -47,9 +49,6 @@ class RealiseOptions:
         product's where they are None.
     angles
         Sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
-
-    >>> RealiseOptions(aod=0.12).draws
-    25
     """
 
     aod: float | None = None
@@ -67,15 +66,7 @@ class RealiseOptions:
 
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
-    """The optical depth of a scene with its uncertainty.
-
-    >>> import numpy as np
-    >>> from uncover.raster import Grid, scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
-    >>> round(optical_depth(scene, RealiseOptions(aod=0.12)).standard_uncertainty, 4)
-    0.0768
-    """
+    """The optical depth of a scene with its uncertainty."""
     known = scene.atmosphere
     own = own_optical_depth(scene) if options.aod is None else options.aod
     if own is None and scene.aerosol_forecast is not None and not options.product_aod:
@@ -133,16 +124,7 @@ def depth_record(quantity: Quantity, scene: Scene, options: RealiseOptions, draw
 
 
 def forecast_aod(scene: Scene) -> float:
-    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken.
-
-    >>> import numpy as np
-    >>> from uncover.raster import Grid, scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> forecast_aod(scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",)))
-    Traceback (most recent call last):
-    ...
-    ValueError: the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast ...
-    """
+    """The CAMS forecast that an L1C product carries, in the middle of the scene, when it was taken."""
     if scene.aerosol_forecast is None or scene.sensing_time is None:
         raise ValueError(
             "the aerosol optical depth is missing; give --aod, as the product carries no CAMS forecast "
@@ -152,17 +134,7 @@ def forecast_aod(scene: Scene) -> float:
 
 
 def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
-    """The realisations of a scene, made when they are read.
-
-    >>> import numpy as np
-    >>> from uncover.raster import Grid, scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> scene = scene_from_array(np.full((1, 3, 4), 0.1, np.float32), grid, ("B02",))
-    >>> realise_scene(scene, RealiseOptions(aod=0.12))
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: scene ... does not say whether it is L1C ... or L2A ...
-    """
+    """The realisations of a scene, made when they are read."""
     aod, known = optical_depth(scene, options), scene.atmosphere
     if options.dem is not None:
         _warn_of_voids(scene, options.dem)
@@ -223,3 +195,263 @@ def _everywhere(zenith: float, azimuth: float) -> AngleField:
 
 def _first(*values: float | None) -> float:
     return next(float(value) for value in values if value is not None)
+
+
+#: Decoded tiles that are kept for each product: those of ten bands at one place, with their neighbours.
+_TILES_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class CorrectedScenes:
+    """Scenes that are corrections of one and the same, read together.
+
+    A pixel has the quality bits of all of them: it is usable where it is usable in every world.
+    """
+
+    scenes: tuple[Scene, ...]
+
+    @classmethod
+    def open(cls, sources: Sequence[str | Path], options: SceneOptions) -> CorrectedScenes:
+        """Open the products, and refuse those that do not belong together."""
+        if len(sources) < 2:
+            raise SceneError(
+                f"{len(sources)} product came with --as worlds; give one for each world, at least 2"
+            )
+        twice = next((name for i, name in enumerate(sources) if name in sources[:i]), None)
+        if twice is not None:
+            raise SceneError(f"{twice} came twice; give each world once")
+        cache = TileCache(max(CACHE_BYTES, _TILES_BYTES * len(sources)))
+        scenes = tuple(replace(open_scene(source, options), cache=cache) for source in sources)
+        for source, scene in zip(sources, scenes, strict=True):
+            _check_alike(scenes[0], scene, Path(sources[0]).name, Path(source).name)
+        return cls(scenes)
+
+    def layout(self, draws: Draws, attributes: Mapping[str, Any]) -> CubeLayout:
+        """The cube that holds them."""
+        first = self.scenes[0]
+        return CubeLayout(
+            first.grid,
+            first.bands,
+            realisations=len(self.scenes),
+            identity=first.identity,
+            coordinates={"aod": draws.values, "weight": draws.weights},
+            attributes={
+                **attributes,
+                "features": first.features.as_dict(),
+                "sensing_time": time_text(first.sensing_time),
+            },
+        )
+
+    def read(self, window: Window) -> CubeBlock:
+        """All worlds of a window."""
+        blocks = [scene.read(window) for scene in self.scenes]
+        quality = np.bitwise_or.reduce([block.quality for block in blocks])
+        return CubeBlock(window, np.stack([block.reflectance for block in blocks]), quality)
+
+
+def _check_alike(first: Scene, scene: Scene, name: str, other: str) -> None:
+    if scene.level != "L2A":
+        raise SceneError(
+            f"{other} is not an L2A product ({scene.level or 'no level is stated'}); --as worlds takes "
+            "corrected products: correct it first, or realise it alone"
+        )
+    if scene.identity != first.identity:
+        raise SceneError(
+            f"{other} is of scene {scene.identity} and {name} of {first.identity}; worlds are corrections of "
+            "one scene: give each scene a cube of its own"
+        )
+    if scene.bands != first.bands:
+        raise SceneError(
+            f"{other} has the bands {', '.join(scene.bands)}, {name} has {', '.join(first.bands)}"
+        )
+    if scene.grid != first.grid:
+        raise SceneError(
+            f"{other} lies on another grid than {name} ({_words(scene)}, {_words(first)}); worlds are "
+            "corrections of one product: give those of one tile and resolution"
+        )
+
+
+def _words(scene: Scene) -> str:
+    grid, (_, _, x, _, _, y) = scene.grid, scene.grid.transform
+    return f"{grid.crs}, {grid.height} x {grid.width} pixels from {x:.10g} {y:.10g}"
+
+
+def write_worlds(
+    sources: Sequence[str | Path],
+    out: str | Path,
+    scene_options: SceneOptions | None = None,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Cube:
+    """Write a cube of L2A products that were corrected elsewhere, each at an optical depth of its own."""
+    check_place(out)
+    worlds = CorrectedScenes.open(sources, scene_options or SceneOptions())
+    depths = [scene.atmosphere.aot for scene in worlds.scenes]
+    values = np.array([np.nan if depth is None else depth for depth in depths])
+    draws = Draws(values, np.full(len(depths), 1 / len(depths)))
+    return _write(worlds, draws, {"correction": "products corrected elsewhere"}, out, {}, resume, progress)
+
+
+@dataclass(frozen=True)
+class Sen2CorOptions:
+    """Options of Sen2Cor runs.
+
+    path
+        Its folder or its L2A_Process; the one on the PATH where it is None.
+    workers
+        Runs at a time.
+    keep
+        Keep the L2A products beside the cube, in OUT.sen2cor.
+    """
+
+    path: str | None = None
+    workers: int = 1
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Sen2Cor runs of a scene at its drawn optical depths, which are those that the table takes.
+
+    `missing` says why they can only be planned, and is empty where Sen2Cor is installed.
+    """
+
+    scene: Scene
+    quantity: Quantity
+    draws: Draws
+    found: Installation
+    driver: Sen2Cor
+    source: Path
+    folder: Path
+    missing: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        source: str | Path,
+        out: str | Path,
+        options: RealiseOptions,
+        scene_options: SceneOptions,
+        how: Sen2CorOptions,
+        *,
+        planned: bool = False,
+    ) -> _Runs:
+        """Runs to start, or only to plan: then Sen2Cor need not be there."""
+        scene = open_scene(source, scene_options)
+        _check_l1c_folder(source, scene)
+        if how.workers < 1:
+            raise SceneError(f"--workers is {how.workers}; it is 1 or more")
+        aod = optical_depth(scene, options)
+        draws = aod.draw(options.draws, scene=scene.source_id, seed=options.seed, method=options.method)
+        missing = ""
+        try:
+            found = Installation.find(how.path)
+        except Sen2CorError as error:
+            if not planned:
+                raise
+            found, missing = _NOT_INSTALLED, str(error)
+        mode = PerturbedCams(found.gipp, found.ac_gipp, forecast_aod(scene), installed=not missing)
+        driver = Sen2Cor(mode, found.executable, processes=how.workers)
+        folder = Path(f"{out}.sen2cor")
+        return cls(scene, aod, draws, found, driver, Path(source).absolute(), folder, missing)
+
+
+#: Names that stand for a program and files that are not there.
+_NOT_INSTALLED = Installation(
+    Path("L2A_Process"), "", Path("Sen2Cor/cfg/L2A_GIPP.xml"), Path("Sen2Cor/cfg/L2A_CAL_AC_GIPP.xml")
+)
+
+
+def _check_l1c_folder(source: str | Path, scene: Scene) -> None:
+    """Refuse what Sen2Cor does not take."""
+    if scene.level == "L2A":
+        raise SceneError(
+            f"{source} is an L2A product, corrected to the surface already; Sen2Cor corrects L1C products: "
+            "give that of the same scene, or draw around this correction with --correction table"
+        )
+    if scene.level != "L1C" or not Path(source).is_dir():
+        remedy = "unzip it" if scene.level == "L1C" else "give the .SAFE folder of the scene"
+        raise SceneError(f"{source} is not the folder of an L1C product, which Sen2Cor corrects; {remedy}")
+
+
+def plan_sen2cor(
+    source: str | Path,
+    out: str | Path,
+    options: RealiseOptions,
+    scene_options: SceneOptions | None = None,
+    how: Sen2CorOptions | None = None,
+) -> list[str]:
+    """Every file that `write_sen2cor` would write, and every command that it would run.
+
+    Where Sen2Cor is missing, they are those of an installation by its usual names, and the last line says so.
+    """
+    scene_options, how = scene_options or SceneOptions(), how or Sen2CorOptions()
+    runs = _Runs.of(source, out, options, scene_options, how, planned=True)
+    depths = runs.draws.values.tolist()
+    lines = runs.driver.plan(runs.source, depths, runs.folder, installed=not runs.missing)
+    cube = f"{len(runs.draws.values)} worlds of {len(runs.scene.bands)} bands, {_words(runs.scene)}"
+    lines.append(f"# writes {Path(out).absolute()}: {cube}")
+    return [*lines, f"# cannot be run yet: {runs.missing}"] if runs.missing else lines
+
+
+def write_sen2cor(
+    source: str | Path,
+    out: str | Path,
+    options: RealiseOptions,
+    scene_options: SceneOptions | None = None,
+    how: Sen2CorOptions | None = None,
+    *,
+    resume: bool = False,
+    correcting: Progress | None = None,
+    progress: Progress | None = None,
+) -> Cube:
+    """Correct an L1C product with Sen2Cor once per drawn optical depth, and write the worlds to a cube.
+
+    Its L2A products lie in OUT.sen2cor until the cube is complete; a run that was stopped goes on there.
+    """
+    check_place(out)
+    how, scene_options = how or Sen2CorOptions(), scene_options or SceneOptions()
+    runs = _Runs.of(source, out, options, scene_options, how)
+    if Path(out).exists():
+        raise SceneError(f"{out} exists already; remove it, or write somewhere else")
+    if runs.folder.exists() and not resume:
+        raise SceneError(f"{runs.folder} is an unfinished run; go on with --resume, or remove it")
+    made = runs.driver.realise(runs.source, runs.draws.values.tolist(), runs.folder, correcting)
+    worlds = CorrectedScenes.open(made.products, scene_options)
+    _check_same_place(runs.scene, worlds.scenes[0])
+    attributes = {
+        "correction": f"Sen2Cor {runs.found.version}, optical depth of CAMS shifted",
+        "aod_estimate": runs.quantity.estimate,
+        "quantities": [depth_record(runs.quantity, runs.scene, options, runs.draws)],
+        "aod_reached": list(made.reached),
+        "level": "L1C",
+    }
+    inputs = {"scene": runs.scene.facts(), "options": asdict(options)}
+    cube = _write(worlds, runs.draws, attributes, out, inputs, resume, progress)
+    if not how.keep:
+        shutil.rmtree(runs.folder)
+    return cube
+
+
+def _check_same_place(scene: Scene, world: Scene) -> None:
+    """Sen2Cor's product is of the scene that the optical depths were drawn for."""
+    if scene.grid != world.grid or scene.identity != world.identity:
+        raise SceneError(
+            f"Sen2Cor wrote {world.identity} on {_words(world)}, the scene is {scene.identity} on "
+            f"{_words(scene)}; correct the whole product: Region_Of_Interest in L2A_GIPP.xml must be OFF"
+        )
+
+
+def _write(
+    worlds: CorrectedScenes,
+    draws: Draws,
+    attributes: Mapping[str, Any],
+    out: str | Path,
+    inputs: Mapping[str, Any],
+    resume: bool,
+    progress: Progress | None,
+) -> Cube:
+    facts = {**inputs, "worlds": [scene.facts() for scene in worlds.scenes]}
+    layout = worlds.layout(draws, attributes)
+    return write_cube(out, layout, worlds.read, inputs=facts, resume=resume, progress=progress)

@@ -63,11 +63,7 @@ class SampleTable:
 
 
 def is_table(name: str | Path) -> bool:
-    """Return whether a file is a sample table, by its name.
-
-    >>> is_table("pixels.csv"), is_table("scene.tif")
-    (True, False)
-    """
+    """Return whether a file is a sample table, by its name."""
     return str(name).lower().endswith(TABLE_SUFFIXES)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,24 +22,23 @@ from uncover.measurement.features import Features, Level
 from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
 from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
-from uncover.pipeline.realisations import RealiseOptions, realise_scene
+from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
+from uncover.raster.align import RasterBand
 from uncover.raster.area import Area
 from uncover.raster.cube import Cube, is_zarr, open_cube, stated_features, zarr_kind
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
+from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
-    Uncertainty,
-    UncertaintyOptions,
     about_file,
     band_records,
-    open_uncertainty,
 )
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
@@ -47,12 +47,11 @@ BATCH_NUMBERS = 1 << 23
 _BLOCK = 1024
 #: Typical values above this are not reflectance.
 _BRIGHTEST = 2.0
-_CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class FitOptions:
-    """Options of a fit: training data and model.
+class FitOptions(SourceOptions):
+    """Options of a fit: training data and model; how scenes are read is in `SourceOptions`.
 
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
@@ -60,8 +59,6 @@ class FitOptions:
     pixel_purity
         Share of a pixel that its label covers at least, where a label raster is finer than the scene; the
         label of most of a pixel counts.
-    scene
-        How scenes are read: bands, area, scale and offset where metadata are silent.
     draw
         How many of the labelled pixels are used. Which ones depends on the labels and the seed alone: scenes
         of several years on one grid give the same pixels.
@@ -82,23 +79,14 @@ class FitOptions:
         kept. By default the autocorrelation length of the labels, at most a quarter of a block.
     seed
         Decides the draw, and which samples are kept.
-    realise
-        Make realisations of the scenes at drawn optical depths; None: one measurement of each pixel.
-    uncertainty, uncertainty_options
-        File that states the standard uncertainty of the training values, and how it is read. Random effects
-        are taken out of the spread of the classes; systematic ones count where the model meets another scene.
     doubt
         What is known of wrong labels.
-
-    >>> FitOptions(draw=Draw(fraction=0.1)).realisations
-    'pooled'
     """
 
     labels: str | Path | None = None
     class_field: str | None = None
     scheme: str | None = None
     pixel_purity: float = 0.0
-    scene: SceneOptions = field(default_factory=SceneOptions)
     draw: Draw = field(default_factory=Draw)
     model: str = "qda"
     prior: str | None = None
@@ -109,9 +97,6 @@ class FitOptions:
     block: float | None = None
     buffer: float | None = None
     seed: int = 0
-    realise: RealiseOptions | None = None
-    uncertainty: str | Path | None = None
-    uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
     doubt: LabelDoubt = field(default_factory=LabelDoubt)
 
 
@@ -205,51 +190,20 @@ def _refuse(needed: str, **given: Any) -> None:
 
 
 def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
-    if options.uncertainty is not None and options.realise is not None:
-        raise ValueError("an AOD and --uncertainty came; training takes one source of uncertainty")
-    if is_zarr(name):
-        kind = zarr_kind(name)
-        if options.uncertainty is not None and kind in ("samples", "cube"):
-            raise ValueError(
-                f"{name} has its uncertainty in its realisations; leave out --uncertainty, or give the scene"
-            )
-        if kind == "samples":
-            return SampleCubeRows.of(open_samples(name), options)
-        if kind == "cube":
-            cube = replace(open_cube(name), level=options.scene.level)
-            _check_weights(name, cube.coordinates.get("weight"))
-            pixels = LabelledPixels.of(
-                cube, cube.identity or Path(name).name, _labels(name, options), options
-            )
-            return replace(pixels, stated=_of_worlds(cube, cube.attributes))
-    check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
-    scene = open_scene(name, options.scene)
-    raster = scene if options.realise is None else realise_scene(scene, options.realise)
-    pixels = LabelledPixels.of(raster, scene.identity, _labels(name, options), options)
-    if isinstance(raster, RealisedScene):
-        _check_weights(name, raster.draws.weights)
-        return replace(pixels, stated=_of_worlds(raster, raster.layout.attributes))
-    if options.uncertainty is None:
-        return pixels
-    found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, options.uncertainty_options, scene)
-    record = {"source": "stated uncertainty", **found.facts()}
-    return replace(pixels, uncertainty=found, stated=Stated(record, found.systematic, found.common))
-
-
-def _of_worlds(raster: Cube | RealisedScene, attributes: Mapping[str, Any]) -> Stated:
-    """The draws that made the worlds of a scene or cube, and the quantities, where they are recorded."""
-    quantities = list(attributes.get("quantities") or ())
-    source = "aerosol optical depth" if quantities else "cube"
-    return Stated({"source": source, "quantities": quantities, "worlds": raster.worlds})
-
-
-def _check_weights(name: str | Path, weights: NDArray[Any] | None) -> None:
-    """A model counts its worlds equally: nodes of a quadrature are not for fitting."""
-    if weights is not None and np.ptp(weights) > 1e-9 * np.max(weights):
+    check_one_source(options)
+    kind = zarr_kind(name) if is_zarr(name) else "scene"
+    if options.uncertainty is not None and kind != "scene":
         raise ValueError(
-            f"the realisations of {name} have unequal weights, and fitting counts them equally; "
-            "draw them with --draw-method mc or quantile"
+            f"{name} has its uncertainty in its realisations; leave out --uncertainty, or give the scene"
         )
+    if kind == "samples":
+        return SampleCubeRows.of(open_samples(name), options)
+    if kind == "cube":
+        observed: ObservedScene = StoredWorlds(replace(open_cube(name), level=options.scene.level))
+    else:
+        check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
+        observed = observe(open_scene(name, options.scene), options)
+    return LabelledPixels.of(observed, observed.identity or Path(name).name, _labels(name, options), options)
 
 
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:
@@ -276,23 +230,14 @@ def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None
         )
     if table.values.ndim == 3:
         raise ValueError(f"{table.name} has its uncertainty in its realisations; leave out --uncertainty")
-    return read_band_uncertainty(
-        path,
-        table.bands,
-        correlation=how.correlation,
-        between_pixels=how.between_pixels,
-        between_scenes=how.between_scenes,
-        units=how.units,
-        scale=how.scale,
-        effect_name=how.effect_name,
-    )
+    return read_band_uncertainty(path, table.bands, **how.of_bands())
 
 
 @dataclass(frozen=True)
 class LabelledPixels:
     """The drawn, labelled pixels of one scene or cube."""
 
-    raster: Scene | Cube | RealisedScene
+    observed: ObservedScene
     name: str
     bands: tuple[str, ...]
     scheme: Scheme
@@ -300,27 +245,43 @@ class LabelledPixels:
     block: float | None = None  # side of squares that belong together, in metres
     buffer: float = 0.0  # metres from other squares, nearer to which pixels do not count if they are left out
     units: str | None = "reflectance"
-    uncertainty: Uncertainty | None = None
-    stated: Stated | None = None
     certainty: Certainty | None = None
+
+    @property
+    def raster(self) -> Scene | Cube | RealisedScene:
+        """Source of the values."""
+        return self.observed.raster
 
     @property
     def identity(self) -> str:
         """Identity of the scene or cube."""
         return self.raster.source_id
 
+    @cached_property
+    def stated(self) -> Stated | None:
+        """Stated errors; or the draws that made the worlds, and the quantities, where they are recorded."""
+        if isinstance(self.observed, SceneWithNoise):
+            found = self.observed.uncertainty
+            return Stated({"source": "stated uncertainty", **found.facts()}, found.systematic, found.common)
+        if isinstance(self.raster, Scene):
+            return None
+        of = self.raster if isinstance(self.raster, Cube) else self.raster.layout
+        quantities = list(of.attributes.get("quantities") or ())
+        source = "aerosol optical depth" if quantities else "cube"
+        return Stated({"source": source, "quantities": quantities, "worlds": self.raster.worlds})
+
     @classmethod
     def of(
-        cls, raster: Scene | Cube | RealisedScene, name: str, labels: LabelSource, options: FitOptions
+        cls, observed: ObservedScene, name: str, labels: LabelSource, options: FitOptions
     ) -> LabelledPixels:
         """Labels on the raster's grid, and the draw among them."""
-        grid = raster.grid
+        grid = observed.grid
         here = labels.on(grid)
         codes = np.zeros(grid.shape, np.uint8)
-        cache = TileCache(_CACHE_BYTES)
+        cache = TileCache()
         for window in grid.blocks(_BLOCK):
             codes[window.slices] = here.labels(window, cache)
-        if isinstance(raster, Cube):
+        if isinstance(observed, StoredWorlds):
             _blank_outside(codes, grid, options.scene)
         if not codes.any():
             raise SceneError(
@@ -329,10 +290,10 @@ class LabelledPixels:
             )
         buffer = _buffer(codes, grid, options)
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
-        bands = options.scene.bands or raster.bands
-        bands = tuple(canonical_band(band) for band in bands)
-        certainty = Certainty.on(grid, options.doubt)
-        return cls(raster, name, bands, labels.scheme, codes, options.block, buffer, certainty=certainty)
+        bands = tuple(canonical_band(band) for band in options.scene.bands or observed.bands)
+        file = options.doubt.probability
+        certainty = None if file is None else Certainty.on(grid, RasterBand.open(file), options.doubt.scale)
+        return cls(observed, name, bands, labels.scheme, codes, options.block, buffer, certainty=certainty)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -372,8 +333,8 @@ class LabelledPixels:
             sure = None if self.certainty is None else self.certainty.read(window)
             if sure is not None:  # of a label without a probability nothing is known
                 where = where & np.isfinite(sure)
-            if self.uncertainty is not None and isinstance(block, Block):  # a cube has none
-                known = self.uncertainty.read(window, block.reflectance, where)
+            if isinstance(self.observed, SceneWithNoise) and isinstance(block, Block):
+                known = self.observed.uncertainty.read(window, block.reflectance, where)
                 where, noise = known.valid, known.covariances
             values, groups, inner = block.samples(where)[..., at], None, None
             if self.block is not None:

@@ -11,10 +11,10 @@ from uncover.raster.area import window_of
 from uncover.raster.classify import classify
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, open_cube, write_cube
 from uncover.raster.errors import OffsetWarning, ReadError, SceneError
-from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
 from uncover.raster.executors import Cluster, Serial, Threads
 from uncover.raster.grid import Grid, Window
 from uncover.raster.mapper import Reader
+from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import Thresholds
@@ -42,24 +42,24 @@ __all__ = [
     "Cube",
     "CubeBlock",
     "CubeLayout",
-    "Evidence",
-    "Exact",
     "Grid",
     "MaskWarning",
-    "Noisy",
+    "ObservedScene",
     "OffsetWarning",
+    "PlainScene",
     "Quality",
     "ReadError",
     "Reader",
-    "Realised",
     "RealisedScene",
     "SampleBlock",
     "Samples",
     "Scene",
     "SceneError",
     "SceneOptions",
+    "SceneWithNoise",
+    "SceneWithWorlds",
     "Serial",
-    "Stored",
+    "StoredWorlds",
     "Threads",
     "Thresholds",
     "Uncertainty",

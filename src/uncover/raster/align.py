@@ -10,24 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.area import window_of
+from uncover.raster.area import bounds_text, window_of
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Bounds, Grid, Window
+from uncover.raster.grid import Grid, Window
 from uncover.raster.resample import positions, read_nearest
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 
 #: Rows that are aligned at a time: positions take more memory than labels.
 STRIP = 256
-CACHE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """A raster's values on another grid, and where it has any, both (row, col).
-
-    >>> Aligned(np.array([[3, 0]]), np.array([[True, False]])).filled(0).tolist()
-    [[3, 0]]
-    """
+    """A raster's values on another grid, and where it has any, both (row, col)."""
 
     values: NDArray[Any]
     valid: NDArray[np.bool_]
@@ -88,21 +83,16 @@ def align_raster(name: str | Path, grid: Grid, window: Window | None = None) -> 
     """Values of `FILE` or `FILE:band` at the pixel centres of a window of a grid (all of it by default).
 
     Nearest neighbour: a value is never mixed with another, and does not depend on the window.
-
-    >>> align_raster("nowhere.tif:2", Grid("EPSG:32630", (10, 0, 0, 0, -10, 0), 2, 2))
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
     """
     layer = RasterBand.open(name)
     window = grid.window if window is None else window
     grid.crop(window)
     check_overlap(layer.name, grid, layer.info.grid)
     values, valid = np.zeros(window.shape, layer.dtype), np.zeros(window.shape, np.bool_)
-    cache = TileCache(CACHE_BYTES)
-    for top in range(0, window.height, STRIP):
-        strip = Window(window.row + top, window.col, min(STRIP, window.height - top), window.width)
-        values[top : top + STRIP], valid[top : top + STRIP] = layer.read(grid, strip, cache)
+    cache = TileCache()
+    for strip in window.cut((STRIP, window.width), (window.row, window.col)):
+        rows = strip.shifted(-window.row, -window.col).slices[0]
+        values[rows], valid[rows] = layer.read(grid, strip, cache)
     return Aligned(values, valid)
 
 
@@ -114,13 +104,9 @@ def check_overlap(
         window_of(source, grid.bounds, grid.crs)
     except SceneError as error:
         raise SceneError(
-            f"{name} does not overlap {place}: its bounds are {_text(source.bounds)} ({source.crs}), those "
-            f"of {place} {_text(grid.bounds)} ({grid.crs}); give {needed} of the same place"
+            f"{name} does not overlap {place}: its bounds are {bounds_text(source.bounds)} ({source.crs}), "
+            f"those of {place} {bounds_text(grid.bounds)} ({grid.crs}); give {needed} of the same place"
         ) from error
-
-
-def _text(bounds: Bounds) -> str:
-    return "(" + ", ".join(f"{value:.7g}" for value in bounds) + ")"
 
 
 def check_cover(name: str | Path, grid: Grid) -> None:

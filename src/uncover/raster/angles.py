@@ -85,15 +85,6 @@ class AngleField:
         bottom = self.vectors[:, i + 1, j] * (1 - c) + self.vectors[:, i + 1, j + 1] * c
         return _angles(top * (1 - r) + bottom * r)
 
-    def on_axes(
-        self, x: NDArray[np.float64], y: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same on all combinations of y (row,) and x (col,), (row, col): one axis after the other."""
-        i, r = self._rows(y)
-        j, c = self._cols(x)
-        lines = self.vectors[:, i] * (1 - r)[:, None] + self.vectors[:, i + 1] * r[:, None]
-        return _angles(lines[..., j] * (1 - c) + lines[..., j + 1] * c)
-
     def _rows(self, y: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         return _cell((self.origin[1] - y) / self.step[1], self.vectors.shape[1])
 
@@ -142,8 +133,4 @@ class AngleGrids:
 
     def on(self, grid: Grid, window: Window) -> Angles:
         """Angles at the pixel centres of a window."""
-        x, y = grid.centres(window)
-        _, b, _, d, _, _ = grid.transform
-        if b == 0 and d == 0:
-            return Angles(*self.sun.on_axes(x[0], y[:, 0]), *self.view.on_axes(x[0], y[:, 0]))
-        return self.at(x, y)
+        return self.at(*grid.centres(window))

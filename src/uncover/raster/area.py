@@ -81,8 +81,8 @@ def _near(bounds: Bounds, scene: Bounds) -> Bounds:
 
 def _outside(grid: Grid, bounds: Bounds, crs: str | None) -> SceneError:
     return SceneError(
-        f"the area {_round(bounds)} ({crs or grid.crs}) lies outside the scene, whose bounds are "
-        f"{_round(_bounds_in(grid, crs))}; check the coordinates and their reference system (--bbox-crs)"
+        f"the area {bounds_text(bounds)} ({crs or grid.crs}) lies outside the scene, whose bounds are "
+        f"{bounds_text(_bounds_in(grid, crs))}; check the coordinates and their reference system (--bbox-crs)"
     )
 
 
@@ -122,8 +122,9 @@ def _transform_bounds(source: str, target: str, bounds: Bounds) -> Bounds:
     return left, bottom, right, top
 
 
-def _round(bounds: Bounds) -> str:
-    return "(" + ", ".join(f"{value:.6g}" for value in bounds) + ")"
+def bounds_text(bounds: Bounds) -> str:
+    """Bounds for messages."""
+    return "(" + ", ".join(f"{value:.7g}" for value in bounds) + ")"
 
 
 @dataclass(frozen=True)

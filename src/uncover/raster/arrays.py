@@ -96,7 +96,7 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
     """A scene from a dataset whose variables lie on one grid."""
     name = str(path)
     with open_dataset(name) as dataset:
-        axes = _axes(dataset, name)
+        axes = spatial_axes(dataset, name)
         offered = list(_planes(dataset, axes, name))
         planes = _choose(offered, options, name)
         first = dataset[planes[0].variable]
@@ -124,7 +124,8 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
     return scene
 
 
-def _axes(dataset: Any, name: str) -> tuple[Hashable, Hashable]:
+def spatial_axes(dataset: Any, name: str) -> tuple[Hashable, Hashable]:
+    """Names of the row and column axes of a dataset."""
     lower = {str(dim).lower(): dim for dim in dataset.dims}
     row = next((lower[key] for key in _ROWS if key in lower), None)
     col = next((lower[key] for key in _COLS if key in lower), None)

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from uncover.measurement.bands import canonical_band
+from uncover.measurement.pooled import AnySummariser, make_summariser
 from uncover.models.record import FittedEstimator, ModelRecord, record_of
+from uncover.models.sets import WithSets
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, Exact, Noisy, Realised
 from uncover.raster.executors import Executor, Threads
 from uncover.raster.mapper import Mapper, Reader, count_worlds
 from uncover.raster.model_checks import (
@@ -18,15 +23,18 @@ from uncover.raster.model_checks import (
     common_effects,
     drawn_worlds,
     is_paired,
+    model_bands,
     scheme_of,
 )
-from uncover.raster.product import DType, Product, Thresholds
+from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds
+from uncover.raster.product import CHUNK, UNCERTAINTY, DType, Product, Thresholds
+from uncover.raster.quality import Quality, flag_attributes
 from uncover.raster.scene import Scene
 from uncover.raster.uncertainty import UncertaintyWarning
 
 
 def classify(
-    scene: Scene | Evidence | Any,
+    scene: Scene | ObservedScene | Any,
     model: ModelRecord | FittedEstimator,
     *,
     paired: bool | None = None,
@@ -41,8 +49,8 @@ def classify(
     Parameters
     ----------
     scene
-        A `Scene`, a scene with its uncertainty (`Evidence`), or an xarray data array with dimensions `band`,
-        two others for the place, and `realisation` where there are several.
+        A `Scene`, a scene with its uncertainty (`ObservedScene`), or an xarray data array with dimensions
+        `band`, two others for the place, and `realisation` where there are several.
     model
         A fitted estimator, or one that `load_model` has read.
     paired
@@ -80,12 +88,10 @@ def classify(
     """
     model = record_of(model)
     if hasattr(scene, "dims"):
-        from uncover.raster.xarray_maps import classify_array
-
-        return classify_array(scene, model, paired=bool(paired), reader=reader, thresholds=thresholds)
-    evidence: Evidence = Exact(scene) if isinstance(scene, Scene) else scene
-    check_match(model, evidence)
-    mapper = make_mapper(model, evidence, paired, reader, thresholds, dtype)
+        return _classify_array(scene, model, bool(paired), reader or Reader(), thresholds)
+    observed: ObservedScene = PlainScene(scene) if isinstance(scene, Scene) else scene
+    check_match(model, observed)
+    mapper = make_mapper(model, observed, paired, reader, thresholds, dtype)
     grid = mapper.product.grid
     out = {layer.name: layer.empty(*grid.shape) for layer in mapper.product.layers}
     for unit in (executor or Threads()).run(mapper, list(mapper.product.order(block))):
@@ -96,7 +102,7 @@ def classify(
 
 def make_mapper(
     model: ModelRecord | FittedEstimator,
-    evidence: Evidence,
+    observed: ObservedScene,
     paired: bool | None = None,
     reader: Reader | None = None,
     thresholds: Thresholds = Thresholds(),  # noqa: B008 (frozen)
@@ -104,81 +110,77 @@ def make_mapper(
 ) -> Mapper:
     """Everything that computing the units of a map takes; a model may come with `ConformalSets`."""
     model = record_of(model)
-    same = is_paired(model, evidence) if paired is None else paired
-    if isinstance(evidence, Noisy):
-        evidence = evidence.with_common(common_effects(model))
+    same = is_paired(model, observed) if paired is None else paired
+    if isinstance(observed, SceneWithNoise):
+        observed = observed.with_common(common_effects(model))
     given = reader or Reader()
     how = replace(given, paired=same)
-    _check_worlds(model, evidence, same, stated=paired is not None)
-    _check_noise(model, evidence, how)
-    _warn_of_noise(model, evidence, same)
-    worlds = count_worlds(model, evidence, how)
+    _check_worlds(model, observed, same, stated=paired is not None)
+    _check_noise(model, observed, how)
+    _warn_of_noise(model, observed, same)
+    worlds = count_worlds(model, observed, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
-    product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage)
-    mapper = Mapper(model, evidence, product, how, thresholds)
+    product = Product.of(observed.grid, scheme_of(model), worlds, dtype, coverage)
+    mapper = Mapper(model, observed, product, how, thresholds)
     if how.device == "cuda":
-        noisy = isinstance(evidence, Noisy) or evidence.systematic is not None
-        mapper.summariser.check_device(evidence.realisations, noisy=noisy)
+        noisy = isinstance(observed, SceneWithNoise) or observed.systematic is not None
+        mapper.summariser.check_device(observed.realisations, noisy=noisy)
     return mapper
 
 
-def _check_worlds(model: ModelRecord, evidence: Evidence, paired: bool, stated: bool) -> None:
+def _check_worlds(model: ModelRecord, observed: ObservedScene, paired: bool, stated: bool) -> None:
     """Refuse to pair a scene with a model that it trained in other worlds; `stated`: the user said paired."""
-    worlds, here = model.model_.n_realisations, evidence.realisations
-    if here == 1 and not paired and _is_uncertain_depth(evidence):
+    worlds, here = model.model_.n_realisations, observed.realisations
+    if here == 1 and not paired and _is_uncertain_depth(observed):
         raise SceneError(
-            f"scene {evidence.identity} comes with one draw (--draws 1), which has no spread: the "
+            f"scene {observed.identity} comes with one draw (--draws 1), which has no spread: the "
             "uncertainty of its optical depth would not count; give --draws 2 or more, or --aod-uncertainty 0"
         )
     if model.realisations != "shared" or not paired or worlds == 1:
         return
     if worlds != here:
         raise SceneError(
-            f"scene {evidence.identity} trained the model in {worlds} worlds and comes with {here} "
+            f"scene {observed.identity} trained the model in {worlds} worlds and comes with {here} "
             f"realisations; give --aod AOD --draws {worlds}, or --unpaired if its errors are others"
         )
-    trained, drawn = drawn_worlds(model), evidence.worlds
+    trained, drawn = drawn_worlds(model), observed.worlds
     if trained is None or drawn is None:
         if not stated:
             raise SceneError(
-                f"scene {evidence.identity} trained the model, but the draws of its {worlds} worlds are not "
+                f"scene {observed.identity} trained the model, but the draws of its {worlds} worlds are not "
                 "recorded; fit the model again, or say --paired (the same draws) or --unpaired"
             )
     elif not are_same_worlds(trained, drawn):
         raise SceneError(
-            f"scene {evidence.identity} trained the model in other worlds ({_in_words(trained)}; here "
+            f"scene {observed.identity} trained the model in other worlds ({_in_words(trained)}; here "
             f"{_in_words(drawn)}); give --aod, --aod-uncertainty, --draws, --draw-method and --seed of the "
             "fit, or --unpaired if its errors are others"
         )
 
 
-def _is_uncertain_depth(evidence: Evidence) -> bool:
+def _is_uncertain_depth(observed: ObservedScene) -> bool:
     """True where the worlds of a scene are made here, by draws of a quantity that is uncertain."""
-    quantity = evidence.source.draws.quantity if isinstance(evidence, Realised) else None
+    quantity = observed.source.draws.quantity if isinstance(observed, SceneWithWorlds) else None
     return quantity is not None and quantity.standard_uncertainty > 0
 
 
 def _in_words(worlds: Mapping[str, Any]) -> str:
-    """A few of the draws, so that two records can be told apart.
-
-    >>> _in_words({"aod": [0.05, 0.1, 0.15, 0.2]})
-    'aod 0.05, 0.1, 0.15, ...'
-    """
+    """A few of the draws, so that two records can be told apart."""
     return "; ".join(
         f"{name} {values if isinstance(values, str) else ', '.join(f'{v:.4g}' for v in values[:3]) + ', ...'}"
         for name, values in worlds.items()
     )
 
 
-def _check_noise(model: ModelRecord, evidence: Evidence, reader: Reader) -> None:
+def _check_noise(model: ModelRecord, observed: ObservedScene, reader: Reader) -> None:
     """Refuse what a pool of several kinds of class models cannot do."""
     if reader.missing == "marginalise" and not model.model_.takes_missing:
         raise SceneError(
             "a BayesianClassifier needs all bands: leave out --missing marginalise, or use a model of one "
             "kind (uncover fit --model qda or mda)"
         )
-    systematic = evidence.systematic is not None and not reader.paired
-    noisy = isinstance(evidence, Noisy) and not model.model_.takes_noise
+    systematic = observed.systematic is not None and not reader.paired
+    noisy = isinstance(observed, SceneWithNoise) and not model.model_.takes_noise
     if noisy or (systematic and not model.model_.takes_systematic):
         raise SceneError(
             "a BayesianClassifier that was fitted without stated uncertainty cannot take --uncertainty; give "
@@ -186,20 +188,20 @@ def _check_noise(model: ModelRecord, evidence: Evidence, reader: Reader) -> None
         )
 
 
-def _warn_of_noise(model: ModelRecord, evidence: Evidence, paired: bool) -> None:
+def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) -> None:
     """Warn where errors would be counted twice, or left out, because only one of model and map states them.
 
     A model that was fitted to values as they are has their noise in the spread of its classes.
     """
-    if not isinstance(evidence, Noisy):
-        if getattr(model.model_, "known_noise", None) is not None and evidence.realisations == 1:
+    if not isinstance(observed, SceneWithNoise):
+        if getattr(model.model_, "known_noise", None) is not None and observed.realisations == 1:
             _warn(
                 "the model was fitted with --uncertainty and describes true values, and the map takes the "
                 "scene as exact: give the scene's own --uncertainty"
             )
         return
-    assert evidence.uncertainty is not None
-    kinds = {record["between_pixels"] for record in evidence.uncertainty.facts()["quantities"]}
+    assert observed.uncertainty is not None
+    kinds = {record["between_pixels"] for record in observed.uncertainty.facts()["quantities"]}
     if "random" in kinds and not model.model_.knows_noise:
         _warn(
             "the model was fitted without --uncertainty, so that the noise of its training pixels is in the "
@@ -215,3 +217,111 @@ def _warn_of_noise(model: ModelRecord, evidence: Evidence, paired: bool) -> None
 
 def _warn(message: str) -> None:
     warnings.warn(message, UncertaintyWarning, stacklevel=5)
+
+
+def _classify_array(
+    array: Any, model: ModelRecord, paired: bool, reader: Reader, thresholds: Thresholds
+) -> Any:
+    """A dataset with the layers of a map, on the array's own coordinates; lazy where the array is."""
+    import xarray
+
+    ordered, scheme, sets = _ordered(array, model), scheme_of(model), model.sets_
+    codes = np.array(scheme.codes, np.uint8)
+    n = len(codes) + len(UNCERTAINTY) + 2 + (sets is not None)
+    summariser = make_summariser(model, paired=paired, method=reader.method, n_true_values=reader.true_values)
+    planes = xarray.apply_ufunc(
+        _classify_block,
+        ordered,
+        kwargs={"summariser": summariser, "codes": codes, "limits": thresholds, "sets": sets},
+        input_core_dims=[list(ordered.dims[2:])],
+        output_core_dims=[["layer"]],
+        dask="parallelized",
+        output_dtypes=[np.float32],
+        dask_gufunc_kwargs={"output_sizes": {"layer": n}},
+    )
+    return _dataset(planes, scheme, ordered.dims[:2], xarray)
+
+
+def _ordered(array: Any, model: ModelRecord) -> Any:
+    """The array as (row, col, realisation, band), with the model's bands checked by name."""
+    if "band" not in array.dims:
+        raise SceneError(f"the array has the dimensions {', '.join(map(str, array.dims))}; 'band' is needed")
+    place = [dim for dim in array.dims if dim not in ("band", "realisation")]
+    if len(place) != 2:
+        raise SceneError(f"the array has {len(place)} dimensions beside band and realisation; 2 are needed")
+    wanted = model_bands(model)
+    if "band" in array.coords and wanted is not None:
+        names = [canonical_band(str(name)) for name in array["band"].values]
+        if names != list(wanted):
+            raise SceneError(
+                f"the array has the bands {', '.join(names)}, the model was trained on {', '.join(wanted)}; "
+                "select them by array.sel(band=[...])"
+            )
+    if array.sizes["band"] != model.n_features_in_:
+        raise SceneError(
+            f"the array has {array.sizes['band']} bands, the model was trained on {model.n_features_in_}"
+        )
+    if "realisation" not in array.dims:
+        array = array.expand_dims("realisation")
+    ordered = array.transpose(*place, "realisation", "band")
+    return ordered if array.chunks is None else ordered.chunk({})
+
+
+def _classify_block(
+    block: NDArray[Any],
+    summariser: AnySummariser,
+    codes: NDArray[np.uint8],
+    limits: Thresholds,
+    sets: WithSets | None,
+) -> NDArray[np.float32]:
+    """Layers of a block (row, col, realisation, band): (row, col, layer); NaN where a band is missing."""
+    K, last = len(codes), len(codes) + len(UNCERTAINTY) + 1
+    *place, worlds, p = block.shape
+    pixels = block.reshape(-1, worlds, p)
+    out = np.full((len(pixels), last + 1 + (sets is not None)), np.nan, np.float32)
+    missing = ~np.isfinite(pixels).all(axis=1)
+    nothing = missing.all(axis=1)
+    out[:, last] = nothing * int(Quality.NODATA) + (missing.any(axis=1) & ~nothing) * int(Quality.PARTIAL)
+    out[:, 0] = 0
+    complete = np.flatnonzero(~missing.any(axis=1))
+    for start in range(0, len(complete), CHUNK):
+        where = complete[start : start + CHUNK]
+        planes = np.ascontiguousarray(np.moveaxis(pixels[where], 0, 2))
+        summary = summariser.summarise(planes)
+        out[where, 0] = codes[summary.best]
+        out[where, 1 : 1 + K] = summary.probability.T
+        out[where, 1 + K : last] = np.stack([getattr(summary, name) for name in UNCERTAINTY], axis=1)
+        if sets is not None:
+            out[where, -1] = sets.inside(summary.probability.T).sum(axis=1)
+        out[where, last] = (
+            ~(summary.typicality >= limits.typicality) * int(Quality.OUTSIDE_DOMAIN)
+            + (summary.disagreement > limits.disagreement) * int(Quality.DISAGREE)
+            + (summary.margin < limits.margin) * int(Quality.LOW_MARGIN)
+        )
+    return out.reshape(*place, -1)
+
+
+def _dataset(planes: Any, scheme: Any, place: Any, xarray: Any) -> Any:
+    K = len(scheme.classes)
+    ordered = scheme.in_code_order()
+    places = [1 + scheme.codes.index(code) for code in ordered.codes]
+    probability = planes.isel(layer=places).rename(layer="class_name")
+    layers = {
+        "class": planes.isel(layer=0)
+        .astype(np.uint8)
+        .assign_attrs(
+            flag_values=list(ordered.codes),
+            flag_meanings=" ".join(name.replace(" ", "_") for name in ordered.names),
+        ),
+        "probability": probability.assign_coords(class_name=np.array(ordered.names)).transpose(
+            "class_name", *place
+        ),
+        "quality": planes.isel(layer=1 + K + len(UNCERTAINTY))
+        .astype(np.uint16)
+        .assign_attrs(flag_attributes()),
+    }
+    for i, name in enumerate(UNCERTAINTY):
+        layers[name] = planes.isel(layer=1 + K + i)
+    if planes.sizes["layer"] > 2 + K + len(UNCERTAINTY):
+        layers["set_size"] = planes.isel(layer=-1)
+    return xarray.Dataset(layers)

@@ -65,11 +65,7 @@ def _difference(one: Array, other: Array) -> Array:
 def common_of(
     matrices: Mapping[str, Any], quantities: Sequence[Mapping[str, Any]]
 ) -> dict[str, CommonEffect]:
-    """Effects by name, from their covariances and the records of input quantities.
-
-    >>> common_of({"gain": [[0.01]]}, [{"name": "gain", "units": "1"}])["gain"].fraction is None
-    True
-    """
+    """Effects by name, from their covariances and the records of input quantities."""
     records = {str(quantity.get("name")): quantity for quantity in quantities}
     found = {}
     for name, matrix in matrices.items():

@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 from uncover.measurement.features import EMBEDDED, Features, Level
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Flagged, flag_attributes
 
 #: A chunk holds all realisations and bands of a window; about this many bytes before compression.
 CHUNK_BYTES = 16 * 1024 * 1024
-
-#: Called after each block with how many are done and how many there are.
-Progress = Callable[[int, int], None]
 
 _TILE = 1024  # pixels along a tile of a Sentinel-2 band at 10 m
 _AXES = ["realisation", "band", "y", "x"]
@@ -207,11 +204,7 @@ def _spatial(grid: Grid) -> dict[str, Any]:
 
 
 def time_text(time: datetime | None) -> str | None:
-    """A time as the attribute `sensing_time` of a cube has it.
-
-    >>> time_text(None) is None
-    True
-    """
+    """A time as the attribute `sensing_time` of a cube has it."""
     return None if time is None else time.isoformat()
 
 
@@ -306,9 +299,7 @@ class Cube:
 
     def blocks(self) -> Iterator[Window]:
         """Windows of the chunks, in order: the natural unit of work."""
-        for row in range(0, self.grid.height, self.chunk[0]):
-            for col in range(0, self.grid.width, self.chunk[1]):
-                yield Window(row, col, *self.chunk) & self.grid.window
+        return self.grid.window.cut(self.chunk)
 
     def read(self, window: Window | None = None) -> CubeBlock:
         """All realisations and bands of a window."""
@@ -337,13 +328,7 @@ class Cube:
 
 
 def open_cube(path: str | Path) -> Cube:
-    """Open a cube that `write_cube` made.
-
-    >>> open_cube("nowhere.zarr")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.zarr does not exist; check the path
-    """
+    """Open a cube that `write_cube` made."""
     group = open_store(path)
     if "reflectance" not in group or group["reflectance"].ndim != 4:
         raise SceneError(
@@ -434,11 +419,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def is_zarr(name: str | Path) -> bool:
-    """True for a Zarr store, by its name.
-
-    >>> is_zarr("cube.zarr"), is_zarr("scene.SAFE")
-    (True, False)
-    """
+    """True for a Zarr store, by its name."""
     return str(name).rstrip("/").lower().endswith(".zarr")
 
 

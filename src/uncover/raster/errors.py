@@ -8,24 +8,14 @@ from zipfile import BadZipFile
 
 
 class SceneError(ValueError):
-    """The input cannot be used as asked; the message says what came, what is needed and what to do.
-
-    >>> raise SceneError("band B8A is missing")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: band B8A is missing
-    """
+    """The input cannot be used as asked; the message says what came, what is needed and what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
 
 
 class ReadError(SceneError):
-    """A file is damaged, truncated or unreadable. It never turns into zeros.
-
-    >>> issubclass(ReadError, SceneError)
-    True
-    """
+    """A file is damaged, truncated or unreadable. It never turns into zeros."""
 
 
 def require(*modules: str) -> None:
@@ -66,8 +56,4 @@ def damaged(name: str) -> Iterator[None]:
 
 
 class OffsetWarning(UserWarning):
-    """The numbers look as if the radiometric offset had been left in, or the scale were another one.
-
-    >>> issubclass(OffsetWarning, UserWarning)
-    True
-    """
+    """The numbers look as if the radiometric offset had been left in, or the scale were another one."""

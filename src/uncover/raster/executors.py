@@ -7,15 +7,15 @@ import os
 import pickle
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence
 from uncover.raster.mapper import Mapper
+from uncover.raster.observed import ObservedScene
 from uncover.raster.product import CHUNK, UNIT, Product, Unit
 from uncover.raster.tiles import GDAL_CACHE_BYTES
 
@@ -53,25 +53,29 @@ class Threads:
 
     def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
         """The units, in order; never more than threads + ahead of them in memory."""
-        waiting: deque[Future[Unit]] = deque()
-        with one_thread_per_product(), ExitStack() as stack:
-            workers = stack.enter_context(ThreadPoolExecutor(self.threads, "compute"))
-            stack.callback(_cancel, waiting)
-            for number in numbers:
-                if len(waiting) >= self.threads + self.ahead:
-                    yield waiting.popleft().result()
-                waiting.append(workers.submit(_compute, mapper, number))
-            while waiting:
-                yield waiting.popleft().result()
+        with one_thread_per_product(), ThreadPoolExecutor(self.threads, "compute") as workers:
+
+            def submit(number: int) -> Future[Unit]:
+                return workers.submit(lambda: mapper.compute(number, mapper.read(number)))
+
+            yield from _in_order(submit, Future.result, numbers, self.threads + self.ahead)
 
 
-def _compute(mapper: Mapper, number: int) -> Unit:
-    return mapper.compute(number, mapper.read(number))
-
-
-def _cancel(waiting: deque[Future[Unit]]) -> None:
-    for future in waiting:
-        future.cancel()
+def _in_order(
+    submit: Callable[[int], Any], result: Callable[[Any], Unit], numbers: Sequence[int], most: int
+) -> Iterator[Unit]:
+    """Results of work in the order of its numbers, never more than so many in the works."""
+    waiting: deque[Any] = deque()
+    try:
+        for number in numbers:
+            if len(waiting) >= most:
+                yield result(waiting.popleft())
+            waiting.append(submit(number))
+        while waiting:
+            yield result(waiting.popleft())
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 @dataclass(frozen=True)
@@ -87,13 +91,11 @@ class Cluster:
         name = hashlib.sha256(parcel).hexdigest()
         with _connect(self.address) as client:
             workers = max(1, sum(client.nthreads().values()))
-            waiting: deque[Any] = deque()
-            for number in numbers:
-                if len(waiting) >= workers + self.ahead:
-                    yield _result(waiting.popleft())
-                waiting.append(client.submit(_on_worker, name, parcel, number, pure=False, retries=2))
-            while waiting:
-                yield _result(waiting.popleft())
+
+            def submit(number: int) -> Any:
+                return client.submit(_on_worker, name, parcel, number, pure=False, retries=2)
+
+            yield from _in_order(submit, _result, numbers, workers + self.ahead)
 
 
 def _result(future: Any) -> Unit:
@@ -175,16 +177,18 @@ class ComputePlan:
     bytes_needed: int
 
     @classmethod
-    def of(cls, memory: int, evidence: Evidence, product: Product, threads: int | None = None) -> ComputePlan:
+    def of(
+        cls, memory: int, observed: ObservedScene, product: Product, threads: int | None = None
+    ) -> ComputePlan:
         """As many threads as there are processors, or as fit into the memory.
 
         What libraries take for themselves (about 200 MB) is not counted.
         """
-        reading = UNIT * UNIT * evidence.bytes_per_pixel
+        reading = UNIT * UNIT * observed.bytes_per_pixel
         result = UNIT * UNIT * product.bytes_per_pixel
         computing = CHUNK * (
-            4 * evidence.realisations * len(evidence.bands)
-            + 8 * product.classes * (2 * len(evidence.bands) + 16)
+            4 * observed.realisations * len(observed.bands)
+            + 8 * product.classes * (2 * len(observed.bands) + 16)
             + product.worlds
         )
         fixed = GDAL_CACHE_BYTES + 16 * MEGABYTE
@@ -197,6 +201,6 @@ class ComputePlan:
                     return cls(count, ahead, cache, used + cache)
         least = fixed + reading + result + computing + 32 * MEGABYTE
         raise SceneError(
-            f"{memory / MEGABYTE:.0f} MB are too few for {evidence.realisations} realisations of "
-            f"{len(evidence.bands)} bands; give --memory {-(-least // MEGABYTE)}MB or more"
+            f"{memory / MEGABYTE:.0f} MB are too few for {observed.realisations} realisations of "
+            f"{len(observed.bands)} bands; give --memory {-(-least // MEGABYTE)}MB or more"
         )

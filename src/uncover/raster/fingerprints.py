@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uncover.engines.threads import in_order
 from uncover.raster.tiles import split_vsizip
@@ -19,7 +18,7 @@ READ_BYTES = 4 << 30
 
 
 def fingerprint_of(thing: Any) -> str:
-    """Hash of the content of all files and arrays behind a scene, cube or other evidence."""
+    """Hash of the content of all files and arrays behind a scene, cube or other observed."""
     return _hash(thing, [file.name.encode() + content for file, content in _contents(thing)])
 
 
@@ -33,14 +32,16 @@ def content_identity(thing: Any) -> str:
 
 def _hash(thing: Any, contents: list[bytes]) -> str:
     digest = hashlib.sha256(b"".join(contents))
-    for array in _arrays(thing):
-        digest.update(np.ascontiguousarray(array).tobytes())
+    for part in _parts(thing):
+        if isinstance(part, np.ndarray):
+            digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
 
 
 def _contents(thing: Any) -> list[tuple[Path, bytes]]:
     """Files behind a value, in order, each with its hash, or its size and time where they are too large."""
-    files = sorted({file for path in _paths(thing) for file in _files(path)})
+    paths = (getattr(part, "path", None) for part in _parts(thing))
+    files = sorted({file for path in paths if isinstance(path, str | Path) for file in _files(str(path))})
     whole = sum(file.stat().st_size for file in files) <= READ_BYTES
     return list(zip(files, in_order(lambda file: _content(file, whole), files), strict=True))
 
@@ -70,19 +71,6 @@ def _files(path: str) -> Iterator[Path]:
         yield from (file for file in found.rglob("*") if file.is_file())
     elif found.is_file():
         yield found
-
-
-def _paths(thing: Any) -> Iterator[str]:
-    for part in _parts(thing):
-        path = getattr(part, "path", None)
-        if isinstance(path, str | Path):
-            yield str(path)
-
-
-def _arrays(thing: Any) -> Iterator[NDArray[Any]]:
-    for part in _parts(thing):
-        if isinstance(part, np.ndarray):
-            yield part
 
 
 def _parts(thing: Any) -> Iterator[Any]:

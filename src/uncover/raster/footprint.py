@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from uncover.raster.errors import require
 from uncover.raster.grid import Grid
+from uncover.raster.resample import move
 
 #: Points that follow a side: doubled until the line between two of them is this near to the side, in pixels.
 TOLERANCE = 0.1
@@ -82,13 +83,7 @@ def outline(grid: Grid, n: int, crs: str) -> NDArray[np.float64] | None:
 
 def moved(points: NDArray[np.float64], source: str, target: str) -> NDArray[np.float64] | None:
     """Points (point, 2) in another CRS; None if one of them has no place there."""
-    from rasterio._err import CPLE_BaseError
-    from rasterio.warp import transform
-
-    try:
-        place = np.column_stack(transform(source, target, points[:, 0], points[:, 1])[:2])
-    except CPLE_BaseError:  # rasterio lets GDAL's own kind of error through
-        return None
+    place = np.column_stack(move(source, target, points[:, 0], points[:, 1]))
     return place if np.isfinite(place).all() else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -16,6 +16,8 @@ from uncover.raster.errors import SceneError
 #: x = a·col + b·row + c, y = d·col + e·row + f, for the corner of a pixel.
 Transform = tuple[float, float, float, float, float, float]
 Bounds = tuple[float, float, float, float]
+#: Called with how much is done, and how much there is.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +35,12 @@ class Window:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns.
-
-        >>> Window(0, 0, 2, 3).shape
-        (2, 3)
-        """
+        """Rows and columns."""
         return self.height, self.width
 
     @property
     def pixels(self) -> int:
-        """Number of pixels.
-
-        >>> Window(0, 0, 2, 3).pixels
-        6
-        """
+        """Number of pixels."""
         return max(self.height, 0) * max(self.width, 0)
 
     @property
@@ -72,6 +66,20 @@ class Window:
         Window(row=0, col=5, height=2, width=2)
         """
         return Window(self.row + rows, self.col + cols, self.height, self.width)
+
+    def grown(self, rows: int, cols: int) -> Window:
+        """The rectangle with so many more rows and columns on each side."""
+        return Window(self.row - rows, self.col - cols, self.height + 2 * rows, self.width + 2 * cols)
+
+    def cut(self, size: tuple[int, int], origin: tuple[int, int] = (0, 0)) -> Iterator[Window]:
+        """Parts of at most so many rows and columns, row by row, cut where place ≡ origin (mod size).
+
+        >>> [(part.row, part.height) for part in Window(1, 0, 5, 2).cut((3, 2))]
+        [(1, 2), (3, 3)]
+        """
+        for top, bottom in _cuts(self.row, self.height, size[0], origin[0]):
+            for left, right in _cuts(self.col, self.width, size[1], origin[1]):
+                yield Window(top, left, bottom - top, right - left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,39 +119,23 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns.
-
-        >>> Grid(None, (1, 0, 0, 0, -1, 0), 3, 2).shape
-        (2, 3)
-        """
+        """Rows and columns."""
         return self.height, self.width
 
     @property
     def window(self) -> Window:
-        """The window of the whole grid.
-
-        >>> Grid(None, (1, 0, 0, 0, -1, 0), 3, 2).window
-        Window(row=0, col=0, height=2, width=3)
-        """
+        """The window of the whole grid."""
         return Window(0, 0, self.height, self.width)
 
     @property
     def resolution(self) -> tuple[float, float]:
-        """Length of a pixel's sides along its column and row directions, in units of the CRS.
-
-        >>> Grid(None, (10, 0, 0, 0, -20, 0), 3, 2).resolution
-        (10.0, 20.0)
-        """
+        """Length of a pixel's sides along its column and row directions, in units of the CRS."""
         a, b, _, d, e, _ = self.transform
         return float(np.hypot(a, d)), float(np.hypot(b, e))
 
     @property
     def bounds(self) -> Bounds:
-        """Smallest x, smallest y, largest x, largest y.
-
-        >>> Grid(None, (1, 0, 0, 0, -1, 0), 3, 2).bounds
-        (0, -2, 3, 0)
-        """
+        """Smallest x, smallest y, largest x, largest y."""
         corners = [(0, 0), (0, self.width), (self.height, 0), (self.height, self.width)]
         xs, ys = zip(*(self.coordinates(row, col) for row, col in corners), strict=True)
         return min(xs), min(ys), max(xs), max(ys)
@@ -211,9 +203,16 @@ class Grid:
         """
         if size < 1:
             raise SceneError(f"block size {size} is not a number of pixels; use 1 or more")
-        for top, bottom in _cuts(self.height, size, origin[0]):
-            for left, right in _cuts(self.width, size, origin[1]):
-                yield Window(top, left, bottom - top, right - left)
+        return self.window.cut((size, size), origin)
+
+    def watched_blocks(self, size: int, progress: Progress | None) -> Iterator[Window]:
+        """Blocks, of which the pixels that are done are reported."""
+        done = 0
+        for window in self.blocks(size):
+            yield window
+            done += window.pixels
+            if progress is not None:
+                progress(done, self.window.pixels)
 
     def spots(self, size: int, count: int = 3) -> list[Window]:
         """Small windows from all over the grid, at multiples of their size: few tiles of a file hold them.
@@ -278,9 +277,9 @@ def finest_grid(grids: Sequence[Grid]) -> Grid:
     return min(grids, key=lambda grid: grid.resolution[0] * grid.resolution[1])
 
 
-def _cuts(length: int, size: int, origin: int) -> Iterator[tuple[int, int]]:
-    edges = [0, *range(origin % size or size, length, size), length]
-    return pairwise(edges)
+def _cuts(start: int, length: int, size: int, origin: int) -> Iterator[tuple[int, int]]:
+    end = start + length
+    return pairwise([start, *range(start + ((origin - start) % size or size), end, size), end])
 
 
 @lru_cache(maxsize=256)

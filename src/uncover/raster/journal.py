@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,7 @@ def fingerprint(facts: Mapping[str, Any]) -> str:
 
 
 class Journal:
-    """One line per finished piece, on disk before the next begins. `key` says what is being made.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "journal"
-    >>> journal = Journal(path, key="k")
-    >>> journal.add("block 0")
-    >>> Journal(path, key="k").done
-    {'block 0': None}
-    """
+    """One line per finished piece, on disk before the next begins. `key` says what is being made."""
 
     def __init__(self, path: Path, key: str) -> None:
         self.path = path
@@ -60,15 +52,10 @@ class Journal:
             self._append({"key": key})
         self.done = {line["piece"]: line["note"] for line in lines[1:]}
 
-    def add(self, piece: str, note: Any = None) -> None:
-        """Note that a piece is finished, with a word about it."""
-        self._append({"piece": piece, "note": note})
-        self.done[piece] = note
-
-    def add_all(self, pieces: Sequence[str]) -> None:
-        """Note that several pieces are finished, at the price of one."""
-        self._append(*({"piece": piece, "note": None} for piece in pieces))
-        self.done.update(dict.fromkeys(pieces))
+    def add(self, *pieces: str, note: Any = None) -> None:
+        """Note that pieces are finished, with a word about them; several at the price of one."""
+        self._append(*({"piece": piece, "note": note} for piece in pieces))
+        self.done.update(dict.fromkeys(pieces, note))
 
     def _append(self, *lines: Mapping[str, Any]) -> None:
         with open(self.path, "a", encoding="utf-8") as file:

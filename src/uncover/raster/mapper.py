@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.raster.evidence import Evidence, Pixels, WindowReading
 from uncover.raster.grid import Window
+from uncover.raster.observed import ObservedScene, Pixels, WindowReading
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.pixel_kernels import add_areas, mark, put
 from uncover.raster.product import AREA_ROWS, Product, Thresholds, Unit
@@ -55,7 +55,7 @@ class Mapper:
     """Computes units of a product; may be sent to other processes."""
 
     model: ModelRecord
-    evidence: Evidence
+    observed: ObservedScene
     product: Product
     reader: Reader = Reader()
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -87,18 +87,18 @@ class Mapper:
     @property
     def world_pairs(self) -> NDArray[np.int64]:
         """Draws that make each world: (world, quantity)."""
-        return self.summariser.world_pairs(self.evidence.realisations)[: self.product.worlds]
+        return self.summariser.world_pairs(self.observed.realisations)[: self.product.worlds]
 
     @property
     def without_spread(self) -> str | None:
         """Why areas have no spread over worlds: none were evaluated, or errors that pixels share lie beside
         them. None where there is one.
         """
-        if self.evidence.systematic is not None and not self.reader.paired:
+        if self.observed.systematic is not None and not self.reader.paired:
             return "systematic effects from a file are not drawn as worlds"
         if self.product.worlds > 1:
             return None
-        if self.evidence.realisations == 1:
+        if self.observed.realisations == 1:
             return "no world was drawn and evaluated"
         if self.model.realisations == "shared":
             return "a BayesianClassifier reads the worlds of another scene together, not one by one"
@@ -106,7 +106,7 @@ class Mapper:
 
     def read(self, number: int) -> WindowReading:
         """Read the pixels of a unit."""
-        return self.evidence.read(self.units[number])
+        return self.observed.read(self.units[number])
 
     def compute(self, number: int, reading: WindowReading) -> Unit:
         """All layers of a unit."""
@@ -129,7 +129,8 @@ class Mapper:
             put(layers["probability"], probability, where, flat["probability"])
             put(layers["uncertainty"], summary.parts, where, flat["uncertainty"])
             if self.model.sets_ is not None:
-                flat["sets"][:, where] = _sizes(self.model.sets_.inside(summary.probability.T)[:, order])
+                inside = self.model.sets_.inside(summary.probability.T)[:, order]
+                flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
             _add_areas(areas, summary, weight, where, without(quality[where], FLAGGED))
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
@@ -137,15 +138,13 @@ class Mapper:
 
     def _chunks(self, reading: WindowReading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
         """Places of pixels that are computed together, and the bands that they have (None for all)."""
-        flags = reading.quality.ravel()
-        complete = np.flatnonzero(without(flags, Quality.NODATA | Quality.PARTIAL))
-        yield from ((part, None) for part in reading.parts(complete))
+        yield from ((part, None) for part in reading.parts(reading.complete))
         if self.reader.missing == "nodata":
             return
-        partial = np.flatnonzero(flags & np.uint16(Quality.PARTIAL))
+        partial = np.flatnonzero(reading.quality.ravel() & np.uint16(Quality.PARTIAL))
         if not len(partial):
             return
-        present = reading.present.reshape(len(self.evidence.bands), -1)[:, partial].T
+        present = reading.present.reshape(len(self.observed.bands), -1)[:, partial].T
         patterns, which = np.unique(present, axis=0, return_inverse=True)
         for i, pattern in enumerate(patterns):
             if pattern.any():
@@ -159,13 +158,13 @@ class Mapper:
             return None
         n, found = self.reader.true_values, []
         finer = replace(self, reader=replace(self.reader, true_values=4 * n))
-        for window in self.evidence.grid.spots(64):
-            reading = self.evidence.read(window)
-            complete = np.flatnonzero(without(reading.quality.ravel(), Quality.NODATA | Quality.PARTIAL))
-            for part in list(reading.parts(complete[:: max(1, len(complete) // pixels)]))[:1]:
-                some = reading.pixels(part)
-                if some.planes.shape[-1]:
-                    found.append([each._summarise(some, None).measurement for each in (self, finer)])
+        for window in self.observed.grid.spots(64):
+            reading = self.observed.read(window)
+            some = reading.complete[:: max(1, len(reading.complete) // pixels)]
+            for part in list(reading.parts(some))[:1]:
+                here = reading.pixels(part)
+                if here.planes.shape[-1]:
+                    found.append([each._summarise(here, None).measurement for each in (self, finer)])
         few, many = np.concatenate(found, axis=1) if found else np.zeros((2, 1))
         if not np.any(few != many):
             return None
@@ -179,7 +178,7 @@ class Mapper:
             pixels.planes,
             coefficients=pixels.coefficients,
             noise=pixels.noise,
-            systematic=self.evidence.systematic,
+            systematic=self.observed.systematic,
             features=features,
         )
 
@@ -205,13 +204,8 @@ def _add_areas(
     areas[len(AREA_ROWS) :] += counted[2:]
 
 
-def count_worlds(model: ModelRecord, evidence: Evidence, reader: Reader) -> int:
+def count_worlds(model: ModelRecord, observed: ObservedScene, reader: Reader) -> int:
     """Number of worlds in which pixels get a class."""
     from uncover.measurement.pooled import make_summariser
 
-    return make_summariser(model, paired=reader.paired).n_worlds(evidence.realisations)
-
-
-def _sizes(inside: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Sizes of sets (pixel, class), and the sets below them: (1 + class, pixel)."""
-    return np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
+    return make_summariser(model, paired=reader.paired).n_worlds(observed.realisations)

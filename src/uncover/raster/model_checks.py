@@ -14,7 +14,7 @@ from uncover.measurement.features import Features
 from uncover.models.record import ModelRecord
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, Stored, probe
+from uncover.raster.observed import ObservedScene, StoredWorlds, probe
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
 _UNITS_FACTOR = 50.0
@@ -26,23 +26,23 @@ def model_bands(model: ModelRecord) -> tuple[str, ...] | None:
     return None if names is None else tuple(canonical_band(str(name)) for name in names)
 
 
-def check_match(model: ModelRecord, evidence: Evidence) -> None:
+def check_match(model: ModelRecord, observed: ObservedScene) -> None:
     """Refuse a scene with other bands, another order of them, or other units than the model's."""
-    wanted, offered = model_bands(model), tuple(canonical_band(band) for band in evidence.bands)
+    wanted, offered = model_bands(model), tuple(canonical_band(band) for band in observed.bands)
     if len(offered) != model.n_features_in_:
         raise SceneError(
-            f"{name_of(evidence)} has {len(offered)} bands ({', '.join(offered)}); the model was "
+            f"{name_of(observed)} has {len(offered)} bands ({', '.join(offered)}); the model was "
             f"trained on {model.n_features_in_} ({', '.join(wanted or ('names unknown',))}). Choose them "
             "with --bands"
         )
     if wanted is not None and offered != wanted:
         what = "the same bands in another order" if set(offered) == set(wanted) else "other bands"
         raise SceneError(
-            f"{name_of(evidence)} has the bands {', '.join(offered)}; the model was trained on "
+            f"{name_of(observed)} has the bands {', '.join(offered)}; the model was trained on "
             f"{', '.join(wanted)}: {what}. Give --bands {','.join(wanted)}"
         )
-    _check_features(model, evidence)
-    _check_units(model, evidence)
+    _check_features(model, observed)
+    _check_units(model, observed)
 
 
 def model_features(model: ModelRecord) -> Features | None:
@@ -51,36 +51,38 @@ def model_features(model: ModelRecord) -> Features | None:
     return None if record is None else Features.from_dict(record)
 
 
-def _check_features(model: ModelRecord, evidence: Evidence) -> None:
+def _check_features(model: ModelRecord, observed: ObservedScene) -> None:
     """Refuse top-of-atmosphere reflectance where the model knows surface reflectance, or the reverse."""
     if model.in_memory:
         return  # a model in memory: whoever fitted it has the scene at hand
-    trained, here = model_features(model), evidence.features
+    trained, here = model_features(model), observed.features
     if trained is None or trained.quantity is None:
-        if here.quantity is not None or evidence.source_id not in _identities(model):
+        if here.quantity is not None or observed.source_id not in _identities(model):
             warnings.warn(
                 "the model does not say whether it was trained on top-of-atmosphere or surface reflectance, "
-                f"and {name_of(evidence)} is {here}; fit it with --level, so that they are compared",
+                f"and {name_of(observed)} is {here}; fit it with --level, so that they are compared",
                 stacklevel=3,
             )
         return
     if here.quantity is None:
         raise SceneError(
-            f"{name_of(evidence)} does not say whether it is top-of-atmosphere or surface reflectance; "
+            f"{name_of(observed)} does not say whether it is top-of-atmosphere or surface reflectance; "
             f"the model was trained on {trained}. Give --level L1C (top of atmosphere) or L2A (surface)"
         )
     if here.quantity != trained.quantity:
         raise SceneError(
-            f"{name_of(evidence)} is {here}; the model was trained on {trained}. "
-            f"{_remedy(here, isinstance(evidence, Stored))}"
+            f"{name_of(observed)} is {here}; the model was trained on {trained}. "
+            f"{_remedy(here, isinstance(observed, StoredWorlds))}"
         )
-    _warn_of_correction(trained, here, name_of(evidence))
-    _warn_of_offset(trained, evidence)
+    _warn_of_correction(trained, here, name_of(observed))
+    _warn_of_offset(trained, observed)
 
 
-def name_of(evidence: Evidence) -> str:
+def name_of(observed: ObservedScene) -> str:
     """A scene by its identity, a cube by its path: the identity is often a hash of the scene's content."""
-    return f"cube {evidence.cube.path}" if isinstance(evidence, Stored) else f"scene {evidence.identity}"
+    return (
+        f"cube {observed.cube.path}" if isinstance(observed, StoredWorlds) else f"scene {observed.identity}"
+    )
 
 
 def _remedy(here: Features, stored: bool) -> str:
@@ -107,22 +109,22 @@ def _warn_of_correction(trained: Features, here: Features, name: str) -> None:
         )
 
 
-def _warn_of_offset(trained: Features, evidence: Evidence) -> None:
+def _warn_of_offset(trained: Features, observed: ObservedScene) -> None:
     """Say where a raster whose numbers nobody explains is read otherwise than the training data."""
-    here, scene = evidence.features, getattr(evidence, "scene", None)
+    here, scene = observed.features, observed.own_scene
     if scene is None or scene.baseline is not None:
         return  # products state their offset, and it differs between baselines
     if trained.scales == here.scales and trained.offsets and trained.offsets != here.offsets:
         warnings.warn(
-            f"{name_of(evidence)} is read with --offset {here.offsets[0]:g}, the model's training data "
+            f"{name_of(observed)} is read with --offset {here.offsets[0]:g}, the model's training data "
             f"with {trained.offsets[0]:g}, and with the same scale; check that its numbers need it",
             stacklevel=4,
         )
 
 
-def _check_units(model: ModelRecord, evidence: Evidence) -> None:
+def _check_units(model: ModelRecord, observed: ObservedScene) -> None:
     """Compare typical values: reflectance lies near 0.1, the same as digital numbers near 1000."""
-    pixels = probe(evidence)
+    pixels = probe(observed)
     if not len(pixels):
         return
     means = np.abs(np.asarray(model.means_, float).reshape(-1, model.n_features_in_))
@@ -135,7 +137,7 @@ def _check_units(model: ModelRecord, evidence: Evidence) -> None:
             else "the model was trained on digital numbers: give --scale 1 --offset 0, or train it again"
         )
         raise SceneError(
-            f"{name_of(evidence)} has values around {here:.3g}, the training data of the model around "
+            f"{name_of(observed)} has values around {here:.3g}, the training data of the model around "
             f"{typical:.3g} ({getattr(model, 'units_', None) or 'units unknown'}): other units. Perhaps "
             f"{remedy}"
         )
@@ -181,18 +183,18 @@ def _identities(model: ModelRecord) -> list[Any]:
     return [source.get("identity", source.get("name")) for source in _sources(model)]
 
 
-def is_paired(model: ModelRecord, evidence: Evidence) -> bool:
+def is_paired(model: ModelRecord, observed: ObservedScene) -> bool:
     """True where the scene is the only one that trained the model: then a shared error cancels.
 
     By datatake, the user's --scene-id, or the content of files; never by their names.
     """
-    return _identities(model) == [evidence.source_id]
+    return _identities(model) == [observed.source_id]
 
 
-def is_namesake(model: ModelRecord, evidence: Evidence, file: str) -> bool:
+def is_namesake(model: ModelRecord, observed: ObservedScene, file: str) -> bool:
     """True where a scene has the file name or the datatake of one that trained the model."""
     return any(
-        file == source.get("file") or evidence.identity in (source.get("identity"), source.get("name"))
+        file == source.get("file") or observed.identity in (source.get("identity"), source.get("name"))
         for source in _sources(model)
     )
 

@@ -38,13 +38,7 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
 
 
 def grid_of(name: str | Path) -> Grid:
-    """Grid of a scene or of any raster.
-
-    >>> grid_of("nowhere.tif")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
-    """
+    """Grid of a scene or of any raster."""
     text = str(name).rstrip("/").lower()
     if Path(name).is_dir() or text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")):
         return open_scene(name).grid
@@ -64,7 +58,7 @@ def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> S
     if is_safe(source):
         return open_safe(source, options)
     if name.lower().endswith((".json", ".geojson")):
-        from uncover.raster.stac import open_item
+        from uncover.raster.stack import open_item
 
         return open_item(name, options)
     if name.rstrip("/").lower().endswith((".zarr", ".nc", ".nc4", ".h5")):

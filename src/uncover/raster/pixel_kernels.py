@@ -35,11 +35,7 @@ def _loaded() -> ModuleType | None:
 
 
 def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
-    """Pixels of planes (..., row, col) by their place: (..., pixel).
-
-    >>> take(np.arange(8.0).reshape(2, 2, 2), np.array([1, 2])).tolist()
-    [[1.0, 2.0], [5.0, 6.0]]
-    """
+    """Pixels of planes (..., row, col) by their place: (..., pixel)."""
     code, flat = _code(), planes.reshape(-1, planes.shape[-2] * planes.shape[-1])
     if code is None:
         taken: NDArray[Any] = flat[:, where]
@@ -68,13 +64,7 @@ def calibrate(
 
 
 def complete(planes: Values, nothing: int, some: int, flags: Flags) -> None:
-    """Set bits where no plane of (band, row, col), or not every one, has a finite value.
-
-    >>> flags = np.zeros((1, 3), np.uint16)
-    >>> complete(np.array([[[1, 1, np.nan]], [[1, np.nan, np.nan]]], np.float32), 1, 2, flags)
-    >>> flags.tolist()
-    [[0, 2, 1]]
-    """
+    """Set bits where no plane of (band, row, col), or not every one, has a finite value."""
     code = _loaded()
     if code is not None:
         code.complete(planes.reshape(len(planes), -1), np.uint16(nothing), np.uint16(some), flags.reshape(-1))
@@ -85,14 +75,7 @@ def complete(planes: Values, nothing: int, some: int, flags: Flags) -> None:
 
 
 def put(layer: Layer, values: NDArray[Any], where: Places, out: NDArray[Any]) -> None:
-    """Numbers (band, place) as a layer stores them, to their places in `out` (band, pixel).
-
-    >>> from uncover.raster.product import Layer
-    >>> out = np.zeros((1, 3), np.uint16)
-    >>> put(Layer("p", ("a",), "uint16", 65535, 1e-4), np.array([[0.5, np.nan]]), np.array([0, 2]), out)
-    >>> out.tolist()
-    [[5000, 0, 65535]]
-    """
+    """Numbers (band, place) as a layer stores them, to their places in `out` (band, pixel)."""
     code = _code()
     if code is None or layer.dtype != "uint16" or layer.nodata is None:
         out[:, where] = layer.encode(values)
@@ -133,12 +116,6 @@ def add_areas(
 
     `weight` has the area of every pixel of the window, `best` and `worlds` (world, place) the classes of
     those in question.
-
-    >>> areas = np.zeros((3, 2))
-    >>> classes = np.array([1, 1, 0], np.uint8)
-    >>> add_areas(areas, classes, classes[None], np.full(9, 100.0), np.array([0, 4, 8]))
-    >>> areas.tolist()
-    [[1.0, 2.0], [100.0, 200.0], [100.0, 200.0]]
     """
     code, K = _code(), areas.shape[1]
     if code is not None:
@@ -150,13 +127,7 @@ def add_areas(
 
 
 def count(planes: NDArray[Any], counts: NDArray[np.int64]) -> None:
-    """Add how often each whole number occurs in planes (band, row, col) to (band, number).
-
-    >>> counts = np.zeros((1, 256), np.int64)
-    >>> count(np.array([[[3, 3, 7]]], np.uint8), counts)
-    >>> counts[0, [3, 7]].tolist()
-    [2, 1]
-    """
+    """Add how often each whole number occurs in planes (band, row, col) to (band, number)."""
     code, flat = _code(), planes.reshape(len(planes), -1)
     if code is not None:
         code.count(flat, counts)

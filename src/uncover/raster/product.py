@@ -31,11 +31,7 @@ UNCERTAINTY = ("total", "measurement", "model", "overlap", "margin", "typicality
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When a pixel gets one of the quality bits that a map adds.
-
-    >>> Thresholds().margin
-    0.1
-    """
+    """When a pixel gets one of the quality bits that a map adds."""
 
     typicality: float = 0.001  #: below it: outside the training domain
     disagreement: float = 0.1  #: above this share of worlds with another class: they disagree
@@ -115,12 +111,7 @@ class Product:
 
     @property
     def by_code(self) -> list[int]:
-        """Places of the model's classes in the order of their codes, in which bands are stored.
-
-        >>> scheme = Scheme.of_names(["forest", "water"])
-        >>> Product.of(Grid(None, (10, 0, 0, 0, -10, 0), 1, 1), scheme, worlds=1).by_code
-        [0, 1]
-        """
+        """Places of the model's classes in the order of their codes, in which bands are stored."""
         return [self.scheme.codes.index(code) for code in sorted(self.scheme.codes)]
 
     @property

@@ -69,11 +69,7 @@ class Flagged:
 
 
 def flag_attributes() -> dict[str, object]:
-    """CF attributes that make the bits readable by other programs.
-
-    >>> flag_attributes()["flag_meanings"][:13]
-    'nodata partia'
-    """
+    """CF attributes that make the bits readable by other programs."""
     return {
         "flag_masks": [int(bit) for bit in Quality],
         "flag_meanings": " ".join(str(bit.name).lower() for bit in Quality),

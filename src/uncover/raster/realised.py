@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout, time_text
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window
-from uncover.raster.scene import Block, OfScene, Scene
+from uncover.raster.scene import Block, OfRaster, Scene
 
 #: Pixels of the product's own grid, along and across, that share one set of angles: 1.28 km at 10 m, in which
 #: sun and view change by less than 0.1 degrees.
@@ -30,29 +29,12 @@ _ANGLES = tuple(Geometry.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
-class RealisedScene(OfScene):
+class RealisedScene(OfRaster):
     """Scene in many realisations, as `Scene` is one in a single measurement.
 
     L1C scenes are corrected at the drawn optical depths; L2A scenes are taken back to the top of the
     atmosphere at their own optical depth first (pixel by pixel, where the product has an AOT band). The
     numbers of a pixel do not depend on the window that it is read with.
-
-    >>> from dataclasses import replace
-    >>> from uncover.raster.angles import AngleField, AngleGrids
-    >>> from uncover.raster.grid import Grid
-    >>> from uncover.raster.scene import scene_from_array
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=4, height=3)
-    >>> def towards(zenith, azimuth):
-    ...     nodes = np.ones((2, 2))
-    ...     return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (300000, 5000000), (5000, 5000))
-    >>> scene = replace(
-    ...     scene_from_array(np.full((2, 3, 4), 0.1, np.float32), grid, ("B02", "B03")),
-    ...     level="L1C", angle_grids=AngleGrids(sun=towards(40, 150), view=towards(5, 290)),
-    ... )
-    >>> worlds = Draws(values=np.array([0.05, 0.15]), weights=np.array([0.5, 0.5]))
-    >>> realised = RealisedScene(scene, LookupTable("S2A", scene.bands), worlds, 0.1, 2.0, 330.0)
-    >>> realised.read().values.shape  # (realisation, band, row, col)
-    (2, 2, 3, 4)
     """
 
     scene: Scene
@@ -75,6 +57,11 @@ class RealisedScene(OfScene):
             raise SceneError(
                 f"scene {self.identity} has no sun and view angles; give --angles SUN VIEW RELATIVE"
             )
+
+    @property
+    def raster(self) -> Scene:
+        """The scene."""
+        return self.scene
 
     @property
     def worlds(self) -> dict[str, list[float]]:
@@ -231,14 +218,4 @@ class RealisedScene(OfScene):
 
     def cells(self, window: Window) -> Iterator[Window]:
         """The parts of a window that share their angles."""
-        rows = _cuts(window.row, window.height, self._offset[0])
-        cols = _cuts(window.col, window.width, self._offset[1])
-        for top, bottom in pairwise(rows):
-            for left, right in pairwise(cols):
-                yield Window(top, left, bottom - top, right - left)
-
-
-def _cuts(start: int, length: int, offset: int) -> list[int]:
-    """Where cells begin and end within start … start+length, if they begin at multiples of CELL - offset."""
-    first = start + (-(start + offset)) % CELL
-    return sorted({start, *range(first, start + length, CELL), start + length})
+        return window.cut((CELL, CELL), (-self._offset[0], -self._offset[1]))

@@ -171,12 +171,6 @@ def read_nearest(
     """Planes of a source at the pixel centres of a window of any grid, and where it reaches.
 
     Nearest neighbour: a number is never mixed with another. (plane, row, col), 0 outside; and (row, col).
-
-    >>> from uncover.raster.tiles import ArrayPlanes
-    >>> coarse = Grid(None, (20, 0, 0, 0, -20, 0), width=1, height=1)
-    >>> fine = Grid(None, (10, 0, 0, 0, -10, 0), width=3, height=1)
-    >>> read_nearest(ArrayPlanes(np.array([[[7]]]), coarse), fine, fine.window, TileCache(0))
-    (array([[[7, 7, 0]]]), array([[ True,  True, False]]))
     """
     if grid.aligned_with(source.grid):
         how = _between(grid, window, source.grid, "nearest")

@@ -18,7 +18,7 @@ from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
 from uncover.raster.quality import Quality
-from uncover.raster.safe_metadata import ProductMetadata, read_product, read_tile
+from uncover.raster.safe_metadata import ProductMetadata, named, read_product, read_tile
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import TileCache, describe
 
@@ -53,11 +53,7 @@ _IMAGE = re.compile(r"_(B\d{2}|B8A|SCL|AOT|WVP)(?:_(\d0)m)?\.(?:jp2|tiff?)$", re
 
 
 class MaskWarning(UserWarning):
-    """The product carries no cloud mask, so clouds are not flagged.
-
-    >>> issubclass(MaskWarning, UserWarning)
-    True
-    """
+    """The product carries no cloud mask, so clouds are not flagged."""
 
 
 @dataclass(frozen=True)
@@ -289,24 +285,20 @@ def read_gml_mask(
 def _features(root: ElementTree.Element, meaning: Mapping[str, Quality]) -> Iterator[tuple[bytes, Quality]]:
     import shapely
 
-    for feature in _named(root, "MaskFeature"):
-        kind = next((str(node.text).strip() for node in _named(feature, "maskType")), "")
+    for feature in named(root, "MaskFeature"):
+        kind = next((str(node.text).strip() for node in named(feature, "maskType")), "")
         bits = meaning.get(kind, meaning.get(""))
         if bits is None:
             continue
-        for node in _named(feature, "Polygon"):
+        for node in named(feature, "Polygon"):
             yield shapely.to_wkb(_polygon(node)), bits
-
-
-def _named(node: ElementTree.Element, name: str) -> Iterator[ElementTree.Element]:
-    return (child for child in node.iter() if child.tag.rsplit("}", 1)[-1] == name)
 
 
 def _polygon(node: ElementTree.Element) -> Any:
     import shapely
 
-    outer = [_ring(ring) for part in _named(node, "exterior") for ring in _named(part, "posList")]
-    inner = [_ring(ring) for part in _named(node, "interior") for ring in _named(part, "posList")]
+    outer = [_ring(ring) for part in named(node, "exterior") for ring in named(part, "posList")]
+    inner = [_ring(ring) for part in named(node, "interior") for ring in named(part, "posList")]
     return shapely.Polygon(outer[0], inner)
 
 

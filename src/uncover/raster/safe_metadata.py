@@ -28,11 +28,7 @@ _FIRST_WITH_OFFSET = "04.00"
 
 
 class BaselineWarning(UserWarning):
-    """The product is of a newer processing baseline than those that are known.
-
-    >>> issubclass(BaselineWarning, UserWarning)
-    True
-    """
+    """The product is of a newer processing baseline than those that are known."""
 
 
 def datatake_of(identifier: str | None) -> str | None:
@@ -112,12 +108,12 @@ def _product(root: ElementTree.Element, name: str) -> ProductMetadata:
     return ProductMetadata(
         level=level,
         baseline=_first(root, "PROCESSING_BASELINE") or "",
-        datatake=datatake_of(next((n.get("datatakeIdentifier") for n in _named(root, "Datatake")), None)),
+        datatake=datatake_of(next((n.get("datatakeIdentifier") for n in named(root, "Datatake")), None)),
         uri=_first(root, "PRODUCT_URI", "PRODUCT_URI_1C", "PRODUCT_URI_2A"),
         platform=_first(root, "SPACECRAFT_NAME"),
         start_time=_time(_first(root, "PRODUCT_START_TIME")),
         quantification=quantification,
-        offsets={_band(node, "band_id"): float(str(node.text)) for node in _named(root, element)},
+        offsets={_band(node, "band_id"): float(str(node.text)) for node in named(root, element)},
         nodata=float(special.get("NODATA", 0)),
         saturated=float(special.get("SATURATED", 65535)),
         aot_scale=_inverse(_number(root, "AOT_QUANTIFICATION_VALUE", "L2A_AOT_QUANTIFICATION_VALUE")),
@@ -150,10 +146,10 @@ class TileMetadata:
 
     def angles(self, bands: tuple[str, ...]) -> AngleGrids | None:
         """Sun and view angles; the view is the mean over those bands and the detectors that saw a node."""
-        sun = next(_named(self.root, "Sun_Angles_Grid"), None)
+        sun = next(named(self.root, "Sun_Angles_Grid"), None)
         views = [
             node
-            for node in _named(self.root, "Viewing_Incidence_Angles_Grids")
+            for node in named(self.root, "Viewing_Incidence_Angles_Grids")
             if _band(node, "bandId") in bands
         ]
         if sun is None or not views:
@@ -181,7 +177,7 @@ def _tile(root: ElementTree.Element, name: str) -> TileMetadata:
 
 
 def _grid_values(node: ElementTree.Element, angle: str) -> NDArray[np.float64]:
-    rows = [row for part in _named(node, angle) for row in _texts(part, "VALUES")]
+    rows = [row for part in named(node, angle) for row in _texts(part, "VALUES")]
     return np.array([row.split() for row in rows], dtype=np.float64)
 
 
@@ -201,13 +197,13 @@ def _parse(text: bytes, name: str) -> ElementTree.Element:
         raise ReadError(f"{name} is not complete XML ({error}); fetch the product again") from error
 
 
-def _named(node: ElementTree.Element, name: str) -> Iterator[ElementTree.Element]:
+def named(node: ElementTree.Element, name: str) -> Iterator[ElementTree.Element]:
     """All descendants of that name, whatever the namespace of the schema's version."""
     return (child for child in node.iter() if child.tag.rsplit("}", 1)[-1] == name)
 
 
 def _texts(node: ElementTree.Element, name: str) -> list[str]:
-    return [(child.text or "").strip() for child in _named(node, name)]
+    return [(child.text or "").strip() for child in named(node, name)]
 
 
 def _first(node: ElementTree.Element, *names: str) -> str | None:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from uncover.raster.cube import (
     CHUNK_BYTES,
-    Progress,
     check_chunks,
     create_array,
     open_arrays,
@@ -21,7 +20,7 @@ from uncover.raster.cube import (
     put_array,
 )
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Window
+from uncover.raster.grid import Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
 
 _AXES = ["sample", "realisation", "band"]
@@ -29,11 +28,7 @@ _AXES = ["sample", "realisation", "band"]
 
 @dataclass(frozen=True)
 class SampleBlock:
-    """Some samples: values (sample, realisation, band) and columns that go with them, such as label or group.
-
-    >>> len(SampleBlock(np.zeros((3, 2, 4), np.float32), {"label": np.array([1, 1, 2])}))
-    3
-    """
+    """Some samples: values (sample, realisation, band), and columns such as label or group."""
 
     values: NDArray[np.float32]
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -79,7 +74,7 @@ def write_samples(
                 with writing(path):
                     _append(store, block, count, bands, attributes or {})
                     count += len(block)
-                    journal.add(str(i), count)
+                    journal.add(str(i), note=count)
             if progress is not None:
                 progress(i + 1, len(windows))
         if count == 0:
@@ -163,13 +158,7 @@ class Samples:
 
 
 def open_samples(path: str | Path) -> Samples:
-    """Open a sample cube that `write_samples` made.
-
-    >>> open_samples("nowhere.zarr")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.zarr does not exist; check the path
-    """
+    """Open a sample cube that `write_samples` made."""
     group = open_store(path)
     if "reflectance" not in group or group["reflectance"].ndim != 3:
         raise SceneError(f"{path} has no reflectance over sample, realisation, band; it is not a sample cube")

@@ -53,6 +53,10 @@ class Raster(Protocol):
     def features(self) -> Features:
         """Kind of the values, as far as it is stated."""
 
+    @property
+    def sensing_time(self) -> datetime | None:
+        """When it was measured, where that is stated."""
+
 
 @dataclass(frozen=True)
 class Atmosphere:
@@ -60,9 +64,6 @@ class Atmosphere:
 
     `aot` is the mean aerosol optical thickness at 550 nm, `water_vapour` in cm, `ozone` in Dobson units;
     `aot_method` is the product's AOT_RETRIEVAL_METHOD, for instance CAMS or SEN2COR_DDV.
-
-    >>> Atmosphere(aot=0.12).ozone is None
-    True
     """
 
     aot: float | None = None
@@ -260,39 +261,44 @@ class Scene:
         return replace(self, grid=self.grid.crop(window))
 
 
-class OfScene:
-    """Whatever has the identity, the bands and the grid of its `scene`."""
+class OfRaster:
+    """Whatever has the identity, the bands, the grid and the date of its `raster`."""
 
     if TYPE_CHECKING:
 
         @property
-        def scene(self) -> Scene:
-            """The scene."""
+        def raster(self) -> Raster:
+            """Scene or cube that the values come from."""
 
     @property
     def identity(self) -> str:
         """Name of the scene."""
-        return self.scene.identity
+        return self.raster.identity
 
     @property
     def source_id(self) -> str:
         """Identity of the scene: what decides who shares an error."""
-        return self.scene.source_id
+        return self.raster.source_id
 
     @property
     def bands(self) -> tuple[str, ...]:
         """Bands of the scene."""
-        return self.scene.bands
+        return self.raster.bands
 
     @property
     def grid(self) -> Grid:
         """Grid of the scene."""
-        return self.scene.grid
+        return self.raster.grid
 
     @property
     def features(self) -> Features:
         """Kind of the values of the scene."""
-        return self.scene.features
+        return self.raster.features
+
+    @property
+    def sensing_time(self) -> datetime | None:
+        """When the scene was measured, where it says so."""
+        return self.raster.sensing_time
 
 
 def scene_from_array(
@@ -371,9 +377,6 @@ class SceneOptions:
         For scenes that do not say it: "L1C", top-of-atmosphere reflectance, or "L2A", surface reflectance.
     granule
         For products with several tiles: the tile, for instance "T32TQM".
-
-    >>> SceneOptions(bands=("B02", "B03"), offset=-0.1).resampling
-    'nearest'
     """
 
     bands: tuple[str, ...] | None = None

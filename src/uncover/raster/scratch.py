@@ -89,7 +89,7 @@ class Scratch:
             return
         for file in (*self._files.values(), self._areas):
             os.fdatasync(file)
-        self.journal.add_all(self._written)
+        self.journal.add(*self._written)
         self._written, self._synced = [], time.monotonic()
 
     def _put_layer(self, layer: Layer, number: int, planes: NDArray[Any]) -> None:
@@ -118,8 +118,7 @@ class Scratch:
 
     def strips(self, rows: int) -> Iterator[Window]:
         """Windows of the whole width, from top to bottom."""
-        height, width = self.product.grid.shape
-        return (Window(top, 0, min(rows, height - top), width) for top in range(0, height, rows))
+        return self.product.grid.window.cut((rows, self.product.grid.width))
 
     def areas(self) -> NDArray[np.float64]:
         """Areas of the whole map, (row of `AREA_ROWS` + world, class), added up unit by unit."""
@@ -153,10 +152,6 @@ class PlainTiff:
     """Bands of one type in square tiles, one band after the other within a tile (BigTIFF, little-endian).
 
     Tiles at the right and at the bottom are whole, too: what lies outside the raster does not count.
-
-    >>> tiff = PlainTiff(height=300, width=10, bands=2, dtype="uint16", tile=256)
-    >>> tiff.tiles, tiff.place(1) - tiff.place(0) == tiff.tile_bytes
-    (2, True)
     """
 
     height: int

@@ -32,6 +32,8 @@ READ_SIZE = 512
 GDAL_CACHE_BYTES = 64 * 1024 * 1024
 GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": GDAL_CACHE_BYTES}
 
+#: Decoded tiles that a cache keeps where nobody says how many.
+CACHE_BYTES = 64 * 1024 * 1024
 #: Files that a cache keeps open for the next who asks.
 SPARE_FILES = 32
 
@@ -43,14 +45,10 @@ class TileCache:
 
     Blocks of a map and tiles of a file rarely coincide (Sentinel-2 has tiles of 1,024, 640 and 192 pixels at
     10, 20 and 60 m): without it most tiles would be decoded several times.
-
-    >>> cache = TileCache(capacity=100)
-    >>> cache.get("a", lambda: np.zeros(3, np.uint8)).tolist()
-    [0, 0, 0]
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int | None = None) -> None:
+        self.capacity = CACHE_BYTES if capacity is None else capacity
         self._tiles: OrderedDict[object, Future[Array]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -302,13 +300,7 @@ class RasterInfo:
 
 
 def check_exists(name: str) -> None:
-    """Refuse a path that is not there; GDAL's own names (/vsizip/…, https://…, NETCDF:…) are left to GDAL.
-
-    >>> check_exists("nowhere.tif")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.tif does not exist; check the path
-    """
+    """Refuse a path that is not there; GDAL's own names (/vsizip/…, https://…, NETCDF:…) are left to GDAL."""
     if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not Path(name).exists():
         raise SceneError(f"{name} does not exist; check the path")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from uncover.measurement.bands import canonical_band, places_of
 from uncover.measurement.correlation import read_correlation
 from uncover.measurement.effects_table import EffectsTable, TableEffect, is_dimensionless
 from uncover.raster.align import check_overlap, warn_of_part
-from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
+from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset, spatial_axes
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import sha256_of
 from uncover.raster.grid import Grid, Window
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from uncover.raster.scene import Scene
 
 Array = NDArray[np.float64]
-T = TypeVar("T")
 
 _ARRAYS = (".nc", ".nc4", ".h5", ".zarr")
 _TABLES = (".csv", ".json")
@@ -55,11 +55,7 @@ _NO_CLASS = "other pixels have none: where it is random they train nothing and g
 
 
 class UncertaintyWarning(UserWarning):
-    """Stated uncertainty that is probably not meant so: in other units, or counted twice or not at all.
-
-    >>> issubclass(UncertaintyWarning, UserWarning)
-    True
-    """
+    """Stated uncertainty that is probably not meant so: in other units, or counted twice or not at all."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +86,6 @@ class UncertaintyOptions:
     reference
         Mean reflectance of each of the scene's bands, for uncertainty in per cent that a scene shares; the
         scene's own values where it is None.
-
-    >>> UncertaintyOptions(between_pixels="random").structured
-    'systematic'
     """
 
     between_pixels: BetweenPixels | None = None
@@ -108,36 +101,10 @@ class UncertaintyOptions:
     reference: tuple[float, ...] | None = None
     cache_bytes: int = field(default=64 * 1024 * 1024)
 
-
-class Uncertainty(Protocol):
-    """Uncertainty of a scene, whatever it is stored as."""
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names of the bands, in the order of the scene's."""
-
-    def read(
-        self, window: Window, reflectance: NDArray[np.floating[Any]], where: NDArray[np.bool_] | None = None
-    ) -> UncertaintyBlock:
-        """Covariances of the errors of single pixels in a window of the scene's grid.
-
-        `reflectance` is the scene's, (band, row, col), NaN where there is none. `where` says which pixels
-        are wanted, those with a value in every band by default.
-        """
-
-    @property
-    def systematic(self) -> Array | None:
-        """Covariance of the error that all pixels of the scene share, (band, band), or None.
-
-        Without the effects that all scenes have in common.
-        """
-
-    @property
-    def common(self) -> dict[str, Array]:
-        """Covariances of systematic effects that all scenes have in common, by name."""
-
-    def facts(self) -> dict[str, Any]:
-        """Assumptions in plain words; `quantities` are the effects as input quantities."""
+    def of_bands(self) -> dict[str, Any]:
+        """Those for files of bands, as `read_band_uncertainty` takes them."""
+        names = ("correlation", "between_pixels", "between_scenes", "units", "scale", "effect_name")
+        return {name: getattr(self, name) for name in names}
 
 
 def open_uncertainty(
@@ -170,21 +137,17 @@ def open_uncertainty(
     check_exists(name)
     asked = tuple(canonical_band(band) for band in bands)
     suffix = Path(name.rstrip("/")).suffix.lower()
-    if suffix in _TABLES:
-        return _open_bands(name, asked, options, scene)
-    if suffix in _ARRAYS:
-        return _open_table(name, grid, asked, options)
-    return _open_raster(name, grid, asked, options, scene)
+    with _one_line():
+        if suffix in _TABLES:
+            return _open_bands(name, asked, options, scene)
+        if suffix in _ARRAYS:
+            return _open_table(name, grid, asked, options)
+        return _open_raster(name, grid, asked, options, scene)
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantUncertainty:
-    """Per-band uncertainty from a CSV or JSON file, the same for every pixel or relative to its value.
-
-    >>> constant = ConstantUncertainty(BandUncertainty.of(["B02"], [5.0], units="%"))
-    >>> constant.read(Window(0, 0, 1, 1), np.array([[[0.2]]])).covariances.matrices().round(8)
-    array([[[0.0001]]])
-    """
+    """Per-band uncertainty from a CSV or JSON file, the same for every pixel or relative to its value."""
 
     uncertainty: BandUncertainty
     about: dict[str, Any] = field(default_factory=dict)
@@ -198,7 +161,11 @@ class ConstantUncertainty:
     def read(
         self, window: Window, reflectance: NDArray[np.floating[Any]], where: NDArray[np.bool_] | None = None
     ) -> UncertaintyBlock:
-        """Covariances of a window; see :class:`Uncertainty`."""
+        """Covariances of the errors of single pixels in a window of the scene's grid.
+
+        `reflectance` is the scene's, (band, row, col), NaN where there is none. `where` says which pixels
+        are wanted, those with a value in every band by default.
+        """
         check_reflectance(reflectance, self.bands, window)
         known = np.isfinite(reflectance)
         valid = known.all(axis=0) if where is None else where
@@ -208,12 +175,14 @@ class ConstantUncertainty:
     @property
     def systematic(self) -> Array | None:
         """Covariance of the error that the scene shares; relative effects are taken at the reference."""
-        return _one_line(lambda: self.uncertainty.systematic(self._values))
+        with _one_line():
+            return self.uncertainty.systematic(self._values)
 
     @property
     def common(self) -> dict[str, Array]:
         """Covariances of systematic effects that all scenes have in common, by name."""
-        return _one_line(lambda: self.uncertainty.common(self._values))
+        with _one_line():
+            return self.uncertainty.common(self._values)
 
     @cached_property
     def _values(self) -> Array | None:
@@ -236,6 +205,10 @@ class ConstantUncertainty:
         }
 
 
+#: Uncertainty of a scene, whatever it is stored as: `read`, `systematic`, `common` and `facts`.
+Uncertainty = ConstantUncertainty | LayeredUncertainty
+
+
 def about_file(path: str | Path, kind: str) -> dict[str, Any]:
     """Name and hash of a file that states uncertainty, for a record."""
     name = str(path).rstrip("/")
@@ -243,12 +216,7 @@ def about_file(path: str | Path, kind: str) -> dict[str, Any]:
 
 
 def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Effects on bands as input quantities, for a record; `about` has the file that states them.
-
-    >>> noise = BandUncertainty.of(["B02"], [5.0], units="%", effect="noise")
-    >>> band_records(noise, {"file": "u.csv"})[0]["standard_uncertainty"]
-    [5.0]
-    """
+    """Effects on bands as input quantities, for a record; `about` has the file that states them."""
     return [
         effect_record(
             effect,
@@ -260,10 +228,11 @@ def band_records(uncertainty: BandUncertainty, about: Mapping[str, Any]) -> list
     ]
 
 
-def _one_line(call: Callable[[], T]) -> T:
+@contextmanager
+def _one_line() -> Iterator[None]:
     """Raise errors about arrays as errors about the file that they come from."""
     try:
-        return call()
+        yield
     except SceneError:
         raise
     except ValueError as error:
@@ -273,18 +242,7 @@ def _one_line(call: Callable[[], T]) -> T:
 def _open_bands(
     name: str, bands: tuple[str, ...], options: UncertaintyOptions, scene: Scene | None
 ) -> ConstantUncertainty:
-    found = _one_line(
-        lambda: read_band_uncertainty(
-            name,
-            bands,
-            correlation=options.correlation,
-            between_pixels=options.between_pixels,
-            between_scenes=options.between_scenes,
-            units=options.units,
-            scale=options.scale,
-            effect_name=options.effect_name,
-        )
-    )
+    found = read_band_uncertainty(name, bands, **options.of_bands())
     if options.reference is not None:
         found = replace(found, reference=_reference(options, bands))
     for effect in found.effects:
@@ -306,12 +264,12 @@ def _open_raster(
             f"{short} does not say whether errors are independent between pixels; give --between-pixels "
             "random, or systematic where all pixels of a scene share one error"
         )
-    pixels = _one_line(lambda: check_between_pixels(options.between_pixels, short))
+    pixels = check_between_pixels(options.between_pixels, short)
     scenes = options.between_scenes or "independent"
-    relative = _one_line(lambda: is_relative(options.units or "1", short))
+    relative = is_relative(options.units or "1", short)
     calibrations = tuple(_calibration(info, index, options) for index in indexes)
     layer = CalibratedPlanes(info.bands(*indexes), calibrations)
-    _one_line(lambda: check_effect_name(options.effect_name or "", scenes, short))
+    check_effect_name(options.effect_name or "", scenes, short)
     effect = LayerEffect(
         name=options.effect_name or Path(name).stem,
         standard=layer,
@@ -319,7 +277,7 @@ def _open_raster(
         between_pixels=pixels,
         relative_to="scene" if relative else None,
         factor=0.01 if relative else 1.0,
-        between_scenes=_one_line(lambda: check_between_scenes(scenes, pixels, short)),
+        between_scenes=check_between_scenes(scenes, pixels, short),
     )
     if not relative:
         _warn_of_units(short, _probe(layer, grid))
@@ -340,7 +298,7 @@ def _raster_bands(info: RasterInfo, bands: tuple[str, ...], options: Uncertainty
             f"{info.path} has {info.count} bands, some without a name; give their names in order with "
             "--uncertainty-bands B02,B03,…"
         )
-    return tuple(place + 1 for place in _one_line(lambda: places_of(bands, names, info.path)))
+    return tuple(place + 1 for place in places_of(bands, names, info.path))
 
 
 def _calibration(info: RasterInfo, index: int, options: UncertaintyOptions) -> Calibration:
@@ -360,7 +318,7 @@ def _correlation(bands: tuple[str, ...], options: UncertaintyOptions) -> Array:
     if options.correlation is None:
         return np.eye(len(bands))
     path = options.correlation
-    return _one_line(lambda: read_correlation(read_correlation_table(path, bands), Path(path).name))
+    return read_correlation(read_correlation_table(path, bands), Path(path).name)
 
 
 def _reference(options: UncertaintyOptions, bands: tuple[str, ...]) -> Array | None:
@@ -375,16 +333,14 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
     short = Path(name.rstrip("/")).name
     _check_states_itself(short, options)
     with open_dataset(name) as dataset:
-        table = _one_line(
-            lambda: EffectsTable.read(
-                dataset,
-                bands,
-                variable=options.variable,
-                band_names=options.bands,
-                units=options.units,
-                structured=options.structured,
-                name=short,
-            )
+        table = EffectsTable.read(
+            dataset,
+            bands,
+            variable=options.variable,
+            band_names=options.bands,
+            units=options.units,
+            structured=options.structured,
+            name=short,
         )
         _check_dimensionless(dataset[table.variable].attrs.get("units"), short, table.variable)
         reader = _TableLayers.of(name, dataset, table)
@@ -393,7 +349,7 @@ def _open_table(name: str, grid: Grid, bands: tuple[str, ...], options: Uncertai
         scenes = options.between_scenes or "independent"
         effects = tuple(reader.effect(dataset, effect, scenes) for effect in table.effects)
         if all(effect.between_pixels == "random" for effect in effects):
-            _one_line(lambda: check_between_scenes(scenes, "random", short))
+            check_between_scenes(scenes, "random", short)
         flags = reader.flags(dataset, options.exclude_flags)
     absolute = [e for e in effects if e.relative_to is None and isinstance(e.standard, CalibratedPlanes)]
     for effect in absolute:
@@ -431,9 +387,7 @@ class _TableLayers:
 
     @classmethod
     def of(cls, path: str, dataset: Any, table: EffectsTable) -> _TableLayers:
-        from uncover.raster.arrays import _axes
-
-        rows, cols = (str(axis) for axis in _axes(dataset, path))
+        rows, cols = (str(axis) for axis in spatial_axes(dataset, path))
         long = [dim for dim in table.pixel_dims if dim not in (rows, cols) and dataset.sizes[dim] > 1]
         if long or not {rows, cols} <= set(table.pixel_dims):
             raise SceneError(
@@ -477,7 +431,7 @@ class _TableLayers:
 
     def flags(self, dataset: Any, meanings: tuple[str, ...]) -> tuple[tuple[CalibratedPlanes, int], ...]:
         """Layers of flags, and the bits of those that are asked for."""
-        found = _one_line(lambda: self.table.flag_bits(dataset, meanings))
+        found = self.table.flag_bits(dataset, meanings)
         out = []
         for name, bits in found.items():
             layer = self.layer(dataset, name)

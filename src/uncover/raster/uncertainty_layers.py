@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.measurement.band_uncertainty import BetweenPixels, BetweenScenes, block_covariances
+from uncover.measurement.band_uncertainty import BandEffect, BetweenPixels, BetweenScenes, block_covariances
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import Calibration
@@ -40,9 +40,6 @@ class UncertaintyBlock:
     covariances
         Of the errors of each valid pixel alone, row by row, as `Block.samples(valid)` has its values; None
         where there are no such errors.
-
-    >>> UncertaintyBlock(Window(0, 0, 1, 2), np.array([[True, False]]), None).valid.sum()
-    np.int64(1)
     """
 
     window: Window
@@ -52,15 +49,7 @@ class UncertaintyBlock:
 
 @dataclass(frozen=True)
 class CalibratedPlanes:
-    """Planes of a source with their calibration; NaN where there is no value, never 0.
-
-    >>> from uncover.raster.tiles import ArrayPlanes
-    >>> small = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=1, height=1)
-    >>> large = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
-    >>> layer = CalibratedPlanes(ArrayPlanes(np.array([[[50]]]), small), (Calibration(1e-4),))
-    >>> layer.read(large, large.window, TileCache(1000))
-    array([[[0.005,   nan]]])
-    """
+    """Planes of a source with their calibration; NaN where there is no value, never 0."""
 
     source: Source
     calibrations: tuple[Calibration, ...]
@@ -83,11 +72,6 @@ class LayerEffect:
         One plane per band, one plane for all bands, or the numbers themselves, (band,).
     relative_to
         None where absolute; "scene" where a fraction of the scene's values; a layer of values otherwise.
-
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
-    >>> effect = LayerEffect("gain", np.array([5.0]), np.eye(1), "random", relative_to="scene", factor=0.01)
-    >>> effect.read(grid, grid.window, np.array([[[0.1, 0.2]]]), TileCache(1000)).round(6)
-    array([[[0.005, 0.01 ]]])
     """
 
     name: str
@@ -97,6 +81,12 @@ class LayerEffect:
     relative_to: CalibratedPlanes | str | None = None
     factor: float = 1.0  # 0.01 for per cent
     between_scenes: BetweenScenes = "independent"
+    coverage_factor: Array | None = None
+
+    @property
+    def relative(self) -> bool:
+        """True where standard uncertainties are a fraction of values."""
+        return self.relative_to is not None
 
     def read(self, grid: Grid, window: Window, values: Array | None, cache: TileCache) -> Array:
         """Standard uncertainty (band, row, col), or (1, row, col) where it is one for all bands."""
@@ -125,12 +115,6 @@ class LayeredUncertainty:
 
     A pixel is valid where the scene has a value and every random effect an uncertainty in each band (a band
     without a value needs none).
-
-    >>> grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
-    >>> effect = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
-    >>> block = LayeredUncertainty(("B02",), grid, (effect,)).read(grid.window, np.array([[[0.1, np.nan]]]))
-    >>> block.valid.tolist(), block.covariances.matrices().tolist()
-    ([[True, False]], [[[0.0001]]])
     """
 
     bands: tuple[str, ...]
@@ -140,7 +124,7 @@ class LayeredUncertainty:
     reference: Array | None = None  # (band,)
     about: dict[str, Any] = field(default_factory=dict)
     scene: Scene | None = None  # whose values relative systematic effects are taken at without a reference
-    cache: TileCache = field(default_factory=lambda: TileCache(64 * 1024 * 1024), repr=False)
+    cache: TileCache = field(default_factory=TileCache, repr=False)
 
     def read(
         self, window: Window, reflectance: NDArray[np.floating[Any]], where: Mask | None = None
@@ -229,18 +213,14 @@ class LayeredUncertainty:
 
 
 def effect_record(
-    effect: Any, name: str, standard: Sequence[float | None], about: Mapping[str, Any]
+    effect: BandEffect | LayerEffect, name: str, standard: Sequence[float | None], about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """An effect as an input quantity: the error, its estimate 0, its standard uncertainty, what it shares.
 
     `about` has the file that states it and its hash. An uncertainty that was stated as an expanded one has
     U and k beside u.
-
-    >>> noise = LayerEffect("noise", np.array([0.01]), np.eye(1), "random")
-    >>> effect_record(noise, "noise", [0.01], {"file": "u.tif"})["standard_uncertainty"]
-    [0.01]
     """
-    k = getattr(effect, "coverage_factor", None)
+    k = effect.coverage_factor
     expanded = (
         {}
         if k is None
@@ -249,15 +229,14 @@ def effect_record(
             "coverage_factor": [float(f) for f in k],
         }
     )
-    relative = getattr(effect, "relative", getattr(effect, "relative_to", None) is not None)
-    layer = isinstance(getattr(effect, "standard", None), CalibratedPlanes)
+    layer = isinstance(effect.standard, CalibratedPlanes)
     return {
         "name": name,
         "estimate": 0.0,
         "standard_uncertainty": list(standard),
         **({"standard_uncertainty_is": "the median in the middle of the scene"} if layer else {}),
         **expanded,
-        "units": "%" if relative else "1",
+        "units": "%" if effect.relative else "1",
         "distribution": "Gaussian (assumed)",
         "between_pixels": effect.between_pixels,
         **({"between_scenes": effect.between_scenes} if effect.between_pixels == "systematic" else {}),
@@ -268,10 +247,7 @@ def effect_record(
 
 
 def check_reflectance(reflectance: NDArray[np.floating[Any]], bands: tuple[str, ...], window: Window) -> None:
-    """Refuse an array that is not that of the window.
-
-    >>> check_reflectance(np.ones((1, 2, 2)), ("B02",), Window(0, 0, 2, 2))
-    """
+    """Refuse an array that is not that of the window."""
     if reflectance.shape != (len(bands), *window.shape):
         raise SceneError(
             f"reflectance of shape {reflectance.shape} came; {(len(bands), *window.shape)} is needed: the "

@@ -50,11 +50,7 @@ class Burned:
 
     @property
     def vanished(self) -> tuple[str, ...]:
-        """Classes that the file has and no pixel.
-
-        >>> Burned(np.array([[0, 2]]), np.array([[0, 7]]), {1: "forest", 2: "water"}).vanished
-        ('forest',)
-        """
+        """Classes that the file has and no pixel."""
         present = set(np.unique(self.code).tolist())
         return tuple(name for code, name in self.names.items() if code not in present)
 
@@ -221,11 +217,6 @@ def burn_vector(
 
     Integer fields give their own codes, which must be positive. Text is numbered from 1 in sorted order.
     Where features overlap, the later one counts. Features without a value in `field` are an error.
-
-    >>> burn_vector("nowhere.gpkg", Grid("EPSG:32630", (10, 0, 0, 0, -10, 0), 2, 2), field="class")
-    Traceback (most recent call last):
-    ...
-    uncover.raster.errors.SceneError: nowhere.gpkg does not exist; check the path
     """
     features = read_features(path, grid, (field,))
     codes, names = _codes([feature.values[0] for feature in features], path, field)

@@ -12,12 +12,12 @@ from typing import Any
 from uncover.labels.scheme import LandClass
 from uncover.models.record import ModelRecord
 from uncover.pipeline.map_product import ITEM, check_finished, is_map
-from uncover.pipeline.map_sources import open_evidence, source_options
+from uncover.pipeline.scene_sources import open_observed, source_options
 from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence
 from uncover.raster.grid import Grid
 from uncover.raster.model_checks import check_match
+from uncover.raster.observed import ObservedScene
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> tuple[Evidence | None, str]:
+def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> tuple[ObservedScene | None, str]:
     """Open the scene of a map again, the same on the same grid; or say why that cannot be."""
     run = contents.run()
     if "source" not in run or "scene" not in run:
@@ -164,7 +164,7 @@ def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> tuple[Evidence
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
-            evidence = open_evidence(path, model, source_options(run["source"]))
+            evidence = open_observed(path, model, source_options(run["source"]))
             check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
         return None, f"the scene cannot be opened again: {error}"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
-from uncover.raster.evidence import Evidence, Stored
 from uncover.raster.grid import Window
+from uncover.raster.observed import ObservedScene, StoredWorlds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
 from uncover.raster.tiles import TileCache
 
@@ -54,7 +54,7 @@ class LabelledSample:
     classes: NDArray[np.uint8]
 
 
-def choose(product: MapProduct, evidence: Evidence | None) -> tuple[Lines, Lines]:
+def choose(product: MapProduct, evidence: ObservedScene | None) -> tuple[Lines, Lines]:
     """Rows and columns of the lattice: fewer pixels where each has more numbers."""
     each = 1 if evidence is None else evidence.realisations * len(evidence.bands)
     return crossing(product.grid.shape, max(100, min(_MOST, _MOST_NUMBERS // each)))
@@ -73,7 +73,7 @@ def read_stories(product: MapProduct, rows: Lines, cols: Lines, uncertainty: tup
 
 
 def read_spectra(
-    evidence: Evidence,
+    evidence: ObservedScene,
     rows: Lines,
     cols: Lines,
     labels: LabelsOnGrid | None,
@@ -117,9 +117,9 @@ def read_spectra(
     return spectra, _sample(labelled) if labelled else None
 
 
-def _windows(evidence: Evidence, rows: Lines) -> Iterator[Window]:
+def _windows(evidence: ObservedScene, rows: Lines) -> Iterator[Window]:
     """Single lines; whole chunks of a cube, which are decoded as a whole whatever is wanted of them."""
-    if not isinstance(evidence, Stored):
+    if not isinstance(evidence, StoredWorlds):
         yield from (Window(int(row), 0, 1, evidence.grid.width) for row in rows)
         return
     for window in evidence.cube.blocks():
@@ -157,7 +157,7 @@ def quality_words(bits: int) -> list[str]:
     return [str(bit.name).lower().replace("_", " ") for bit in Quality if bits & bit]
 
 
-def natural_colours(evidence: Evidence, step: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """The scene as people would see it, one pixel for step × step, and the bands in red, green and blue."""
     wanted = ("B04", "B03", "B02")
     bands = wanted if set(wanted) <= set(evidence.bands) else (evidence.bands * 3)[:3]
@@ -173,11 +173,11 @@ def natural_colours(evidence: Evidence, step: int) -> tuple[NDArray[np.uint8], t
     return _stretched(picture), bands
 
 
-def _reader(evidence: Evidence, bands: tuple[str, ...]) -> Any:
+def _reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
     """Reader of three bands of a window, (3, row, col), of the measured scene or the mean of a cube."""
     from dataclasses import replace
 
-    if isinstance(evidence, Stored):
+    if isinstance(evidence, StoredWorlds):
         places = [evidence.cube.bands.index(band) for band in bands]
         return lambda window: evidence.cube.read(window).values[:, places].mean(axis=0)
     scene = evidence.scene  # type: ignore[attr-defined]

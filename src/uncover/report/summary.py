@@ -19,8 +19,8 @@ from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
 from uncover.pipeline.map_table import left_out
-from uncover.raster.evidence import Evidence
 from uncover.raster.grid import Grid
+from uncover.raster.observed import ObservedScene
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
 from uncover.report.contents import Contents, reopen
@@ -181,7 +181,7 @@ def _evaluations(contents: Contents) -> tuple[StoredEvaluation, ...]:
 def _pixels(
     contents: Contents,
     product: MapProduct,
-    evidence: Evidence | None,
+    evidence: ObservedScene | None,
     labels: LabelSource | None,
     model: ModelRecord | None,
 ) -> tuple[Stories, LabelledSample | None]:
@@ -221,7 +221,7 @@ def _renumbered(labels: LabelSource, product: MapProduct) -> NDArray[np.uint8]:
 
 
 def _pictures(
-    product: MapProduct, evidence: Evidence | None, labels: LabelSource | None
+    product: MapProduct, evidence: ObservedScene | None, labels: LabelSource | None
 ) -> tuple[Pictures, dict[str, int]]:
     step = max(1, -(-max(product.grid.shape) // SIDE))  # pixels of the map for one of a picture
     classes = product.numbered(product.thinned("class", step))

@@ -1,4 +1,4 @@
-"""Sources of the pixels of a map: scenes and cubes, with the uncertainty that the user names."""
+"""Scenes and cubes to fit to or to map, with the uncertainty that the user names."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from uncover.models.record import ModelRecord
 from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError
-from uncover.raster.evidence import Evidence, Exact, Noisy, Realised, Stored
 from uncover.raster.model_checks import model_bands
+from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceOptions:
     """Options of a scene: how it is read, and at most one source of its uncertainty.
 
-    >>> SourceOptions().realise is None
-    True
+    scene
+        How scenes are read: bands, area, scale and offset where metadata are silent.
+    realise
+        Make realisations of the scene at drawn optical depths; None: one measurement of each pixel.
+    uncertainty, uncertainty_options
+        File that states the standard uncertainty of the values, and how it is read. In training, random
+        effects are taken out of the spread of the classes; systematic ones count where the model meets
+        another scene.
     """
 
     scene: SceneOptions = field(default_factory=SceneOptions)
@@ -53,11 +59,7 @@ def source_record(options: SourceOptions) -> dict[str, Any]:
 
 
 def source_options(record: Mapping[str, Any]) -> SourceOptions:
-    """Options from the record of a run.
-
-    >>> source_options({"realise": {"aod": 0.12, "draws": 9}}).realise.draws
-    9
-    """
+    """Options from the record of a run."""
 
     def values(name: str) -> dict[str, Any]:
         given = record.get(name) or {}
@@ -97,28 +99,42 @@ class Offered:
 
 
 def offered(source: str | Path, options: SourceOptions) -> Offered | None:
-    """The scene of a source, for `open_evidence` and to be read ahead; None for a cube."""
+    """The scene of a source, for `open_observed` and to be read ahead; None for a cube."""
     if is_zarr(source) and zarr_kind(source) == "cube":
         return None
     return Offered.of(source, options.scene)
 
 
-def open_evidence(
+def open_observed(
     source: str | Path, model: ModelRecord, options: SourceOptions, opened: Offered | None = None
-) -> Evidence:
+) -> ObservedScene:
     """Open a scene or a cube with the bands of a model, and its uncertainty."""
-    if options.realise is not None and options.uncertainty is not None:
-        raise SceneError("an AOD and an uncertainty file came; a map takes one source of uncertainty")
+    check_one_source(options)
     if is_zarr(source) and zarr_kind(source) == "cube":
         return _cube(source, model, options)
-    scene = _scene(source, model, options.scene, opened or Offered.of(source, options.scene))
+    return observe(_scene(source, model, options.scene, opened or Offered.of(source, options.scene)), options)
+
+
+def check_one_source(options: SourceOptions) -> None:
+    """Refuse two sources of uncertainty."""
+    if options.realise is not None and options.uncertainty is not None:
+        raise SceneError("an AOD and --uncertainty came; fit and map take one source of uncertainty")
+
+
+def observe(scene: Scene, options: SourceOptions) -> ObservedScene:
+    """The scene with its uncertainty, as the options state it: stated in a file, worlds, or none."""
     if options.uncertainty is not None:
         how = options.uncertainty_options
         found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, how, scene)
-        return Noisy.of(scene, found)
-    if options.realise is not None:
-        return _realised(scene, options.realise)
-    return Exact(scene)
+        return SceneWithNoise.of(scene, found)
+    if options.realise is None:
+        return PlainScene(scene)
+    how_drawn = {
+        "seed": options.realise.seed,
+        "method": options.realise.method,
+        "angles": None if options.realise.angles is None else list(options.realise.angles),
+    }
+    return SceneWithWorlds(realise_scene(scene, options.realise), how_drawn)
 
 
 def _scene(source: str | Path, model: ModelRecord, options: SceneOptions, opened: Offered) -> Scene:
@@ -130,7 +146,7 @@ def _scene(source: str | Path, model: ModelRecord, options: SceneOptions, opened
     return open_scene(source, replace(options, bands=wanted))
 
 
-def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Stored:
+def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> StoredWorlds:
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
     cube = replace(open_cube(source), level=options.scene.level)
@@ -142,15 +158,5 @@ def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Sto
     bands = options.scene.bands or model_bands(model) or cube.bands
     wanted = [canonical_band(band) for band in bands]
     if not all(band in cube.bands for band in wanted):
-        return Stored(cube)
-    return Stored(cube, choice=tuple(cube.bands.index(band) for band in wanted))
-
-
-def _realised(scene: Scene, options: RealiseOptions) -> Realised:
-    """Worlds of a scene whose optical depth is uncertain."""
-    description = {
-        "seed": options.seed,
-        "method": options.method,
-        "angles": None if options.angles is None else list(options.angles),
-    }
-    return Realised(realise_scene(scene, options), description)
+        return StoredWorlds(cube)
+    return StoredWorlds(cube, choice=tuple(cube.bands.index(band) for band in wanted))

@@ -1,10 +1,11 @@
-"""Evidence on a scene's pixels: values, realisations of them, or values with their noise; by windows."""
+"""Scenes with what is known of their errors: values, worlds, or values with their noise; read by windows."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,13 @@ from uncover.measurement.summary import corrected
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.cube import Cube
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Window
 from uncover.raster.layers import Flags
 from uncover.raster.pixel_kernels import take
 from uncover.raster.product import CHUNK
-from uncover.raster.quality import Quality
+from uncover.raster.quality import INCOMPLETE, without
 from uncover.raster.realised import RealisedScene
-from uncover.raster.scene import Block, OfScene, Raster, Scene
+from uncover.raster.scene import OfRaster, Scene
 from uncover.raster.uncertainty import Uncertainty
 
 Values = NDArray[np.floating[Any]]
@@ -47,87 +48,105 @@ class Pixels:
         return corrected(self.planes[0], self.coefficients).astype(self.planes.dtype)
 
 
-class WindowReading(Protocol):
-    """A window that has been read; some of its pixels at a time become numbers to classify."""
+@dataclass(frozen=True)
+class WindowReading:
+    """A window that has been read; some of its pixels at a time become numbers to classify.
 
-    @property
-    def quality(self) -> Flags:
-        """Quality bits, (row, col)."""
+    Values at the top of the atmosphere come with the coefficients that make their worlds, the same for all
+    pixels of a cell. The noise of a pixel is made when it is asked for.
+    """
+
+    window: Window
+    values: NDArray[np.float32]  # (realisation, band, row, col)
+    quality: Flags  # (row, col)
+    uncertainty: Uncertainty | None = None
+    coefficients: NDArray[np.float64] | None = None  # (cell, realisation, 3, band)
+    cells: NDArray[np.intp] | None = None  # number of the cell of each pixel
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which bands have a value, (band, row, col)."""
+        """Bands that have a value in every realisation, (band, row, col)."""
+        return np.asarray(np.isfinite(self.values).all(axis=0))
+
+    @property
+    def complete(self) -> NDArray[np.intp]:
+        """Places of pixels with a value in every band, counted row by row."""
+        return np.flatnonzero(without(self.quality.ravel(), INCOMPLETE))
 
     def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Places in the window, counted row by row, cut into pieces that `pixels` takes."""
+        """Places in the window, cut into pieces that `pixels` takes: of one cell, and not too many."""
+        cells = [where]
+        if self.cells is not None and self.coefficients is not None:
+            here = self.cells[where]
+            cells = [where[here == number] for number in range(len(self.coefficients))]
+        return (each[i : i + CHUNK] for each in cells for i in range(0, len(each), CHUNK))
 
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """Pixels by their place in the window."""
+        """Pixels by their place in the window; those without a known uncertainty are left out."""
+        if self.cells is not None and self.coefficients is not None:
+            return Pixels(take(self.values, where), self.coefficients[self.cells[where[0]]])
+        if self.uncertainty is None:
+            return Pixels(take(self.values, where))
+        width = self.window.width
+        top, bottom = int(where[0]) // width, int(where[-1]) // width + 1
+        asked = np.zeros((bottom - top) * width, np.bool_)
+        asked[where - top * width] = True
+        rows = Window(self.window.row + top, self.window.col, bottom - top, width)
+        here = self.uncertainty.read(rows, self.values[0, :, top:bottom], asked.reshape(-1, width))
+        known = here.valid.ravel()[where - top * width]
+        return Pixels(take(self.values, where[known]), None, here.covariances, known)
 
 
-class Evidence(Raster, Protocol):
+class ObservedScene(OfRaster, ABC):
     """A scene with what is known of its errors."""
+
+    #: Covariance of an error that all pixels share, (band, band), where it is not in realisations.
+    systematic: NDArray[np.float64] | None = None
+
+    @property
+    @abstractmethod
+    def raster(self) -> Scene | RealisedScene | Cube:
+        """Source of the values."""
 
     @property
     def realisations(self) -> int:
         """Number of realisations of each pixel."""
+        return 1
+
+    @property
+    def own_scene(self) -> Scene | None:
+        """The scene itself; None for a cube."""
+        return getattr(self, "scene", None)
 
     @property
     def worlds(self) -> Mapping[str, Any] | None:
         """Draws that made the realisations, or what else tells them from others; None for one."""
+        return None
 
     @property
-    def systematic(self) -> NDArray[np.float64] | None:
-        """Covariance of an error that all pixels share, (band, band), where it is not in realisations."""
-
-    @property
+    @abstractmethod
     def bytes_per_pixel(self) -> int:
         """Memory, in bytes per pixel, of a window that has been read, at most."""
 
+    @abstractmethod
     def read(self, window: Window) -> WindowReading:
         """Read a window."""
 
+    @abstractmethod
     def facts(self) -> dict[str, Any]:
         """Where the uncertainty comes from, in plain words and numbers: recorded in the product."""
 
 
 @dataclass(frozen=True)
-class SceneReading:
-    """Values of a scene as they are."""
-
-    block: Block
-
-    @property
-    def quality(self) -> Flags:
-        """Quality bits, (row, col)."""
-        return self.block.quality
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Which bands have a value, (band, row, col)."""
-        return np.isfinite(self.block.reflectance)
-
-    def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Any pixels go together."""
-        return _chunks(where)
-
-    def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """The values, once."""
-        return Pixels(take(self.block.reflectance, where)[None])
-
-
-@dataclass(frozen=True)
-class Exact(OfScene):
+class PlainScene(ObservedScene):
     """A scene without any uncertainty of its own; what noise it has is part of the classes' spread."""
 
     scene: Scene
-    realisations: int = 1
-    systematic: NDArray[np.float64] | None = None
 
     @property
-    def worlds(self) -> None:
-        """None: there is one realisation."""
-        return None
+    def raster(self) -> Scene:
+        """The scene."""
+        return self.scene
 
     @property
     def bytes_per_pixel(self) -> int:
@@ -136,54 +155,36 @@ class Exact(OfScene):
 
     def read(self, window: Window) -> WindowReading:
         """Read a window."""
-        return SceneReading(self.scene.read(window))
+        block = self.scene.read(window)
+        return WindowReading(window, block.reflectance[None], block.quality)
 
     def facts(self) -> dict[str, Any]:
         """Nothing to say but that there is none."""
         return {"source": "none"}
 
 
-@dataclass(frozen=True)
-class NoisyReading(SceneReading):
-    """Values of a scene with the noise of each pixel, which is made when it is asked for."""
-
-    uncertainty: Uncertainty
-
-    def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """The values, and their covariances; pixels without a known uncertainty are left out."""
-        window, width = self.block.window, self.block.window.width
-        top, bottom = int(where[0]) // width, int(where[-1]) // width + 1
-        asked = np.zeros((bottom - top) * width, np.bool_)
-        asked[where - top * width] = True
-        rows = Window(window.row + top, window.col, bottom - top, width)
-        here = self.uncertainty.read(rows, self.block.reflectance[:, top:bottom], asked.reshape(-1, width))
-        known = here.valid.ravel()[where - top * width]
-        planes = take(self.block.reflectance, where[known])[None]
-        return Pixels(planes, None, here.covariances, known)
-
-
-@dataclass(frozen=True)
-class Noisy(Exact):
+@dataclass(frozen=True, kw_only=True)
+class SceneWithNoise(PlainScene):
     """A scene whose uncertainty is stated, as `open_uncertainty` gives it.
 
     `systematic` is the scene's own; `with_common` adds what does not cancel against a model.
     """
 
-    uncertainty: Uncertainty | None = None
+    systematic: NDArray[np.float64] | None = None
+    uncertainty: Uncertainty
     cancelled: tuple[str, ...] = ()  # effects that all scenes have in common, and the model too
     different: tuple[str, ...] = ()  # of those, effects of another size: the difference counts
 
     @classmethod
-    def of(cls, scene: Scene, uncertainty: Uncertainty) -> Noisy:
+    def of(cls, scene: Scene, uncertainty: Uncertainty) -> SceneWithNoise:
         """With what the scene's pixels share, once for the whole scene."""
-        return cls(scene, 1, uncertainty.systematic, uncertainty)
+        return cls(scene=scene, systematic=uncertainty.systematic, uncertainty=uncertainty)
 
-    def with_common(self, of_model: Mapping[str, CommonEffect]) -> Noisy:
+    def with_common(self, of_model: Mapping[str, CommonEffect]) -> SceneWithNoise:
         """With the effects common to all scenes that only one of model and scene has.
 
         Those that both have cancel, but for the difference of their sizes.
         """
-        assert self.uncertainty is not None
         mine = common_of(self.uncertainty.common, self.uncertainty.facts()["quantities"])
         alone = [effect.covariance for name, effect in mine.items() if name not in of_model]
         alone += [effect.covariance for name, effect in of_model.items() if name not in mine]
@@ -196,12 +197,10 @@ class Noisy(Exact):
 
     def read(self, window: Window) -> WindowReading:
         """Read a window."""
-        assert self.uncertainty is not None
-        return NoisyReading(self.scene.read(window), self.uncertainty)
+        return replace(super().read(window), uncertainty=self.uncertainty)
 
     def facts(self) -> dict[str, Any]:
         """Facts on the effects, and the covariance of the errors that the scene's pixels share."""
-        assert self.uncertainty is not None
         shared = None if self.systematic is None else np.asarray(self.systematic).tolist()
         facts = {"source": "stated uncertainty", **self.uncertainty.facts(), "systematic": shared}
         named = {"cancelled": self.cancelled, "cancelled_but_for_size": self.different}
@@ -209,88 +208,24 @@ class Noisy(Exact):
 
 
 @dataclass(frozen=True)
-class CubeReading:
-    """All realisations of a window of a cube."""
-
-    values: NDArray[np.float32]  # (realisation, band, row, col)
-    quality: Flags
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Bands that have a value in every realisation, (band, row, col)."""
-        return np.asarray(np.isfinite(self.values).all(axis=0))
-
-    def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Any pixels go together."""
-        return _chunks(where)
-
-    def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """All realisations."""
-        return Pixels(take(self.values, where))
-
-
-@dataclass(frozen=True)
-class UncorrectedReading(SceneReading):
-    """Reflectance at the top of the atmosphere: what makes its realisations is the same for each cell."""
-
-    coefficients: NDArray[np.float64]  # (cell, realisation, 3, band)
-    cells: NDArray[np.intp]  # number of the cell of each pixel
-
-    @classmethod
-    def of(cls, block: Block, source: RealisedScene) -> UncorrectedReading:
-        """With the cells of the block, and how each is corrected."""
-        cells, window = list(source.cells(block.window)), block.window
-        numbers = np.empty(window.shape, np.intp)
-        for number, cell in enumerate(cells):
-            numbers[cell.shifted(-window.row, -window.col).slices] = number
-        return cls(block, source.coefficients(cells), numbers.ravel())
-
-    def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Pixels of one cell go together."""
-        here = self.cells[where]
-        for number in range(len(self.coefficients)):
-            yield from _chunks(where[here == number])
-
-    def pixels(self, where: NDArray[np.intp]) -> Pixels:
-        """Measured values, and the coefficients of their correction in each world."""
-        coefficients = self.coefficients[self.cells[where[0]]]
-        return Pixels(take(self.block.reflectance, where)[None], coefficients)
-
-
-@dataclass(frozen=True)
-class Stored:
+class StoredWorlds(ObservedScene):
     """Realisations that were stored before, as a cube."""
 
     cube: Cube
-    systematic: NDArray[np.float64] | None = None
     choice: tuple[int, ...] | None = None  # places of the bands in the cube; all by default
 
     def __post_init__(self) -> None:
         _check_weights(self.identity, self.cube.coordinates.get("weight"))
 
     @property
-    def identity(self) -> str:
-        """Identity of the scene that the cube was made of."""
-        return self.cube.identity
-
-    @property
-    def source_id(self) -> str:
-        """Identity of the scene that the cube was made of."""
-        return self.cube.source_id
+    def raster(self) -> Cube:
+        """The cube."""
+        return self.cube
 
     @property
     def bands(self) -> tuple[str, ...]:
         """Bands of the cube, or those chosen."""
-        return tuple(self.cube.bands[i] for i in self._choice)
-
-    @property
-    def _choice(self) -> tuple[int, ...]:
-        return tuple(range(len(self.cube.bands))) if self.choice is None else self.choice
-
-    @property
-    def grid(self) -> Grid:
-        """Grid of the cube."""
-        return self.cube.grid
+        return self.cube.bands if self.choice is None else tuple(self.cube.bands[i] for i in self.choice)
 
     @property
     def features(self) -> Features:
@@ -315,8 +250,8 @@ class Stored:
     def read(self, window: Window) -> WindowReading:
         """Read a window."""
         block = self.cube.read(window)
-        whole = self._choice == tuple(range(len(self.cube.bands)))
-        return CubeReading(block.values if whole else block.values[:, list(self._choice)], block.quality)
+        values = block.values if self.bands == self.cube.bands else block.values[:, list(self.choice or ())]
+        return WindowReading(window, values, block.quality)
 
     def facts(self) -> dict[str, Any]:
         """The realisations and what the cube says of them."""
@@ -325,7 +260,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Realised(OfScene):
+class SceneWithWorlds(ObservedScene):
     """A scene seen through an uncertain atmosphere: its worlds are made as a window is read, and not kept.
 
     The numbers are those that `uncover fit` trains on, and that a cube of the scene holds.
@@ -333,20 +268,19 @@ class Realised(OfScene):
 
     source: RealisedScene
     description: Mapping[str, Any] = field(default_factory=dict)
-    systematic: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         _check_weights(self.identity, self.source.draws.weights)
 
     @property
+    def raster(self) -> RealisedScene:
+        """The scene in all worlds."""
+        return self.source
+
+    @property
     def scene(self) -> Scene:
         """The scene itself."""
         return self.source.scene
-
-    @property
-    def features(self) -> Features:
-        """Features of the realisations."""
-        return self.source.features
 
     @property
     def realisations(self) -> int:
@@ -366,18 +300,27 @@ class Realised(OfScene):
 
     def read(self, window: Window) -> WindowReading:
         """Read a window; its worlds are made pixel by pixel as they are classified, if that can be."""
-        if self.source.direct:
-            return UncorrectedReading.of(self.scene.read(window), self.source)
-        block = self.source.read(window)
-        return CubeReading(block.values, block.quality)
+        if not self.source.direct:
+            worlds = self.source.read(window)
+            return WindowReading(window, worlds.values, worlds.quality)
+        block, cells = self.scene.read(window), list(self.source.cells(window))
+        numbers = np.empty(window.shape, np.intp)
+        for number, cell in enumerate(cells):
+            numbers[cell.shifted(-window.row, -window.col).slices] = number
+        return WindowReading(
+            window,
+            block.reflectance[None],
+            block.quality,
+            coefficients=self.source.coefficients(cells),
+            cells=numbers.ravel(),
+        )
 
     def facts(self) -> dict[str, Any]:
         """The worlds, and the correction that makes them."""
-        layout = self.source.layout
         return {
             "source": "aerosol optical depth",
             **dict(self.description),
-            **dict(layout.attributes),
+            **dict(self.source.layout.attributes),
             "worlds": self.source.draws.values.tolist(),
         }
 
@@ -385,23 +328,13 @@ class Realised(OfScene):
 def _check_weights(identity: str, weights: NDArray[Any] | None) -> None:
     if weights is not None and np.ptp(weights) > 1e-9 * np.max(weights):
         raise SceneError(
-            f"the realisations of {identity} have unequal weights, and a map counts them equally; "
-            "draw them by mc or quantile"
+            f"the realisations of {identity} have unequal weights, and models and maps count them equally; "
+            "draw them with --draw-method mc or quantile"
         )
 
 
-def _chunks(where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """Pieces of a bounded number of pixels."""
-    return (where[start : start + CHUNK] for start in range(0, len(where), CHUNK))
-
-
-def probe(evidence: Evidence, windows: int = 3, size: int = 64) -> Values:
+def probe(observed: ObservedScene, windows: int = 3, size: int = 64) -> Values:
     """A few complete pixels from all over the scene, (pixel, band); of the first realisation."""
-    found: list[Values] = []
-    for window in evidence.grid.spots(size, windows):
-        reading = evidence.read(window)
-        incomplete = np.uint16(Quality.NODATA | Quality.PARTIAL)
-        where = np.flatnonzero((reading.quality & incomplete).ravel() == 0)
-        if len(where):
-            found.extend(reading.pixels(part).realised()[0].T for part in reading.parts(where))
-    return np.concatenate(found) if found else np.empty((0, len(evidence.bands)))
+    readings = (observed.read(window) for window in observed.grid.spots(size, windows))
+    found = [r.pixels(part).realised()[0].T for r in readings for part in r.parts(r.complete)]
+    return np.concatenate(found) if found else np.empty((0, len(observed.bands)))
