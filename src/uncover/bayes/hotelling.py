@@ -153,9 +153,11 @@ def _tail(new: Array, own: Array, free: float) -> _Tail:
     root = invert_triangles_of_many(cholesky_of_many(one + (1.0 - t) * new))
     inverse = squares_of_triangles(root)
     first, second = np.trace(inverse), (inverse**2).sum((0, 1))
-    # Degrees of freedom of a sum with a known matrix (Krishnamoorthy and Yu 2004, after Nel and van der Merwe
-    # 1986). They are found from C itself, which flatters them where it has few.
-    grown = (p + p * p) * free / (second + first**2) - free
+    # Degrees of freedom of a sum with a known matrix are as many times more (Krishnamoorthy and Yu 2004, after
+    # Nel and van der Merwe 1986). Found from C itself, which flatters them where it has few: the power is
+    # such that p-values are not too small then.
+    times = (p + p * p) / (second + first**2)
+    grown = free * times ** ((free * p - 0.5) / (free * p + 3.5)) - free
     nu = free + np.sqrt((free - p + 1.0) / free) * grown
     seen = np.where(1.0 - t > 1e-6, (one - inverse) / np.maximum(1.0 - t, 1e-6), new)  # M⁻¹W
     rest = t * seen - np.tensordot(own, inverse, axes=1)  # M⁻¹E, transposed
