@@ -70,7 +70,7 @@ def excess_of_variances(X, y, size):
 
 @pytest.mark.parametrize(("p", "R"), [(1, 3), (4, 3), (1, 25)])
 def test_noise_that_differs_between_classes(p, R, rng):
-    """Standard deviations of 0.25 and 1. With p = 1, R = 3 they were 0.75 and 1.54 in a like problem, not 1."""
+    """Standard deviations of 0.25 and 1; variances of 0.75 and 1.54 were found in a like problem, not 1."""
     excess = []
     for _ in range(4):
         size = np.array([0.25, 1.0])[np.arange(600) % 2]
