@@ -132,6 +132,39 @@ def _unevenly_drawn(rng, p, R, n=1500):
     return [np.diagonal(model.covariances_, axis1=1, axis2=2).mean() for model in models]
 
 
+def variances_from_draws_of_classes(quick):
+    """Class variances found by ``"draws"`` where the noise differs between classes, or has two sizes."""
+    rows = []
+    for kind, p, R, n in (*product(("classes",), (1, 4), (3, 5, 25), (300, 3000)), *_TWO_SIZES):
+        found = []
+        for i in range(2 if quick else 4 if n > 1000 else 16):
+            rng = stream(i, "draws of classes", kind, p, R, n)
+            second = np.arange(2 * n) % 2 if kind == "classes" else rng.random(2 * n) < 0.5
+            found.append(np.ravel(_unequally_drawn(rng, np.where(second, 1.0, 0.25), p, R)))
+        mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        rows.append([kind, p, R, n, mean[0], error[0], mean[1], error[1], mean[2], mean[3]])
+    caption = (
+        "Fitted variances of two classes (truth 1), n samples each; the noise has the standard deviations "
+        "0.25 and 1, in one class each or at random in both; and where it is known."
+    )
+    names = ("first", "±", "second", "± ", "first, known", "second, known")
+    columns = {"noise of": "", "p": "d", "R": "d", "n": "d", **dict.fromkeys(names, ".3f")}
+    return Table("draws of classes", caption, columns, rows)
+
+
+_TWO_SIZES = [("samples", 1, R, 400) for R in (3, 5, 25)]
+
+
+def _unequally_drawn(rng, deviation, p, R):
+    """Variances (model, class) by draws, and by the same measurements with known noise."""
+    y, size = np.arange(len(deviation)) % 2, deviation[:, None]
+    x = rng.standard_normal((len(y), p)) + size * rng.standard_normal((len(y), p)) + 2.0 * y[:, None]
+    X = x[:, None] + size[..., None] * rng.standard_normal((len(y), R, p))
+    known = BayesianQDA().fit(X.mean(1), y, X_cov=size**2 * np.full(p, 1.0 + 1.0 / R))
+    models = BayesianQDA(realisations="draws").fit(X, y), known
+    return [np.diagonal(model.covariances_, axis1=1, axis2=2).mean(1) for model in models]
+
+
 def overstatement_of_draws(quick):
     """Log loss less entropy of ``"draws"`` at R = 3, and of ``"repeats"`` with a prior of one's own."""
     prior, rows = NIW([0.0], 0.25, [[4.0]], 6.0), []
@@ -249,6 +282,7 @@ CHECKS: list[Callable[[bool], Table]] = [
     interval_coverage,
     variances_from_draws,
     variances_from_uneven_draws,
+    variances_from_draws_of_classes,
     overstatement_of_draws,
     certainties,
     wrong_labels,

@@ -90,6 +90,41 @@ def _flagged_with_noise(cls, p, n, even, rng, each=40):
     return shares
 
 
+def typicality_of_few_samples(quick):
+    """Share of new members that is flagged where few samples have less noise than the inputs."""
+    rows, sets = [], 50 if quick else 1000
+    for p, n in ((1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (3, 4), (3, 5), (3, 8)):
+        rng = stream(19, "typicality of few samples", p, n)
+        found = np.array([_flagged_of_few(rng, p, n) for _ in range(sets)])
+        error = found.std(0, ddof=1).max(0) / np.sqrt(sets)
+        rows.append([p, n, *found.mean(0)[:, 0].tolist(), error[0], *found.mean(0)[:, 1].tolist(), error[1]])
+    columns: dict[str, str] = {"features": "d", "samples": "d"}
+    for level, mark in (("0.05", ""), ("0.01", " ")):
+        columns |= {f"{level}, noise {noise:g}": ".3f" for noise in _MORE_NOISE} | {f"±{mark}": ".3f"}
+    caption = (
+        "Share of new members below a p-value, a class of unit variance, samples with noise variance 0.1, "
+        "inputs with that and more; BayesianQDA."
+    )
+    return Table("typicality of few samples", caption, columns, rows)
+
+
+_MORE_NOISE = (0.1, 0.15, 0.5, 2.0)
+
+
+def _flagged_of_few(rng, p, n, each=20):
+    """Shares of new members of a class below 0.05 and 0.01, for each noise of inputs."""
+    y = np.repeat([0, 1], [n, 20])
+    X = rng.normal(size=(len(y), p)) * np.sqrt(1.1) + 3.0 * y[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf, shares = BayesianQDA().fit(X, y, X_cov=np.full(p, 0.1)), []
+    for noise in _MORE_NOISE:
+        x = rng.normal(size=(each, p)) * np.sqrt(1.0 + noise)
+        own = clf.typicality(x, X_cov=np.full(p, noise), per_class=True)[:, 0]
+        shares.append([np.mean(own < level) for level in (0.05, 0.01)])
+    return shares
+
+
 def rare_classes(quick):
     """The recommended classifier and members of a rare class: flagged, and how probable they are."""
     rows = []
@@ -271,6 +306,7 @@ def monte_carlo_error(quick):
 CHECKS: list[Callable[[bool], Table]] = [
     typicality_of_single_models,
     typicality_with_noise,
+    typicality_of_few_samples,
     rare_classes,
     budget_of_the_pool,
     pool_by_bootstrap,

@@ -112,11 +112,13 @@ def test_draws_are_the_path_of_known_noise(problem, rng):
     centre = draws.mean(1)
     own = np.stack([np.cov(sample.T) for sample in draws])
     one = BayesianQDA(realisations="draws").fit(draws, y)
-    shape, size = one.statistics_.noise_weight, one.statistics_.scale_weight
-    assert 0 < min(shape, size) < 100  # variances differ between samples
+    shape, (share,) = one.statistics_.drawn.weight, one.statistics_.drawn.sizes
+    assert shape < 100  # variances differ between samples
     trace = 29 * np.einsum("ij,nji->n", np.linalg.inv(own.mean(0)), own)
-    expected = ((size + trace) / (size + 4 * 29))[:, None, None] * own.mean(0)
-    noise = (1 + 1 / 30) * (shape * expected + 29 * own) / (shape + 29)
+    sizes = np.geomspace(1e-3, 1e3, len(share))
+    likelihood = stats.gamma(2 * 29, scale=2 * sizes).pdf(trace[:, None])  # of χ²(4 · 29) times the size
+    expected = (likelihood * share @ sizes) / (likelihood @ share)
+    noise = (1 + 1 / 30) * (shape * expected[:, None, None] * own.mean(0) + 29 * own) / (shape + 29)
     two = BayesianQDA().fit(centre, y, X_cov=noise)
     np.testing.assert_allclose(one.means_, two.means_, atol=1e-9)
     np.testing.assert_allclose(one.covariances_, two.covariances_, atol=1e-9)

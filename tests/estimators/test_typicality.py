@@ -240,6 +240,20 @@ def test_as_many_new_members_as_stated_are_below_a_p_value_with_noise(cls, n, fa
     assert low <= np.mean(below) <= 0.065
 
 
+@pytest.mark.parametrize(("p", "n"), [(1, 2), (1, 3), (3, 4)])
+def test_few_samples_do_not_flag_more_noisy_members_than_stated(p, n):
+    """0.111, 0.078 and 0.069 lay below 0.05, because the samples may lie close by chance."""
+    rng, y, below = np.random.default_rng(7), np.repeat([0, 1], [n, 20]), []
+    for _ in range(300):
+        X = np.sqrt(1.1) * rng.normal(size=(n + 20, p)) + 3.0 * y[:, None]
+        x = np.sqrt(1.2) * rng.normal(size=(20, p))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = BayesianQDA().fit(X, y, X_cov=np.full(p, 0.1))
+            below.append(clf.typicality(x, X_cov=np.full(p, 0.2), per_class=True)[:, 0] < 0.05)
+    assert 0.005 < np.mean(below) <= 0.055
+
+
 def test_an_input_without_noise_is_read_as_one_of_next_to_none(rng):
     """Two ways: one density for all inputs, matched at 0.01, and the distribution of each input."""
     y = np.arange(80) % 2

@@ -153,10 +153,12 @@ def _tail(new: Array, own: Array, free: float) -> _Tail:
     root = invert_triangles_of_many(cholesky_of_many(one + (1.0 - t) * new))
     inverse = squares_of_triangles(root)
     first, second = np.trace(inverse), (inverse**2).sum((0, 1))
-    # Degrees of freedom of a sum with a known matrix (Krishnamoorthy and Yu 2004, after Nel and van der Merwe
-    # 1986). They are found from C itself, which flatters them where it has few.
-    grown = (p + p * p) * free / (second + first**2) - free
-    nu = free + np.sqrt((free - p + 1.0) / free) * grown
+    # Degrees of freedom of a sum with a known matrix are so many times more (Krishnamoorthy and Yu 2004,
+    # after Nel and van der Merwe 1986). Found from C itself, which flatters them where it has few, most where
+    # it is small by chance: root and power keep p-values from being too small then (docs/checks.md).
+    times = (p + p * p) / (second + first**2)
+    power = max(free * p - 0.5, 0.0) / (free * p + 3.5)
+    nu = free + np.sqrt((free - p + 1.0) / free) * free * (times**power - 1.0)
     seen = np.where(1.0 - t > 1e-6, (one - inverse) / np.maximum(1.0 - t, 1e-6), new)  # M⁻¹W
     rest = t * seen - np.tensordot(own, inverse, axes=1)  # M⁻¹E, transposed
     unbiased = max(free - p - 1.0, 0.0) / free  # E[C⁻¹] is larger than the inverse of E[C]

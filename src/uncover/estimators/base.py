@@ -2,13 +2,13 @@
 
 import warnings
 from dataclasses import replace
+from functools import wraps
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.engines.arrays import on_device, to_host
-from uncover.estimators.atomic import all_or_nothing
 from uncover.estimators.calibration import (
     calibrate,
     check_calibration,
@@ -16,12 +16,12 @@ from uncover.estimators.calibration import (
     scored_weight,
 )
 from uncover.estimators.choices import check_choice
-from uncover.estimators.describe import advice_on_prior
+from uncover.estimators.describe import advice_on_prior, describe, measurement_of
+from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_single, warn_of_units
 from uncover.estimators.label_noise import MEANINGS, learn_from_certainties, learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
-from uncover.estimators.sources import SourcesMixin
 from uncover.measurement.observation import Observation
 from uncover.models.class_model import ClassModel
 from uncover.models.fit import PRIORS, NoisyPoints, check_range, constant_features, fit
@@ -31,7 +31,23 @@ from uncover.models.realisations import KINDS
 _FAR_TOO_FEW = 0.25
 
 
-class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseEstimator):
+def all_or_nothing(method):
+    """Put an estimator back as it was where a method raises."""
+
+    @wraps(method)
+    def call(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return call
+
+
+class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     """Base of the Bayesian generative classifiers.
 
     A subclass has a ``class_model``, a :class:`~uncover.models.class_model.ClassModel`.
@@ -244,6 +260,28 @@ class GenerativeClassifier(PredictionMixin, SourcesMixin, ClassifierMixin, BaseE
         return read_inputs(self, X, X_cov, reset=reset)
 
     @property
+    def measurement_(self):
+        """Measurement uncertainty of the training data, as far as it is known."""
+        return measurement_of(self.model_)
+
+    @property
+    def sources_(self):
+        """The five sources of uncertainty of the method, by name."""
+        return {
+            "class prior": self.class_prior_,
+            "model prior": self.prior_,
+            "measurement": self.measurement_,
+            "model posterior": self.posterior_,
+            "class posterior": self.class_posterior_,
+        }
+
+    def describe(self):
+        """Return a page of text on the fitted model and its five sources of uncertainty."""
+        check_is_fitted(self)
+        summary = (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
+        return describe(self.fitted_value(), type(self).__name__, summary, self.classes_)
+
+    @property
     def log_evidence_(self):
         """Log marginal likelihood of the training samples given their classes, log p(X | y).
 
@@ -267,9 +305,9 @@ def learn(estimator, observation, membership, classes, components=None):
     if observation.noise is not None:
         estimator.class_model.check_noise(observation.noise)
         warn_of_units(observation.noise, observation.X.std(0), estimator._feature_names())
-    found = kind.measured(observation.X, observation.noise, membership.weight)
-    measured = None if found is None else NoisyPoints(*found, membership)
     statistics = kind.collect(observation.X, membership)
+    found = kind.measured(observation.X, observation.noise, membership, statistics.drawn)
+    measured = None if found is None else NoisyPoints(*found, membership)
     model = conclude(estimator, classes, statistics, measured, components)
     known_noise = None if observation.noise is None else observation.noise.matrices().mean(0)
     model = replace(model, systematic=observation.systematic, known_noise=known_noise)

@@ -284,9 +284,10 @@ def _by_folds(model, observation, membership, groups):
     for part in np.unique(fold):
         held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
         train, labels = observation[kept], membership[kept]
-        measured = kind.measured(train.X, train.noise, labels.weight)
+        statistics = kind.collect(train.X, labels)
+        measured = kind.measured(train.X, train.noise, labels, statistics.drawn)
         points = None if measured is None else NoisyPoints(*measured, labels)
-        without = refit(model, kind.collect(train.X, labels), points)
+        without = refit(model, statistics, points)
         out[held] = predict(without, observation[held]).component_log_joint()
     return out
 

@@ -63,8 +63,8 @@ def _alternate(model, observation, membership, likelihood, counts=None):
     The prior stays that of the labels as given, but for "evidence", which would keep the classes as wide as
     wrong labels make them.
     """
-    kind = model.kind
-    measured = kind.measured(observation.X, observation.noise, membership.weight)
+    kind, drawn = model.kind, model.statistics.drawn
+    measured = kind.measured(observation.X, observation.noise, membership, drawn)
     soft = None
     for _ in range(MAX_ITERATIONS):
         before = soft
@@ -72,7 +72,7 @@ def _alternate(model, observation, membership, likelihood, counts=None):
         points = None if measured is None else NoisyPoints(*measured, soft)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said at the first fit
-            statistics = kind.collect(observation.X, soft)
+            statistics = kind.collect(observation.X, soft, drawn)
             model = refit(model, statistics, points, keep_prior=model.prior_name != "evidence")
         if counts is not None:
             model = replace(model, count=counts)

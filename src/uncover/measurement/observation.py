@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.models.realisations import DrawnNoise, Noise, Reading, Structure, scatter_of_draws
+from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
+from uncover.models.realisations import Noise, Reading, Structure
 
 Array = NDArray[np.float64]
 
@@ -63,13 +64,17 @@ class Observation:
             return np.asarray(self.X.mean(axis=1, dtype=np.float64))
         return np.asarray(self.X[:, reading.realisation])
 
-    def noise_of(self, reading: Reading, drawn: DrawnNoise | None) -> Covariances | None:
-        """Known covariances of the errors of those values; ``drawn`` is what training draws tell of them."""
-        if reading.noise is Noise.GIVEN:
-            return self.noise
+    def noise_of(self, reading: Reading, drawn: DrawnNoise | None, used: Any) -> list[Covariances]:
+        """Known covariances of the errors of those values, in the features in use; empty if there are none.
+
+        There is one of each component, or one for all. ``drawn`` is what training draws tell of them.
+        """
+        if reading.noise is Noise.GIVEN and self.noise is not None:
+            return [self.noise if used.all() else self.noise.select_features(used)]
+        values = self.X if used.all() else self.X[..., used]
         if reading.noise is Noise.DRAWN:
-            drawn = drawn or DrawnNoise(np.zeros((self.X.shape[2],) * 2), 0.0)
-            return drawn.of_each(self.X)
+            none = DrawnNoise.alike(np.zeros((values.shape[2],) * 2), 0.0)
+            return (none if drawn is None else drawn.select_features(used)).of_classes(values)
         if reading.noise is Noise.SPREAD:
-            return Covariances(None, None, scatter_of_draws(self.X) / (self.X.shape[1] - 1))
-        return None
+            return [Covariances(None, None, scatter_of_draws(values) / (values.shape[1] - 1))]
+        return []

@@ -115,7 +115,7 @@ class MeasuredPoints:
 
     points: NDArray[Any]  # (sample, feature), of the features in use
     models: ClassModels
-    sample_noise: Covariances | None
+    sample_noise: list[Covariances]  # of each known component, or one for all; empty where there is none
     systematic: Array | None  # (feature, feature), of an error common to all samples
     log_prior: Array  # (component,), of the known components
     world: int | None
@@ -134,18 +134,17 @@ class MeasuredPoints:
 
     def noise(self, k: int) -> Covariances | None:
         """Known noise of the points beyond the posterior of component k."""
-        return self._plus(self.models.common_noise(k, self.systematic))
+        return self._plus(k, self.models.common_noise(k, self.systematic))
 
     def full_noise(self, k: int) -> Covariances | None:
         """Known noise of the points beyond the true values of component k."""
-        return self._plus(self.models.common_noise(k, self.systematic, beyond_truth=True))
+        return self._plus(k, self.models.common_noise(k, self.systematic, beyond_truth=True))
 
-    def _plus(self, common: Array | None) -> Covariances | None:
-        if common is None:
-            return self.sample_noise
-        return (
-            Covariances(common, None, None) if self.sample_noise is None else self.sample_noise.plus(common)
-        )
+    def _plus(self, k: int, common: Array | None) -> Covariances | None:
+        if not self.sample_noise:
+            return None if common is None else Covariances(common, None, None)
+        own = self.sample_noise[k if len(self.sample_noise) > 1 else 0]
+        return own if common is None else own.plus(common)
 
     def _noises(self) -> list[Covariances]:
         """Noise of each component; empty where there is none."""
@@ -293,10 +292,10 @@ class Predictor:
         ``systematic`` is the covariance that :meth:`systematic` has found.
         """
         points = observation.points(reading)
-        noise = observation.noise_of(reading, self.model.statistics.drawn_noise)
+        noise = observation.noise_of(reading, self.model.statistics.drawn, used)
+        noise = noise if len(noise) < 2 else [noise[k] for k in self.model.known]
         if not used.all():
             points = points[:, used]
-            noise = None if noise is None else noise.select_features(used)
         return MeasuredPoints(
             points=points,
             models=self.class_models(reading, used),

@@ -156,14 +156,15 @@ class Summariser:
         if features is not None:
             used = used & features
         n = len(planes) if coefficients is None else len(coefficients)
-        if self.predictor.kind.name == "draws" and n > 1:
+        drawn = self.predictor.kind.name == "draws" and n > 1
+        if drawn and used.all() and not self.model.statistics.noise_of_each_class:
             planes, noise = self._measured(planes, coefficients)
-            n, coefficients = 1, None
+            n, coefficients, drawn = 1, None, False
         if noise is None and self.predictor.systematic(systematic) is None:
             fast = self.predictor.densities(n, used)
             if fast is not None:
                 return self._by_densities(*fast, planes, coefficients, used)
-        if self.predictor.method == "fast":
+        if self.predictor.method == "fast" and not drawn:
             arranged = self._densities_for_noise(n, noise, systematic, used)
             if arranged is not None:
                 return self._by_densities_with_noise(*arranged, planes, coefficients, noise, systematic, used)
@@ -175,12 +176,12 @@ class Summariser:
             else summary
         )
 
-    def _measured(self, planes: Floats, coefficients: Floats | None) -> tuple[Floats, Covariances | None]:
+    def _measured(self, planes: Floats, coefficients: Floats | None) -> tuple[Floats, Covariances]:
         """Draws around measurements as these, (1, feature, pixel), and the noise that the draws tell of."""
         values = planes if coefficients is None else corrected(planes[0], coefficients)
         observation = Observation(np.moveaxis(values, 2, 0))
         (reading,) = self.predictor.readings(observation.structure)
-        noise = observation.noise_of(reading, self.model.statistics.drawn_noise)
+        (noise,) = observation.noise_of(reading, self.model.statistics.drawn, self.model.used_features)
         return observation.points(reading).T[None].astype(planes.dtype), noise
 
     def check_device(self, n_realisations: int, *, noisy: bool) -> None:

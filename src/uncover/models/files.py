@@ -27,6 +27,7 @@ from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.engines.members import FastForest, FastKernelMixture
 from uncover.models import members
+from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.pool import Pool, PoolMember
@@ -143,7 +144,9 @@ def _unpack_sets(document: Document, arrays: Arrays) -> ModelRecord:
 def _pack_gaussian(
     value: GaussianClasses, parameters: Document, labels: Array, names: Names, arrays: Arrays
 ) -> Document:
-    statistics = value.statistics
+    statistics, drawn = value.statistics, value.statistics.drawn
+    if drawn is not None:
+        arrays["drawn/covariance"], arrays["drawn/sizes"] = drawn.covariance, drawn.sizes
     for name in _MOMENTS:
         arrays[f"moments/{name}"] = getattr(statistics.classes, name)
     arrays["within_scatter"], arrays["class_prior"] = statistics.within_scatter, value.alpha
@@ -159,12 +162,21 @@ def _pack_gaussian(
         "ignored_features": value.ignored_features.tolist(),
         "realisations": statistics.realisations,
         "within_dof": statistics.within_dof,
-        "noise_weight": statistics.noise_weight,
-        "scale_weight": statistics.scale_weight,
+        "noise_weight": 0.0 if drawn is None else drawn.weight,
         "temperature": value.temperature,
         "prior": _pack_distribution(value.prior, "prior", arrays),
         "posterior": _pack_distribution(value.posterior, "posterior", arrays),
     }
+
+
+def _unpack_drawn(document: Document, arrays: Arrays, statistics: Statistics) -> DrawnNoise | None:
+    """Noise of draws. Files of before have one for all classes, whose sizes have a weight."""
+    weight = float(document.get("noise_weight", 0.0))
+    if "drawn/covariance" in arrays:
+        return DrawnNoise(arrays["drawn/covariance"], arrays["drawn/sizes"], weight)
+    if document["parameters"]["realisations"] != "draws" or statistics.noise is None:
+        return None
+    return DrawnNoise.alike(statistics.noise, weight, float(document.get("scale_weight", 1e6)))
 
 
 def _unpack_gaussian(
@@ -177,15 +189,15 @@ def _unpack_gaussian(
     moments = Moments(*(arrays[f"moments/{name}"] for name in _MOMENTS))
     defaults = {"class_scale_": np.ones(C), "class_count_": moments.count.reshape(-1, C)[0]}
     optional = {field: arrays.get(name, defaults.get(name)) for name, field in _OPTIONAL.items()}
-    # Of a file without them: no draws, or the size of their noise was that of all.
-    weights = float(document.get("noise_weight", 0.0)), float(document.get("scale_weight", 1e6))
-    numbers = float(document["within_dof"]), int(document["realisations"]), *weights
+    numbers = float(document["within_dof"]), int(document["realisations"])
+    statistics = Statistics(moments, arrays["within_scatter"], *numbers)
+    statistics = replace(statistics, drawn=_unpack_drawn(document, arrays, statistics))
     value = GaussianClasses(
         class_model=class_model,
         classes=labels if classes is None else classes,
         components=Components.single(C, temperature) if components is None else components,
         ignored_features=np.array(document["ignored_features"], dtype=bool),
-        statistics=Statistics(moments, arrays["within_scatter"], *numbers),
+        statistics=statistics,
         prior=_unpack_distribution(document["prior"], "prior", arrays),
         posterior=_unpack_distribution(document["posterior"], "posterior", arrays),
         prior_name=parameters["prior"] if isinstance(parameters["prior"], str) else None,
@@ -201,6 +213,7 @@ def _unpack_gaussian(
 
 def _check_shapes(value: GaussianClasses, C: int, p: int) -> None:
     moments, used = value.statistics.classes, int(value.used_features.sum())
+    drawn = value.statistics.drawn
     fits = (
         value.ignored_features.shape == (p,)
         and value.alpha.shape == value.class_factor.shape == value.count.shape == (C,)
@@ -208,6 +221,7 @@ def _check_shapes(value: GaussianClasses, C: int, p: int) -> None:
         and moments.mean.shape == moments.residual.shape == (*moments.count.shape, p)
         and moments.scatter.shape == (*moments.count.shape, p, p)
         and value.statistics.within_scatter.shape == (p, p)
+        and (drawn is None or drawn.fits(C, p))
         and all(d.n_features == used and d.batch_shape[-1:] == (C,) for d in (value.prior, value.posterior))
         and len(value.features) == p
     )

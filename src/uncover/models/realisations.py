@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.evidence import ScatterEvidence
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
 from uncover.engines.arrays import on_device
 from uncover.engines.device_moments import means_and_scatter_within
 from uncover.engines.threads import in_order
+from uncover.models.drawn_noise import DrawnNoise, blocks
 from uncover.models.membership import Membership
 
 Array = NDArray[np.float64]
@@ -24,12 +24,6 @@ MEAN_WORLD = -1
 # Worlds of the model that each realisation of another scene is read with. One alone would leave what the two
 # errors do together to chance.
 _CROSSINGS = 8
-# Numbers of one block of samples while means over realisations are taken.
-_BLOCK_NUMBERS = 1 << 18
-# Noise that counts for this many times the draws of a sample is the same for all samples.
-_ALIKE = 1e4
-# Weights that are tried: a finer choice changes nothing, and would depend on rounding.
-_WEIGHTS = np.geomspace(1e-2, 1e6, 33)
 
 
 @dataclass(frozen=True)
@@ -46,17 +40,15 @@ class Statistics:
         Its degrees of freedom, Σ wᵢ (R − 1).
     realisations : int
         R of the samples; 0 where different numbers were merged.
-    noise_weight, scale_weight : float
-        How many draws of a sample the shape of its noise is worth before they are seen, and how many numbers
-        its size, because those of all are alike; 0 where each has its own, or there are no draws.
+    drawn : DrawnNoise or None
+        What is known of the noise of a sample before its draws are seen; None where there were none.
     """
 
     classes: Moments
     within_scatter: Array
     within_dof: float
     realisations: int
-    noise_weight: float = 0.0
-    scale_weight: float = 0.0
+    drawn: DrawnNoise | None = None
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
@@ -64,9 +56,12 @@ class Statistics:
             self.within_scatter + other.within_scatter,
             self.within_dof + other.within_dof,
             self.realisations if self.realisations == other.realisations else 0,
-            min(self.noise_weight, other.noise_weight),
-            min(self.scale_weight, other.scale_weight),
         )
+
+    @property
+    def noise_of_each_class(self) -> bool:
+        """True where the noise of draws differs between the classes."""
+        return self.drawn is not None and len(self.drawn.covariance) > 1
 
     def rows_per_sample(self, kind: Kind) -> float:
         """Return how many rows of the moments each sample has on average: R where each counts, else 1."""
@@ -79,77 +74,6 @@ class Statistics:
     def noise(self) -> Array | None:
         """Covariance of one realisation about its sample's mean, Σ̂_x; None where R was 1 throughout."""
         return np.asarray(self.within_scatter / self.within_dof) if self.within_dof > 0 else None
-
-    @property
-    def drawn_noise(self) -> DrawnNoise | None:
-        """Prior knowledge of the noise of draws, before they are seen; None where there were none."""
-        return None if self.noise is None else DrawnNoise(self.noise, self.noise_weight, self.scale_weight)
-
-
-@dataclass(frozen=True)
-class DrawnNoise:
-    """Noise of samples of which R draws each are given: Σ_i ~ IW(a s_i C, a+p+1), C being that of all.
-
-    The size s_i ~ IW(b, b+2) of a sample's noise is told by all p features of its draws, the shape by fewer
-    numbers: s_i = (b + tr C⁻¹S_i) / (b + p(R − 1)) is expected after R draws of scatter S_i. The mean of the
-    draws lies (1 + 1/R) Σ_i from the truth: once for the measurement that they are drawn around, and 1/R for
-    the draws. Σ_i is the expected one:
-
-        (1 + 1/R) (a s_i C + S_i) / (a + R − 1)
-    """
-
-    covariance: Array  # C, (feature, feature)
-    weight: float  # a
-    scale_weight: float = 0.0  # b
-
-    @classmethod
-    def of(cls, X: Any, weight: Array | None = None) -> DrawnNoise:
-        """Of draws (sample, draw, feature) and weights of the samples; b, then a, of the highest evidence."""
-        R = X.shape[1]
-        scatter = scatter_of_draws(X)
-        share = np.full(len(X), 1.0 / len(X)) if weight is None else weight / weight.sum()
-        C = np.tensordot(share, scatter, axes=1) / (R - 1)
-        axes = _unit_axes(C)
-        if axes.shape[1] == 0:
-            return cls(C, 0.0)
-        scatter = axes.T @ scatter @ axes
-        size = np.trace(scatter, axis1=1, axis2=2)[:, None, None]
-        b = _best_weight(size, axes.shape[1] * (R - 1.0), weight)
-        expected = (b + size) / (b + axes.shape[1] * (R - 1.0))
-        return cls(C, _best_weight(scatter / expected, R - 1.0, weight), b)
-
-    def of_each(self, X: Any) -> Covariances:
-        """Covariances of the distances of the draws' means from the truth."""
-        R = X.shape[1]
-        stretch = 1.0 + 1.0 / R
-        axes = _unit_axes(self.covariance)
-        freedom, b = axes.shape[1] * (R - 1), self.scale_weight
-        if self.weight > _ALIKE * (R - 1) and b > _ALIKE * freedom:
-            return Covariances(stretch * self.covariance, None, None)
-        scatter = scatter_of_draws(X)
-        size = np.einsum("nij,ij->n", scatter, axes @ axes.T)
-        expected = (b + size) / (b + freedom) if freedom else np.ones(len(X))
-        if self.weight > _ALIKE * (R - 1):
-            return Covariances(stretch * self.covariance, expected, None)
-        own = self.weight * expected[:, None, None] * self.covariance + scatter
-        return Covariances(None, None, stretch / (self.weight + R - 1) * own)
-
-
-def _best_weight(scatter: Array, freedom: float, weight: Array | None) -> float:
-    """Degrees of freedom that the likeness of scatters (sample, direction, direction) is worth."""
-    n, p = scatter.shape[:2]
-    seen = Moments(np.full(n, freedom + 1.0), np.zeros((n, p)), scatter, np.zeros((n, p)))
-    evidence = ScatterEvidence.of(seen, np.eye(p))
-    return float(max(_WEIGHTS, key=lambda a: evidence.at_each(np.array([a]), weight)[0]))
-
-
-def _unit_axes(covariance: Array) -> Array:
-    """Directions in which a covariance is not 0, scaled so that it is 1 along each: (feature, direction)."""
-    unit = np.sqrt(np.diagonal(covariance))
-    unit = np.where(unit > 0, unit, 1.0)
-    value, axes = np.linalg.eigh(covariance / (unit[:, None] * unit))
-    keep = value > 1e-10 * max(float(value[-1]), np.finfo(float).tiny)
-    return np.asarray(axes[:, keep] / np.sqrt(value[keep]) / unit[:, None])
 
 
 @dataclass(frozen=True)
@@ -233,8 +157,8 @@ class Kind:
     by_realisation = False
     noise_by_spread = False
 
-    def collect(self, X: Any, membership: Membership) -> Statistics:
-        """Statistics of labelled samples."""
+    def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
+        """Statistics of labelled samples; ``drawn`` is what their draws are known to tell."""
         return _nested(X, membership).statistics
 
     def add(self, before: Statistics, new: Statistics) -> Statistics:
@@ -251,9 +175,13 @@ class Kind:
         return structure.noise
 
     def measured(
-        self, X: Any, noise: Covariances | None, weight: Array | None = None
+        self,
+        X: Any,
+        noise: Covariances | None,
+        membership: Membership | None = None,
+        drawn: DrawnNoise | None = None,
     ) -> tuple[Any, Covariances] | None:
-        """Points with known noise to learn through, or None; ``weight`` (sample,) is that of the samples."""
+        """Points with known noise to learn through, or None; ``drawn`` is what draws are known to tell."""
         return None if noise is None else (X, noise)
 
     def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
@@ -272,7 +200,7 @@ class Pooled(Kind):
     counts_rows = True
     by_realisation = True
 
-    def collect(self, X: Any, membership: Membership) -> Statistics:
+    def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
         """Statistics of labelled samples."""
         nested = _nested(X, membership)
         R, means = nested.realisations, nested.classes
@@ -309,25 +237,30 @@ class DrawnRealisations(Kind):
     name = "draws"
     noise_by_spread = True
 
-    def collect(self, X: Any, membership: Membership) -> Statistics:
-        """Statistics of labelled samples."""
+    def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
+        """Statistics of labelled samples; ``drawn`` is what their draws are known to tell."""
         statistics = super().collect(X, membership)
         if X.ndim == 2 or X.shape[1] == 1:
             return statistics
-        noise = DrawnNoise.of(X, membership.weight)
-        return replace(statistics, noise_weight=noise.weight, scale_weight=noise.scale_weight)
+        return replace(statistics, drawn=drawn or DrawnNoise.of(X, membership))
 
     def knows_noise(self, structure: Structure) -> bool:
         """True where the noise of samples is known."""
         return structure.noise or (structure.realisations or 1) > 1
 
     def measured(
-        self, X: Any, noise: Covariances | None, weight: Array | None = None
+        self,
+        X: Any,
+        noise: Covariances | None,
+        membership: Membership | None = None,
+        drawn: DrawnNoise | None = None,
     ) -> tuple[Any, Covariances] | None:
-        """Points with known noise to learn through, or None; ``weight`` (sample,) is that of the samples."""
+        """Points with known noise to learn through, or None; ``drawn`` is what draws are known to tell."""
         if X.ndim == 2 or X.shape[1] == 1:
             return super().measured(X, noise)
-        return X.mean(axis=1, dtype=np.float64), DrawnNoise.of(X, weight).of_each(X)
+        drawn = drawn or DrawnNoise.of(X, membership)
+        each = drawn.of_classes(X)[0] if membership is None else drawn.of_labelled(X, membership)
+        return X.mean(axis=1, dtype=np.float64), each
 
     def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
         """The means, with the noise that the training samples and their own draws tell of."""
@@ -349,7 +282,7 @@ class Shared(Kind):
     same_number = True
     by_realisation = True
 
-    def collect(self, X: Any, membership: Membership) -> Statistics:
+    def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
         """Statistics of labelled samples, for each world."""
         worlds = (X if X.ndim == 3 else X[:, None, :]).swapaxes(0, 1)
         p = X.shape[-1]
@@ -361,7 +294,13 @@ class Shared(Kind):
         """Return False: the noise of single samples is not known, it is shared."""
         return False
 
-    def measured(self, X: Any, noise: Covariances | None, weight: Array | None = None) -> None:
+    def measured(
+        self,
+        X: Any,
+        noise: Covariances | None,
+        membership: Membership | None = None,
+        drawn: DrawnNoise | None = None,
+    ) -> None:
         """Points with known noise to learn through: none, an error that is shared is in no spread."""
         if noise is not None:
             raise ValueError(
@@ -425,7 +364,7 @@ def _nested(X: Any, membership: Membership) -> _Nested:
         means, within = means_and_scatter_within(X, membership)
         return _Nested(membership.moments(means), within, membership.total_weight(n) * (R - 1), R)
     total, within = Moments.empty(p, (K,)), np.zeros((K, p, p))
-    for means, spread in in_order(lambda rows: _of_block(X[rows], membership[rows]), _blocks(n, R * p)):
+    for means, spread in in_order(lambda rows: _of_block(X[rows], membership[rows]), blocks(n, R * p)):
         total, within = total + means, within + spread
     return _Nested(total, within, membership.total_weight(n) * (R - 1), R)
 
@@ -443,20 +382,3 @@ def _of_block(X: Any, membership: Membership) -> tuple[Moments, Array]:
         mine = x[rows]
         within[k] = (mine * weight[:, None, None]).reshape(-1, p).T @ mine.reshape(-1, p)
     return membership.moments(means), within
-
-
-def scatter_of_draws(X: Any) -> Array:
-    """Scatter of the draws of each sample about their mean: (sample, feature, feature)."""
-    n, R, p = X.shape
-    out = np.empty((n, p, p))
-    for block in _blocks(n, R * p):
-        x = X[block].astype(np.float64)
-        x -= x.mean(1, keepdims=True)
-        out[block] = np.swapaxes(x, 1, 2) @ x
-    return out
-
-
-def _blocks(n_rows: int, numbers_per_row: int) -> list[slice]:
-    """Slices of rows that hold a fixed quantity of numbers."""
-    rows = max(1, _BLOCK_NUMBERS // max(1, numbers_per_row))
-    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]

@@ -161,10 +161,10 @@ def _distribution(p, free, sums, size, features, known):
     """Scale, and degrees of freedom of the F distribution, of each pixel."""
     unbiased = max(free - p - 1.0, 0.0) / free
     least = min(FEWEST_ERRORS * np.sqrt(2.0 / (free * p)), 1.0)
-    flatters = np.sqrt((free - p + 1.0) / free)
+    root, power = np.sqrt((free - p + 1.0) / free), max(free * p - 0.5, 0.0) / (free * p + 3.5)
     for b in range(len(size)):
         first, second, mean = sums[0, b], sums[1, b], sums[2, b] / p
-        nu = free + flatters * ((p + p * p) * free / (second + first * first) - free)
+        nu = free + root * free * (((p + p * p) / (second + first * first)) ** power - 1.0)
         left = max(1.0 + unbiased * mean, least)
         square = sums[3, b] / p - mean * mean * free / max(free - p, 1e-6)
         spread = max(unbiased * unbiased * square, 0.0) / (left * left)
