@@ -20,8 +20,11 @@ class Runs:
 
     def __init__(self, file, compute):
         self.file, self.compute = Path(file), compute
-        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
-        self.found = {tuple(entry["run"]): entry for entry in map(json.loads, lines)}
+        text = self.file.read_bytes() if self.file.exists() else b""
+        whole = text[: text.rfind(b"\n") + 1]
+        if whole != text:  # stopped while it wrote a line
+            self.file.write_bytes(whole)
+        self.found = {tuple(entry["run"]): entry for entry in map(json.loads, whole.splitlines())}
 
     def get(self, *run):
         """Return the result of a run, computed and written down if it is not there yet."""
