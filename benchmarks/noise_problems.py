@@ -65,7 +65,7 @@ class Simulated:
     def known_classes(self, split, rng):
         """Probabilities of the test samples by the true distributions: (sample, class).
 
-        p(x | k) is the mean of N(x; χ, S) over many true values χ of the class, feature by feature where these
+        p(x | k) is the mean of N(x; χ, S) over many true values χ of the class, feature by feature where they
         are independent.
         """
         log_density = []

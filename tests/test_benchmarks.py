@@ -80,15 +80,17 @@ def test_simulated_noise_has_the_stated_variance(noise):
         assert abs(z.mean() - 1.0) < 4 * z.std() / np.sqrt(z.size)
 
 
-@pytest.mark.parametrize("independent", [False, True])
-def test_classes_known_are_those_of_gaussians(independent):
+@pytest.mark.parametrize(("features", "independent"), [(1, False), (2, True)])
+def test_classes_known_are_those_of_gaussians(features, independent):
     """Two Gaussian classes with noise have a closed form."""
-    two = noise_problems.Simulated(
-        lambda rng, y: y[:, None] + rng.standard_normal((len(y), 2)), 0.7, independent=independent
-    )
+
+    def draw(rng, y):
+        return y[:, None] + rng.standard_normal((len(y), features))
+
+    two = noise_problems.Simulated(draw, 0.7, independent=independent)
     split = two.split("equal", 10, stream(0, "test"))
     found = two.known_classes(split, stream(1, "test"))[:, 1]
-    exact = 1 / (1 + np.exp((1.0 - split.X_test.sum(1)) / (1 + 0.49)))
+    exact = 1 / (1 + np.exp((0.5 * features - split.X_test.sum(1)) / (1 + 0.49)))
     assert np.abs(found - exact).max() < 0.05
     assert np.abs(found - exact).mean() < 0.01
 
