@@ -14,9 +14,9 @@ from benchmarks.registry import BENCHMARKS
 RESULTS = Path(__file__).parent / "results"
 # Each is a module of this package, imported when it runs: not every machine has what every benchmark needs.
 NAMES = (
-    "realisations", "labels", "atmosphere", "known-noise", "coverage", "probabilities", "statistics", "paper",
-    "convergence", "speed", "map", "areas", "embedded-scene", "stated-uncertainty", "gates", "strata",
-    "worlds", "statistics-details", "engine-choices", "gpu",
+    "realisations", "labels", "atmosphere", "known-noise", "measured-noise", "coverage", "probabilities",
+    "statistics", "paper", "convergence", "speed", "map", "areas", "embedded-scene", "stated-uncertainty",
+    "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu",
 )  # fmt: skip
 
 

@@ -2,12 +2,11 @@
 
 Each run (problem, number of training samples, repeat, model) is one line of a file, written when it is done:
 a benchmark that was stopped goes on where it was. `python -m benchmarks.probabilities --models peers` makes
-only the runs of some models, for what takes longer than one sitting.
+only the runs of some models, for what takes longer than one sitting; `--rival NAME=COMMAND` those of a
+classifier that has an environment of its own (`benchmarks.rivals`).
 """
 
 import argparse
-import json
-import time
 import warnings
 from pathlib import Path
 
@@ -15,36 +14,24 @@ import numpy as np
 
 from benchmarks.probability_cost import cost_table
 from benchmarks.probability_models import CALIBRATED_QDA, OWN, UNCALIBRATED, fit_model, model_names
-from benchmarks.probability_problems import DATA, PROBLEMS, SIZES, draw_split
+from benchmarks.probability_problems import PROBLEMS, cells_of, draw_split
 from benchmarks.registry import Table, benchmark
-from uncover.bayes.streams import stream
-from uncover.estimators.comparison import calibration_error
-from uncover.metrics.scores import ScoreSums
+from benchmarks.rivals import parse_rival, rival_runs, run_rival, split_digest
+from benchmarks.runs import RESULTS, Runs, paired_interval, timed_scores
 
-RUNS = Path(__file__).parent / "results" / "probabilities.jsonl"
+RUNS = RESULTS / "probabilities.jsonl"
 REPEATS = 20
 MISCALIBRATED = 0.05  # calibration error that calls for calibration
-FLOOR = 1e-6  # under the probabilities, for every model: a 0 that comes true would cost infinitely much
+RECOMMENDED = next(iter(OWN))
 
 
 def one_run(problem, size, repeat, name):
     """Fit one model to one split, and score its probabilities of the test samples."""
     split = draw_split(problem, size, repeat)
     classes = np.unique(split.y)
-    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peers warn of collinear features and of unfinished iterations
-        probability = _probability(name, split, classes)
-    seconds = time.perf_counter() - start
-    code = np.searchsorted(classes, split.y_test)
-    sums = ScoreSums.of(code, probability / probability.sum(1, keepdims=True), floor=FLOOR)
-    return {
-        "cross_entropy": float(sums.cross_entropy),
-        "brier": float(sums.brier),
-        "accuracy": float(np.mean(probability.argmax(1) == code)),
-        "calibration_error": float(calibration_error(code, probability)),
-        "seconds": round(seconds, 3),
-    }
+        return timed_scores(lambda: _probability(name, split, classes), split.y_test, classes)
 
 
 def _probability(name, split, classes):
@@ -58,110 +45,128 @@ def _probability(name, split, classes):
         return np.tile(share, (len(split.X_test), 1))
 
 
-class Runs:
-    """Results by (problem, size, repeat, model), one line of a file each; the last of a run counts."""
-
-    def __init__(self, file):
-        self.file = Path(file)
-        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
-        self.found = {tuple(entry["run"]): entry for entry in map(json.loads, lines)}
-
-    def get(self, *run):
-        """Return the result of a run, computed and written down if it is not there yet."""
-        if run not in self.found:
-            entry = {"run": run, **one_run(*run)}
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            with self.file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
-            self.found[run] = entry
-        return self.found[run]
-
-
-def all_runs(runs, sizes, repeats, names):
-    """Results by (problem, size, model) of all repeats, computed repeat by repeat: any part is useful."""
-    cells = [(problem, size) for problem in PROBLEMS for size in sizes]
-    found = {(*cell, name): [] for cell in cells for name in names}
-    for repeat in range(repeats):
-        for *cell, name in found:
-            found[(*cell, name)].append(runs.get(*cell, repeat, name))
-    return found
-
-
 @benchmark("probabilities")
 def run(quick=False):
     """Score all models on all problems, and compare the recommended one with the best of the others."""
-    _check_data()
-    sizes, repeats = SIZES, 3 if quick else REPEATS
-    names, cells = model_names(), [(problem, size) for problem in PROBLEMS for size in sizes]
-    found = all_runs(Runs(RUNS), sizes, repeats, names)
-    scores = ("cross_entropy", "brier", "calibration_error")
-    tables = [_score_table(score, cells, names, found, repeats) for score in scores]
-    summary = _summary_table(cells, names, found, repeats)
-    return [summary, *tables, _calibration_table(cells, found), cost_table(repeats=2 if quick else 5)]
+    repeats, names = 2 if quick else REPEATS, model_names()
+    cells = cells_of(PROBLEMS, ["iris"])[:1] if quick else cells_of(PROBLEMS)
+    runs = Runs(RUNS, one_run)
+    runs.make(cells, repeats, names)
+    tables = tables_of(runs, cells, names, repeats)
+    return [*tables, cost_table(repeats=2 if quick else 5)]
 
 
-def _check_data():
-    if not DATA.exists():
-        raise SystemExit(f"the data sets of this benchmark are not there: {DATA}")
+def tables_of(runs, cells, names, repeats):
+    """All tables, of the cells in which every model was run at least twice."""
+    kept = {cell: runs.complete(cell, names, repeats) for cell in cells}
+    kept = {cell: found for cell, found in kept.items() if len(found) > 1}
+    means = [
+        _score_table(runs, kept, names, score) for score in ("cross_entropy", "brier", "calibration_error")
+    ]
+    rivals = _rival_table(runs, rival_runs(), cells, repeats)
+    return [_summary_table(runs, kept, names), rivals, *means, _calibration_table(runs, kept)]
 
 
 def main(arguments=None):
-    """Make the runs of some models, and no tables."""
+    """Make the runs of some models in some problems, and show how they compare in what there is."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.probabilities", description=main.__doc__)
     parser.add_argument("--models", choices=("all", "peers", "own"), default="all")
+    parser.add_argument("--only", action="append", choices=[*PROBLEMS], metavar="PROBLEM")
+    parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="numbers of training samples")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="FILE", help="where the runs are kept")
     parser.add_argument("--again", action="store_true", help="also those that are there already")
+    parser.add_argument("--rival", type=parse_rival, action="append", default=[], metavar="NAME=COMMAND")
     options = parser.parse_args(arguments)
-    _check_data()
-    runs, names = Runs(options.runs), model_names(options.models)
+    runs, names, cells = (
+        Runs(options.runs, one_run),
+        model_names(options.models),
+        cells_of(PROBLEMS, options.only),
+    )
+    cells = [cell for cell in cells if options.sizes is None or cell[1] in options.sizes]
     if options.again:
-        runs.found = {run: entry for run, entry in runs.found.items() if run[-1] not in names}
-    all_runs(runs, SIZES, options.repeats, names)
+        runs.forget(names)
+    runs.make(cells, options.repeats, names)
+    for name, command in options.rival:
+        run_rival(rival_runs(), name, command, cells, options.repeats, draw_split)
+    for table in tables_of(runs, cells, model_names(), options.repeats)[:2]:
+        print(table.as_text() + "\n")
 
 
-def _values(found, cell, name, score):
-    return np.array([run[score] for run in found[(*cell, name)]])
-
-
-def _score_table(score, cells, names, found, repeats):
+def _score_table(runs, kept, names, score):
     rows = []
-    for name in names:
-        means = [_values(found, cell, name, score).mean() for cell in cells]
-        rows.append([name, *(float(m) for m in means)])
-    columns = {"model": "", **{f"{problem} {size}": ".4f" for problem, size in cells}}
-    what = score.replace("_", " ")
-    return Table(score, f"Mean {what} over {repeats} repeats, by problem and training samples", columns, rows)
+    for cell, repeats in kept.items():
+        means = [float(runs.values(cell, name, score, repeats).mean()) for name in names]
+        rows.append([f"{cell[0]}, {cell[1]}", *means])
+    columns = {"problem, samples": "", **dict.fromkeys(names, ".4f")}
+    caption = f"Mean {score.replace('_', ' ')} over {_counts(kept)} repeats, by problem and training samples"
+    return Table(score, caption, columns, rows)
 
 
-def _summary_table(cells, names, found, repeats):
+def _counts(kept):
+    """Numbers of repeats, in words."""
+    counts = sorted({len(repeats) for repeats in kept.values()})
+    return str(counts[0]) if len(counts) == 1 else f"{min(counts, default=0)} to {max(counts, default=0)}"
+
+
+def _summary_table(runs, kept, names):
     """The recommended model against the best of the others in each cell, with intervals of the difference."""
-    own, others = next(iter(OWN)), [name for name in names if name not in OWN]
+    others = [name for name in names if name not in OWN]
     rows = []
-    for cell in cells:
+    for cell, repeats in kept.items():
         row = [f"{cell[0]}, {cell[1]}"]
         for score in ("cross_entropy", "brier"):
-            best = min(others, key=lambda name: _values(found, cell, name, score).mean())
-            mine, its = _values(found, cell, own, score), _values(found, cell, best, score)
-            low, high = paired_interval(mine - its)
-            row += [f"{mine.mean():.4f}", f"{best} {its.mean():.4f}", f"{low:+.4f} … {high:+.4f}"]
+            best = min(others, key=lambda name: runs.values(cell, name, score, repeats).mean())
+            row += _against(*(runs.values(cell, name, score, repeats) for name in (RECOMMENDED, best)), best)
         rows.append(row)
     caption = (
-        f"{own} against the best of the {len(others)} others in each cell, mean over {repeats} repeats; an "
-        "interval (95 %, bootstrap of the paired differences) below 0: ours is better"
+        f"{RECOMMENDED} against the best of the {len(others)} others in each cell, mean over {_counts(kept)} "
+        "repeats; an interval (95 %, bootstrap of the paired differences) below 0: ours is better"
     )
     headings = ("cross-entropy", "best other", "difference", "Brier", "best other ", "difference ")
     return Table("against the best", caption, dict.fromkeys(("problem, samples", *headings), ""), rows)
 
 
-def _calibration_table(cells, found):
-    """Calibration errors with and without calibration, where it is more than 0.05 without."""
-    pairs = (("BayesianQDA (the paper's)", "BayesianClassifier"), (UNCALIBRATED, CALIBRATED_QDA))
+def _against(mine, its, name):
+    """Our mean, that of another, and the interval of the difference."""
+    low, high = paired_interval(mine - its)
+    return [f"{mine.mean():.4f}", f"{name} {its.mean():.4f}".lstrip(), f"{low:+.4f} … {high:+.4f}"]
+
+
+def _rival_table(runs, rivals, cells, repeats):
+    """The recommended model against each rival by command, on the splits that both have seen."""
     rows = []
-    for cell in cells:
+    for name in sorted({run[-1] for run in rivals.found}):
+        for cell in cells:
+            both = [r for r in range(repeats) if _same_split(runs, rivals, cell, r, name)]
+            if len(both) < 2:
+                continue
+            row = [name, f"{cell[0]}, {cell[1]}", len(both)]
+            for score in ("cross_entropy", "brier"):
+                pair = (runs.values(cell, RECOMMENDED, score, both), rivals.values(cell, name, score, both))
+                row += _against(*pair, "")
+            rows.append(row)
+    headings = ("cross-entropy", "rival's", "difference", "Brier", "rival's ", "difference ")
+    columns = {"rival": "", "problem, samples": "", "repeats": "d", **dict.fromkeys(headings, "")}
+    caption = f"{RECOMMENDED} against rivals by command; an interval below 0: ours is better"
+    return Table("against rivals", caption, columns, rows)
+
+
+def _same_split(runs, rivals, cell, repeat, name):
+    """True where both were run, and the rival's split is the one that is drawn now."""
+    if (*cell, repeat, RECOMMENDED) not in runs.found or (*cell, repeat, name) not in rivals.found:
+        return False
+    return rivals.found[(*cell, repeat, name)]["split"] == split_digest(draw_split(*cell, repeat))
+
+
+def _calibration_table(runs, kept):
+    """Calibration errors with and without calibration, where it is more than 0.05 without."""
+    pairs = (("BayesianQDA (the paper's)", RECOMMENDED), (UNCALIBRATED, CALIBRATED_QDA))
+    rows = []
+    for cell, repeats in kept.items():
         row = [f"{cell[0]}, {cell[1]}"]
-        for before, after in pairs:
-            errors = [_values(found, cell, name, "calibration_error").mean() for name in (before, after)]
+        for pair in pairs:
+            errors = [float(runs.values(cell, name, "calibration_error", repeats).mean()) for name in pair]
             row += [*errors, errors[1] / errors[0] if errors[0] > MISCALIBRATED else "–"]
         rows.append(row)
     caption = (
@@ -173,14 +178,6 @@ def _calibration_table(cells, found):
     for what in ("", " "):
         columns |= {f"before{what}": ".4f", f"after{what}": ".4f", f"ratio{what}": ".2f"}
     return Table("calibration", caption, columns, rows)
-
-
-def paired_interval(difference, draws=2000, level=0.95):
-    """Percentile interval of the mean of paired differences."""
-    rng = stream(0, "paired")
-    index = rng.integers(len(difference), size=(draws, len(difference)))
-    tail = 50 * (1 - level)
-    return np.percentile(difference[index].mean(1), [tail, 100 - tail])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The classifiers whose probabilities are compared, each made for the training samples at hand."""
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ PEERS: dict[str, Callable[[], Any]] = {
     "gradient boosting": lambda: HistGradientBoostingClassifier(min_samples_leaf=5, random_state=0),
     "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
 }
+if importlib.util.find_spec("catboost"):  # in the extra `bench`
+    PEERS["CatBoost"] = lambda: CatBoost()
 UNCALIBRATED, CALIBRATED_QDA = 'BayesianQDA("evidence")', 'BayesianQDA("evidence", "loo")'
 OWN: dict[str, Callable[[], Any]] = {
     "BayesianClassifier": lambda: uncover.BayesianClassifier(),
@@ -35,11 +38,29 @@ OWN: dict[str, Callable[[], Any]] = {
     "BayesianQDA (the paper's)": lambda: uncover.BayesianQDA(),
 }
 CALIBRATED = " + calibration"
+AS_IT_IS = ("CatBoost",)  # too slow to be fitted for every fold
+
+
+class CatBoost:
+    """CatBoost with its defaults, in one thread and without files of its own."""
+
+    def fit(self, X, y):
+        """Fit it; the classes are those of ``np.unique``."""
+        from catboost import CatBoostClassifier
+
+        codes = np.unique(y, return_inverse=True)[1]
+        options = {"random_seed": 0, "verbose": False, "allow_writing_files": False, "thread_count": 1}
+        self._model = CatBoostClassifier(loss_function="MultiClass", **options).fit(X, codes)
+        return self
+
+    def predict_proba(self, X):
+        """Probabilities (sample, class)."""
+        return self._model.predict_proba(X)
 
 
 def model_names(which="all"):
     """Names of the models: peers, peers with scikit-learn's calibration ("peers"), and our own ("own")."""
-    peers = [*PEERS, *(name + CALIBRATED for name in PEERS)]
+    peers = [*PEERS, *(name + CALIBRATED for name in PEERS if name not in AS_IT_IS)]
     return {"all": [*peers, *OWN], "peers": peers, "own": [*OWN]}[which]
 
 
