@@ -186,7 +186,7 @@ def test_a_dry_run_of_the_embedded_scene_makes_a_small_one(tmp_path, monkeypatch
         codes = np.arange(400) % 4
         return LandCoverData("scene", ("2020", "2021"), values, codes, CLASSES, ("B02", "B03"))
 
-    monkeypatch.setattr("uncover.studies.landcover_data.embedded_scene", scene)
+    monkeypatch.setattr("uncover.studies.landcover.embedded_scene", scene)
     whole, sketch = LandCoverStudy.embedded("paper", 0), LandCoverStudy.sketch("paper", 0)
     assert asked[0] == (2000, 25) and asked[1][0] <= 300
     assert sketch.data.pixels == pytest.approx(400 * (2000 / asked[1][0]) ** 2, rel=0.02)

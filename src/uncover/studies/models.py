@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -234,80 +234,76 @@ def _bayesian(kind: str) -> Callable[[int], Any]:
     return lambda seed: BayesianQDA(realisations=kind, random_state=seed)
 
 
+_PAPER = (
+    StudyModel("BQDA", "Bayesian QDA fitted on all realisations pooled", _bayesian("pooled")),
+    StudyModel("QDA", "standard QDA, one for each realisation", _ensemble(lambda seed: FullRankQDA())),
+    StudyModel(
+        "RF",
+        "random forest of 100 trees, one for each realisation",
+        _ensemble(lambda seed: RandomForestClassifier(n_estimators=100)),
+        slow=True,
+    ),
+    StudyModel(
+        "NN",
+        "neural network of 10 rectified linear units, one for each realisation",
+        _ensemble(_neural_network),
+        slow=True,
+    ),
+    StudyModel(
+        "LDA",
+        "standard LDA, one for each realisation",
+        _ensemble(lambda seed: LinearDiscriminantAnalysis()),
+    ),
+)
+_OURS = (
+    StudyModel(
+        "QDA pooled",
+        "standard QDA fitted on all realisations pooled",
+        lambda seed: PooledClassifier(FullRankQDA()),
+    ),
+    StudyModel("BQDA repeats", 'Bayesian QDA, realisations="repeats"', _bayesian("repeats")),
+    StudyModel("BQDA draws", 'Bayesian QDA, realisations="draws"', _bayesian("draws"), slow=True),
+    StudyModel("BQDA shared", 'Bayesian QDA, realisations="shared"', _bayesian("shared")),
+    StudyModel(
+        "LR",
+        "logistic regression on standardised inputs, one for each realisation",
+        _ensemble(lambda seed: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))),
+    ),
+    StudyModel(
+        "GB pooled",
+        "gradient boosting (histograms, 100 rounds) fitted on all realisations pooled",
+        lambda seed: PooledClassifier(
+            HistGradientBoostingClassifier(early_stopping=False, random_state=seed)
+        ),
+        slow=True,
+    ),
+)
+_FURTHER = (
+    StudyModel(
+        "AdaBoost.M2 scores",
+        "the other reading of the paper's random forest of 100 trees: 100 boosted trees (the default of "
+        "MATLAB for several classes), one for each realisation; its scores are not probabilities",
+        _ensemble(lambda seed: AdaBoostM2()),
+    ),
+    StudyModel(
+        "NN deep",
+        "deep ensemble: 5 neural networks of two layers of 32 units, fitted on all realisations pooled",
+        _deep_ensemble,
+    ),
+    StudyModel(
+        "RF bootstrap",
+        "bootstrapped forest: 100 trees on a bootstrap sample of the samples, one for each realisation",
+        _ensemble(_bootstrapped_forest),
+    ),
+)
+
 #: All of them by name: those of the paper first, then ours.
 MODELS = {
     model.name: model
     for model in (
-        StudyModel("BQDA", "Bayesian QDA fitted on all realisations pooled", _bayesian("pooled")),
-        StudyModel("QDA", "standard QDA, one for each realisation", _ensemble(lambda seed: FullRankQDA())),
-        StudyModel(
-            "RF",
-            "random forest of 100 trees, one for each realisation",
-            _ensemble(lambda seed: RandomForestClassifier(n_estimators=100)),
-            slow=True,
-        ),
-        StudyModel(
-            "NN",
-            "neural network of 10 rectified linear units, one for each realisation",
-            _ensemble(_neural_network),
-            slow=True,
-        ),
-        StudyModel(
-            "LDA",
-            "standard LDA, one for each realisation",
-            _ensemble(lambda seed: LinearDiscriminantAnalysis()),
-        ),
-        StudyModel(
-            "QDA pooled",
-            "standard QDA fitted on all realisations pooled",
-            lambda seed: PooledClassifier(FullRankQDA()),
-            ours=True,
-        ),
-        StudyModel("BQDA repeats", 'Bayesian QDA, realisations="repeats"', _bayesian("repeats"), ours=True),
-        StudyModel(
-            "BQDA draws", 'Bayesian QDA, realisations="draws"', _bayesian("draws"), ours=True, slow=True
-        ),
-        StudyModel("BQDA shared", 'Bayesian QDA, realisations="shared"', _bayesian("shared"), ours=True),
-        StudyModel(
-            "LR",
-            "logistic regression on standardised inputs, one for each realisation",
-            _ensemble(lambda seed: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))),
-            ours=True,
-        ),
-        StudyModel(
-            "GB pooled",
-            "gradient boosting (histograms, 100 rounds) fitted on all realisations pooled",
-            lambda seed: PooledClassifier(
-                HistGradientBoostingClassifier(early_stopping=False, random_state=seed)
-            ),
-            ours=True,
-            slow=True,
-        ),
-        StudyModel(
-            "AdaBoost.M2 scores",
-            "the other reading of the paper's random forest of 100 trees: 100 boosted trees (the default of "
-            "MATLAB for several classes), one for each realisation; its scores are not probabilities",
-            _ensemble(lambda seed: AdaBoostM2()),
-            ours=True,
-            slow=True,
-            further=True,
-        ),
-        StudyModel(
-            "NN deep",
-            "deep ensemble: 5 neural networks of two layers of 32 units, fitted on all realisations pooled",
-            _deep_ensemble,
-            ours=True,
-            slow=True,
-            further=True,
-        ),
-        StudyModel(
-            "RF bootstrap",
-            "bootstrapped forest: 100 trees on a bootstrap sample of the samples, one for each realisation",
-            _ensemble(_bootstrapped_forest),
-            ours=True,
-            slow=True,
-            further=True,
-        ),
+        *_PAPER,
+        *(replace(model, ours=True) for model in _OURS),
+        *(replace(model, ours=True, slow=True, further=True) for model in _FURTHER),
     )
 }
 
