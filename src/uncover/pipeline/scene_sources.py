@@ -21,7 +21,7 @@ from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SourceOptions:
     """Options of a scene: how it is read, and at most one source of its uncertainty.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from uncover.measurement.features import Features, Level
 from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
 from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.realisations import RealiseOptions
 from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.align import RasterBand
@@ -37,6 +38,7 @@ from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
+    UncertaintyOptions,
     about_file,
     band_records,
 )
@@ -98,6 +100,11 @@ class FitOptions(SourceOptions):
     buffer: float | None = None
     seed: int = 0
     doubt: LabelDoubt = field(default_factory=LabelDoubt)
+    _: KW_ONLY  # those of the base class come first otherwise
+    scene: SceneOptions = field(default_factory=SceneOptions)
+    realise: RealiseOptions | None = None
+    uncertainty: str | Path | None = None
+    uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
 
 
 @dataclass(frozen=True)
