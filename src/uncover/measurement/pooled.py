@@ -93,6 +93,10 @@ class PoolPrediction:
         own = pool.typicality(self.joints, own) if ranked else own
         return own if self.exact is None else self._between(self.exact.typicality(), own)
 
+    def log_unknown(self) -> Array:
+        """log p₀(x) − log p(x) of the first Gaussian member, tempered: (sample, reading)."""
+        return self._of_gaussian(self.pool.members[self.pool.first_gaussian]).log_unknown()
+
     def budget(self, n_draws: int, n_true_values: int) -> UncertaintyBudget:
         """Where the uncertainty comes from; the draws are those of the budgets of Gaussian members."""
         parts = self.own_parts(n_draws, n_true_values)

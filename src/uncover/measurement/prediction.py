@@ -14,6 +14,7 @@ from uncover.bayes.streams import stream
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
+from uncover.models.fit import of_one_population
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
@@ -105,6 +106,21 @@ class Prediction:
         if self.observation.noise is not None:
             return found
         return bounded_where_new(self.model, found, self.observation.X)
+
+    def log_unknown(self) -> Array:
+        """log p₀(x) − log p(x) by each reading, tempered: (sample, reading).
+
+        p₀ is the density of a further class of the population that the trained classes are draws of, p(x)
+        that of the trained ones. P(none | x) follows by :func:`uncover.bayes.population.probability_of_none`.
+        """
+        model = of_one_population(self.model)
+        predictor = Predictor(model, paired=self.predictor.pairing.paired, method=self.predictor.method)
+        own = Prediction(predictor, self.observation)
+        ratio = own._in_blocks(lambda readings: np.stack([r.log_unknown() for r in readings], 1), np.float64)
+        if self.observation.noise is not None:
+            return ratio
+        bound = bounded_where_new(self.model, np.ones(len(ratio)), self.observation.X)
+        return np.asarray(ratio - np.log(bound)[:, None])
 
     def budget(self, n_draws: int = DRAWS, n_true_values: int = TRUE_VALUES) -> UncertaintyBudget:
         """Where the uncertainty of each prediction comes from, by draws of models and of true values."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from uncover.bayes.class_densities import Pairs
 from uncover.bayes.class_densities_with_noise import DensityWithNoise
@@ -22,6 +23,7 @@ from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.hotelling import TypicalityReference, alike
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise
+from uncover.bayes.population import further_class
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.engines.class_densities import FastClassDensities
@@ -61,6 +63,8 @@ class ClassModels:
         Noise covariance against each component: how its mean differs between worlds.
     make_reference : callable or None
         Makes the densities that typicality is read from; None: those of the posterior above.
+    components : Components or None
+        Classes of the components; None where each is a class.
     """
 
     posterior: NIW
@@ -70,6 +74,13 @@ class ClassModels:
     full_noise: Array | None = None
     class_noise: Array | None = None
     make_reference: Callable[[], TypicalityReference] | None = None
+    components: Components | None = None
+
+    @cached_property
+    def further(self) -> StudentT:
+        """Predictive density of a further class of the same population."""
+        components = self.components or Components.single(len(self.concentration))
+        return further_class(self.posterior, components)
 
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
@@ -168,6 +179,27 @@ class MeasuredPoints:
     def log_odds(self) -> Array:
         """Log odds of the known classes: their log joint over the temperature."""
         return self.components.log_odds(self.log_joint())
+
+    def log_unknown(self) -> Array:
+        """(log p₀(x) − log p(x))/√p: p₀ is that of a further class, p(x) that of the known ones: (sample,).
+
+        Samples depart from a Gaussian in all features together; log ratios of densities, sums over p
+        features, are then in error by √p times more than sums of independent terms are.
+        """
+        p = self.points.shape[1]
+        if p == 0:
+            return np.zeros(len(self.points))
+        further, noise = self.models.further, self._plus(self._mean_common_noise())
+        if noise is None:
+            new = further.log_prob(self.points)
+        else:
+            new = log_prob_with_noise(further, self.points, noise, self.method)
+        return np.asarray((new - logsumexp(self.log_joint(), axis=1)) / np.sqrt(p))
+
+    def _mean_common_noise(self) -> Array | None:
+        """Noise covariance that all points have beyond a further class: the mean over components."""
+        each = [self.models.common_noise(k, self.systematic) for k in range(len(self.log_prior))]
+        return None if each[0] is None else np.asarray(np.mean(each, axis=0))
 
     def typicality(self) -> Array:
         """p-value of each point for each known component: (sample, component)."""
@@ -273,7 +305,8 @@ class Predictor:
         return self._of(posterior, truth=truth, full_noise=now * noise)
 
     def _of(self, posterior: NIW, **others: Any) -> ClassModels:
-        return ClassModels(posterior, self.model.concentration[self.model.known], **others)
+        concentration = self.model.concentration[self.model.known]
+        return ClassModels(posterior, concentration, components=self.components, **others)
 
     def _spread_over_worlds(self, kept: Features) -> Array | None:
         """Covariance over the worlds of the mean of each known component: (component, feature, feature)."""

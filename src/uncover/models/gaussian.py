@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
@@ -17,6 +17,7 @@ from uncover.bayes.evidence import per_sample, prior_weight
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, sample_true_value
+from uncover.bayes.population import further_class
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 
@@ -277,6 +278,18 @@ class GaussianClasses:
         used = np.asarray(points, np.float64)[:, self.used_features]
         joint = self.log_prior + self._average_world().predictive().log_prob(used)
         return self.among_all_classes(self.known_components.log_joint(joint), -np.inf)
+
+    def log_unknown(self, points: NDArray[Any]) -> Array:
+        """Log density of a class that was never trained, in the average world, as ``log_joint``: (n,).
+
+        That of a further class of the same population, with the power p^(−1/2) that
+        :func:`uncover.measurement.prediction.predict` takes of its ratio to the density of the classes. The
+        densities are those of this model's own prior.
+        """
+        used = np.asarray(points, np.float64)[:, self.used_features]
+        further = further_class(self._average_world(), self.known_components)
+        known = logsumexp(self.log_joint(points), axis=1)
+        return np.asarray(known + (further.log_prob(used) - known) / np.sqrt(used.shape[1]))
 
     def true_values(
         self, points: NDArray[Any], covariances: Covariances, n: int, rng: np.random.Generator
