@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,49 +122,63 @@ class UnknownShare:
     standard_uncertainty: float
 
 
-def probability_of_none(log_ratio: Array, share: float) -> Array:
-    """P(none | x) from log p₀(x) − log p(x) of each reading, (sample, reading): their mean, (sample,).
+@dataclass(frozen=True)
+class UnknownOdds:
+    """Ratios of the density p₀ of a further class to that of the trained ones, by samples and readings.
+
+    Samples depart from a Gaussian in all features together, so that the log ratio, a sum over p features, is
+    in error by √p times more than a sum of independent terms would be: of each sample, the power p^(−1/2) of
+    the ratio counts. The share of the unknown among many samples follows from the ratios as they are.
+
+    Attributes
+    ----------
+    log_ratio : array of shape (sample, reading)
+        log p₀(x) − log Σ_k P(k) p(x | k).
+    n_features : array of shape (sample,)
+        p, features that the sample has.
 
     Examples
     --------
-    >>> probability_of_none(np.array([[0.0], [5.0]]), 0.05).round(3)
+    >>> odds = UnknownOdds(np.array([[0.0], [10.0]]), np.array([4, 4]))
+    >>> odds.probability(0.05).round(3)
     array([0.05 , 0.887])
     """
-    with np.errstate(divide="ignore"):
-        log_odds = np.log(share) - np.log1p(-share)
-    if np.isinf(log_odds):
-        return np.full(len(log_ratio), float(share))
-    return np.asarray(expit(log_odds + log_ratio).mean(axis=1))
+
+    log_ratio: Array
+    n_features: NDArray[np.intp]
+
+    def probability(self, share: float) -> Array:
+        """P(none | x), the mean over readings: (sample,). A share of 0 or 1 leaves no doubt."""
+        if share in (0.0, 1.0):
+            return np.full(len(self.log_ratio), float(share))
+        power = np.maximum(self.n_features, 1.0) ** -0.5
+        return np.asarray(expit(np.log(share) - np.log1p(-share) + power[:, None] * self.log_ratio).mean(1))
+
+    def share(self) -> UnknownShare:
+        """Share s of the highest likelihood, Σ_i log(s ρ_i + 1 − s), with density ratios ρ.
+
+        The mean is taken over readings. The standard uncertainty follows from the observed information, and
+        is at most that of a share of which nothing is known, 12^(−1/2).
+
+        Examples
+        --------
+        >>> odds = UnknownOdds(np.repeat([-9.0, 9.0], [90, 10])[:, None], np.ones(100, int))
+        >>> found = odds.share()
+        >>> round(found.share, 3), round(found.standard_uncertainty, 3)
+        (0.1, 0.03)
+        """
+        slope, ends = _slope_of_likelihood(self.log_ratio), (_SMALLEST, 1.0 - _SMALLEST)
+        if slope(ends[0]).mean() <= 0:
+            share = 0.0
+        elif slope(ends[1]).mean() >= 0:
+            share = 1.0
+        else:
+            share = float(brentq(lambda s: float(slope(s).mean()), *ends, xtol=1e-12))
+        information = float((slope(min(max(share, ends[0]), ends[1])) ** 2).mean(axis=1).sum())
+        return UnknownShare(share, float((12.0 + information) ** -0.5))
 
 
-def estimate_share(log_ratio: Array) -> UnknownShare:
-    """Share s of the highest likelihood, Σ_i log(s ρ_i + 1 − s), from density ratios ρ.
-
-    The mean is taken over readings. The standard uncertainty follows from the observed information, and is at
-    most that of a share of which nothing is known, 12^(−1/2).
-
-    Examples
-    --------
-    >>> found = estimate_share(np.repeat([-9.0, 9.0], [90, 10])[:, None])
-    >>> round(found.share, 3), round(found.standard_uncertainty, 3)
-    (0.1, 0.03)
-    """
-    ends = _SMALLEST, 1.0 - _SMALLEST
-
-    def slope(share: float) -> float:
-        return float(_slopes(log_ratio, share).mean())
-
-    if slope(ends[0]) <= 0:
-        share = 0.0
-    elif slope(ends[1]) >= 0:
-        share = 1.0
-    else:
-        share = float(brentq(slope, *ends, xtol=1e-12))
-    information = float((_slopes(log_ratio, np.clip(share, *ends)) ** 2).mean(axis=1).sum())
-    return UnknownShare(share, float((12.0 + information) ** -0.5))
-
-
-def _slopes(log_ratio: Array, share: float) -> Array:
-    """(ρ − 1)/(sρ + 1 − s), in a form that no ρ takes out of range."""
+def _slope_of_likelihood(log_ratio: Array) -> Callable[[float], Array]:
+    """(ρ − 1)/(sρ + 1 − s) as a function of s, in a form that no ρ takes out of range."""
     up, down = np.exp(np.minimum(log_ratio, 0.0)), np.exp(-np.maximum(log_ratio, 0.0))
-    return np.asarray((up - down) / (share * up + (1.0 - share) * down))
+    return lambda share: np.asarray((up - down) / (share * up + (1.0 - share) * down))

@@ -171,8 +171,8 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         """
         return self._predict(X, X_cov, paired).typicality()
 
-    def _log_unknown(self, X, X_cov, paired):
-        return self._predict(X, X_cov, paired).log_unknown()
+    def _unknown_odds(self, X, X_cov, paired):
+        return self._predict(X, X_cov, paired).unknown()
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from, in nats.

@@ -5,9 +5,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from uncover.bayes.population import UnknownOdds
 from uncover.bayes.streams import stream
 from uncover.estimators.inputs import read_labels, read_samples, read_weights
-from uncover.estimators.unknown import UnknownMixin, log_unknown_of
+from uncover.estimators.unknown import UnknownMixin, unknown_odds_of
 
 
 class RealisationEnsemble(UnknownMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -107,11 +108,11 @@ class RealisationEnsemble(UnknownMixin, MetaEstimatorMixin, ClassifierMixin, Bas
         count = max(len(self.estimators_), n_realisations)
         return [(i % len(self.estimators_), int(order[i % n_realisations])) for i in range(count)]
 
-    def _log_unknown(self, X, X_cov, paired):
+    def _unknown_odds(self, X, X_cov, paired):
         values = _with_realisations(read_samples(self, X, reset=False))
         pairs = self.pairs(values.shape[1])
-        each = [log_unknown_of(self.estimators_[m], values[:, r], X_cov, paired) for m, r in pairs]
-        return np.concatenate(each, axis=1)
+        each = [unknown_odds_of(self.estimators_[m], values[:, r], X_cov, paired) for m, r in pairs]
+        return UnknownOdds(np.concatenate([odds.log_ratio for odds in each], axis=1), each[0].n_features)
 
     def predict_log_proba(self, X):
         """Logarithms of the class probabilities: (sample, class)."""

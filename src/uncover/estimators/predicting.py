@@ -107,8 +107,8 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
             return reader.typicality() if per_class else reader.xp.max(reader.typicality(), axis=1)
         return self._predict(X, X_cov, paired, "exact").typicality(per_class=per_class)
 
-    def _log_unknown(self, X, X_cov, paired):
-        return self._predict(X, X_cov, paired, "exact").log_unknown()
+    def _unknown_odds(self, X, X_cov, paired):
+        return self._predict(X, X_cov, paired, "exact").unknown()
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from.

@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from uncover.bayes.population import estimate_share, probability_of_none
 from uncover.engines.arrays import like, on_device, to_host
 
 
@@ -39,16 +38,15 @@ class UnknownMixin:
         >>> X = rng.normal(size=(150, 2)) + 4.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
         >>> clf = BayesianQDA(prior="evidence").fit(X, y)
         >>> clf.unknown_proba([[0.0, 0.0], [4.0, 4.0]]).round(2)
-        array([0.01, 0.72])
+        array([0.02, 0.8 ])
         """
         check_is_fitted(self)
         _check_share(share)
         if on_device(X):
             host = self.unknown_proba(to_host(X), X_cov, share=share, paired=paired)
             return like(host.astype(np.float32 if "float32" in str(X.dtype) else np.float64), X)
-        ratio = self._log_unknown(X, X_cov, paired)
-        used = estimate_share(ratio).share if isinstance(share, str) else float(share)
-        return probability_of_none(ratio, used)
+        odds = self._unknown_odds(X, X_cov, paired)
+        return odds.probability(odds.share().share if isinstance(share, str) else float(share))
 
     def unknown_share(self, X, X_cov=None, *, paired=True):
         """Return the share of samples of none of the classes, by maximum likelihood, and its uncertainty.
@@ -60,7 +58,7 @@ class UnknownMixin:
             not that of the densities.
         """
         check_is_fitted(self)
-        return estimate_share(self._log_unknown(to_host(X) if on_device(X) else X, X_cov, paired))
+        return self._unknown_odds(to_host(X) if on_device(X) else X, X_cov, paired).share()
 
 
 def _check_share(share):
@@ -71,11 +69,11 @@ def _check_share(share):
         raise ValueError(f"share must be in [0, 1], got {share}.")
 
 
-def log_unknown_of(estimator, X, X_cov, paired):
+def unknown_odds_of(estimator, X, X_cov, paired):
     """Density ratios of an estimator inside another; refuses one that has none."""
-    if not hasattr(estimator, "_log_unknown"):
+    if not hasattr(estimator, "_unknown_odds"):
         raise ValueError(
             f"a {type(estimator).__name__} has no densities, so it cannot tell what is of none of its "
             "classes. Use BayesianQDA, BayesianLDA, BayesianNB, BayesianMDA or BayesianClassifier."
         )
-    return estimator._log_unknown(X, X_cov, paired)
+    return estimator._unknown_odds(X, X_cov, paired)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.population import UnknownOdds
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import Prediction, predict
 from uncover.measurement.predictor import Predictor
@@ -93,9 +94,9 @@ class PoolPrediction:
         own = pool.typicality(self.joints, own) if ranked else own
         return own if self.exact is None else self._between(self.exact.typicality(), own)
 
-    def log_unknown(self) -> Array:
-        """log p₀(x) − log p(x) of the first Gaussian member, tempered: (sample, reading)."""
-        return self._of_gaussian(self.pool.members[self.pool.first_gaussian]).log_unknown()
+    def unknown(self) -> UnknownOdds:
+        """Density of a class that was never trained, by the first Gaussian member."""
+        return self._of_gaussian(self.pool.members[self.pool.first_gaussian]).unknown()
 
     def budget(self, n_draws: int, n_true_values: int) -> UncertaintyBudget:
         """Where the uncertainty comes from; the draws are those of the budgets of Gaussian members."""

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget
+from uncover.bayes.population import UnknownOdds
 from uncover.bayes.streams import stream
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
-from uncover.models.fit import of_one_population
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
@@ -107,20 +107,18 @@ class Prediction:
             return found
         return bounded_where_new(self.model, found, self.observation.X)
 
-    def log_unknown(self) -> Array:
-        """log p₀(x) − log p(x) by each reading, tempered: (sample, reading).
-
-        p₀ is the density of a further class of the population that the trained classes are draws of, p(x)
-        that of the trained ones. P(none | x) follows by :func:`uncover.bayes.population.probability_of_none`.
-        """
-        model = of_one_population(self.model)
+    def unknown(self) -> UnknownOdds:
+        """Density of a further class of the population that the trained ones are draws of, over theirs."""
+        model = self.model.of_one_population()
         predictor = Predictor(model, paired=self.predictor.pairing.paired, method=self.predictor.method)
-        own = Prediction(predictor, self.observation)
+        own, X = Prediction(predictor, self.observation), self.observation.X
         ratio = own._in_blocks(lambda readings: np.stack([r.log_unknown() for r in readings], 1), np.float64)
-        if self.observation.noise is not None:
-            return ratio
-        bound = bounded_where_new(self.model, np.ones(len(ratio)), self.observation.X)
-        return np.asarray(ratio - np.log(bound)[:, None])
+        present = ~np.isnan(X) if X.ndim == 2 else ~np.isnan(X).any(1)
+        n_features = present[:, self.model.used_features].sum(1)
+        if self.observation.noise is None:  # a feature that never varied differs: that counts in full
+            bound = bounded_where_new(self.model, np.ones(len(ratio)), X)
+            ratio -= (np.sqrt(n_features) * np.log(bound))[:, None]
+        return UnknownOdds(ratio, n_features)
 
     def budget(self, n_draws: int = DRAWS, n_true_values: int = TRUE_VALUES) -> UncertaintyBudget:
         """Where the uncertainty of each prediction comes from, by draws of models and of true values."""

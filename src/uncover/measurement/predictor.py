@@ -181,20 +181,15 @@ class MeasuredPoints:
         return self.components.log_odds(self.log_joint())
 
     def log_unknown(self) -> Array:
-        """(log p₀(x) − log p(x))/√p: p₀ is that of a further class, p(x) that of the known ones: (sample,).
-
-        Samples depart from a Gaussian in all features together; log ratios of densities, sums over p
-        features, are then in error by √p times more than sums of independent terms are.
-        """
-        p = self.points.shape[1]
-        if p == 0:
+        """log p₀(x) − log p(x): p₀ is that of a further class, p(x) that of the known ones: (sample,)."""
+        if self.points.shape[1] == 0:
             return np.zeros(len(self.points))
         further, noise = self.models.further, self._plus(self._mean_common_noise())
         if noise is None:
             new = further.log_prob(self.points)
         else:
             new = log_prob_with_noise(further, self.points, noise, self.method)
-        return np.asarray((new - logsumexp(self.log_joint(), axis=1)) / np.sqrt(p))
+        return np.asarray(new - logsumexp(self.log_joint(), axis=1))
 
     def _mean_common_noise(self) -> Array | None:
         """Noise covariance that all points have beyond a further class: the mean over components."""

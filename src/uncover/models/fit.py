@@ -135,19 +135,6 @@ def refit(
     return _updated(again, moments, measured)
 
 
-def of_one_population(model: GaussianClasses) -> GaussianClasses:
-    """The model whose classes are draws of one population: covariances too, where each class has its own.
-
-    A weak prior says nothing of what covariances have in common; it is replaced by that of the highest
-    evidence. The class proportions are those of the samples, without the factors of a calibration.
-    """
-    model = replace(model, class_factor=np.ones_like(model.class_factor))
-    own_covariances = model.class_model.name == "qda" and not model.describes_true_values
-    if own_covariances and model.prior_name in ("weak", "jeffreys"):
-        return refit(replace(model, prior_name="evidence"), model.statistics, None, keep_prior=False)
-    return model
-
-
 _UNKNOWN = NIW(np.zeros(1), np.zeros(()), np.eye(1), np.array(2.0))  # stands in until there is a prior
 
 
