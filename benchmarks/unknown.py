@@ -11,6 +11,8 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.probability_problems import DATA, _embedded_scene
 from benchmarks.registry import Table, benchmark
 from uncover import BayesianClassifier, BayesianQDA, ConformalSets
+from uncover.bayes.population import UnknownOdds
+from uncover.bayes.student_t import StudentT
 
 MODELS = {
     "qda, weak": lambda: BayesianQDA(prior="weak"),
@@ -92,7 +94,18 @@ def _left_out(make, X, y, k, most):
     ]
     odds = clf._unknown_odds(x, None, True)
     tempered = [_none_or_known(odds, share, power, new) for power in POWERS]
+    if isinstance(clf, BayesianQDA):
+        simple = UnknownOdds((_three_dof(clf, x) - clf.score_samples(x))[:, None], np.ones(len(x)))
+        tempered.append(_none_or_known(simple, share, 0.0, new))
     return scores, np.column_stack([at_share, new]), tempered
+
+
+def _three_dof(clf, x):
+    """Log density of a simple rival: a Student t with the scatter within and between classes."""
+    used = clf.model_.used_features
+    means, within = clf.means_[:, used], clf.covariances_[:, used][:, :, used].mean(0)
+    scatter = np.cov(means.T) if len(means) > 1 else 0.0
+    return StudentT.from_scale(means.mean(0), (within + scatter) / 3.0, 3.0).log_prob(x[:, used])
 
 
 def _none_or_known(odds, share, power, new):
@@ -156,7 +169,8 @@ def _reliability(pairs):
 def _powers(rows):
     caption = (
         "Log loss of none against known at the right share, in nats, by the power of the density ratio: qda, "
-        "evidence prior. The power in use is p^(-1/2)."
+        "evidence prior. The power in use is p^(-1/2). Last column: a Student t of three degrees of freedom "
+        "with the scatter within and between classes in place of the further class, power 1."
     )
     names = ["1" if power == 0 else f"p^(-{power:g})" for power in POWERS]
-    return Table("powers", caption, {"data": "", **dict.fromkeys(names, ".3f")}, rows)
+    return Table("powers", caption, {"data": "", **dict.fromkeys([*names, "t of 3 dof"], ".3f")}, rows)

@@ -148,11 +148,15 @@ class UnknownOdds:
     n_features: NDArray[np.intp]
 
     def probability(self, share: float) -> Array:
-        """P(none | x), the mean over readings: (sample,). A share of 0 or 1 leaves no doubt."""
+        """P(none | x), the mean over readings: (sample,)."""
+        return np.asarray(self.by_reading(share).mean(1))
+
+    def by_reading(self, share: float) -> Array:
+        """P(none | x) by each reading: (sample, reading). A share of 0 or 1 leaves no doubt."""
         if share in (0.0, 1.0):
-            return np.full(len(self.log_ratio), float(share))
+            return np.full(self.log_ratio.shape, float(share))
         power = np.maximum(self.n_features, 1.0) ** -0.5
-        return np.asarray(expit(np.log(share) - np.log1p(-share) + power[:, None] * self.log_ratio).mean(1))
+        return np.asarray(expit(np.log(share) - np.log1p(-share) + power[:, None] * self.log_ratio))
 
     def share(self) -> UnknownShare:
         """Share s of the highest likelihood, Σ_i log(s ρ_i + 1 − s), with density ratios ρ.

@@ -14,7 +14,7 @@ from uncover.bayes.population import UnknownOdds
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import Prediction, predict
 from uncover.measurement.predictor import Predictor
-from uncover.measurement.summary import PixelSummary, Summariser, corrected
+from uncover.measurement.summary import PixelSummary, Summariser, corrected, observed
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.members import GaussianMember
 from uncover.models.pool import Pool, PoolMember, share_of
@@ -226,6 +226,19 @@ class PoolSummariser:
             parts.append(self._block(values, None if noise is None else noise[rows], systematic))
         each = zip(*(vars(part).values() for part in parts), strict=True)
         return PixelSummary(*(np.concatenate(arrays, axis=-1) for arrays in each))
+
+    def unknown(
+        self,
+        planes: NDArray[Any],
+        *,
+        coefficients: NDArray[Any] | None = None,
+        noise: Covariances | None = None,
+        systematic: Array | None = None,
+        features: NDArray[np.bool_] | None = None,
+    ) -> UnknownOdds:
+        """Odds that pixels are of none of the classes, as :meth:`Summariser.unknown`."""
+        observation = observed(planes, coefficients, noise, systematic, features)
+        return PoolPrediction(self.pool, observation, paired=self.paired).unknown()
 
     def n_worlds(self, n_realisations: int) -> int:
         """Number of worlds in which pixels get a class: as many as a Gaussian member reads."""

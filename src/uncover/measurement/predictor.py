@@ -193,8 +193,9 @@ class MeasuredPoints:
 
     def _mean_common_noise(self) -> Array | None:
         """Noise covariance that all points have beyond a further class: the mean over components."""
-        each = [self.models.common_noise(k, self.systematic) for k in range(len(self.log_prior))]
-        return None if each[0] is None else np.asarray(np.mean(each, axis=0))
+        if self.models.common_noise(0, self.systematic) is None:
+            return None
+        return np.asarray(self.models.common_noises(self.systematic).mean(0))
 
     def typicality(self) -> Array:
         """p-value of each point for each known component: (sample, component)."""

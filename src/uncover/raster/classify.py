@@ -114,7 +114,8 @@ def make_mapper(
     _warn_of_noise(model, evidence, same)
     worlds = count_worlds(model, evidence, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
-    product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage)
+    unknown = how.unknown_share is not None
+    product = Product.of(evidence.grid, scheme_of(model), worlds, dtype, coverage, unknown=unknown)
     mapper = Mapper(model, evidence, product, how, thresholds)
     if how.device == "cuda":
         noisy = isinstance(evidence, Noisy) or evidence.systematic is not None
