@@ -8,7 +8,7 @@ import pytest
 import rasterio
 import xarray
 
-from map_cases import fitted, reflectance, write_scene
+from map_cases import fitted, reflectance, save_model, write_scene
 from uncover import pipeline
 from uncover.cli import main
 from uncover.pipeline.map_product import MapProduct
@@ -27,9 +27,7 @@ def scene(tmp_path):
 
 @pytest.fixture
 def model_file(tmp_path):
-    model = fitted()
-    model.save(tmp_path / "model.uncover", units="reflectance")
-    return tmp_path / "model.uncover"
+    return save_model(tmp_path / "model.uncover", fitted())
 
 
 def mapped(model_file, scene, out, **options):
@@ -52,7 +50,9 @@ def test_layer_is_what_the_estimator_says(model_file, scene, tmp_path):
     with rasterio.open(scene) as file:
         pixels = file.read().reshape(4, -1).T
     known = np.isfinite(pixels).all(1)
-    P = fitted().unknown_proba(pixels[known].astype(float), share=0.1)
+    model = fitted()
+    del model.feature_names_in_
+    P = model.unknown_proba(pixels[known].astype(float), share=0.1)
     found = layer(folder).reshape(-1)
     assert np.array_equal(~np.ma.getmaskarray(found), known)
     np.testing.assert_allclose(found.compressed() * 1e-4, P, atol=6e-5)
@@ -82,7 +82,7 @@ def test_dataset_and_info_have_it(model_file, scene, tmp_path):
     with xarray.open_dataset(folder / "map.zarr", engine="zarr") as dataset:
         P = dataset["unknown"].values
     assert np.nanmean(P[40:, :60]) > 0.9 > 0.1 > np.nanmean(P[:40, 60:])
-    assert "0 none of the classes" in pipeline.describe(folder).facts["expected_ha"]
+    assert "0 none of the classes" in pipeline.describe_file(folder).facts["expected_ha"]
     assert "unknown" in MapProduct.open(folder).layers
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be
     from uncover.measurement.summary import PixelSummary
     from uncover.models.record import ModelRecord
 
+#: Windows of 64 × 64 pixels, at most, that the share of none of the classes is estimated from.
+_WINDOWS = 64
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
 Device = Literal["cpu", "cuda"]
@@ -184,10 +186,11 @@ class Mapper:
         return {"points": n, "compared_with": 4 * n, "pixels": len(few), **rounded}
 
     def estimate_unknown(self) -> UnknownShare:
-        """Share of pixels of none of the classes, by maximum likelihood over windows of the scene."""
-        found = []
-        for window in self.evidence.grid.spots(64):
-            reading = self.evidence.read(window)
+        """Share of pixels of none of the classes, by maximum likelihood: windows spread over the scene."""
+        windows, found = list(self.evidence.grid.blocks(64)), []
+        golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
+        for number in np.unique((golden * len(windows)).astype(int)):
+            reading = self.evidence.read(windows[number])
             clear = without(reading.quality.ravel(), Quality.NODATA | Quality.PARTIAL | FLAGGED)
             for part in reading.parts(np.flatnonzero(clear)):
                 some = reading.pixels(part)
