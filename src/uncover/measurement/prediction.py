@@ -109,9 +109,7 @@ class Prediction:
 
     def unknown(self) -> UnknownOdds:
         """Density of a further class of the population that the trained ones are draws of, over theirs."""
-        model = self.model.of_one_population()
-        predictor = Predictor(model, paired=self.predictor.pairing.paired, method=self.predictor.method)
-        own, X = Prediction(predictor, self.observation), self.observation.X
+        own, X = Prediction(self.predictor.of_one_population, self.observation), self.observation.X
         ratio = own._in_blocks(lambda readings: np.stack([r.log_unknown() for r in readings], 1), np.float64)
         present = ~np.isnan(X) if X.ndim == 2 else ~np.isnan(X).any(1)
         n_features = present[:, self.model.used_features].sum(1)

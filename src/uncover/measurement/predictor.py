@@ -229,6 +229,11 @@ class Predictor:
         self._models: dict[Any, ClassModels] = {}
         self._densities: dict[Any, tuple[FastClassDensities, Pairs] | None] = {}
 
+    @cached_property
+    def of_one_population(self) -> Predictor:
+        """The same with classes that are draws of one population, made once for all blocks."""
+        return Predictor(self.model.of_one_population(), paired=self.pairing.paired, method=self.method)
+
     # ---- structure ---------------------------------------------------------------------------------
 
     def readings(self, structure: Structure) -> list[Reading]:
