@@ -16,6 +16,16 @@ from uncover.cli.console import pixel_bar
 from uncover.cli.options import FILES_OF_A_SCENE, filled, measurement_from, measurement_options
 
 
+def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | None:
+    """A number, or the word that asks for an estimate; its range is checked with the other options."""
+    if text is None or text == "estimate":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise click.BadParameter(f'{text!r} is no number; give one from 0 to 1, or "estimate"') from None
+
+
 @click.command(
     name="map",
     epilog="""
@@ -59,6 +69,12 @@ from uncover.cli.options import FILES_OF_A_SCENE, filled, measurement_from, meas
     type=click.Choice(["cpu", "cuda"]),
     default="cpu",
     help="Compute on the processor, or on a GPU of NVIDIA with CuPy; probabilities agree to 1e-5.",
+)
+@click.option(
+    "--unknown-share",
+    callback=_read_share,
+    metavar="SHARE",
+    help="Share of pixels of none of the classes, or 'estimate': their probability becomes a layer.",
 )
 @click.option(
     "--dtype",

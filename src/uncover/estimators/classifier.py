@@ -10,12 +10,13 @@ from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units
 from uncover.estimators.membership import read_membership
+from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.pooled import PoolPrediction
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES
 from uncover.models.realisations import KINDS
 
 
-class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
+class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     """The recommended default: class models of several kinds, pooled; nothing to choose.
 
     Members are Gaussian class models with ``prior="evidence"``, logistic regression, and densities of one
@@ -169,6 +170,9 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         never more. With known noise, ``"repeats"`` and ``"shared"`` all is that of :class:`BayesianQDA`.
         """
         return self._predict(X, X_cov, paired).typicality()
+
+    def _unknown_odds(self, X, X_cov, paired):
+        return self._predict(X, X_cov, paired).unknown()
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from, in nats.

@@ -10,12 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import groups_for, main_class, read_groups
 from uncover.estimators.inputs import encode
+from uncover.estimators.unknown import UnknownMixin, unknown_odds_of
 from uncover.measurement.measured import Measured
 from uncover.models.record import record_of
 from uncover.models.sets import WithSets, samples_needed
 
 
-class ConformalSets(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class ConformalSets(UnknownMixin, SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Prediction sets with class-conditional (Mondrian) coverage.
 
     Part of the samples is kept from the model. A new input x is compared, class by class, with the kept
@@ -161,6 +162,9 @@ class ConformalSets(SaveMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def predict(self, X, X_cov=None):
         """Return the most probable class of each sample."""
         return self.classes_[self.predict_proba(X, X_cov).argmax(axis=1)]
+
+    def _unknown_odds(self, X, X_cov, paired):
+        return unknown_odds_of(self.estimator_, X, X_cov, paired)
 
     def _probability(self, X, X_cov):
         noise = {} if X_cov is None else {"X_cov": X_cov}

@@ -5,11 +5,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from uncover.bayes.population import UnknownOdds
 from uncover.bayes.streams import stream
 from uncover.estimators.inputs import read_labels, read_samples, read_weights
+from uncover.estimators.unknown import UnknownMixin, unknown_odds_of
 
 
-class RealisationEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class RealisationEnsemble(UnknownMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """One clone of a classifier for each training realisation; each predicts one of the new realisations.
 
     With a random permutation π of the realisations of the new inputs, model r predicts realisation π(r), and
@@ -105,6 +107,12 @@ class RealisationEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         order = stream(self.random_state, "permutation", n_realisations).permutation(n_realisations)
         count = max(len(self.estimators_), n_realisations)
         return [(i % len(self.estimators_), int(order[i % n_realisations])) for i in range(count)]
+
+    def _unknown_odds(self, X, X_cov, paired):
+        values = _with_realisations(read_samples(self, X, reset=False))
+        pairs = self.pairs(values.shape[1])
+        each = [unknown_odds_of(self.estimators_[m], values[:, r], X_cov, paired) for m, r in pairs]
+        return UnknownOdds(np.concatenate([odds.log_ratio for odds in each], axis=1), each[0].n_features)
 
     def predict_log_proba(self, X):
         """Logarithms of the class probabilities: (sample, class)."""

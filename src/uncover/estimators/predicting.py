@@ -12,6 +12,7 @@ from uncover.engines.arrays import like, on_device, to_host
 from uncover.estimators.choices import check_choice
 from uncover.estimators.fitted import LearnedAttributes
 from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
+from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.device import DevicePrediction
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
 
@@ -24,7 +25,7 @@ class PosteriorDraws(NamedTuple):
     Sigma: np.ndarray  # (draw, class, feature, feature)
 
 
-class PredictionMixin(LearnedAttributes):
+class PredictionMixin(UnknownMixin, LearnedAttributes):
     """Prediction with fitted Gaussian classes: what an estimator has beside its fitting."""
 
     def predict(self, X, X_cov=None, *, paired=True, method="exact"):
@@ -105,6 +106,9 @@ class PredictionMixin(LearnedAttributes):
             reader = self._read_on_device(X, X_cov, paired)
             return reader.typicality() if per_class else reader.xp.max(reader.typicality(), axis=1)
         return self._predict(X, X_cov, paired, "exact").typicality(per_class=per_class)
+
+    def _unknown_odds(self, X, X_cov, paired):
+        return self._predict(X, X_cov, paired, "exact").unknown()
 
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from.

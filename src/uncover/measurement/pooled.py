@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.population import UnknownOdds
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import Prediction, predict
 from uncover.measurement.predictor import Predictor
-from uncover.measurement.summary import PixelSummary, Summariser, corrected
+from uncover.measurement.summary import PixelSummary, Summariser, corrected, observed
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.members import GaussianMember
 from uncover.models.pool import Pool, PoolMember, share_of
@@ -92,6 +93,10 @@ class PoolPrediction:
         own = self._of_gaussian(gaussian).typicality(per_class=ranked)
         own = pool.typicality(self.joints, own) if ranked else own
         return own if self.exact is None else self._between(self.exact.typicality(), own)
+
+    def unknown(self) -> UnknownOdds:
+        """Density of a class that was never trained, by the first Gaussian member."""
+        return self._of_gaussian(self.pool.members[self.pool.first_gaussian]).unknown()
 
     def budget(self, n_draws: int, n_true_values: int) -> UncertaintyBudget:
         """Where the uncertainty comes from; the draws are those of the budgets of Gaussian members."""
@@ -221,6 +226,19 @@ class PoolSummariser:
             parts.append(self._block(values, None if noise is None else noise[rows], systematic))
         each = zip(*(vars(part).values() for part in parts), strict=True)
         return PixelSummary(*(np.concatenate(arrays, axis=-1) for arrays in each))
+
+    def unknown(
+        self,
+        planes: NDArray[Any],
+        *,
+        coefficients: NDArray[Any] | None = None,
+        noise: Covariances | None = None,
+        systematic: Array | None = None,
+        features: NDArray[np.bool_] | None = None,
+    ) -> UnknownOdds:
+        """Odds that pixels are of none of the classes, as :meth:`Summariser.unknown`."""
+        observation = observed(planes, coefficients, noise, systematic, features)
+        return PoolPrediction(self.pool, observation, paired=self.paired).unknown()
 
     def n_worlds(self, n_realisations: int) -> int:
         """Number of worlds in which pixels get a class: as many as a Gaussian member reads."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget
+from uncover.bayes.population import UnknownOdds
 from uncover.bayes.streams import stream
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
@@ -105,6 +106,17 @@ class Prediction:
         if self.observation.noise is not None:
             return found
         return bounded_where_new(self.model, found, self.observation.X)
+
+    def unknown(self) -> UnknownOdds:
+        """Density of a further class of the population that the trained ones are draws of, over theirs."""
+        own, X = Prediction(self.predictor.of_one_population, self.observation), self.observation.X
+        ratio = own._in_blocks(lambda readings: np.stack([r.log_unknown() for r in readings], 1), np.float64)
+        present = ~np.isnan(X) if X.ndim == 2 else ~np.isnan(X).any(1)
+        n_features = present[:, self.model.used_features].sum(1)
+        if self.observation.noise is None:  # a feature that never varied differs: that counts in full
+            bound = bounded_where_new(self.model, np.ones(len(ratio)), X)
+            ratio -= (np.sqrt(n_features) * np.log(bound))[:, None]
+        return UnknownOdds(ratio, n_features)
 
     def budget(self, n_draws: int = DRAWS, n_true_values: int = TRUE_VALUES) -> UncertaintyBudget:
         """Where the uncertainty of each prediction comes from, by draws of models and of true values."""

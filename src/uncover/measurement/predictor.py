@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from uncover.bayes.class_densities import Pairs
 from uncover.bayes.class_densities_with_noise import DensityWithNoise
@@ -22,6 +23,7 @@ from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.hotelling import TypicalityReference, alike
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise
+from uncover.bayes.population import further_class
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.engines.class_densities import FastClassDensities
@@ -61,6 +63,8 @@ class ClassModels:
         Noise covariance against each component: how its mean differs between worlds.
     make_reference : callable or None
         Makes the densities that typicality is read from; None: those of the posterior above.
+    components : Components or None
+        Classes of the components; None where each is a class.
     """
 
     posterior: NIW
@@ -70,6 +74,13 @@ class ClassModels:
     full_noise: Array | None = None
     class_noise: Array | None = None
     make_reference: Callable[[], TypicalityReference] | None = None
+    components: Components | None = None
+
+    @cached_property
+    def further(self) -> StudentT:
+        """Predictive density of a further class of the same population."""
+        components = self.components or Components.single(len(self.concentration))
+        return further_class(self.posterior, components)
 
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
@@ -168,6 +179,27 @@ class MeasuredPoints:
         """Log odds of the known classes: their log joint over the temperature."""
         return self.components.log_odds(self.log_joint())
 
+    def log_unknown(self) -> Array:
+        """log p₀(x) − log p(x): p₀ is that of a further class, p(x) that of the known ones: (sample,)."""
+        if self.points.shape[1] == 0:
+            return np.zeros(len(self.points))
+        further, noise = self.models.further, self._noise_of_further()
+        if noise is None:
+            new = further.log_prob(self.points)
+        else:
+            new = log_prob_with_noise(further, self.points, noise, self.method)
+        return np.asarray(new - logsumexp(self.log_joint(), axis=1))
+
+    def _noise_of_further(self) -> Covariances | None:
+        """Noise of the points beyond a further class: the mean over components."""
+        common = None
+        if self.models.common_noise(0, self.systematic) is not None:
+            common = self.models.common_noises(self.systematic).mean(0)
+        if len(self.sample_noise) < 2:
+            return self._plus(0, common)
+        own = np.mean([noise.of_each(len(self.points)) for noise in self.sample_noise], axis=0)
+        return Covariances(None, None, own if common is None else own + common)
+
     def typicality(self) -> Array:
         """p-value of each point for each known component: (sample, component)."""
         if self.points.shape[1] == 0:
@@ -199,6 +231,11 @@ class Predictor:
         self.pairing = Pairing(model.statistics.realisations, paired, model.seed)
         self._models: dict[Any, ClassModels] = {}
         self._densities: dict[Any, tuple[FastClassDensities, Pairs] | None] = {}
+
+    @cached_property
+    def of_one_population(self) -> Predictor:
+        """The same with classes that are draws of one population, made once for all blocks."""
+        return Predictor(self.model.of_one_population(), paired=self.pairing.paired, method=self.method)
 
     # ---- structure ---------------------------------------------------------------------------------
 
@@ -272,7 +309,8 @@ class Predictor:
         return self._of(posterior, truth=truth, full_noise=now * noise)
 
     def _of(self, posterior: NIW, **others: Any) -> ClassModels:
-        return ClassModels(posterior, self.model.concentration[self.model.known], **others)
+        concentration = self.model.concentration[self.model.known]
+        return ClassModels(posterior, concentration, components=self.components, **others)
 
     def _spread_over_worlds(self, kept: Features) -> Array | None:
         """Covariance over the worlds of the mean of each known component: (component, feature, feature)."""

@@ -19,12 +19,14 @@ from uncover.bayes.class_densities_with_noise import (
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.inversion import surface_reflectance
 from uncover.bayes.noise import sample_true_value
+from uncover.bayes.population import UnknownOdds
 from uncover.bayes.second_order import below_entropy, squared_distances
 from uncover.bayes.streams import stream
 from uncover.bayes.worlds_with_noise import WorldDensitiesWithNoise
 from uncover.engines.class_densities import FastClassDensities
 from uncover.engines.machine import machine_code
 from uncover.measurement.observation import Observation
+from uncover.measurement.prediction import Prediction
 from uncover.measurement.predictor import MeasuredPoints, Predictor
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Structure
@@ -66,6 +68,21 @@ class PixelSummary:
     overlap = property(lambda self: self.parts[3])
     margin = property(lambda self: self.parts[4])
     typicality = property(lambda self: self.parts[5])
+
+
+def observed(
+    planes: Floats,
+    coefficients: Floats | None,
+    noise: Covariances | None,
+    systematic: Floats | None,
+    features: Features | None,
+) -> Observation:
+    """Planes (realisation, feature, pixel) as an observation; features that pixels lack are NaN."""
+    values = planes if coefficients is None else corrected(planes[0], coefficients)
+    points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
+    if features is not None:
+        points = np.where(features, points, np.nan)
+    return Observation(points[:, 0] if len(values) == 1 else points, noise, systematic)
 
 
 class Summariser:
@@ -175,6 +192,19 @@ class Summariser:
             if self.predictor.between_scenes
             else summary
         )
+
+    def unknown(
+        self,
+        planes: Floats,
+        *,
+        coefficients: Floats | None = None,
+        noise: Covariances | None = None,
+        systematic: Floats | None = None,
+        features: Features | None = None,
+    ) -> UnknownOdds:
+        """Odds that pixels are of none of the classes; parameters are those of :meth:`summarise`."""
+        observation = observed(planes, coefficients, noise, systematic, features)
+        return Prediction(self.predictor, observation).unknown()
 
     def _measured(self, planes: Floats, coefficients: Floats | None) -> tuple[Floats, Covariances]:
         """Draws around measurements as these, (1, feature, pixel), and the noise that the draws tell of."""

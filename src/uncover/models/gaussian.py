@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
@@ -17,6 +17,7 @@ from uncover.bayes.evidence import per_sample, prior_weight
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import log_prob_with_noise, sample_true_value
+from uncover.bayes.population import further_class
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 
@@ -278,6 +279,17 @@ class GaussianClasses:
         joint = self.log_prior + self._average_world().predictive().log_prob(used)
         return self.among_all_classes(self.known_components.log_joint(joint), -np.inf)
 
+    def log_unknown(self, points: NDArray[Any]) -> Array:
+        """Log density of a class that was never trained, in the average world, beside ``log_joint``: (n,).
+
+        Its ratio to the density of the classes is that of :class:`uncover.bayes.population.UnknownOdds`.
+        """
+        x, model = np.asarray(points, np.float64), self.of_one_population()
+        further = further_class(model._average_world(), self.known_components)
+        log_p0 = further.log_prob(x[:, self.used_features])
+        ratio = log_p0 - logsumexp(model.log_joint(x), axis=1)
+        return np.asarray(logsumexp(self.log_joint(x), axis=1) + ratio / np.sqrt(further.n_features))
+
     def true_values(
         self, points: NDArray[Any], covariances: Covariances, n: int, rng: np.random.Generator
     ) -> Array:
@@ -303,6 +315,21 @@ class GaussianClasses:
         return self.known_posterior(None if self.n_worlds is None else MEAN_WORLD)
 
     # ---- other values ------------------------------------------------------------------------------
+
+    def of_one_population(self) -> GaussianClasses:
+        """The same with classes that are draws of one population, their covariances too.
+
+        A weak prior says nothing of what covariances have in common: where each class has its own, it is
+        replaced by the prior of the highest evidence. Proportions are those of the samples, without the
+        factors of a calibration.
+        """
+        model = replace(self, class_factor=np.ones_like(self.class_factor))
+        own_covariances = self.class_model.name == "qda" and not self.describes_true_values
+        if not own_covariances or self.prior_name not in ("weak", "jeffreys"):
+            return model
+        prior = self.class_model.evidence_prior(self.used_moments, self.rows_per_sample)
+        posterior = self.class_model.update(prior, self.used_moments)
+        return replace(model, prior=prior, posterior=posterior, prior_name="evidence")
 
     def calibrated(self, temperature: float, class_factor: Array) -> GaussianClasses:
         """The same with a temperature and a factor of each class."""

@@ -154,6 +154,13 @@ class Pool:
         joints = [m.model.log_joint(logs if m.transform else points)[:, None] for m in self.members]
         return np.log(self.mean(self.probabilities(joints), self.gates(joints)))
 
+    def log_unknown(self, points: NDArray[Any]) -> Array:
+        """Log density of a class that was never trained over that of the classes, by the Gaussians: (n,)."""
+        gaussians = self.members[self.first_gaussian].model
+        assert isinstance(gaussians, GaussianMember)
+        known = np.logaddexp.reduce(gaussians.model.log_joint(points), axis=1)
+        return np.asarray(gaussians.model.log_unknown(points) - known)
+
     def true_values(self, points: NDArray[Any], covariances: Covariances, n: int, rng: Rng) -> Array:
         """Draws of the true value of each point of known noise, by the Gaussians: (n_points, n, feature)."""
         gaussians = self.members[self.first_gaussian].model

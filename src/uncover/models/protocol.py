@@ -26,6 +26,12 @@ class FittedModel(Protocol):
     def log_joint(self, points: NDArray[Any]) -> Array:
         """log P(class) + log p(x | class), or log P(class | x), of points (n, feature): (n, class)."""
 
+    def log_unknown(self, points: NDArray[Any]) -> Array:
+        """Log density of a class that was never trained, on the scale of ``log_joint``: (n,).
+
+        P(none | x) = s₀ u/(s₀ u + (1 − s₀) Σ_k exp(log_joint_k)), u being its exponential and s₀ the share.
+        """
+
     def true_values(
         self, points: NDArray[Any], covariances: Covariances, n: int, rng: np.random.Generator
     ) -> Array:

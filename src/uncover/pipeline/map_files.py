@@ -77,7 +77,8 @@ class Finish:
         if self.format != "cog" and "dataset" not in scratch.journal.done:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes())
             scratch.journal.add("dataset")
-        self._rasters(store, scratch, areas[1] / max(areas[1].sum(), 1e-300))
+        counted = areas[1, : self.product.classes]
+        self._rasters(store, scratch, counted / max(counted.sum(), 1e-300))
         if not (areas[0] + areas[3]).any():
             warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
         known = self.product.grid.crs is not None

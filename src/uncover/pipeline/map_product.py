@@ -122,8 +122,8 @@ def block_means(values: Floats, step: int) -> Floats:
 class MapProduct:
     """The layers of a map; classes in the order of the probability planes.
 
-    Layers by name: "class", "probability", those of UNCERTAINTY, "quality", SET_SIZE, and "sets", which has
-    a plane for each class, 1 where it cannot be excluded. A map need not have all of them.
+    Layers by name: "class", "probability", those of UNCERTAINTY, "quality", SET_SIZE, "unknown", and "sets",
+    which has a plane for each class, 1 where it cannot be excluded. A map need not have all of them.
     """
 
     name: str
@@ -231,7 +231,7 @@ def _open_rasters(place: Path) -> MapProduct:
     if planes.grid != grid:
         raise SceneError(f"class.tif and probability.tif in {place} are not on the same grid")
     names = tuple(name or f"class {i}" for i, name in enumerate(planes.names, start=1))
-    for name in ("uncertainty", "quality", "sets"):
+    for name in ("uncertainty", "quality", "sets", "unknown"):
         if (place / f"{name}.tif").is_file():
             infos[name] = _described(place / f"{name}.tif")
             if infos[name].grid != grid:
@@ -241,6 +241,7 @@ def _open_rasters(place: Path) -> MapProduct:
     bands |= {"quality": ("quality", [1])} if "quality" in infos else {}
     if "uncertainty" in infos:
         bands |= {name: ("uncertainty", [i]) for i, name in enumerate(UNCERTAINTY, start=1)}
+    bands |= {"unknown": ("unknown", [1])} if "unknown" in infos else {}
     if "sets" in infos:
         if infos["sets"].count != len(names) + 1:
             raise SceneError(f"{place / 'sets.tif'} does not belong to this map: another number of classes")
@@ -274,7 +275,7 @@ def _open_dataset(path: Path) -> MapProduct:
                 "probability": [
                     Plane(name, "probability", (("class_name", i),)) for i, name in enumerate(names)
                 ],
-                **{name: [Plane(name, name, ())] for name in ("quality", *UNCERTAINTY, SET_SIZE)},
+                **{name: [Plane(name, name, ())] for name in ("quality", *UNCERTAINTY, SET_SIZE, "unknown")},
                 "sets": [
                     Plane(name, name, ()) for name in set_bands(names, codes)
                 ],  # in the order of classes

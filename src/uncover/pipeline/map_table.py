@@ -13,6 +13,9 @@ from uncover.labels import Scheme
 from uncover.metrics import spread_over_worlds
 from uncover.raster.product import AREA_ROWS
 
+#: Name of the row of pixels that are of no trained class.
+NONE = "none of the classes"
+
 
 def area_table(
     areas: NDArray[np.float64],
@@ -30,17 +33,21 @@ def area_table(
     of = dict(zip(AREA_ROWS, areas, strict=False))
     worlds = areas[len(AREA_ROWS) :] * scale if without_spread is None else areas[:0]
     n, total = len(worlds), of["area"].sum()
+    entries = [(entry.code, entry.name) for entry in scheme.classes]
+    if areas.shape[1] > len(entries):  # its area is expected: it is no pixel's most probable class
+        entries.append((0, NONE))
     sd, error = spread_over_worlds(worlds, np.asarray(pairs)[:n])
     rows = []
-    for k, entry in enumerate(scheme.classes):
-        here = {name: float(row[k]) for name, row in of.items()}
+    for k, (code, name) in enumerate(entries):
+        here = {key: float(row[k]) for key, row in of.items()}
+        counted = here["expected"] if name == NONE and code == 0 else here["area"]
         rows.append(
             {
-                "code": entry.code,
-                "class": entry.name,
+                "code": code,
+                "class": name,
                 "pixels": int(here["pixels"]),
                 f"area_{unit}": f"{here['area'] * scale:.9g}",
-                "share": f"{here['area'] / total if total else 0.0:.9g}",
+                "share": f"{counted / total if total else 0.0:.9g}",
                 f"expected_{unit}": f"{here['expected'] * scale:.9g}",
                 "flagged_pixels": int(here["flagged_pixels"]),
                 f"flagged_{unit}": f"{here['flagged_area'] * scale:.9g}",
@@ -48,7 +55,10 @@ def area_table(
                 f"sd_over_worlds_{unit}": "" if np.isnan(sd[k]) else f"{sd[k]:.6g}",
                 f"sd_over_worlds_mc_error_{unit}": "" if np.isnan(error[k]) else f"{error[k]:.6g}",
                 "note": "" if k else areas_note(unit, n, without_spread),
-                **{f"world_{i}_{unit}": f"{v:.9g}" for i, v in enumerate(worlds[:, k], start=1)},
+                **{
+                    f"world_{i}_{unit}": "" if np.isnan(v) else f"{v:.9g}"
+                    for i, v in enumerate(worlds[:, k], start=1)
+                },
             }
         )
     text = io.StringIO()

@@ -8,12 +8,13 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 from uncover import __version__
+from uncover.bayes.population import UnknownShare
 from uncover.engines.machine import machine_code
 from uncover.files import check_place
 from uncover.models.record import ModelRecord
@@ -50,6 +51,9 @@ class MapOptions:
         Pixels whose noise is known: "fast" by the Student t of matched covariance, or "exact".
     device
         "cpu", or "cuda" to compute on a GPU of NVIDIA; probabilities agree to 1e-5.
+    unknown_share
+        Share of pixels of none of the classes: a number in [0, 1], or "estimate" for that of the scene. The
+        map then has the probability of none of the classes as a further layer; None: it has not.
     dtype, format
         Numbers of the probability and uncertainty layers; the kind of files.
     thresholds
@@ -68,6 +72,7 @@ class MapOptions:
     missing: Missing = "nodata"
     method: Method = "fast"
     device: Device = "cpu"
+    unknown_share: float | Literal["estimate"] | None = None
     dtype: DType = "uint16"
     format: Format = "cog"
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -87,6 +92,7 @@ class PreparedMap:
     model_file: Path
     plan: ComputePlan
     options: MapOptions
+    estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
 
     @classmethod
     def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> PreparedMap:
@@ -107,13 +113,17 @@ class PreparedMap:
             observed = open_observed(scene, model, options.source, opened)
             check_match(model, observed)
             reader = Reader(missing=options.missing, method=options.method, device=options.device)
+            reader = replace(reader, unknown_share=_stated(options.unknown_share))
             mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
+        found = mapper.estimate_unknown() if options.unknown_share == "estimate" else None
+        if found is not None:
+            mapper = replace(mapper, reader=replace(mapper.reader, unknown_share=found.share))
         if options.paired is None and not mapper.reader.paired:
             _warn_of_namesake(model, observed, scene)
         plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)
         if observed.own_scene is not None:
             observed.own_scene.cache.capacity = plan.cache_bytes
-        prepared = cls(mapper, Path(model_file), plan, options)
+        prepared = cls(mapper, Path(model_file), plan, options, found)
         prepared.when()  # says what is wrong with the date before anything is computed
         return prepared
 
@@ -136,7 +146,16 @@ class PreparedMap:
             **({} if self.options.device == "cpu" else {"device": self.options.device}),
             "thresholds": asdict(self.options.thresholds),
             **({} if sets is None else {"coverage": float(sets.coverage)}),
+            **self._unknown_facts(),
         }
+
+    def _unknown_facts(self) -> dict[str, Any]:
+        share = self.mapper.reader.unknown_share
+        if share is None:
+            return {}
+        if self.estimated is None:
+            return {"unknown_share": share}
+        return {"unknown_share": share, "unknown_share_uncertainty": self.estimated.standard_uncertainty}
 
     def measurement_error(self) -> dict[str, Any]:
         """Error of the measurement layer by its number of points, for the record; none without points."""
@@ -175,6 +194,15 @@ class PreparedMap:
         if self.options.scheduler is not None:
             return Cluster(self.options.scheduler)
         return Threads(self.plan.threads, self.plan.ahead)
+
+
+def _stated(share: float | Literal["estimate"] | None) -> float | None:
+    """Check a share of none of the classes; one that is to be estimated begins at one half."""
+    if share is None or isinstance(share, str):
+        return None if share is None else 0.5
+    if not 0 <= share <= 1:
+        raise SceneError(f'--unknown-share is {share}; give a number from 0 to 1, or "estimate"')
+    return float(share)
 
 
 def _warn_of_namesake(model: ModelRecord, observed: ObservedScene, scene: str | Path) -> None:

@@ -120,7 +120,8 @@ def make_mapper(
     _warn_of_noise(model, observed, same)
     worlds = count_worlds(model, observed, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
-    product = Product.of(observed.grid, scheme_of(model), worlds, dtype, coverage)
+    unknown = how.unknown_share is not None
+    product = Product.of(observed.grid, scheme_of(model), worlds, dtype, coverage, unknown=unknown)
     mapper = Mapper(model, observed, product, how, thresholds)
     if how.device == "cuda":
         noisy = isinstance(observed, SceneWithNoise) or observed.systematic is not None

@@ -283,7 +283,7 @@ def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
         found |= flag_attributes()
     if name in ("total", "measurement", "model", "overlap"):
         found["units"] = "nat"
-    elif layer.name in ("probability", "uncertainty"):
+    elif layer.name in ("probability", "uncertainty", "unknown"):
         found["units"] = "1"
     if layer.scale != 1.0:
         found["scale_factor"] = layer.scale

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.population import UnknownOdds, UnknownShare
 from uncover.raster.grid import Window
 from uncover.raster.observed import ObservedScene, Pixels, WindowReading
 from uncover.raster.pixel_area import pixel_areas
@@ -22,6 +23,8 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be
     from uncover.measurement.summary import PixelSummary
     from uncover.models.record import ModelRecord
 
+#: Windows of 64 × 64 pixels, at most, that the share of none of the classes is estimated from.
+_WINDOWS = 64
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
 Device = Literal["cpu", "cuda"]
@@ -41,6 +44,8 @@ class Reader:
         Points in the place of the true value of each of them; with "exact", draws of it.
     device
         Where pixels are computed: "cpu", or "cuda" for a GPU of NVIDIA.
+    unknown_share
+        Share of pixels that are of none of the classes; None: the map does not say which.
     """
 
     paired: bool = False
@@ -48,6 +53,7 @@ class Reader:
     method: Method = "fast"
     true_values: int = 192
     device: Device = "cpu"
+    unknown_share: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +119,7 @@ class Mapper:
         window, layers = self.units[number], {x.name: x for x in self.product.layers}
         flat = {name: layer.empty(window.pixels) for name, layer in layers.items()}
         quality = reading.quality.ravel().astype(np.uint16)
-        areas = np.zeros((len(AREA_ROWS) + self.product.worlds, self.product.classes))
+        areas = np.zeros((len(AREA_ROWS) + self.product.worlds, self.product.area_columns))
         weight = pixel_areas(self.product.grid, window).ravel()
         codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
         for asked, features in self._chunks(reading):
@@ -131,7 +137,12 @@ class Mapper:
             if self.model.sets_ is not None:
                 inside = self.model.sets_.inside(summary.probability.T)[:, order]
                 flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
-            _add_areas(areas, summary, weight, where, without(quality[where], FLAGGED))
+            clear = without(quality[where], FLAGGED)
+            _add_areas(areas[:, : self.product.classes], summary, weight, where, clear)
+            if self.reader.unknown_share is not None:
+                none = self._unknown(pixels, features).by_reading(self.reader.unknown_share)
+                put(layers["unknown"], none.mean(1)[None], where, flat["unknown"])
+                _add_unknown(areas[:, -1], none[clear], weight[where[clear]])
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
@@ -173,6 +184,31 @@ class Mapper:
         rounded = {name: float(f"{x:.3g}") for name, x in zip(names, numbers, strict=True)}
         return {"points": n, "compared_with": 4 * n, "pixels": len(few), **rounded}
 
+    def estimate_unknown(self) -> UnknownShare:
+        """Share of pixels of none of the classes, by maximum likelihood: windows spread over the scene."""
+        windows, found = list(self.observed.grid.blocks(64)), []
+        golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
+        for number in np.unique((golden * len(windows)).astype(int)):
+            reading = self.observed.read(windows[number])
+            clear = without(reading.quality.ravel(), Quality.NODATA | Quality.PARTIAL | FLAGGED)
+            for part in reading.parts(np.flatnonzero(clear)):
+                some = reading.pixels(part)
+                if some.planes.shape[-1]:
+                    found.append(self._unknown(some, None))
+        if not found:
+            raise ValueError("no clear pixel to estimate the share of none of the classes from; state it")
+        parts = zip(*((odds.log_ratio, odds.n_features) for odds in found), strict=True)
+        return UnknownOdds(*(np.concatenate(part) for part in parts)).share()
+
+    def _unknown(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> UnknownOdds:
+        return self.summariser.unknown(
+            pixels.planes,
+            coefficients=pixels.coefficients,
+            noise=pixels.noise,
+            systematic=self.observed.systematic,
+            features=features,
+        )
+
     def _summarise(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> PixelSummary:
         return self.summariser.summarise(
             pixels.planes,
@@ -202,6 +238,18 @@ def _add_areas(
     areas[:2] += counted[:2]
     areas[2] += (probability * weight[where]).sum(axis=1)
     areas[len(AREA_ROWS) :] += counted[2:]
+
+
+def _add_unknown(areas: NDArray[np.float64], none: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
+    """Add P(none) (pixel, reading) of clear pixels to the expected area (row + world,), and world by world.
+
+    No pixel is counted: none of the classes is never the class of a pixel. Worlds that are not read one by
+    one have NaN.
+    """
+    each = weight @ none
+    areas[AREA_ROWS.index("expected")] += each.mean()
+    worlds = areas[len(AREA_ROWS) :]
+    worlds += each if len(each) == len(worlds) else np.nan
 
 
 def count_worlds(model: ModelRecord, observed: ObservedScene, reader: Reader) -> int:

@@ -93,9 +93,19 @@ class Product:
 
     @classmethod
     def of(
-        cls, grid: Grid, scheme: Scheme, worlds: int, dtype: DType = "uint16", coverage: float | None = None
+        cls,
+        grid: Grid,
+        scheme: Scheme,
+        worlds: int,
+        dtype: DType = "uint16",
+        coverage: float | None = None,
+        *,
+        unknown: bool = False,
     ) -> Product:
-        """The usual layers; with a coverage, also the sets of classes that cannot be excluded."""
+        """The usual layers; with a coverage, also the sets of classes that cannot be excluded.
+
+        ``unknown`` adds the probability of none of the classes.
+        """
         number = {"dtype": dtype, "nodata": NOTHING, "scale": QUANTUM}
         if dtype == "float32":
             number = {"dtype": dtype, "nodata": float("nan"), "scale": 1.0}
@@ -107,6 +117,8 @@ class Product:
         )
         if coverage is not None:
             layers += (_sets_layer(scheme.in_code_order(), coverage),)
+        if unknown:
+            layers += (Layer("unknown", ("unknown",), **number, title="probability of none of the classes"),)  # type: ignore[arg-type]
         return cls(grid, scheme, worlds, layers)
 
     @property
@@ -118,6 +130,11 @@ class Product:
     def classes(self) -> int:
         """Number of classes."""
         return len(self.scheme.classes)
+
+    @property
+    def area_columns(self) -> int:
+        """Columns of the table of areas: the classes, and none of them where the map has that layer."""
+        return self.classes + any(layer.name == "unknown" for layer in self.layers)
 
     def units(self) -> list[Window]:
         """The units, numbered row by row."""

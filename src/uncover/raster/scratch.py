@@ -68,7 +68,7 @@ class Scratch:
 
     @property
     def _areas_bytes(self) -> int:
-        return 8 * (len(AREA_ROWS) + self.product.worlds) * self.product.classes
+        return 8 * (len(AREA_ROWS) + self.product.worlds) * self.product.area_columns
 
     def missing(self, order: Iterator[int]) -> list[int]:
         """Units that are not there yet, in that order."""
@@ -122,7 +122,7 @@ class Scratch:
 
     def areas(self) -> NDArray[np.float64]:
         """Areas of the whole map, (row of `AREA_ROWS` + world, class), added up unit by unit."""
-        shape = (len(AREA_ROWS) + self.product.worlds, self.product.classes)
+        shape = (len(AREA_ROWS) + self.product.worlds, self.product.area_columns)
         total = np.zeros(shape)
         for number in range(len(self.units)):
             content = os.pread(self._areas, self._areas_bytes, number * self._areas_bytes)

@@ -73,7 +73,7 @@ class Pictures:
 
     step: int
     classes: NDArray[np.uint8]  # number of the class from 1, 0 for none
-    layers: Mapping[str, Floats]  # parts of UNCERTAINTY, perhaps SET_SIZE; NaN where there is none
+    layers: Mapping[str, Floats]  # parts of UNCERTAINTY, perhaps SET_SIZE, "unknown"; NaN where there is none
     quality: NDArray[np.uint16]
     colours: NDArray[np.uint8] | None = None  # (row, col, 3)
     colour_bands: tuple[str, ...] = ()
@@ -225,7 +225,7 @@ def _pictures(
 ) -> tuple[Pictures, dict[str, int]]:
     step = max(1, -(-max(product.grid.shape) // SIDE))  # pixels of the map for one of a picture
     classes = product.numbered(product.thinned("class", step))
-    names = (*UNCERTAINTY, SET_SIZE) if SET_SIZE in product.layers else UNCERTAINTY
+    names = (*UNCERTAINTY, *(name for name in (SET_SIZE, "unknown") if name in product.layers))
     layers = {name: product.thinned(name, step) for name in names}
     quality = product.thinned("quality", step).astype(np.uint16)
     colours, bands = (None, ()) if evidence is None else natural_colours(evidence, step)

@@ -38,6 +38,7 @@ _TITLES = {
         "probability of the class less that of the runner-up; near 0 it is a close call",
     ),
     "typicality": ("Typicality", "", "p-value; near 0 the pixel looks like nothing that was trained"),
+    "unknown": ("None of the classes", "", "probability that the pixel is of no trained class"),
 }
 #: Flags in the order in which they are shown where a pixel has several, with their colours (Okabe and Ito).
 _FLAGS = {
@@ -149,6 +150,8 @@ def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
     top = float(np.clip(top, 0.01, np.log(max(len(summary.classes), 2))))
     found = []
     for name, (title, unit, reading) in _TITLES.items():
+        if name not in layers:
+            continue
         most = top if unit else 1.0
         end = f"{most:.2g} {unit} or more" if unit else "1"
         legend = [["0", *ramp_colours(9), end]]
