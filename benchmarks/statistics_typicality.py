@@ -92,7 +92,7 @@ def _flagged_with_noise(cls, p, n, even, rng, each=40):
 
 def typicality_of_few_samples(quick):
     """Share of new members that is flagged where few samples have less noise than the inputs."""
-    rows, sets = [], 50 if quick else 1000
+    rows, sets = [], 20 if quick else 200
     for p, n in ((1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (3, 4), (3, 5), (3, 8)):
         rng = stream(19, "typicality of few samples", p, n)
         found = np.array([_flagged_of_few(rng, p, n) for _ in range(sets)])
@@ -111,7 +111,7 @@ def typicality_of_few_samples(quick):
 _MORE_NOISE = (0.1, 0.15, 0.5, 2.0)
 
 
-def _flagged_of_few(rng, p, n, each=20):
+def _flagged_of_few(rng, p, n, each=50):
     """Shares of new members of a class below 0.05 and 0.01, for each noise of inputs."""
     y = np.repeat([0, 1], [n, 20])
     X = rng.normal(size=(len(y), p)) * np.sqrt(1.1) + 3.0 * y[:, None]
