@@ -154,11 +154,18 @@ class Pool:
         joints = [m.model.log_joint(logs if m.transform else points)[:, None] for m in self.members]
         return np.log(self.mean(self.probabilities(joints), self.gates(joints)))
 
-    def true_values(self, points: NDArray[Any], covariances: Covariances, n: int, rng: Rng) -> Array:
-        """Draws of the true value of each point of known noise, by the Gaussians: (n_points, n, feature)."""
+    def true_values(
+        self,
+        points: NDArray[Any],
+        covariances: Covariances | None,
+        n: int,
+        rng: Rng,
+        codes: NDArray[np.intp] | None = None,
+    ) -> Array:
+        """Draws of the true value of each point, by the Gaussians: (n_points, n, feature)."""
         gaussians = self.members[self.first_gaussian].model
         assert isinstance(gaussians, GaussianMember)
-        return gaussians.model.true_values(points, covariances, n, rng)
+        return gaussians.model.true_values(points, covariances, n, rng, codes)
 
     # ---- typicality ----------------------------------------------------------------------------------
 
