@@ -144,7 +144,7 @@ def spread_evenly(n: int, dimensions: int, rng: np.random.Generator) -> Array:
 
 
 def sobol_places(n: int, dimensions: int, rng: np.random.Generator) -> Array:
-    """The same by Sobol's sequence, shifted at random: even in every pair of many dimensions too.
+    """The same by Sobol's sequence, scrambled: even in every pair of many dimensions too.
 
     Most even where n is a power of 2.
 
@@ -156,8 +156,8 @@ def sobol_places(n: int, dimensions: int, rng: np.random.Generator) -> Array:
     """
     from scipy.stats.qmc import Sobol  # only where true values are drawn: it takes a while to import
 
-    sequence = Sobol(dimensions, scramble=False).random_base2(max(n - 1, 0).bit_length())[:n]
-    return np.asarray(np.clip((sequence + rng.random(dimensions)) % 1.0, 1e-12, 1.0 - 1e-12))
+    places = Sobol(dimensions, seed=rng).random_base2(max(n - 1, 0).bit_length())[:n]
+    return np.asarray(np.clip(places, 1e-12, 1.0 - 1e-12))
 
 
 def through_noise(
