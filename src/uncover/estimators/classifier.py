@@ -126,7 +126,7 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             warn_of_units(observation.noise, observation.X.std(0), names)
         seed = 0 if self.random_state is None else self.random_state
         given = observation, membership.codes, classes, groups, seed, scored
-        self.model_ = fit_pool(Training(*given, self.class_prior, self.realisations))
+        self.model_ = fit_pool(Training(*given, self.realisations), self.class_prior)
         return self
 
     classes_ = learned("classes")
@@ -136,7 +136,6 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     realisations_ = learned("n_realisations")
     weights_ = learned("weights")
     temperature_ = learned("temperature")
-    without_noise_ = learned("without_noise")
     disagreement_ = learned("disagreement")
     trusts_ = learned("trusts")
     members_ = property(lambda self: [member.name for member in self.model_.members])
@@ -196,12 +195,7 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     def _predict(self, X, X_cov, paired):
         """Check new inputs, and combine them with the pool."""
         check_is_fitted(self)
-        observation = read_inputs(self, X, X_cov, reset=False)
-        if observation.noise is not None and not self.model_.takes_noise:
-            raise ValueError(
-                "X_cov is given, and this model was fitted without: only Gaussian class models can take it. "
-                "Fit with X_cov too, or give realisations."
-            )
+        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=True)
         return PoolPrediction(self.model_, observation, paired=paired)
 
     def describe(self):
