@@ -5,7 +5,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.choices import check_choice
-from uncover.estimators.fit_pool import Training, fit_pool
+from uncover.estimators.fit_members import Training
+from uncover.estimators.fit_pool import fit_pool
 from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units

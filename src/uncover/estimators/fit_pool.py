@@ -13,8 +13,6 @@ from uncover.bayes.streams import stream
 from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
 from uncover.estimators.fit_members import (
     IMPUTATIONS,
-    MOST_CENTRES,
-    Training,
     best_score,
     fit_gaussians,
     fit_kernels,
@@ -219,10 +217,11 @@ def _members_through_noise(training, pool):
         for name, make in _KINDS.items():
             if transform and name == "trees":
                 continue
-            ways = [("draws", seen), ("exact", values)]
+            ways = [("exact", values)]
             if pool.told is not None and name in ("logistic", "trees"):
                 ways.append(("uncertainties", _with_uncertainties(training, seen, pool)))
             tried = [_candidate(seen, transform, reading, *make(way)) for reading, way in ways]
+            found.append(_candidate(seen, transform, "draws", *make(seen)))
             found.append(max(tried, key=lambda one: one.score))
     return found, truth, training
 

@@ -103,7 +103,7 @@ class PoolPrediction:
 
     @cached_property
     def true_values(self) -> Array:
-        """Values that members are asked about: draws of the true values, or these: (sample, view, feature)."""
+        """Values that members are asked about, draws or the values themselves: (sample, view, feature)."""
         X = self.measured.X
         points = X[:, None] if X.ndim == 2 else X
         if not self.noisy:
@@ -142,7 +142,7 @@ class PoolPrediction:
         return [self._log_joint(member) for member in self.pool.members]
 
     def _log_joint(self, member: PoolMember) -> Array:
-        if member.reading == "closed":
+        if member.gaussian:
             return self._of_gaussian(member).log_joint()
         points = self._points(member)
         flat = np.ascontiguousarray(points.swapaxes(0, 1)).reshape(-1, points.shape[2])
@@ -151,7 +151,9 @@ class PoolPrediction:
 
     def _of_gaussian(self, member: PoolMember) -> Prediction:
         assert isinstance(member.model, GaussianMember)
-        return predict(member.model.model, self._seen[member.transform], paired=self.paired)
+        seen = self._seen[member.transform]
+        seen = Observation(seen.X) if member.reading == "exact" else seen
+        return predict(member.model.model, seen, paired=self.paired)
 
     @cached_property
     def _seen(self) -> dict[str, Observation]:
@@ -231,7 +233,7 @@ class PoolPrediction:
         for i, member in enumerate(self.pool.members):
             whole = entropy(views[i].mean(1))
             measurement[i] = share_of(whole - entropy(views[i]).mean(1), whole)
-            if member.reading == "closed":
+            if member.gaussian:
                 budget = self._of_gaussian(member).budget(n_draws, n_true_values)
                 model[i] = share_of(budget.model, budget.total)
                 if self.noisy:
