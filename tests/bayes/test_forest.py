@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.tree import ExtraTreeClassifier
 
-from uncover.estimators.fit_pool import _grow, _joined
+from uncover.estimators.fit_members import _grow, _joined
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The recommended classifier: an estimator like the others, honest about what it has not seen."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,12 +10,12 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from uncover import BayesianClassifier, BayesianLDA, BayesianQDA, Measured, load_model
-from uncover.bayes.covariances import Covariances
+from uncover import BayesianClassifier, BayesianQDA, Measured, load_model
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
-from uncover.estimators import fit_pool
-from uncover.estimators.fit_pool import Training, fit_weights
+from uncover.estimators import fit_members, fit_pool
+from uncover.estimators.fit_members import Training
+from uncover.estimators.fit_pool import fit_weights
 from uncover.estimators.groups import divide
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import predict
@@ -56,7 +54,7 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     X = X[:, 0] - 12.0
     clf = BayesianClassifier().fit(X, y)
     new = rng.normal(size=(10, 2)) * 3
-    (alike, _, Ta), (relevant, _, Tr), (logistic, _, Tl), (gaussian, _, Tg), (trees, _, Tt) = (
+    (alike, _, Ta, _), (relevant, _, Tr, _), (logistic, _, Tl, _), (gaussian, _, Tg, _), (trees, _, Tt, _) = (
         clf.model_.members
     )
     z = (new - X.mean(0)) / X.std(0)
@@ -67,7 +65,7 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     for kernel, scale in ((alike, X.std(0)), (relevant, unit)):
         mixture = KernelMixture((X - X.mean(0)) / scale, share, kernel.mixture.bandwidth)
         joints.append(mixture.log_joint((new - X.mean(0)) / scale))
-    held_out = np.exp(mixture.leave_one_out(np.arange(120))).sum(1)
+    held_out = np.exp(mixture.held_out(mixture.centres, np.arange(120), np.arange(120))).sum(1)
     density = np.exp(joints[1]).sum(1)
     near = np.minimum(density / held_out.min(), 1.0)
     joint = predict(gaussian.model, Observation(new)).log_joint()[:, 0]
@@ -178,15 +176,15 @@ def test_a_class_in_one_group_decides_nothing(rng):
     everything = Training(
         Observation(np.r_[x, x[:20] + 40.0]), np.append(codes, np.full(20, 2)), np.arange(3), lonely, 0
     )
-    member, odds = fit_pool.fit_logistic(everything)
+    member, odds = fit_members.fit_logistic(everything)
     weight, targets = everything.held_out_weight(), everything.targets
     assert (weight[240:] == 0).all()
     scaled = member.scale(everything.observation.X)
     scores = []
-    for precision in fit_pool.PRECISIONS:
+    for precision in fit_members.PRECISIONS:
         held = Logistic.fit(scaled, targets, precision).leave_groups_out(scaled, targets, lonely)
         scores.append(weight @ (log_softmax(held, axis=1) * targets).sum(1))
-    assert member.model.precision == fit_pool.PRECISIONS[int(np.argmax(scores))]
+    assert member.model.precision == fit_members.PRECISIONS[int(np.argmax(scores))]
     assert np.isfinite(odds).all()
 
 
@@ -262,10 +260,10 @@ def test_trees_know_how_many_samples_they_hear(p, rng):
     y = np.arange(80) % 2
     X = rng.normal(size=(80, p)) + 1.5 * y[:, None]
     training = Training(Observation(X), y, np.array([0, 1]), None, 0)
-    member, _ = fit_pool.fit_trees(training)
+    member, _ = fit_members.fit_trees(training)
     forest, x = member.forest, member.scale(X).astype(np.float32)
     sums = np.zeros((len(forest.left), 80))
-    for root, out in zip(forest.roots, fit_pool._left_out(training), strict=True):
+    for root, out in zip(forest.roots, fit_members._left_out(training), strict=True):
         for i in np.flatnonzero(~out):
             node, above = root, -1
             while node != above:
@@ -399,41 +397,37 @@ def test_groups_of_a_class_are_left_out_apart(rng, parts):
 
 
 def test_an_error_common_to_the_scene_counts_for_other_scenes(rng):
+    """Within the scene it cancels; between two scenes it is noise, of which the two covariances add up."""
     X, y = draw(rng, R=1)
     X, common = X[:, 0], np.diag([0.5, 0.5])
-    clf = BayesianClassifier().fit(Measured(X, systematic=common), y)
-    assert set(clf.members_) <= {"BayesianQDA", "BayesianLDA"}
-    exact = BayesianClassifier().fit(Measured(X, systematic=0 * common), y)
+    clf, exact = BayesianClassifier().fit(Measured(X, systematic=common), y), BayesianClassifier().fit(X, y)
     measured = Measured(X, systematic=common)
     here, there = clf.predict_proba(measured), clf.predict_proba(measured, paired=False)
-    exact.model_ = replace(exact.model_, without_noise=None)  # the Gaussians alone, as with a known error
-    np.testing.assert_allclose(here, exact.predict_proba(X))
-    twice = Observation(X, Covariances.read(2 * common, *X.shape))  # independent errors of two scenes add up
-    kinds, P = {"BayesianQDA": BayesianQDA, "BayesianLDA": BayesianLDA}, []
-    for name, (_, _, temperature) in zip(clf.members_, clf.model_.members, strict=True):
-        joint = predict(kinds[name](prior="evidence").fit(X, y).model_, twice).log_joint()[:, 0]
-        P.append(softmax(joint / temperature, axis=1))
-    gate = np.ones((len(P), len(X)))
-    np.testing.assert_allclose(there, pool(np.stack(P), gate, clf.weights_, clf.temperature_), rtol=1e-9)
+    np.testing.assert_array_equal(here, exact.predict_proba(X))
+    np.testing.assert_allclose(there, exact.predict_proba(X, X_cov=2 * common), atol=1e-12)
     assert there.max(axis=1).mean() < here.max(axis=1).mean() - 0.02
-    assert clf.typicality(Measured(X, systematic=common), paired=False).mean() > clf.typicality(X).mean()
+    assert clf.typicality(measured, paired=False).mean() > clf.typicality(X).mean()
 
 
-def test_an_error_that_some_members_cannot_take_is_refused(rng):
+def test_a_common_error_is_taken_beside_noise_and_on_logarithms(rng):
     X, y = draw(rng, R=1)
-    X, noise = X[:, 0], np.full(2, 0.01)
-    other = Measured(X, cov=noise, systematic=np.eye(2))
-    clf = BayesianClassifier().fit(X, y, X_cov=noise)  # also on logarithms
-    with pytest.raises(ValueError, match="systematic covariance"):
-        clf.predict_proba(other, paired=False)
-    np.testing.assert_array_equal(clf.predict_proba(other), clf.predict_proba(X, X_cov=noise))
-
-
-def test_known_noise_goes_to_the_members_that_can_use_it(rng):
-    X, y = draw(rng, R=1)
-    X, noise = X[:, 0], np.array([0.04, 0.04])
+    X, noise = X[:, 0], np.full(2, 0.3)
     clf = BayesianClassifier().fit(X, y, X_cov=noise)
-    assert set(clf.members_) <= {"BayesianQDA", "BayesianLDA", "log BayesianQDA", "log BayesianLDA"}
+    other = Measured(X, cov=noise, systematic=np.eye(2))
+    np.testing.assert_array_equal(clf.predict_proba(other), clf.predict_proba(X, X_cov=noise))
+    there = clf.predict_proba(other, paired=False)
+    np.testing.assert_allclose(there, clf.predict_proba(X, X_cov=noise + 1.0), atol=1e-9)
+
+
+def test_all_kinds_of_members_take_known_noise(rng):
+    X, y = draw(rng, R=1)
+    X, noise = X[:, 0] - 12.0, np.array([0.3, 0.3])
+    clf = BayesianClassifier().fit(X, y, X_cov=noise)
+    readings = {(type(m.model).__name__, m.reading) for m in clf.model_.members}
+    assert ("GaussianMember", "closed") in readings
+    assert {"KernelMember", "LogisticMember", "TreeMember"} & {
+        name for name, read in readings if read == "draws"
+    }
     same = clf.predict_proba(Measured(X, noise))
     np.testing.assert_allclose(clf.predict_proba(X, X_cov=noise), same)
     hazy = clf.predict_proba(X, X_cov=25 * noise)
@@ -467,7 +461,7 @@ def test_groups_left_out_say_whether_to_extrapolate(continues, rng):
 
 
 def test_more_samples_than_centres(rng, monkeypatch):
-    monkeypatch.setattr(fit_pool, "MOST_CENTRES", 100)
+    monkeypatch.setattr(fit_members, "MOST_CENTRES", 100)
     X, y = draw(rng, n=600, R=1)
     y[:3] = "rare"
     clf = BayesianClassifier().fit(X[:, 0], y)

@@ -11,8 +11,8 @@ from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units
 from uncover.estimators.membership import read_membership
-from uncover.measurement.pooled import PoolPrediction
-from uncover.measurement.prediction import DRAWS, TRUE_VALUES
+from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
+from uncover.models.fit import concentration
 from uncover.models.realisations import KINDS
 
 
@@ -100,13 +100,15 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         self.realisations = realisations
         self.random_state = random_state
 
-    def fit(self, X, y, *, X_cov=None, groups=None, scored=None):
+    def fit(self, X, y, sample_weight=None, *, X_cov=None, groups=None, scored=None):
         """Fit all members, and find temperature and weights by what they say of samples left out.
 
         Parameters
         ----------
         X : array of shape (sample, feature) or (sample, realisation, feature), or Measured
         y : array of shape (sample,)
+        sample_weight : array of shape (sample,), optional
+            How many samples each stands for; one of weight 2 is left out as one. Weight 0 is no sample.
         X_cov : array, optional
             Known noise of X, in the shapes of :meth:`BayesianQDA.fit`.
         groups : array of shape (sample,), optional
@@ -117,17 +119,25 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
         observation = read_inputs(self, X, X_cov, reset=True)
-        membership, classes = read_membership(self, y, None, None, None, observation.X)
-        groups = read_groups(groups, len(observation))
+        membership, classes = read_membership(self, y, None, None, sample_weight, observation.X)
+        groups, scored = read_groups(groups, len(observation)), read_scored(scored, len(observation))
+        codes, weight = membership.codes, membership.weight
+        if weight is not None and not weight.all():
+            kept = weight > 0
+            present, codes = np.unique(codes[kept], return_inverse=True)
+            if len(present) < 2:
+                raise ValueError(f"only class {classes[present[0]]!r} has samples of positive weight.")
+            observation, classes, weight = observation[kept], classes[present], weight[kept]
+            groups = None if groups is None else np.unique(groups[kept], return_inverse=True)[1]
+            scored = None if scored is None else scored[kept]
         _check_enough(len(observation), groups)
-        scored = read_scored(scored, len(observation))
         warn_of_single(KINDS[self.realisations], observation.X)
         if observation.noise is not None:
             names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
             warn_of_units(observation.noise, observation.X.std(0), names)
         seed = 0 if self.random_state is None else self.random_state
-        given = observation, membership.codes, classes, groups, seed, scored
-        self.model_ = fit_pool(Training(*given, self.realisations), self.class_prior)
+        given = observation, codes, classes, groups, seed, scored, self.realisations, weight
+        self.model_ = fit_pool(Training(*given), self.class_prior)
         return self
 
     classes_ = learned("classes")
@@ -141,12 +151,13 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     trusts_ = learned("trusts")
     members_ = property(lambda self: [member.name for member in self.model_.members])
 
-    def predict_proba(self, X, X_cov=None, *, paired=True):
+    def predict_proba(self, X, X_cov=None, *, paired=True, class_prior=None):
         """Return P(class | x, D): shape (sample, class), columns as in ``classes_``.
 
-        Parameters are those of :meth:`BayesianQDA.predict`.
+        Parameters are those of :meth:`BayesianQDA.predict`. With ``class_prior`` (class,), class shares of
+        the population that X is from, they are in place of those of the training samples.
         """
-        out = self._predict(X, X_cov, paired).probability()
+        out = self._predict(X, X_cov, paired, class_prior).probability()
         return out.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else out
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True):
@@ -193,11 +204,14 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             )
         return self._predict(X, X_cov, paired).budget(n_draws, n_true_values)
 
-    def _predict(self, X, X_cov, paired):
+    def _predict(self, X, X_cov, paired, class_prior=None):
         """Check new inputs, and combine them with the pool."""
         check_is_fitted(self)
+        model = self.model_
+        if class_prior is not None:
+            model = model.with_class_shares(concentration(class_prior, len(model.classes)))
         observation = read_inputs(self, X, X_cov, reset=False, allow_nan=True)
-        return PoolPrediction(self.model_, observation, paired=paired)
+        return predict(model, observation, paired=paired)
 
     def describe(self):
         """Return a page of text on the fitted model: its members and their weights."""

@@ -21,7 +21,6 @@ from uncover.engines.members import FastForest, FastKernelMixture
 from uncover.estimators.calibration import fit_temperature
 from uncover.estimators.groups import divide
 from uncover.measurement.observation import Observation
-from uncover.measurement.pooled import logarithm
 from uncover.measurement.prediction import predict
 from uncover.models import members
 from uncover.models.class_model import ClassModel
@@ -88,8 +87,12 @@ class Training:
         def carried(values):
             return None if values is None else np.log(np.maximum(values, floor))
 
-        seen = logarithm(self.observation, floor)
-        return replace(self, observation=seen, imputed=carried(self.imputed), asked=carried(self.asked))
+        return replace(
+            self,
+            observation=self.observation.log(floor),
+            imputed=carried(self.imputed),
+            asked=carried(self.asked),
+        )
 
     def exact(self, X=None):
         """The same with values taken as exact: those of the observation, or others (sample, feature)."""
@@ -297,7 +300,7 @@ def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
     known_noise = None if noise is None else noise.matrices().mean(0)
     model = replace(model, known_noise=known_noise, systematic=training.observation.systematic)
     rows = np.arange(len(training.codes)) if noise is None else chosen
-    fold, out, folds = _folds(training, rows), None, []
+    fold, joints, folds = _folds(training, rows), [], []
     place = np.full(len(training.codes), -1)
     place[chosen] = np.arange(len(chosen))
     for part in np.unique(fold):
@@ -309,10 +312,11 @@ def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
             warnings.simplefilter("ignore")  # said once, of all samples
             learned = _learn(training, kept, class_model, mixture)
             joint = predict(learned, training.observation[held]).log_joint()
-        if out is None:
-            out = np.empty((len(chosen), *joint.shape[1:]))
-        out[place[held]] = joint
+        joints.append(joint)
         folds.append((place[held], learned))
+    out = np.empty((len(chosen), *joints[0].shape[1:]))
+    for (held, _), joint in zip(folds, joints, strict=True):
+        out[held] = joint
     return HeldOutGaussians(model, out, folds)
 
 

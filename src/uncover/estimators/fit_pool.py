@@ -20,7 +20,8 @@ from uncover.estimators.fit_members import (
     fit_trees,
 )
 from uncover.measurement.observation import Observation
-from uncover.measurement.pooled import MAP_DRAWS, PoolPrediction, error_variances, log_uncertainties
+from uncover.measurement.pooled import MAP_DRAWS
+from uncover.measurement.prediction import PoolPrediction
 from uncover.models.fit import concentration
 from uncover.models.members import BY_RELEVANCE, ClassRanks, log_density
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
@@ -116,20 +117,20 @@ def _training_noise(observation, moments):
         return None
     free, total = np.maximum(moments["class_count"] - 1.0, 0.0), observation.X.astype(np.float64).var(axis=0)
     within = free @ np.diagonal(moments["covariances"], axis1=1, axis2=2) / max(free.sum(), 1.0)
-    return TrainingNoise.of(error_variances(observation), np.where(within > 1e-12 * total, within, total))
+    return TrainingNoise.of(observation.variances(), np.where(within > 1e-12 * total, within, total))
 
 
 def _counts(noise, observation):
     """True where the noise of training samples is large enough to tell true values from measured ones."""
     if noise is None:
         return False
-    mean, varies = error_variances(observation).mean(0), noise.within > 0
+    mean, varies = observation.variances().mean(0), noise.within > 0
     return bool((mean > LEAST_NOISE * noise.within)[varies].any())
 
 
 def _told(observation):
     """Features whose uncertainties vary between samples: (feature,), or None."""
-    variances = error_variances(observation)
+    variances = observation.variances()
     if len(variances) == 1:
         return None
     low, high = np.quantile(variances, [0.025, 0.975], axis=0)
@@ -271,7 +272,7 @@ def _with_true_values(training, transform, fitted, floor):
 
 def _with_uncertainties(training, seen, pool):
     """Values with the logarithms of their standard uncertainties as further features."""
-    told = log_uncertainties(training.observation, pool.told, pool.noise)
+    told = pool.log_uncertainties(training.observation.variances(), len(training.codes))
     return seen.exact(np.concatenate([seen.observation.X, told], axis=1))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
+from uncover.models.pool import log_of
 from uncover.models.realisations import DrawnNoise, Noise, Reading, Structure, scatter_of_draws
 
 Array = NDArray[np.float64]
@@ -96,3 +97,11 @@ class Observation:
             return Observation(self.X, self.noise)
         noise = Covariances(covariance, None, None) if self.noise is None else self.noise.plus(covariance)
         return Observation(self.X, noise)
+
+    def log(self, floor: Array) -> Observation:
+        """The observation of log(max(x, floor)); covariances to first order, Σ → Σ/(x xᵀ)."""
+        return Observation(*log_of(self.X, self.noise, floor))
+
+    def variances(self) -> Array:
+        """Variances of the noise, 0 where it is not known: (sample or 1, feature)."""
+        return np.zeros((1, self.X.shape[-1])) if self.noise is None else self.noise.variances()

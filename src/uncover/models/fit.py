@@ -138,7 +138,8 @@ def refit(
 def components_of_classes(X: Any, labels: Membership) -> tuple[Membership, Components]:
     """Components of the classes of labelled samples: their membership, and the class of each."""
     points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X.astype(np.float64)
-    codes, owner = np.empty(len(points), dtype=np.intp), []
+    codes = np.empty(len(points), dtype=np.intp)
+    owner: list[int] = []
     for k in range(labels.n_classes):
         rows, weight = labels.of_class(k)
         found = find_components(points[rows], weight) if len(rows) else np.zeros(1, dtype=np.intp)

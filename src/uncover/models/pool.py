@@ -5,7 +5,7 @@ What is said here follows from the log joints of the members; ``measurement.pool
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -74,11 +74,12 @@ class TrainingNoise(NamedTuple):
         """Trust in members that know values with such noise only, for noise (sample or 1, feature): (...).
 
         exp(−½(d/0.3)²) with d = |log (τ² + s²)/(τ² + s₀²)|, the largest over the features, of the variance τ²
-        of true values, s² of the noise, and s₀² of that training sample whose noise is most like it.
+        of true values, s² of the noise, and s₀² of that training sample whose noise is most like it. Less
+        noise than in training counts half: members are then too cautious, with more they are too sure.
         """
         safe = np.where(self.within > 0, self.within, 1.0)
         total, low, high = (np.log1p(each / safe) for each in (variances, self.low, self.high))
-        away = np.maximum(np.maximum(total - high, low - total), 0.0).max(-1)
+        away = np.maximum(np.maximum(total - high, 0.5 * (low - total)), 0.0).max(-1)
         return np.asarray(np.exp(-0.5 * (away / BEARABLE) ** 2))
 
 
@@ -220,6 +221,19 @@ class Pool:
         if covariances is not None:
             exact = exact & (covariances.variances() == 0)
         return np.where(exact[:, None], points[:, None], drawn)
+
+    def log_uncertainties(self, variances: Array, n: int) -> Array:
+        """Log standard uncertainties of features, no farther out than in training: (n, feature told)."""
+        assert self.noise is not None
+        assert self.told is not None
+        low = np.maximum(self.noise.low, np.finfo(float).tiny)
+        seen = np.broadcast_to(np.clip(variances, low, self.noise.high), (n, self.n_features))
+        return np.asarray(0.5 * np.log(seen[:, self.told]))
+
+    def with_class_shares(self, shares: Array) -> Pool:
+        """The same for a population with other class shares: (class,), of any sum."""
+        learned = self.class_count + 1.0
+        return replace(self, log_odds_shift=np.log(shares / shares.sum()) - np.log(learned / learned.sum()))
 
     # ---- typicality ----------------------------------------------------------------------------------
 
