@@ -11,6 +11,7 @@ from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units
 from uncover.estimators.membership import read_membership
+from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
 from uncover.models.fit import concentration
 from uncover.models.realisations import KINDS
@@ -35,17 +36,20 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     trusted as far as trees; then they are, if that predicts these groups better. Samples of a group are right
     or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
 
-    Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
-    class models only: with them these are pooled alone, and not on logarithms where an error is common to all
-    samples (the systematic covariance of a ``Measured``). Noise of less than a hundredth of the variance
-    within classes counts in proportion, beside the answers of all members to X as it is, so that noise that
-    goes to nothing changes nothing. Weights of samples and soft labels are not taken:
-    what a sample left out says would have to be weighed too; :class:`BayesianQDA` takes both.
+    Known noise (X_cov, ``Measured``, ``"draws"``, ``"repeats"``) is for all members. Gaussian class models,
+    of one component a class and of several, see it in closed form. The others learn from drawn true values
+    of the training samples and are asked about draws of the true value of x, by the Gaussians that describe
+    the samples best: P(k | x) = E[P(k | χ)]. Beside them stand members that take values as they are, and
+    logistic regression and trees that see log standard uncertainties as features, where these vary; such
+    members count as far as the noise of x is like that of the training samples. A missing feature (NaN) of a
+    new input is drawn given the others. With ``"shared"`` Gaussians are read world by world, the others at
+    the mean over the worlds. Noise of training samples below a thousandth of the variance within classes is
+    taken as none. Soft labels are not taken; :class:`BayesianQDA` takes them.
 
     Parameters
     ----------
     class_prior : float or array of shape (class,)
-        Dirichlet parameters of the class proportions, of the Gaussian members.
+        Dirichlet parameters α of the class proportions: log odds are those of shares N_k + α_k.
     realisations : "pooled", "repeats", "draws" or "shared"
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
     random_state : int or None
@@ -60,13 +64,12 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     realisations_ : int
         Of each training sample.
     members_ : list of str
-        Names of the members; those of less than 1 % weight are dropped, unless typicality comes from them.
+        Names of the members; those of less than 1 % weight are dropped, unless typicality or draws of true
+        values come from them.
     weights_ : array of shape (member,)
         w, their weights where x is typical.
     temperature_ : float
         T, of the mean.
-    without_noise_ : Pool or None
-        Where known noise is as small as that: the pool that takes X as exact.
     disagreement_ : float
         Share of the differences between members that the errors of their parameters do not explain.
     trusts_ : bool
@@ -177,7 +180,7 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         Gaussians and kernels together, each training sample seen by models without it (or its group). Of new
         members of each class, rare ones too, at most a share a is below a, whatever the class looks like.
         Below 1/(1 + n), where no sample of the class lies, it is the p-value of :class:`BayesianQDA`, and
-        never more. With known noise, ``"repeats"`` and ``"shared"`` all is that of :class:`BayesianQDA`.
+        never more. With known noise, missing features, and ``"shared"`` all is that of :class:`BayesianQDA`.
         """
         return self._predict(X, X_cov, paired).typicality()
 
@@ -187,8 +190,8 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         The entropy of the probabilities, divided as that of the members' average is. Model is what knowing
         all parameters, and which member is right, would take away: the errors of the members' parameters, as
         far as the mean has them too, and of their differences what these do not explain. Measurement is what
-        each member's own budget gives it, or what averaging over realisations adds; overlap is the rest. They
-        add up to the total.
+        knowing the true value would tell each member, or what averaging over realisations adds; overlap is
+        the rest. They add up to the total.
 
         Parameters
         ----------
@@ -211,7 +214,11 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         if class_prior is not None:
             model = model.with_class_shares(concentration(class_prior, len(model.classes)))
         observation = read_inputs(self, X, X_cov, reset=False, allow_nan=True)
-        return predict(model, observation, paired=paired)
+        warn_of_empty_samples(observation.X)
+        found = predict(model, observation, paired=paired)
+        if model.truth_model.describes_true_values and found.observation.noise is None:
+            warn_of_exactness()
+        return found
 
     def describe(self):
         """Return a page of text on the fitted model: its members and their weights."""
