@@ -189,55 +189,73 @@ def test_a_class_in_one_group_decides_nothing(rng):
 
 
 @pytest.mark.parametrize("kind", ["covariance", "repeats", "draws"])
-def test_known_noise_is_in_the_measurement_part(kind, rng):
-    """As in the budgets of the class models that are pooled."""
-    X, y = draw(rng, R=4)
-    X = X[:, :1] + 0.7 * rng.normal(size=(120, 4, 2)) - 12.0
-    X, noise = (X[:, 0], [0.5, 0.5]) if kind == "covariance" else (X, None)
-    options = {} if kind == "covariance" else {"realisations": kind}
-    ours = BayesianClassifier(**options).fit(X, y, X_cov=noise).uncertainty(X, noise)
-    theirs = BayesianQDA(prior="evidence", **options).fit(X, y, X_cov=noise).uncertainty(X, noise)
-    share = ours.measurement.sum() / ours.total.sum()
-    assert share == pytest.approx(theirs.measurement.sum() / theirs.total.sum(), rel=0.2)
-    assert share > 0.02
-
-
-@pytest.mark.parametrize("n", [20, 100])
-def test_the_budget_of_pooled_gaussians_by_brute_force(n):
-    """One feature of known noise: draws of all parameters and a grid of true values, for the mixture."""
+def test_the_budget_by_brute_force(kind):
+    """One feature of known noise: each part of the definition by a grid of true values and drawn models."""
     rng = np.random.default_rng(8)
-    y = np.arange(n) % 2
-    X = (rng.normal(size=n) + 1.5 * y + 0.7 * rng.normal(size=n))[:, None] - 3.0
-    clf = BayesianClassifier().fit(X, y, X_cov=[0.49])
-    x = np.array([-2.6, -2.0])
-    found = clf.uncertainty(x[:, None], [0.49])
-    total, model, measurement = brute_force_of_mixture(clf, x, 0.7, rng)
-    np.testing.assert_allclose(found.total, total, rtol=0.02)
-    np.testing.assert_allclose(found.model, model, rtol=0.1)
-    np.testing.assert_allclose(found.measurement, measurement, rtol=0.1)
+    y = np.arange(60) % 2
+    truth = (rng.normal(size=60) + 1.5 * y)[:, None] - 3.0
+    x = np.array([[-2.6], [-2.0], [-1.2]])
+    if kind == "covariance":
+        X, new, noise, variance = truth + 0.7 * rng.normal(size=(60, 1)), x, [0.49], 0.49
+    else:
+        shift = 0.7 * rng.normal(size=(60, 1, 1)) if kind == "draws" else 0.0
+        X, noise = truth[:, None] + shift + 0.7 * rng.normal(size=(60, 4, 1)), None
+        new = x[:, None] + np.array([-0.9, -0.3, 0.3, 0.9])[:, None]
+    clf = BayesianClassifier(**({} if noise else {"realisations": kind})).fit(X, y, X_cov=noise)
+    found = clf._predict(new, noise, True)
+    if noise is None:
+        variance = found.observation.noise.variances()[0, 0]
+    assert {m.reading for m in clf.model_.members} >= {"closed", "draws"}
+    measurement, model = parts_by_brute_force(clf.model_, x, variance, found, rng)
+    ours, theirs = (
+        found.budget(12_800, 8192),
+        clf.model_.budget(found.probabilities, found.gates, measurement, model),
+    )
+    for name in ("total", "measurement", "model", "overlap"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=0.02, err_msg=name)
 
 
-def brute_force_of_mixture(clf, x, noise, rng):
-    """Total, model and measurement part of the mixture, by a grid of true values and drawn models."""
-    chi = np.linspace(-9.0, 5.0, 561)
-    whole, after_member, after_truth, after_all = 0.0, 0.0, 0.0, 0.0
-    P = clf._predict(x[:, None], [noise**2], True).probabilities
-    for w, Pm, (member, _, _) in zip(clf.weights_, P, clf.model_.members, strict=True):
-        phi, mu, sigma = member.model.sample(3000, rng)
-        sd = np.sqrt(sigma[..., 0, 0])[:, :, None]
-        joint = phi[:, :, None] * stats.norm.pdf(chi, mu[:, :, :1], sd)  # (draw, class, χ)
-        at_truth = joint.mean(0)
-        weight = stats.norm.pdf(x[:, None], chi, noise)  # (input, χ)
-        of_truth = (weight * at_truth.sum(0)) / (weight * at_truth.sum(0)).sum(1, keepdims=True)
-        known = entropy(joint / joint.sum(1, keepdims=True), axis=1)  # (draw, χ)
-        within = (known * joint.sum(1)).sum(0) / joint.sum(1).sum(0)
-        after_all = after_all + w * (of_truth * within).sum(1)
-        after_truth = after_truth + w * (of_truth * entropy(at_truth / at_truth.sum(0), axis=0)).sum(1)
-        after_member, whole = after_member + w * entropy(Pm, axis=1), whole + w * Pm
-    mixed = entropy(whole, axis=1)
-    scale = entropy(clf.predict_proba(x[:, None], [noise**2]), axis=1) / mixed
-    parts = mixed, mixed - after_member + after_truth - after_all, after_member - after_truth
-    return tuple(scale * part for part in parts)
+def parts_by_brute_force(model, x, variance, found, rng):
+    """Shares of each member's entropy that knowing the true value, and its parameters, would take away."""
+    chi = np.linspace(-12.0, 8.0, 2001)
+    seen = stats.norm.pdf(x, chi, np.sqrt(variance))  # (input, χ)
+
+    def joint_of(gaussians):  # P(k) p(χ | k): (χ, class)
+        return np.exp(gaussians.log_joint(chi[:, None]))
+
+    def given_x(joint):  # p(χ | x): (input, χ)
+        density = seen * joint.sum(1)
+        return density / density.sum(1, keepdims=True)
+
+    measurement, parameters = np.zeros((2, len(model.members), len(x)))
+    of_truth = given_x(joint_of(model.truth_model))
+    for m, member in enumerate(model.members):
+        if member.reading == "closed":
+            joint = joint_of(member.model.model)
+            of_chi, at_chi = given_x(joint), joint / joint.sum(1, keepdims=True)
+            phi, mu, sigma = member.model.model.sample(20_000, rng)
+            each = phi[:, :, None] * stats.norm.pdf(
+                chi[::10], mu[:, :, :1], np.sqrt(sigma[..., 0, 0])[:, :, None]
+            )
+            known = entropy(each / each.sum(1, keepdims=True), axis=1)
+            known = (known * each.sum(1)).sum(0) / each.sum((0, 1))  # the measurement tells of parameters too
+            told = entropy(at_chi, axis=1) - np.interp(chi, chi[::10], known)
+        else:
+            log_joint = member.model.log_joint(chi[:, None])
+            at_chi = softmax(log_joint / member.temperature, axis=1)
+            of_chi, told = of_truth, member.model.information(log_joint, chi[:, None], member.temperature)
+            if member.reading == "exact":  # it is asked about x alone
+                joint_x = member.model.log_joint(x)
+                own = member.model.information(joint_x, x, member.temperature)
+                parameters[m] = own / entropy(softmax(joint_x / member.temperature, axis=1), axis=1)
+                continue
+        whole = entropy(of_chi @ at_chi, axis=1)
+        measurement[m] = 1.0 - (of_chi @ entropy(at_chi, axis=1)) / whole
+        parameters[m] = (of_chi @ told) / whole
+    deaf = np.array([member.reading == "exact" for member in model.members])
+    share = (model.weights[:, None] * found.gates)[~deaf]
+    measurement[deaf] = (share * measurement[~deaf]).sum(0) / share.sum(0)
+    return measurement, parameters
 
 
 def test_errors_of_members_that_learn_from_the_same_samples(rng):
@@ -342,7 +360,7 @@ def test_what_is_of_a_new_class_falls_below_the_last_rank():
 def test_realisations_budget_and_files(kind, rng, tmp_path):
     X, y = draw(rng)
     clf = BayesianClassifier(realisations=kind).fit(X, y)
-    assert ("kernels by relevance" in clf.members_) == (kind == "pooled")
+    assert {"kernels by relevance", "BayesianQDA"} <= set(clf.members_)
     P = clf.predict_proba(X)
     assert log_loss(y, P) < 0.35
     budget = clf.uncertainty(X)

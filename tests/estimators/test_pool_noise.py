@@ -39,7 +39,7 @@ def plain(problem):
 
 
 def test_members_are_asked_at_draws_of_the_true_value(clf, problem):
-    """The probabilities of a member are the mean of what it says of the draws, which are those of the truth."""
+    """The probabilities of a member are the mean of what it says of draws of the true value."""
     _, X, _ = problem
     found = predict(clf.model_, Observation(X[:3], Covariances.read(NOISE, 3, 2)))
     i, member = next((i, m) for i, m in enumerate(clf.model_.members) if m.reading == "draws")
@@ -236,7 +236,10 @@ def test_weights_of_samples(problem):
     assert_allclose(ones.predict_proba(X, NOISE), left.predict_proba(X, NOISE), atol=1e-9)
     rare = BayesianClassifier().fit(X, y, np.where(y == 1, 0.1, 1.0))
     assert_allclose(rare.class_count_, [80, 8])
-    assert rare.predict_proba(X)[:, 1].mean() < 0.25
+    assert (
+        rare.predict_proba(X)[:, 1].mean()
+        < BayesianClassifier().fit(X, y).predict_proba(X)[:, 1].mean() - 0.1
+    )
 
 
 def test_weights_must_leave_two_classes(problem):
@@ -262,8 +265,9 @@ def test_model_files_keep_every_kind(kind, problem, rng, tmp_path):
     assert_array_equal(again.typicality(X, noise), clf.typicality(X, noise))
 
 
-def test_other_worlds_are_noise_for_all_members(rng):
+def test_other_worlds_are_noise_for_all_members():
     """An error that samples share cancels within the scene, and counts between scenes."""
+    rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     X = rng.normal(size=(80, 1, 2)) + 2.0 * y[:, None, None] + rng.normal(size=(1, 6, 2))
     clf = BayesianClassifier(realisations="shared").fit(X, y)

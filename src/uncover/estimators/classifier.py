@@ -129,7 +129,8 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             kept = weight > 0
             present, codes = np.unique(codes[kept], return_inverse=True)
             if len(present) < 2:
-                raise ValueError(f"only class {classes[present[0]]!r} has samples of positive weight.")
+                name = classes.tolist()[present[0]]
+                raise ValueError(f"only class {name!r} has samples of positive weight; give two classes.")
             observation, classes, weight = observation[kept], classes[present], weight[kept]
             groups = None if groups is None else np.unique(groups[kept], return_inverse=True)[1]
             scored = None if scored is None else scored[kept]

@@ -89,7 +89,8 @@ def _with_members(pool, training):
         pool = replace(pool, told=_told(training.observation))
         found, truth, training = _members_through_noise(training, pool)
     else:
-        found = _members_of_values(training.exact(), pool.floor)
+        training = training.exact()
+        found = _members_of_values(training, pool.floor)
         truth = next(i for i, one in enumerate(found) if one.member.gaussian)
     members, held_out = tuple(one.member for one in found), [one.joint for one in found]
     pool = replace(pool, members=members, weights=np.full(len(found), 1.0 / len(found)), truth=truth)
@@ -281,10 +282,12 @@ def _with_uncertainties(training, seen, pool):
 
 def _weigh(pool, found, training):
     """Find weights and temperature, and whether strange inputs can be left to all; drop the rest."""
-    targets, weight = training.targets[training.chosen()], training.held_out_weight()
+    chosen = training.chosen()
+    targets, weight = training.targets[chosen], training.held_out_weight()
+    rows = chosen if len(training.observation.variances()) > 1 else slice(None)
     P, at_truth, tried = pool.probabilities([one.joint for one in found]), [one.at_truth for one in found], []
     for trusts in (False, True) if training.groups is not None else (False,):
-        gate = replace(pool, trusts=trusts).gates(at_truth)
+        gate = replace(pool, trusts=trusts).gates(at_truth, training.observation.variances()[rows])
         tried.append((*fit_weights(P, gate, targets, weight), trusts))
     weights, temperature, _, trusts = max(tried, key=lambda one: one[2])
     heard = weights >= LEAST_WEIGHT

@@ -333,12 +333,15 @@ class PoolPrediction:
     @cached_property
     def gates(self) -> Array:
         """Gate, the weight in [0, 1], of each member for each sample: (member, sample)."""
-        pool, joints, alike = self.pool, self.joints, None
+        pool, joints = self.pool, self.joints
         if self.noisy and pool.by_relevance is not None:
             joints = [self._at_truth(m) if m.reading == "closed" else j for m, j in self._members()]
-        if pool.noise is not None and not all(member.through_noise for member in pool.members):
-            alike = pool.noise.resemblance(self.measured.variances())
-        return pool.gates(joints, alike)
+        variances = self.measured.variances()
+        if self.measured.lacks_features:
+            X = self.measured.X
+            lacking = np.isnan(X) if X.ndim == 2 else np.isnan(X).any(1)
+            variances = np.where(lacking, np.inf, variances)
+        return pool.gates(joints, variances)
 
     def _members(self) -> list[tuple[PoolMember, Array]]:
         return list(zip(self.pool.members, self.joints, strict=True))

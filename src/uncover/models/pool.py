@@ -160,11 +160,13 @@ class Pool:
         known = [np.where(gone, 0.0, joint) for gone, joint in zip(lost, joints, strict=True)]
         return np.stack([view.mean(1) for view in self.views(known)])
 
-    def gates(self, joints: list[Array], alike: Array | None = None) -> Array:
+    def gates(self, joints: list[Array], variances: Array | None = None) -> Array:
         """Gate, the weight in [0, 1], of each member for each sample: (member, sample).
 
-        ``joints`` of members that describe true values are at these. ``alike`` (sample,) is the resemblance
-        of the samples' noise to that of the training samples.
+        ``joints`` of members that describe true values are at these. ``variances`` (sample or 1, feature) are
+        those of the samples' noise, infinite for a missing feature. The more of it there is, the more draws
+        of true values come from the Gaussians: members at draws count by the share τ²/(τ² + s²) of true
+        values in the variance within classes, its mean over the features.
         """
         gate = np.ones((len(joints), len(joints[0])))
         if self.by_relevance is not None:
@@ -182,9 +184,22 @@ class Pool:
                     gate[i] = near if member.transform else 1.0
                 else:
                     gate[i] = near if self.trusts or heard == "near" else typical[member.transform]
-        if alike is not None:
+        if variances is None or not variances.any():
+            variances = np.zeros((1, self.n_features))
+        gate[[member.reading == "draws" for member in self.members]] *= self._reliability(variances)
+        if self.noise is not None:
+            alike = self.noise.resemblance(variances)
             gate[[not member.through_noise for member in self.members]] *= alike
         return gate
+
+    def _reliability(self, variances: Array) -> Array:
+        """Share of true values in the variance within classes, the mean over features: (sample or 1,)."""
+        if self.noise is not None:
+            within = self.noise.within
+        else:
+            free = np.maximum(self.class_count - 1.0, 0.0)
+            within = free @ np.diagonal(self.covariances, axis1=1, axis2=2) / max(free.sum(), 1.0)
+        return np.asarray((1.0 / (1.0 + variances / np.where(within > 0, within, 1.0))).mean(-1))
 
     def mean(self, probability: Array, gate: Array) -> Array:
         """The pooled probabilities, from those of the members: (sample, class)."""
