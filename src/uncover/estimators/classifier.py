@@ -181,7 +181,8 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         Gaussians and kernels together, each training sample seen by models without it (or its group). Of new
         members of each class, rare ones too, at most a share a is below a, whatever the class looks like.
         Below 1/(1 + n), where no sample of the class lies, it is the p-value of :class:`BayesianQDA`, and
-        never more. With known noise, missing features, and ``"shared"`` all is that of :class:`BayesianQDA`.
+        never more. With known noise of more than 1 % of the variance within classes, missing features, and
+        ``"shared"`` all is that of :class:`BayesianQDA`.
         """
         return self._predict(X, X_cov, paired).typicality()
 

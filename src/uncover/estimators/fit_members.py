@@ -47,8 +47,8 @@ STRENGTHS = (0.25, 1.0, 4.0)
 # the number of samples behind an answer is found.
 FEWEST_SIGNS, MOST_SIGNS, SIGNS, MOST_ASKED = 32, 256, 1 << 15, 512
 # Drawn true values of each training sample: those that trees take in turn, and those of kernels and logistic
-# regression; and draws at which the width of kernels is chosen.
-IMPUTATIONS, STACKED, DRAWS_FOR_WIDTH = 16, 4, 4
+# regression. Samples from which a fold learns through noise, which takes time, at most.
+IMPUTATIONS, STACKED, MOST_THROUGH_NOISE = 16, 4, 1024
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def fit_kernels(training, *, by_relevance=False):
     The width has the highest held-out score.
     """
     chosen, owner = training.chosen(), training.chosen_groups()
-    values = training.values[:, : min(STACKED, max(1, 2 * MOST_CENTRES // len(chosen)))]
+    values = training.values[:, : min(STACKED, max(1, MOST_CENTRES // len(chosen)))]
     M, p = values.shape[1:]
     rows, of_rows = values.reshape(-1, p), np.repeat(training.targets, M, axis=0)
     scale = Scale.by_relevance(rows, of_rows) if by_relevance else Scale.of(rows)
@@ -195,16 +195,12 @@ def fit_kernels(training, *, by_relevance=False):
     own, whole = targets * training.counts[chosen, None], training.counts @ training.targets
     share = np.repeat(own * (whole / own.sum(0)) / M, M, axis=0)
     asked, of_centre = scale(training.held_out_values), np.repeat(owner, M)
-    few = stream(training.seed, "few").permutation(len(chosen))[: MOST_TRIED if M == 1 else MOST_TRIED // 2]
-    some, weight = asked[few, :DRAWS_FOR_WIDTH], training.held_out_weight()[few]
+    few = stream(training.seed, "few").permutation(len(chosen))[:MOST_TRIED]
+    weight = training.held_out_weight()[few]
     widths = 2.0 * np.sqrt(median_square(centres[::M][few]) * BANDWIDTHS)
-    parts = held_out_squares(some.reshape(-1, p), np.repeat(owner[few], some.shape[1]), centres, of_centre)
-    squares = np.concatenate(list(parts))
+    squares = np.concatenate(list(held_out_squares(asked[few, 0], owner[few], centres, of_centre)))
     tried = [FastKernelMixture(centres, share, float(width)) for width in widths]
-    shape = (*some.shape[:2], share.shape[1])
-    score = [
-        best_score(mixture.log_joint_at(squares).reshape(shape), targets[few], weight) for mixture in tried
-    ]
+    score = [best_score(one.log_joint_at(squares)[:, None], targets[few], weight)[0] for one in tried]
     mixture = tried[int(np.argmax(score))]
     joint = mixture.held_out(asked.reshape(-1, p), np.repeat(owner, asked.shape[1]), of_centre)
     joint = joint.reshape(*asked.shape[:2], -1)
@@ -290,8 +286,8 @@ class HeldOutGaussians(NamedTuple):
 def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
     """Fit Gaussian classes; held out by folds, because the prior is made of the samples too.
 
-    With ``mixture`` classes may have several components; None where none has. Of known noise, which takes
-    time, samples that are not chosen tell nothing to the folds.
+    With ``mixture`` classes may have several components; None where none has. Known noise takes time:
+    there are five folds then, which learn from some of the chosen samples.
     """
     model = _learn(training, slice(None), class_model, mixture)
     if mixture and model.components.trivial:
@@ -300,7 +296,7 @@ def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
     known_noise = None if noise is None else noise.matrices().mean(0)
     model = replace(model, known_noise=known_noise, systematic=training.observation.systematic)
     rows = np.arange(len(training.codes)) if noise is None else chosen
-    fold, joints, folds = _folds(training, rows), [], []
+    fold, joints, folds = _folds(training, rows, None if noise is None else 5), [], []
     place = np.full(len(training.codes), -1)
     place[chosen] = np.arange(len(chosen))
     for part in np.unique(fold):
@@ -308,6 +304,8 @@ def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
         held = held[place[held] >= 0]
         if len(held) == 0:
             continue
+        if noise is not None and len(kept) > MOST_THROUGH_NOISE:
+            kept = stream(training.seed, "fold", part).permutation(kept)[:MOST_THROUGH_NOISE]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said once, of all samples
             learned = _learn(training, kept, class_model, mixture)
@@ -368,7 +366,7 @@ def fit_trees(training):
         shares = one.shares()
         said = [_mean_where(unseen, shares[leaves[:, view]]) for view in range(leaves.shape[1])]
         log_share = np.log(np.stack(said, axis=1))
-        tried.append((best_score(log_share, training.targets[chosen], weight), one, log_share))
+        tried.append((best_score(log_share, training.targets[chosen], weight)[0], one, log_share))
     _, best, log_share = max(tried, key=lambda t: t[0])
     few = stream(training.seed, "asked").permutation(len(chosen))[:MOST_ASKED]
     samples = _samples_heard(best.averages(np.concatenate(sums)), leaves[few, 0], unseen[few])
@@ -442,9 +440,9 @@ def _score(log_odds, targets, weight):
 
 
 def best_score(log_joint, targets, weight):
-    """The score at the best temperature, of log joints (sample, view, class)."""
-    joint = log_joint / fit_temperature(log_joint, targets, weight)
-    if joint.shape[1] == 1:
-        return _score(joint[:, 0], targets, weight)
-    mean = np.logaddexp.reduce(log_softmax(joint, axis=-1), axis=1)
-    return _score(mean, targets, weight)
+    """The score at the best temperature, and that, of log joints (sample, view, class)."""
+    temperature = fit_temperature(log_joint, targets, weight)
+    joint = log_joint / temperature
+    if joint.shape[1] > 1:
+        joint = np.logaddexp.reduce(log_softmax(joint, axis=-1), axis=1)[:, None]
+    return _score(joint[:, 0], targets, weight), temperature

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from uncover.bayes.streams import stream
-from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
+from uncover.estimators.calibration import warn_of_lonely_classes
 from uncover.estimators.fit_members import (
     IMPUTATIONS,
     best_score,
@@ -35,7 +35,7 @@ MOST_COMPARED = 256
 # Noise of less than this share of the variance within classes is none, as far as training goes.
 LEAST_NOISE = 1e-3
 # Draws of the true value of each sample left out, at most and of all samples; these are some of so many.
-ASKED, ALL_ASKED, DRAWN = 16, 1 << 14, 64
+ASKED, ALL_ASKED, DRAWN = 16, 1 << 13, 64
 # Spread of log uncertainties from which on they may say something of the class.
 VARYING = 0.05
 _LEAST_EXPONENT = 1e-6
@@ -153,10 +153,9 @@ _KINDS = {
 
 def _candidate(training, transform, reading, model, joint, at_truth=None):
     targets, weight = training.targets[training.chosen()], training.held_out_weight()
-    temperature = fit_temperature(joint, targets, weight)
+    score, temperature = best_score(joint, targets, weight)
     member = PoolMember(model, transform, temperature, reading)
-    at_truth = joint if at_truth is None else at_truth
-    return Candidate(member, joint, at_truth, best_score(joint, targets, weight))
+    return Candidate(member, joint, joint if at_truth is None else at_truth, score)
 
 
 def _transforms(training, floor):
@@ -199,16 +198,13 @@ def _members_of_worlds(training, floor):
 
 
 def _members_through_noise(training, pool):
-    """Members that learn through known noise, or in spite of it: the candidates, which is the truth, draws.
-
-    Of each kind of member the way to take the noise is chosen that predicts samples left out best.
-    """
-    each, gaussians = _transforms(training, pool.floor), []
-    for transform, seen in each.items():
-        for mixture in (False, True):
-            fitted = fit_gaussians(seen, _QDA, mixture=mixture)
-            if fitted is not None:
-                gaussians.append((_density_score(seen, fitted, transform), transform, fitted))
+    """Members that learn through known noise, and in spite of it: candidates, number of the truth, draws."""
+    each = _transforms(training, pool.floor)
+    gaussians = [_scored(fit_gaussians(seen, _QDA), seen, transform) for transform, seen in each.items()]
+    best = max(gaussians, key=lambda one: one[0])[1]
+    components = fit_gaussians(each[best], _QDA, mixture=True)
+    if components is not None:
+        gaussians.append(_scored(components, each[best], best))
     truth = max(range(len(gaussians)), key=lambda i: gaussians[i][0])
     training = _with_true_values(training, *gaussians[truth][1:], pool.floor)
     each = _transforms(training, pool.floor)
@@ -219,13 +215,17 @@ def _members_through_noise(training, pool):
         for name, make in _KINDS.items():
             if transform and name == "trees":
                 continue
-            ways = [("exact", values)]
-            if pool.told is not None and name in ("logistic", "trees"):
-                ways.append(("uncertainties", _with_uncertainties(training, seen, pool)))
-            tried = [_candidate(seen, transform, reading, *make(way)) for reading, way in ways]
             found.append(_candidate(seen, transform, "draws", *make(seen)))
-            found.append(max(tried, key=lambda one: one.score))
+            if pool.told is None or name not in ("logistic", "trees"):
+                found.append(_candidate(seen, transform, "exact", *make(values)))
+            else:
+                way = _with_uncertainties(training, seen, pool)
+                found.append(_candidate(seen, transform, "uncertainties", *make(way)))
     return found, truth, training
+
+
+def _scored(fitted, training, transform):
+    return _density_score(training, fitted, transform), transform, fitted
 
 
 def _better(found, transform, exact):

@@ -193,6 +193,7 @@ class PredictionMixin(LearnedAttributes):
 
 
 def warn_of_empty_samples(X):
+    """Warn of samples without any feature."""
     empty = np.isnan(X).any(axis=1).all(axis=-1) if X.ndim == 3 else np.isnan(X).all(axis=1)
     if empty.any():
         warnings.warn(
@@ -204,6 +205,7 @@ def warn_of_empty_samples(X):
 
 
 def warn_of_exactness():
+    """Warn that a model of true values takes new values as exact."""
     warnings.warn(
         "the model was fitted with known noise and describes true values; X has no X_cov and is "
         "taken as exact.",

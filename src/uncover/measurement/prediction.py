@@ -18,7 +18,7 @@ from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.members import GaussianMember
-from uncover.models.pool import Pool, PoolMember, local_weights, share_of
+from uncover.models.pool import COUNTS_IN_FULL, Pool, PoolMember, local_weights, share_of
 from uncover.models.realisations import Structure, scatter_of_draws
 from uncover.models.typical import bounded_where_new
 
@@ -336,12 +336,15 @@ class PoolPrediction:
         pool, joints = self.pool, self.joints
         if self.noisy and pool.by_relevance is not None:
             joints = [self._at_truth(m) if m.reading == "closed" else j for m, j in self._members()]
-        variances = self.measured.variances()
-        if self.measured.lacks_features:
-            X = self.measured.X
-            lacking = np.isnan(X) if X.ndim == 2 else np.isnan(X).any(1)
-            variances = np.where(lacking, np.inf, variances)
-        return pool.gates(joints, variances)
+        return pool.gates(joints, self._variances)
+
+    @cached_property
+    def _variances(self) -> Array:
+        """Variances of the noise, infinite for what is missing: (sample or 1, feature)."""
+        X, known = self.measured.X, self.measured.variances()
+        if not self.measured.lacks_features:
+            return known
+        return np.where(np.isnan(X) if X.ndim == 2 else np.isnan(X).any(1), np.inf, known)
 
     def _members(self) -> list[tuple[PoolMember, Array]]:
         return list(zip(self.pool.members, self.joints, strict=True))
@@ -378,9 +381,15 @@ class PoolPrediction:
 
     def typicality(self) -> Array:
         """p-value of each sample, the largest over the classes: (sample,)."""
-        pool, ranked = self.pool, self.pool.ranks is not None and not self.noisy
-        own = self._of_gaussian(pool.members[pool.first_gaussian]).typicality(per_class=ranked)
-        return pool.typicality(self.joints, own) if ranked else own
+        pool = self.pool
+        gaussian = self._of_gaussian(pool.members[pool.first_gaussian])
+        if pool.ranks is None:
+            return gaussian.typicality()
+        noisy = np.minimum((1.0 - pool.reliability(self._variances)) / COUNTS_IN_FULL, 1.0)
+        if noisy.min() == 1.0:
+            return gaussian.typicality()
+        each = gaussian.typicality(per_class=True)
+        return np.asarray((1.0 - noisy) * pool.typicality(self.joints, each) + noisy * each.max(axis=1))
 
     def budget(self, n_draws: int, n_true_values: int) -> UncertaintyBudget:
         """Where the uncertainty comes from; the draws are those of the budgets of Gaussian members."""

@@ -25,6 +25,8 @@ Rng = np.random.Generator
 LEAST_PROBABILITY = np.exp(-12.0)
 # Where less than this share of the samples is stranger, members that extrapolate are heard the less.
 STRANGE = 0.1
+# Share of noise in the variance within classes from which on typicality is that of Gaussians alone.
+COUNTS_IN_FULL = 0.01
 # Logarithm of the ratio of variances that members which have learned to live with noise bear.
 BEARABLE = 0.3
 # A member: of Gaussian classes seen through noise; at draws of the true value; of values taken as exact; of
@@ -186,13 +188,13 @@ class Pool:
                     gate[i] = near if self.trusts or heard == "near" else typical[member.transform]
         if variances is None or not variances.any():
             variances = np.zeros((1, self.n_features))
-        gate[[member.reading == "draws" for member in self.members]] *= self._reliability(variances)
+        gate[[member.reading == "draws" for member in self.members]] *= self.reliability(variances)
         if self.noise is not None:
             alike = self.noise.resemblance(variances)
             gate[[not member.through_noise for member in self.members]] *= alike
         return gate
 
-    def _reliability(self, variances: Array) -> Array:
+    def reliability(self, variances: Array) -> Array:
         """Share of true values in the variance within classes, the mean over features: (sample or 1,)."""
         if self.noise is not None:
             within = self.noise.within
