@@ -19,7 +19,7 @@ from uncover.estimators.fit_pool import fit_weights
 from uncover.estimators.groups import divide
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import predict
-from uncover.models.members import ClassRanks, Scale
+from uncover.models.members import ClassRanks, GaussianMember, Scale
 from uncover.models.pool import mix, pool, pooled_information
 
 
@@ -189,8 +189,9 @@ def test_a_class_in_one_group_decides_nothing(rng):
 
 
 @pytest.mark.parametrize("kind", ["covariance", "repeats", "draws"])
-def test_the_budget_by_brute_force(kind):
+def test_the_budget_by_brute_force(kind, monkeypatch):
     """One feature of known noise: each part of the definition by a grid of true values and drawn models."""
+    monkeypatch.setattr("uncover.measurement.prediction.ASKED_VALUES", 1024)
     rng = np.random.default_rng(8)
     y = np.arange(60) % 2
     truth = (rng.normal(size=60) + 1.5 * y)[:, None] - 3.0
@@ -227,28 +228,29 @@ def parts_by_brute_force(model, x, variance, found, rng):
         density = seen * joint.sum(1)
         return density / density.sum(1, keepdims=True)
 
+    def known_parameters(gaussians, points):  # E H[y | χ, θ], as χ tells of θ too: (point,)
+        phi, mu, sigma = gaussians.sample(20_000, rng)
+        deviation = np.sqrt(sigma[..., 0, 0])[:, :, None]
+        each = phi[:, :, None] * stats.norm.pdf(points, mu[:, :, :1], deviation)  # (draw, class, point)
+        known = entropy(each / each.sum(1, keepdims=True), axis=1)
+        return (known * each.sum(1)).sum(0) / each.sum((0, 1))
+
     measurement, parameters = np.zeros((2, len(model.members), len(x)))
     of_truth = given_x(joint_of(model.truth_model))
-    for m, member in enumerate(model.members):
-        if member.reading == "closed":
-            joint = joint_of(member.model.model)
-            of_chi, at_chi = given_x(joint), joint / joint.sum(1, keepdims=True)
-            phi, mu, sigma = member.model.model.sample(20_000, rng)
-            each = phi[:, :, None] * stats.norm.pdf(
-                chi[::10], mu[:, :, :1], np.sqrt(sigma[..., 0, 0])[:, :, None]
+    for m, (member, _, T, reading) in enumerate(model.members):
+        points = x if reading == "exact" else chi[:, None]
+        of_chi = np.eye(len(x)) if reading == "exact" else of_truth
+        log_joint = member.log_joint(points)
+        if isinstance(member, GaussianMember):
+            at_chi = softmax(log_joint, axis=1)
+            if reading == "closed":
+                of_chi = given_x(np.exp(log_joint))
+            some = points[:, 0] if reading == "exact" else chi[::10]
+            told = entropy(at_chi, axis=1) - np.interp(
+                points[:, 0], some, known_parameters(member.model, some)
             )
-            known = entropy(each / each.sum(1, keepdims=True), axis=1)
-            known = (known * each.sum(1)).sum(0) / each.sum((0, 1))  # the measurement tells of parameters too
-            told = entropy(at_chi, axis=1) - np.interp(chi, chi[::10], known)
         else:
-            log_joint = member.model.log_joint(chi[:, None])
-            at_chi = softmax(log_joint / member.temperature, axis=1)
-            of_chi, told = of_truth, member.model.information(log_joint, chi[:, None], member.temperature)
-            if member.reading == "exact":  # it is asked about x alone
-                joint_x = member.model.log_joint(x)
-                own = member.model.information(joint_x, x, member.temperature)
-                parameters[m] = own / entropy(softmax(joint_x / member.temperature, axis=1), axis=1)
-                continue
+            at_chi, told = softmax(log_joint / T, axis=1), member.information(log_joint, points, T)
         whole = entropy(of_chi @ at_chi, axis=1)
         measurement[m] = 1.0 - (of_chi @ entropy(at_chi, axis=1)) / whole
         parameters[m] = (of_chi @ told) / whole

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import predict
+from uncover.measurement.prediction import ASKED_VALUES, predict
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import PixelSummary, Summariser, corrected
 from uncover.models.gaussian import GaussianClasses
@@ -54,7 +54,8 @@ class PoolSummariser:
             planes = np.where(features[:, None], planes, np.nan)
         p, n = planes.shape[1:]
         R = len(planes) if coefficients is None else len(coefficients)
-        numbers = R * (p + len(self.pool.members) * len(self.pool.classes))
+        drawn = noise is not None or systematic is not None or bool(np.isnan(planes).any())
+        numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (ASKED_VALUES if drawn else 1)
         size, parts = max(_FEWEST, _BLOCK_NUMBERS // numbers), []
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))

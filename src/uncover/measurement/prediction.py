@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 # Draws of class models and of true values behind the budget, unless asked for otherwise.
 DRAWS, TRUE_VALUES = 1600, 8192
 # Draws of the true value that members of a pool are asked about, and numbers of these at a time.
-ASKED_VALUES, _DRAWN_NUMBERS = 128, 1 << 23
+ASKED_VALUES, _DRAWN_NUMBERS = 128, 1 << 21
 
 
 @overload

@@ -137,8 +137,6 @@ class GaussianClasses:
         """Realisations of each training sample."""
         return self.statistics.realisations
 
-    takes_noise = takes_systematic = takes_missing = True  # a Pool does not always
-
     @property
     def knows_noise(self) -> bool:
         """True where the noise of the training samples was stated, or repeated: classes are free of it."""
@@ -335,7 +333,7 @@ class GaussianClasses:
         moments = self.used_moments.sum(-1)
         mean, variance = (part.reshape(-1, p)[0] for part in (moments.mean, moments.variance))
         there = ~missing
-        each = noise.of_each(len(x)) * (there[:, :, None] & there[:, None, :])
+        each = np.where(there[:, :, None] & there[:, None, :], noise.of_each(len(x)), 0.0)
         each += np.where(missing, _ENDLESS * variance, 0.0)[:, :, None] * np.eye(p)
         return np.where(missing, mean, x), Covariances(None, None, each)
 

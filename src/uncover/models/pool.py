@@ -119,8 +119,6 @@ class Pool:
         """Numbers of the features."""
         return np.arange(self.n_features)
 
-    takes_noise = takes_missing = takes_systematic = True
-
     @property
     def knows_noise(self) -> bool:
         """True where the noise of the training samples was stated, or repeated."""
@@ -167,8 +165,8 @@ class Pool:
 
         ``joints`` of members that describe true values are at these. ``variances`` (sample or 1, feature) are
         those of the samples' noise, infinite for a missing feature. The more of it there is, the more draws
-        of true values come from the Gaussians: members at draws count by the share τ²/(τ² + s²) of true
-        values in the variance within classes, its mean over the features.
+        of true values come from the Gaussians: with more than in training, members at draws count by the
+        share τ²/(τ² + s²) of true values in the variance within classes, beside that in training.
         """
         gate = np.ones((len(joints), len(joints[0])))
         if self.by_relevance is not None:
@@ -188,7 +186,9 @@ class Pool:
                     gate[i] = near if self.trusts or heard == "near" else typical[member.transform]
         if variances is None or not variances.any():
             variances = np.zeros((1, self.n_features))
-        gate[[member.reading == "draws" for member in self.members]] *= self.reliability(variances)
+        known = 1.0 if self.noise is None else self.reliability(self.noise.high[None])
+        trusted = np.minimum(self.reliability(variances) / known, 1.0)
+        gate[[member.reading == "draws" for member in self.members]] *= trusted
         if self.noise is not None:
             alike = self.noise.resemblance(variances)
             gate[[not member.through_noise for member in self.members]] *= alike
