@@ -47,8 +47,10 @@ STRENGTHS = (0.25, 1.0, 4.0)
 # the number of samples behind an answer is found.
 FEWEST_SIGNS, MOST_SIGNS, SIGNS, MOST_ASKED = 32, 256, 1 << 15, 512
 # Drawn true values of each training sample: those that trees take in turn, and those of kernels and logistic
-# regression. Samples from which a fold learns through noise, which takes time, at most.
-IMPUTATIONS, STACKED, MOST_THROUGH_NOISE = 16, 4, 1024
+# regression; draws by which the width of kernels is chosen, of half as many samples.
+IMPUTATIONS, STACKED, FOR_WIDTH = 16, 4, 4
+# Samples from which a fold learns through noise, which takes time, at most.
+MOST_THROUGH_NOISE = 1024
 
 
 @dataclass(frozen=True)
@@ -195,12 +197,15 @@ def fit_kernels(training, *, by_relevance=False):
     own, whole = targets * training.counts[chosen, None], training.counts @ training.targets
     share = np.repeat(own * (whole / own.sum(0)) / M, M, axis=0)
     asked, of_centre = scale(training.held_out_values), np.repeat(owner, M)
-    few = stream(training.seed, "few").permutation(len(chosen))[:MOST_TRIED]
-    weight = training.held_out_weight()[few]
+    most = MOST_TRIED if training.asked is None else MOST_TRIED // 2
+    few = stream(training.seed, "few").permutation(len(chosen))[:most]
+    some, weight = asked[few, :FOR_WIDTH], training.held_out_weight()[few]
     widths = 2.0 * np.sqrt(median_square(centres[::M][few]) * BANDWIDTHS)
-    squares = np.concatenate(list(held_out_squares(asked[few, 0], owner[few], centres, of_centre)))
+    parts = held_out_squares(some.reshape(-1, p), np.repeat(owner[few], some.shape[1]), centres, of_centre)
+    squares, shape = np.concatenate(list(parts)), (*some.shape[:2], -1)
     tried = [FastKernelMixture(centres, share, float(width)) for width in widths]
-    score = [best_score(one.log_joint_at(squares)[:, None], targets[few], weight)[0] for one in tried]
+    joints = (one.log_joint_at(squares).reshape(shape) for one in tried)
+    score = [best_score(joint, targets[few], weight)[0] for joint in joints]
     mixture = tried[int(np.argmax(score))]
     joint = mixture.held_out(asked.reshape(-1, p), np.repeat(owner, asked.shape[1]), of_centre)
     joint = joint.reshape(*asked.shape[:2], -1)

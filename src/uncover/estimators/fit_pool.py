@@ -284,11 +284,12 @@ def _weigh(pool, found, training):
     """Find weights and temperature, and whether strange inputs can be left to all; drop the rest."""
     chosen = training.chosen()
     targets, weight = training.targets[chosen], training.held_out_weight()
+    kinds = len({(type(m.model), m.model.name, m.transform) for m in pool.members})
     rows = chosen if len(training.observation.variances()) > 1 else slice(None)
     P, at_truth, tried = pool.probabilities([one.joint for one in found]), [one.at_truth for one in found], []
     for trusts in (False, True) if training.groups is not None else (False,):
         gate = replace(pool, trusts=trusts).gates(at_truth, training.observation.variances()[rows])
-        tried.append((*fit_weights(P, gate, targets, weight), trusts))
+        tried.append((*fit_weights(P, gate, targets, weight, kinds), trusts))
     weights, temperature, _, trusts = max(tried, key=lambda one: one[2])
     heard = weights >= LEAST_WEIGHT
     heard[[pool.by_relevance, pool.truth]] = True  # these say how typical an input is, and what may be true
@@ -339,11 +340,12 @@ def _floor(X):
     return 0.5 * smallest if np.all(smallest > 0) else None
 
 
-def fit_weights(probability, gate, targets, weight=None):
+def fit_weights(probability, gate, targets, weight=None, kinds=None):
     """Weights and temperature of the pool with the highest score of held-out probabilities.
 
-    With M members, the exponents b_m = w_m/T maximise Σ_i v_i log P_i(y_i) − ½Σ_m(M·b_m − 1)²: a priori each
-    is 1/M, the plain geometric mean, give or take as much. ``probability`` (member, sample, class) is by
+    With M members of K kinds, the exponents b_m = w_m/T maximise Σ_i v_i log P_i(y_i) − ½Σ_m K²(b_m − 1/M)²:
+    a priori each is 1/M, the plain geometric mean, give or take 1/K. ``kinds`` is K, by default M: members
+    that differ only in how they take noise are of one kind. ``probability`` (member, sample, class) is by
     models that have not seen the sample, ``gate`` (member, sample) how far each member is heard, ``targets``
     (sample, class) 1 for the true class, ``weight`` (sample,) v. Returns weights, temperature, the maximum.
 
@@ -357,6 +359,7 @@ def fit_weights(probability, gate, targets, weight=None):
     array([0.88, 0.12])
     """
     M = len(probability)
+    K = kinds or M
     log_P = np.log(np.maximum(probability, LEAST_PROBABILITY))
     heard = gate[..., None] * log_P
     weight = np.ones(len(targets)) if weight is None else weight
@@ -370,8 +373,9 @@ def fit_weights(probability, gate, targets, weight=None):
         along = (mean * rest).sum(1)
         own = np.einsum("msk,sk->ms", heard, rest)
         slope = (total * (own - gate * along) / local).sum(1) + along.sum()
-        value = (log_pooled * targets).sum() - 0.5 * ((M * b - 1.0) ** 2).sum()
-        return -value, -(slope - M * (M * b - 1.0))
+        apart = K * (b - 1.0 / M)
+        value = (log_pooled * targets).sum() - 0.5 * (apart**2).sum()
+        return -value, -(slope - K * apart)
 
     found = minimize(
         loss, np.full(M, 1.0 / M), jac=True, method="L-BFGS-B", bounds=[(_LEAST_EXPONENT, None)] * M
