@@ -54,7 +54,7 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     X = X[:, 0] - 12.0
     clf = BayesianClassifier().fit(X, y)
     new = rng.normal(size=(10, 2)) * 3
-    (alike, _, Ta, _), (relevant, _, Tr, _), (logistic, _, Tl, _), (gaussian, _, Tg, _), (trees, _, Tt, _) = (
+    (alike, _, Ta, _), (relevant, _, Tr, _), (logistic, _, Tl, _), (trees, _, Tt, _), (gaussian, _, Tg, _) = (
         clf.model_.members
     )
     z = (new - X.mean(0)) / X.std(0)
@@ -80,10 +80,10 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
         softmax(joints[0] / Ta, axis=1),
         softmax(joints[1] / Tr, axis=1),
         softmax(logistic.model.log_odds(z) / Tl, axis=1),
-        softmax(predict(gaussian.model, Observation(new)).log_probability() / Tg, axis=1),
         softmax(np.log(trees.forest.probabilities(z.astype(np.float32))) / Tt, axis=1),
+        softmax(predict(gaussian.model, Observation(new)).log_probability() / Tg, axis=1),
     ]
-    w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), unlike, unlike, near])
+    w = clf.weights_[:, None] * np.stack([np.ones(10), np.ones(10), unlike, near, unlike])
     powers = zip(w / w.sum(0) / clf.temperature_, P, strict=True)
     product = np.prod([np.maximum(Pm, np.exp(-12)) ** wm[:, None] for wm, Pm in powers], axis=0)
     np.testing.assert_allclose(clf.predict_proba(new), product / product.sum(1, keepdims=True), atol=1e-9)

@@ -88,6 +88,7 @@ def _with_members(pool, training):
     elif _counts(pool.noise, training.observation):
         pool = replace(pool, told=_told(training.observation))
         found, truth, training = _members_through_noise(training, pool)
+        pool = replace(pool, noise=_beside_components(pool.noise, found[truth].member))
     else:
         training = training.exact()
         found = _members_of_values(training, pool.floor)
@@ -121,6 +122,16 @@ def _training_noise(observation, moments):
     return TrainingNoise.of(observation.variances(), np.where(within > 1e-12 * total, within, total))
 
 
+def _beside_components(noise, member):
+    """Noise beside the variance within components, where these are of the features as they are."""
+    if member.transform:
+        return noise
+    model = member.model.model
+    each = np.diagonal(model.component_covariances, axis1=1, axis2=2)
+    within = model.count @ each / model.count.sum()
+    return noise._replace(within=np.where(within > 0, np.minimum(within, noise.within), noise.within))
+
+
 def _counts(noise, observation):
     """True where the noise of training samples is large enough to tell true values from measured ones."""
     if noise is None:
@@ -143,12 +154,18 @@ def _told(observation):
 # ---- members ----------------------------------------------------------------------------------------------
 
 _QDA, _LDA = CLASS_MODELS["qda"], CLASS_MODELS["lda"]
-_KINDS = {
+# Kinds of members that have no closed form with noise.
+_OTHERS = {
     "kernels": fit_kernels,
     BY_RELEVANCE: partial(fit_kernels, by_relevance=True),
     "logistic": fit_logistic,
     "trees": fit_trees,
 }
+
+
+def _others(transform):
+    """Names and functions; not trees of logarithms, which do not change the order of values."""
+    return {name: make for name, make in _OTHERS.items() if not (transform and name == "trees")}.items()
 
 
 def _candidate(training, transform, reading, model, joint, at_truth=None):
@@ -167,15 +184,8 @@ def _members_of_values(training, floor):
     """Members that learn from exact values."""
     found = []
     for transform, seen in _transforms(training, floor).items():
-        makers = dict(_KINDS)
-        if transform:
-            del makers["trees"]  # a logarithm does not change the order of values
-        for name, make in makers.items():
-            if name == "trees":
-                found.append(_gaussian_candidate(seen, transform))
-            found.append(_candidate(seen, transform, "draws", *make(seen)))
-        if transform:
-            found.append(_gaussian_candidate(seen, transform))
+        found += [_candidate(seen, transform, "draws", *make(seen)) for _, make in _others(transform)]
+        found.append(_gaussian_candidate(seen, transform))
     return found
 
 
@@ -191,9 +201,8 @@ def _members_of_worlds(training, floor):
     found, means = [], _transforms(mean, floor)
     for transform, seen in _transforms(training, floor).items():
         found += [_gaussian_candidate(seen, transform, model) for model in (_QDA, _LDA)]
-        for name, make in _KINDS.items():
-            if not (transform and name == "trees"):
-                found.append(_candidate(seen, transform, "draws", *make(means[transform])))
+        for _, make in _others(transform):
+            found.append(_candidate(seen, transform, "draws", *make(means[transform])))
     return found
 
 
@@ -212,9 +221,7 @@ def _members_through_noise(training, pool):
     for transform, seen in each.items():
         values = seen.exact()
         found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
-        for name, make in _KINDS.items():
-            if transform and name == "trees":
-                continue
+        for name, make in _others(transform):
             found.append(_candidate(seen, transform, "draws", *make(seen)))
             if pool.told is None or name not in ("logistic", "trees"):
                 found.append(_candidate(seen, transform, "exact", *make(values)))

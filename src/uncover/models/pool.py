@@ -29,6 +29,8 @@ STRANGE = 0.1
 COUNTS_IN_FULL = 0.01
 # Logarithm of the ratio of variances that members which have learned to live with noise bear.
 BEARABLE = 0.3
+# Reliability, of that in training, below which members at draws count less.
+LEAST_RELIABLE = 0.25
 # A member: of Gaussian classes seen through noise; at draws of the true value; of values taken as exact; of
 # these and of the logarithms of their standard uncertainties.
 Reading = Literal["closed", "draws", "exact", "uncertainties"]
@@ -76,10 +78,12 @@ class TrainingNoise(NamedTuple):
         """Trust in members that know values with such noise only, for noise (sample or 1, feature): (...).
 
         exp(−½(d/0.3)²) with d = |log (τ² + s²)/(τ² + s₀²)|, the largest over the features, of the variance τ²
-        of true values, s² of the noise, and s₀² of that training sample whose noise is most like it. Less
-        noise than in training counts half: members are then too cautious, with more they are too sure.
+        of true values, s² of the noise, and s₀² of that training sample whose noise is most like it. τ² counts
+        as at most twice the noise of training: classes may have a finer structure than their variance tells.
+        Less noise than in training counts half: members are then too cautious, with more they are too sure.
         """
-        safe = np.where(self.within > 0, self.within, 1.0)
+        within = np.where(self.high > 0, np.minimum(self.within, 2.0 * self.high), self.within)
+        safe = np.where(within > 0, within, 1.0)
         total, low, high = (np.log1p(each / safe) for each in (variances, self.low, self.high))
         away = np.maximum(np.maximum(total - high, 0.5 * (low - total)), 0.0).max(-1)
         return np.asarray(np.exp(-0.5 * (away / BEARABLE) ** 2))
@@ -165,8 +169,8 @@ class Pool:
 
         ``joints`` of members that describe true values are at these. ``variances`` (sample or 1, feature) are
         those of the samples' noise, infinite for a missing feature. The more of it there is, the more draws
-        of true values come from the Gaussians: with more than in training, members at draws count by the
-        share τ²/(τ² + s²) of true values in the variance within classes, beside that in training.
+        of true values come from the Gaussians: where the share τ²/(τ² + s²) of true values in the variance
+        within classes is below a quarter of that in training, members at draws count in proportion.
         """
         gate = np.ones((len(joints), len(joints[0])))
         if self.by_relevance is not None:
@@ -187,7 +191,7 @@ class Pool:
         if variances is None or not variances.any():
             variances = np.zeros((1, self.n_features))
         known = 1.0 if self.noise is None else self.reliability(self.noise.high[None])
-        trusted = np.minimum(self.reliability(variances) / known, 1.0)
+        trusted = np.minimum(self.reliability(variances) / (LEAST_RELIABLE * known), 1.0)
         gate[[member.reading == "draws" for member in self.members]] *= trusted
         if self.noise is not None:
             alike = self.noise.resemblance(variances)
