@@ -42,7 +42,7 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     the samples best: P(k | x) = E[P(k | χ)]. Beside them stand members that take values as they are, and
     logistic regression and trees that see log standard uncertainties as features, where these vary; such
     members count as far as the noise of x is like that of the training samples. A missing feature (NaN) of a
-    new input is drawn given the others. With ``"shared"`` Gaussians are read world by world, the others at
+    new input is drawn given the others, with ``missing="marginalise"``. With ``"shared"`` Gaussians are read world by world, the others at
     the mean over the worlds. Noise of training samples below a thousandth of the variance within classes is
     taken as none. Soft labels are not taken; :class:`BayesianQDA` takes them.
 
@@ -52,6 +52,8 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         Dirichlet parameters α of the class proportions: log odds are those of shares N_k + α_k.
     realisations : "pooled", "repeats", "draws" or "shared"
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
+    missing : "error" or "marginalise"
+        Whether new inputs may lack features (NaN).
     random_state : int or None
         Seed of folds, trees and the choice of samples where there are very many; None counts as 0, so that
         a fit can always be repeated.
@@ -98,9 +100,10 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, class_prior=1.0, realisations="pooled", random_state=0):
+    def __init__(self, class_prior=1.0, realisations="pooled", missing="error", random_state=0):
         self.class_prior = class_prior
         self.realisations = realisations
+        self.missing = missing
         self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None, *, X_cov=None, groups=None, scored=None):
@@ -121,6 +124,7 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             Samples that count when they are left out, such as those far from samples of other groups.
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
+        check_choice("missing", self.missing, ("error", "marginalise"))
         observation = read_inputs(self, X, X_cov, reset=True)
         membership, classes = read_membership(self, y, None, None, sample_weight, observation.X)
         groups, scored = read_groups(groups, len(observation)), read_scored(scored, len(observation))
@@ -215,7 +219,7 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         model = self.model_
         if class_prior is not None:
             model = model.with_class_shares(concentration(class_prior, len(model.classes)))
-        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=True)
+        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
         warn_of_empty_samples(observation.X)
         found = predict(model, observation, paired=paired)
         if model.truth_model.describes_true_values and found.observation.noise is None:

@@ -78,8 +78,8 @@ class TrainingNoise(NamedTuple):
         """Trust in members that know values with such noise only, for noise (sample or 1, feature): (...).
 
         exp(−½(d/0.3)²) with d = |log (τ² + s²)/(τ² + s₀²)|, the largest over the features, of the variance τ²
-        of true values, s² of the noise, and s₀² of that training sample whose noise is most like it. τ² counts
-        as at most twice the noise of training: classes may have a finer structure than their variance tells.
+        of true values, s² of the noise, and s₀² of that training sample whose noise is most like it. τ² is at
+        most twice the noise of training: classes may have a finer structure than their variance tells.
         Less noise than in training counts half: members are then too cautious, with more they are too sure.
         """
         within = np.where(self.high > 0, np.minimum(self.within, 2.0 * self.high), self.within)
