@@ -42,7 +42,7 @@ class BayesianClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     the samples best: P(k | x) = E[P(k | χ)]. Beside them stand members that take values as they are, and
     logistic regression and trees that see log standard uncertainties as features, where these vary; such
     members count as far as the noise of x is like that of the training samples. A missing feature (NaN) of a
-    new input is drawn given the others, with ``missing="marginalise"``. With ``"shared"`` Gaussians are read world by world, the others at
+    new input is drawn given the others. With ``"shared"`` Gaussians are read world by world, the others at
     the mean over the worlds. Noise of training samples below a thousandth of the variance within classes is
     taken as none. Soft labels are not taken; :class:`BayesianQDA` takes them.
 
