@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.tree import ExtraTreeClassifier
 
-from uncover.estimators.fit_pool import _grow, _joined
+from uncover.estimators.fit_members import _grow, _joined
 
 
 @pytest.fixture
 def grown(rng):
     x, codes = rng.normal(size=(300, 5)).astype(np.float32), rng.integers(0, 3, 300)
     rows = [rng.permutation(300)[:200] for _ in range(4)]
-    return x, codes, rows, _joined([_grow(x, codes, r, 3, seed)[0] for seed, r in enumerate(rows)])
+    return x, codes, rows, _joined([_grow(x[r], codes[r], 3, seed)[0] for seed, r in enumerate(rows)])
 
 
 def test_points_reach_the_leaves_that_scikit_learn_says(grown, rng):

@@ -23,7 +23,9 @@ def test_leaving_out_is_a_mixture_without(rng):
     centres, share = rng.normal(size=(30, 3)), np.eye(3)[np.arange(30) % 3]
     mixture, groups = KernelMixture(centres, share, 0.5), np.arange(30) // 4
     rows = np.array([0, 13, 29])
-    one, whole = mixture.leave_one_out(rows), mixture.leave_one_out(rows, groups)
+    own = np.arange(30)
+    one = mixture.held_out(centres[rows], rows, own)
+    whole = mixture.held_out(centres[rows], groups[rows], groups)
     for j, i in enumerate(rows):
         kept = np.arange(30) != i
         np.testing.assert_allclose(one[j], by_definition(centres[kept], share[kept], 0.5, centres[i]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.noise import log_prob_with_noise, sample_true_value
+from uncover.bayes.noise import log_prob_with_noise, places_needed, sample_true_value, spread_evenly
 from uncover.bayes.student_t import IndependentT, StudentT
 
 CHANCE = 1e-4
@@ -23,7 +23,8 @@ def log_prob(density, x, noise):
 
 
 def draw_truth(density, x, noise, n, rng):
-    return sample_true_value(density, np.asarray(x), covariances(noise, x), n, rng)
+    places = spread_evenly(n, places_needed(density), rng)
+    return sample_true_value(density, np.asarray(x), covariances(noise, x), places)
 
 
 def convolution(x, scale, dof, noise):

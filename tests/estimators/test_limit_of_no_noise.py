@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uncover import BayesianClassifier, Measured, load_model
-from uncover.models.pool import COUNTS_IN_FULL
+from uncover.estimators.fit_pool import LEAST_NOISE
 
 pytestmark = pytest.mark.filterwarnings("ignore:feature .* same units")
 
@@ -40,13 +40,22 @@ def test_noise_of_nothing_changes_nothing(problem):
     np.testing.assert_allclose(measured.predict_proba(Measured(new, np.full(3, 1e-30))), found, atol=1e-9)
 
 
-def test_there_is_no_step_where_noise_begins_to_count_in_full(problem):
+def test_noise_of_zero_is_no_noise(problem):
+    X, y, new = problem
+    plain = BayesianClassifier().fit(X, y).predict_proba(new)
+    _, found = answers(problem, 0.0)
+    np.testing.assert_allclose(found, plain, atol=1e-10)
+
+
+def test_the_step_where_noise_begins_to_count_is_small(problem):
+    """Below it members learn from X as it is, above it some from drawn true values too."""
     X, y, _ = problem
     within = np.mean([X[y == k].var(0, ddof=1) for k in range(3)], axis=0).min()
-    edge = COUNTS_IN_FULL * within
-    before, after = (answers(problem, edge * factor) for factor in (1 - 1e-4, 1 + 1e-4))
-    assert before[0].without_noise_ is not None and after[0].without_noise_ is None
-    np.testing.assert_allclose(before[1], after[1], atol=1e-3)
+    edge = LEAST_NOISE * within / (1.0 + LEAST_NOISE)
+    before, after = (answers(problem, edge * factor) for factor in (0.99, 1.01))
+    assert {m.reading for m in before[0].model_.members} == {"closed", "draws"}
+    assert "exact" in {m.reading for m in after[0].model_.members}
+    assert np.abs(before[1] - after[1]).mean() < 0.02
 
 
 def test_a_noisy_input_is_read_through_its_noise_by_a_model_of_clean_samples(problem):
@@ -58,9 +67,9 @@ def test_a_noisy_input_is_read_through_its_noise_by_a_model_of_clean_samples(pro
     np.testing.assert_allclose(found[:1], clf.predict_proba(new[:1], X_cov=both[0]), atol=1e-9)
 
 
-def test_a_model_file_keeps_both(problem, tmp_path):
+def test_a_model_file_keeps_the_noise(problem, tmp_path):
     _, _, new = problem
-    clf, found = answers(problem, 1e-5)
+    clf, found = answers(problem, 1e-2)
     clf.save(tmp_path / "model.uncover")
     again = load_model(tmp_path / "model.uncover")
-    np.testing.assert_array_equal(again.predict_proba(new, X_cov=np.full(3, 1e-5)), found)
+    np.testing.assert_array_equal(again.predict_proba(new, X_cov=np.full(3, 1e-2)), found)

@@ -5,7 +5,6 @@ import numpy as np
 from uncover import Measured, MeasuredLog
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.observation import Observation
-from uncover.measurement.pooled import logarithm
 
 
 def test_logarithms_are_those_of_the_transform(rng):
@@ -15,10 +14,8 @@ def test_logarithms_are_those_of_the_transform(rng):
     log = MeasuredLog().fit(X)
     new = X - 0.3
     expected = log.transform(Measured(new, noise))
-    found = logarithm(Observation(new, Covariances.read(noise, *new.shape)), log.floor_)
+    found = Observation(new, Covariances.read(noise, *new.shape)).log(log.floor_)
     np.testing.assert_allclose(found.X, expected.X, rtol=1e-14)
     np.testing.assert_allclose(found.noise.matrices(), expected.covariances.matrices(), rtol=1e-12)
     worlds = np.stack([X, new], axis=1)
-    np.testing.assert_allclose(
-        logarithm(Observation(worlds), log.floor_).X, log.transform(worlds), rtol=1e-14
-    )
+    np.testing.assert_allclose(Observation(worlds).log(log.floor_).X, log.transform(worlds), rtol=1e-14)

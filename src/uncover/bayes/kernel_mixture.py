@@ -64,11 +64,11 @@ class KernelMixture:
                 np.exp(np.minimum(squared.log_joint(points) - 2.0 * log_joint, 0.0)), nan=1.0
             )
 
-    def leave_one_out(self, rows: NDArray[np.intp], groups: NDArray[np.intp] | None = None) -> Array:
-        """The same at some of the centres, without their own kernel or those of their group: (row, class)."""
-        parts = [self._sums(squares) for squares in held_out_squares(self.centres, rows, groups)]
+    def held_out(self, points: Array, groups: NDArray[np.intp], of_centres: NDArray[np.intp]) -> Array:
+        """The same at points of groups, without the kernels of centres of their group: (point, class)."""
+        parts = held_out_squares(points, groups, self.centres, of_centres)
         with np.errstate(divide="ignore"):
-            return np.log(np.concatenate(parts))
+            return np.log(np.concatenate([self._sums(squares) for squares in parts]))
 
     def log_joint_at(self, squares: Array) -> Array:
         """The same from squared distances of points from the centres: (point, centre) -> (point, class)."""
@@ -87,21 +87,19 @@ class KernelMixture:
 
 
 def held_out_squares(
-    centres: Array, rows: NDArray[np.intp], groups: NDArray[np.intp] | None = None
+    points: Array, groups: NDArray[np.intp], centres: Array, of_centres: NDArray[np.intp]
 ) -> Iterator[Array]:
-    """Squared distances of some centres from all, in blocks; infinite from themselves and their group.
+    """Squared distances of points from all centres, in blocks; infinite from centres of their own group.
 
     Examples
     --------
-    >>> list(held_out_squares(np.array([[0.0], [2.0]]), np.array([1])))
-    [array([[ 4., inf]])]
+    >>> x, one_each = np.array([[0.0], [2.0]]), np.arange(2)
+    >>> list(held_out_squares(x, one_each, x, one_each))
+    [array([[inf,  4.],
+           [ 4., inf]])]
     """
-    for block, squares in _squares(centres[rows], centres):
-        mine = rows[block]
-        if groups is None:
-            squares[np.arange(len(mine)), mine] = np.inf
-        else:
-            squares[groups[mine][:, None] == groups] = np.inf
+    for block, squares in _squares(points, centres):
+        squares[groups[block][:, None] == of_centres] = np.inf
         yield squares
 
 

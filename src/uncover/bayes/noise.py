@@ -67,28 +67,60 @@ def log_prob_with_noise(
 
 
 def sample_true_value(
-    density: StudentT | IndependentT,
-    points: ArrayLike,
-    covariances: Covariances,
-    n: int,
-    rng: np.random.Generator,
+    density: StudentT | IndependentT, points: ArrayLike, covariances: Covariances, places: Array
 ) -> Array:
-    """Draw n true values χ given each measured point x = χ + ε: shape (point, n, feature).
+    """True values χ given each measured point x = χ + ε, at places of the unit cube: (point, n, feature).
 
-    All points have the same random numbers, spread evenly: equal points have equal draws, and differences
-    between points are theirs.
+    ``places`` (n, d), or (point, n, d) for random numbers of each point's own, has the d of
+    :func:`places_needed`. Places that lie evenly (:func:`spread_evenly`) give draws from p(χ | x).
 
     Examples
     --------
     >>> t = StudentT.from_scale([0.0], [[1.0]], 50.0)
     >>> noise = Covariances.read([1.0], n_samples=1, n_features=1)
-    >>> drawn = sample_true_value(t, [[2.0]], noise, 4000, np.random.default_rng(0))
+    >>> places = spread_evenly(4000, places_needed(t), np.random.default_rng(0))
+    >>> drawn = sample_true_value(t, [[2.0]], noise, places)
     >>> bool(abs(drawn.mean() - 1.0) < 0.05)  # half-way between the class and the measurement
     True
     """
     x = np.asarray(points, np.float64)
-    parts = [part.sample_true_value(n, rng) for part in through_noise(density, x, covariances)]
-    return np.concatenate(parts, axis=-1)
+    parts = through_noise(density, x, covariances)
+    own = np.split(places, len(parts), axis=-1)
+    drawn = [part.sample_true_value(at) for part, at in zip(parts, own, strict=True)]
+    return np.concatenate(drawn, axis=-1)
+
+
+def places_needed(density: StudentT | IndependentT) -> int:
+    """Dimensions of the unit cube behind one true value: its features, and the precision h of each block."""
+    p = density.location.shape[-1]
+    return p + 1 if isinstance(density, StudentT) else 2 * p
+
+
+def sample_true_value_of_mixture(
+    densities: StudentT | IndependentT,
+    points: ArrayLike,
+    noises: list[Covariances],
+    probability: Array,
+    places: Array,
+) -> Array:
+    """True values χ of measured points from Σ_k P_k p(χ | x, k): (point, n, feature).
+
+    ``densities`` has the components as batch axis, ``noises`` the noise of the points beyond each, and
+    ``probability`` (point, component) is P_k. The first dimension of ``places`` chooses the component.
+    """
+    x, (n, d) = np.asarray(points, np.float64), places.shape[-2:]
+    level, cumulated = places[..., 0], probability.cumsum(1)
+    level = np.broadcast_to(level, (len(x), n)) * cumulated[:, -1:]
+    chosen = np.minimum((cumulated[:, :, None] < level[:, None, :]).sum(1), len(noises) - 1)
+    out = np.empty((len(x), n, x.shape[1]))
+    for k, noise in enumerate(noises):
+        rows = np.flatnonzero((chosen == k).any(1))
+        if len(rows) == 0:
+            continue
+        own = places if places.ndim == 2 else places[rows]
+        drawn = sample_true_value(densities[k], x[rows], noise[rows], own[..., 1:d])
+        out[rows] = np.where((chosen[rows] == k)[..., None], drawn, out[rows])
+    return out
 
 
 def spread_evenly(n: int, dimensions: int, rng: np.random.Generator) -> Array:
@@ -108,6 +140,23 @@ def spread_evenly(n: int, dimensions: int, rng: np.random.Generator) -> Array:
         g = (1.0 + g) ** (1.0 / (dimensions + 1))
     steps = g ** -np.arange(1.0, dimensions + 1)
     places = (rng.random(dimensions) + np.arange(n)[:, None] * steps) % 1.0
+    return np.asarray(np.clip(places, 1e-12, 1.0 - 1e-12))
+
+
+def sobol_places(n: int, dimensions: int, rng: np.random.Generator) -> Array:
+    """The same by Sobol's sequence, scrambled: even in every pair of many dimensions too.
+
+    Most even where n is a power of 2.
+
+    Examples
+    --------
+    >>> places = sobol_places(256, 12, np.random.default_rng(0))
+    >>> bool(np.abs(np.corrcoef(places.T) - np.eye(12)).max() < 0.05)
+    True
+    """
+    from scipy.stats.qmc import Sobol  # only where true values are drawn: it takes a while to import
+
+    places = Sobol(dimensions, seed=rng).random_base2(max(n - 1, 0).bit_length())[:n]
     return np.asarray(np.clip(places, 1e-12, 1.0 - 1e-12))
 
 
@@ -195,20 +244,20 @@ class SeenThroughNoise:
                 out[rows][index] = logsumexp(integrand.rows(index).value(nodes), axis=1) + np.log(width)
         return constant + out
 
-    def sample_true_value(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n true values χ for each measured point: shape (point, n, feature).
+    def sample_true_value(self, places: Array) -> Array:
+        """True values χ for each measured point: shape (point, n, feature).
 
         First a node of log h by its weight, then χ | x, h, which is Gaussian.
         """
-        p = self.density.n_features
-        u = np.empty((len(self.value), n, p))
-        places = spread_evenly(n, p + 1, rng)
-        levels, normal = places[:, 0], ndtri(places[:, 1:])
+        points, n = len(self.value), places.shape[-2]
+        u = np.empty((points, n, self.density.n_features))
+        levels = np.broadcast_to(places[..., 0], (points, n))
+        normal = np.broadcast_to(ndtri(places[..., 1:]), u.shape)
         for rows, integrand in self._blocks():
-            h = integrand.sample(levels)[:, :, None]
+            h = integrand.sample(levels[rows])[:, :, None]
             m, z = integrand.noise[:, None, :], self.value[rows][:, None, :]
             spread = np.sqrt(m / (1.0 + m * h))
-            u[rows] = z / (1.0 + m * h) + spread * normal
+            u[rows] = z / (1.0 + m * h) + spread * normal[rows]
         rotated = u @ np.swapaxes(self.axes, -1, -2)
         return self.density.location + rotated @ self.density.root.T
 
@@ -283,14 +332,16 @@ class _Integrand:
                 yield index, a[index, None] + width[:, None] * np.arange(n), width
 
     def sample(self, levels: Array) -> Array:
-        """Values of h for each point, among the nodes, at levels of its distribution: (point, level)."""
-        h = np.empty((len(self.square), len(levels)))
+        """Values of h among the nodes, at levels of the distribution of each point: as levels, (point, n)."""
+        h = np.empty(levels.shape)
         for index, nodes, _ in self.nodes():
             height = self.rows(index).value(nodes)
             weight = np.cumsum(np.exp(height - height.max(1)[:, None]), axis=1)
-            level = levels * weight[:, -1:]
-            chosen = np.minimum((weight[:, None, :] < level[:, :, None]).sum(-1), nodes.shape[1] - 1)
-            h[index] = np.exp(np.take_along_axis(nodes, chosen, axis=1))
+            row = np.arange(len(index))[:, None]
+            # One sorted list of all points: the levels of point i lie between i and i + 1.
+            flat = np.searchsorted((weight / weight[:, -1:] + row).ravel(), (levels[index] + row).ravel())
+            chosen = flat.reshape(len(index), -1) - row * nodes.shape[1]
+            h[index] = np.exp(np.take_along_axis(nodes, np.clip(chosen, 0, nodes.shape[1] - 1), axis=1))
         return h
 
     def _modes(self) -> tuple[Array, Array, Array]:

@@ -5,14 +5,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.choices import check_choice
-from uncover.estimators.fit_pool import Training, fit_pool
+from uncover.estimators.fit_members import Training
+from uncover.estimators.fit_pool import fit_pool
 from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units
 from uncover.estimators.membership import read_membership
+from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
 from uncover.estimators.unknown import UnknownMixin
-from uncover.measurement.pooled import PoolPrediction
-from uncover.measurement.prediction import DRAWS, TRUE_VALUES
+from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
+from uncover.models.fit import concentration
 from uncover.models.realisations import KINDS
 
 
@@ -35,19 +37,24 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     trusted as far as trees; then they are, if that predicts these groups better. Samples of a group are right
     or wrong together: n in groups of sizes n_g count as (Σ n_g)²/Σ n_g² (Kish).
 
-    Known noise (X_cov, ``Measured``, ``"draws"``), ``"repeats"`` and ``"shared"`` have a meaning for Gaussian
-    class models only: with them these are pooled alone, and not on logarithms where an error is common to all
-    samples (the systematic covariance of a ``Measured``). Noise of less than a hundredth of the variance
-    within classes counts in proportion, beside the answers of all members to X as it is, so that noise that
-    goes to nothing changes nothing. Weights of samples and soft labels are not taken:
-    what a sample left out says would have to be weighed too; :class:`BayesianQDA` takes both.
+    Known noise (X_cov, ``Measured``, ``"draws"``, ``"repeats"``) is for all members. Gaussian class models,
+    of one component a class and of several, see it in closed form. The others learn from drawn true values
+    of the training samples and are asked about draws of the true value of x, by the Gaussians that describe
+    the samples best: P(k | x) = E[P(k | χ)]. Beside them stand members that take values as they are, and
+    logistic regression and trees that see log standard uncertainties as features, where these vary; such
+    members count as far as the noise of x is like that of the training samples. A missing feature (NaN) of a
+    new input is drawn given the others. With ``"shared"`` Gaussians are read world by world, the others at
+    the mean over the worlds. Noise of training samples below a thousandth of the variance within classes is
+    taken as none. Soft labels are not taken; :class:`BayesianQDA` takes them.
 
     Parameters
     ----------
     class_prior : float or array of shape (class,)
-        Dirichlet parameters of the class proportions, of the Gaussian members.
+        Dirichlet parameters α of the class proportions: log odds are those of shares N_k + α_k.
     realisations : "pooled", "repeats", "draws" or "shared"
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
+    missing : "error" or "marginalise"
+        Whether new inputs may lack features (NaN).
     random_state : int or None
         Seed of folds, trees and the choice of samples where there are very many; None counts as 0, so that
         a fit can always be repeated.
@@ -60,13 +67,12 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     realisations_ : int
         Of each training sample.
     members_ : list of str
-        Names of the members; those of less than 1 % weight are dropped, unless typicality comes from them.
+        Names of the members; those of less than 1 % weight are dropped, unless typicality or draws of true
+        values come from them.
     weights_ : array of shape (member,)
         w, their weights where x is typical.
     temperature_ : float
         T, of the mean.
-    without_noise_ : Pool or None
-        Where known noise is as small as that: the pool that takes X as exact.
     disagreement_ : float
         Share of the differences between members that the errors of their parameters do not explain.
     trusts_ : bool
@@ -95,18 +101,21 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     True
     """
 
-    def __init__(self, class_prior=1.0, realisations="pooled", random_state=0):
+    def __init__(self, class_prior=1.0, realisations="pooled", missing="error", random_state=0):
         self.class_prior = class_prior
         self.realisations = realisations
+        self.missing = missing
         self.random_state = random_state
 
-    def fit(self, X, y, *, X_cov=None, groups=None, scored=None):
+    def fit(self, X, y, sample_weight=None, *, X_cov=None, groups=None, scored=None):
         """Fit all members, and find temperature and weights by what they say of samples left out.
 
         Parameters
         ----------
         X : array of shape (sample, feature) or (sample, realisation, feature), or Measured
         y : array of shape (sample,)
+        sample_weight : array of shape (sample,), optional
+            How many samples each stands for; one of weight 2 is left out as one. Weight 0 is no sample.
         X_cov : array, optional
             Known noise of X, in the shapes of :meth:`BayesianQDA.fit`.
         groups : array of shape (sample,), optional
@@ -116,18 +125,28 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
             Samples that count when they are left out, such as those far from samples of other groups.
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
+        check_choice("missing", self.missing, ("error", "marginalise"))
         observation = read_inputs(self, X, X_cov, reset=True)
-        membership, classes = read_membership(self, y, None, None, None, observation.X)
-        groups = read_groups(groups, len(observation))
+        membership, classes = read_membership(self, y, None, None, sample_weight, observation.X)
+        groups, scored = read_groups(groups, len(observation)), read_scored(scored, len(observation))
+        codes, weight = membership.codes, membership.weight
+        if weight is not None and not weight.all():
+            kept = weight > 0
+            present, codes = np.unique(codes[kept], return_inverse=True)
+            if len(present) < 2:
+                name = classes.tolist()[present[0]]
+                raise ValueError(f"only class {name!r} has samples of positive weight; give two classes.")
+            observation, classes, weight = observation[kept], classes[present], weight[kept]
+            groups = None if groups is None else np.unique(groups[kept], return_inverse=True)[1]
+            scored = None if scored is None else scored[kept]
         _check_enough(len(observation), groups)
-        scored = read_scored(scored, len(observation))
         warn_of_single(KINDS[self.realisations], observation.X)
         if observation.noise is not None:
             names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
             warn_of_units(observation.noise, observation.X.std(0), names)
         seed = 0 if self.random_state is None else self.random_state
-        given = observation, membership.codes, classes, groups, seed, scored
-        self.model_ = fit_pool(Training(*given, self.class_prior, self.realisations))
+        given = observation, codes, classes, groups, seed, scored, self.realisations, weight
+        self.model_ = fit_pool(Training(*given), self.class_prior)
         return self
 
     classes_ = learned("classes")
@@ -137,17 +156,17 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     realisations_ = learned("n_realisations")
     weights_ = learned("weights")
     temperature_ = learned("temperature")
-    without_noise_ = learned("without_noise")
     disagreement_ = learned("disagreement")
     trusts_ = learned("trusts")
     members_ = property(lambda self: [member.name for member in self.model_.members])
 
-    def predict_proba(self, X, X_cov=None, *, paired=True):
+    def predict_proba(self, X, X_cov=None, *, paired=True, class_prior=None):
         """Return P(class | x, D): shape (sample, class), columns as in ``classes_``.
 
-        Parameters are those of :meth:`BayesianQDA.predict`.
+        Parameters are those of :meth:`BayesianQDA.predict`. With ``class_prior`` (class,), class shares of
+        the population that X is from, they are in place of those of the training samples.
         """
-        out = self._predict(X, X_cov, paired).probability()
+        out = self._predict(X, X_cov, paired, class_prior).probability()
         return out.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else out
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True):
@@ -167,7 +186,8 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         Gaussians and kernels together, each training sample seen by models without it (or its group). Of new
         members of each class, rare ones too, at most a share a is below a, whatever the class looks like.
         Below 1/(1 + n), where no sample of the class lies, it is the p-value of :class:`BayesianQDA`, and
-        never more. With known noise, ``"repeats"`` and ``"shared"`` all is that of :class:`BayesianQDA`.
+        never more. With known noise of more than 1 % of the variance within classes, missing features, and
+        ``"shared"`` all is that of :class:`BayesianQDA`.
         """
         return self._predict(X, X_cov, paired).typicality()
 
@@ -180,8 +200,8 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         The entropy of the probabilities, divided as that of the members' average is. Model is what knowing
         all parameters, and which member is right, would take away: the errors of the members' parameters, as
         far as the mean has them too, and of their differences what these do not explain. Measurement is what
-        each member's own budget gives it, or what averaging over realisations adds; overlap is the rest. They
-        add up to the total.
+        knowing the true value would tell each member, or what averaging over realisations adds; overlap is
+        the rest. They add up to the total.
 
         Parameters
         ----------
@@ -197,16 +217,18 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
             )
         return self._predict(X, X_cov, paired).budget(n_draws, n_true_values)
 
-    def _predict(self, X, X_cov, paired):
+    def _predict(self, X, X_cov, paired, class_prior=None):
         """Check new inputs, and combine them with the pool."""
         check_is_fitted(self)
-        observation = read_inputs(self, X, X_cov, reset=False)
-        if observation.noise is not None and not self.model_.takes_noise:
-            raise ValueError(
-                "X_cov is given, and this model was fitted without: only Gaussian class models can take it. "
-                "Fit with X_cov too, or give realisations."
-            )
-        return PoolPrediction(self.model_, observation, paired=paired)
+        model = self.model_
+        if class_prior is not None:
+            model = model.with_class_shares(concentration(class_prior, len(model.classes)))
+        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
+        warn_of_empty_samples(observation.X)
+        found = predict(model, observation, paired=paired)
+        if model.truth_model.describes_true_values and found.observation.noise is None:
+            warn_of_exactness()
+        return found
 
     def describe(self):
         """Return a page of text on the fitted model: its members and their weights."""

@@ -1,246 +1,345 @@
-"""Fitting a pool: its members, and their weights by what they say of samples left out.
+"""Fitting a pool: its members, and their weights by what they say of samples left out."""
 
-Functions that fit a member return it with its held-out log joint: that of the chosen training samples by
-models that have not seen them, of shape (sample, view, class).
-"""
-
-import warnings
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from uncover.bayes.kernel_mixture import held_out_squares, median_square
-from uncover.bayes.logistic import Logistic
 from uncover.bayes.streams import stream
-from uncover.engines.members import FastForest, FastKernelMixture
-from uncover.estimators.calibration import fit_temperature, warn_of_lonely_classes
-from uncover.estimators.groups import divide
+from uncover.estimators.calibration import warn_of_lonely_classes
+from uncover.estimators.fit_members import (
+    IMPUTATIONS,
+    best_score,
+    fit_gaussians,
+    fit_kernels,
+    fit_logistic,
+    fit_trees,
+)
 from uncover.measurement.observation import Observation
-from uncover.measurement.pooled import MAP_DRAWS, PoolPrediction, error_variances, logarithm
-from uncover.measurement.prediction import predict
-from uncover.models import members
-from uncover.models.fit import NoisyPoints, fit
-from uncover.models.members import ClassRanks, Scale
+from uncover.measurement.pooled import MAP_DRAWS
+from uncover.measurement.prediction import PoolPrediction
+from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
+from uncover.models.fit import concentration
+from uncover.models.members import BY_RELEVANCE, ClassRanks, log_density
 from uncover.models.membership import Membership
-from uncover.models.pool import COUNTS_IN_FULL, LEAST_PROBABILITY, Pool, PoolMember, largest_ratio
-from uncover.models.realisations import KINDS
+from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
 from uncover.models.registry import CLASS_MODELS
 
-# More samples than this do not make the kernels better, only slower; and so for choosing their width.
-MOST_CENTRES = 2048
-MOST_TRIED = 512
-# Bandwidths that are tried, in units of the median distance of samples: h² = 4 m² e^u.
-BANDWIDTHS = np.exp(np.linspace(-6.0, 0.5, 14))
-# Precisions of the prior of logistic coefficients that are tried, the strictest first.
-PRECISIONS = (100.0, 10.0, 1.0, 0.1, 0.01)
-FEWEST_FOR_FIVE_FOLDS = 1000
-TREES = 100
-# Each tree is grown without one of so many parts of the samples, or of the groups.
-PARTS = 4
-# Numbers of samples that the parent of a node is worth, which are tried.
-STRENGTHS = (0.25, 1.0, 4.0)
-# Random signs of a sample, at least and at most, and of all samples, and points that are asked: from these
-# the number of samples behind an answer is found.
-FEWEST_SIGNS, MOST_SIGNS, SIGNS, MOST_ASKED = 32, 256, 1 << 15, 512
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
 # Samples by which it is seen how far members lie apart.
 MOST_COMPARED = 256
+# Noise of less than this share of the variance within classes is none, as far as training goes.
+LEAST_NOISE = 1e-3
+# Draws of the true value of each sample left out, at most and of all samples; these are some of so many.
+ASKED, ALL_ASKED, DRAWN = 16, 1 << 13, 64
+# Spread of log uncertainties from which on they may say something of the class.
+VARYING = 0.05
 _LEAST_EXPONENT = 1e-6
 
 
-@dataclass(frozen=True)
-class Training:
-    """Training samples as members see them."""
+class Candidate(NamedTuple):
+    """A member with what it says of samples left out, and of their true values where these are drawn."""
 
-    observation: Observation
-    codes: np.ndarray  # (sample,), number of the class
-    classes: np.ndarray
-    groups: np.ndarray | None  # (sample,), number of the group
-    seed: int
-    scored: np.ndarray | None = None  # (sample,), whether it counts when it is left out; None: all do
-    class_prior: float | np.ndarray = 1.0  # Dirichlet parameters, of the Gaussian members
-    realisations: str = "pooled"  # what several realisations of a sample mean
-
-    @property
-    def targets(self):
-        """1 for the class of each sample: (sample, class)."""
-        return np.eye(len(self.classes))[self.codes]
-
-    def held_out_weight(self):
-        """Weight of the prediction of each chosen sample by a model without it.
-
-        Each stands for as many samples of its class as there are for one that was chosen. Samples of a group
-        are right or wrong together: if those of group g stand for n_g, all groups are worth (Σ n_g)²/Σ n_g²
-        independent samples (Kish's effective number). A class that is in one group only is unknown without
-        it: its samples count nothing.
-        """
-        chosen = self.chosen()
-        code = self.codes[chosen]
-        stands_for = (np.bincount(self.codes) / np.bincount(code))[code]
-        group = np.arange(len(chosen)) if self.groups is None else self.groups[chosen]
-        if self.groups is not None:
-            pairs = np.unique(np.stack([self.codes, self.groups]), axis=1)
-            stands_for = stands_for * (np.bincount(pairs[0]) > 1)[code]
-        if self.scored is not None:
-            stands_for = stands_for * self.scored[chosen]
-        sizes = np.bincount(group, stands_for)
-        return stands_for * sizes.sum() / max((sizes**2).sum(), 1.0)
-
-    def chosen(self):
-        """Samples for what would take too long with all: at most so many, a share of each class.
-
-        Of a rare class more than its share, so that it is not lost.
-        """
-        least = min(64, MOST_CENTRES / len(self.classes))
-        return np.flatnonzero(self._rank_in_class < np.maximum(self._quota, least)[self.codes])
-
-    def representative(self):
-        """Which of the chosen samples make up a share of each class: booleans of shape (chosen sample,)."""
-        chosen = self.chosen()
-        return self._rank_in_class[chosen] < self._quota[self.codes[chosen]]
-
-    @cached_property
-    def _quota(self):
-        """Samples of each class among the most that are chosen: (class,)."""
-        count = np.bincount(self.codes)
-        return count * min(1.0, MOST_CENTRES / len(self.codes))
-
-    @cached_property
-    def _rank_in_class(self):
-        """Number of each sample within its class, in a random order: (sample,)."""
-        order = stream(self.seed, "centres").permutation(len(self.codes))
-        rank = np.empty(len(self.codes), dtype=int)
-        for k in range(len(self.classes)):
-            mine = order[self.codes[order] == k]
-            rank[mine] = np.arange(len(mine))
-        return rank
-
-    @cached_property
-    def rows(self):
-        """One row a sample, (sample, feature): of several realisations, one at random."""
-        X = self.observation.X
-        if X.ndim == 3:
-            X = X[np.arange(len(X)), self.one_realisation]
-        return X.astype(np.float64)
-
-    @property
-    def one_realisation(self):
-        """Number of the realisation that stands for each sample, drawn at random: (sample,)."""
-        n, R, _ = self.observation.X.shape
-        return stream(self.seed, "one realisation each").integers(R, size=n)
+    member: PoolMember
+    joint: np.ndarray  # (chosen sample, view, class)
+    at_truth: np.ndarray  # (chosen sample, draw, class)
+    score: float
 
 
-def fit_pool(training):
-    """Fit all members to training samples, and find temperatures and weights by samples left out: a Pool."""
-    observation, chosen = training.observation, training.chosen()
-    targets, weight = training.targets[chosen], training.held_out_weight()
-    if not weight.any():
+def fit_pool(training, class_prior=1.0):
+    """Fit all members to training samples, and find temperatures and weights by samples left out: a Pool.
+
+    ``class_prior`` are Dirichlet parameters of the class shares; members have 1 for each.
+    """
+    given, kind, spread = training.observation, training.realisations, _spread(training)
+    seen = given.by_spread(kind, spread)
+    inner = "shared" if kind == "shared" else "pooled"
+    training = replace(training, observation=Observation(seen.X, seen.noise), realisations=inner)
+    if not training.held_out_weight().any():
         warn_of_lonely_classes(4)
-    floor = None if observation.systematic is not None else _floor(observation.X)
-    found, held_out = _fit_members(training, floor, targets, weight)
+    alpha, moments = concentration(class_prior, len(training.classes)), _moments(training)
+    shift = np.log((moments["class_count"] + alpha) / (moments["class_count"] + 1.0))
     pool = Pool(
         classes=training.classes,
-        members=found,
-        weights=np.full(len(found), 1.0 / len(found)),
+        members=(),
+        weights=np.empty(0),
         temperature=1.0,
-        **_moments(training),
-        realisations=training.realisations,
-        n_realisations=observation.structure.realisations or 1,
-        floor=floor,
+        **moments,
+        realisations=kind,
+        n_realisations=given.structure.realisations or 1,
+        floor=_floor(seen.X),
+        noise=_training_noise(training.observation, moments),
+        spread=spread,
+        systematic=given.systematic,
+        log_odds_shift=shift if np.ptp(shift) > 0 else None,
     )
-    scores = pool.typical_scores(held_out)
-    if scores is not None:
-        pool = replace(pool, ranks=ClassRanks.of(scores, training.codes[chosen]))
-    pool, held_out = _weigh(pool, held_out, targets, weight, training.groups is not None)
-    return _with_exact(replace(pool, disagreement=_unexplained(pool, held_out, training)), training)
+    return _with_members(pool, training)
 
 
-def _fit_members(training, floor, targets, weight):
-    """The members with their temperatures, and their held-out log joints."""
-    observation = training.observation
-    several = (observation.structure.realisations or 1) > 1
-    known = observation.noise is not None or observation.systematic is not None
-    qda, lda = (partial(fit_gaussians, class_model=CLASS_MODELS[name]) for name in ("qda", "lda"))
-    makers = [fit_kernels, partial(fit_kernels, by_relevance=True), fit_logistic, qda, fit_trees]
-    if known or (several and training.realisations != "pooled"):
-        makers = [qda, lda]
-    found, held_out = [], []
-    for transform in ("", "log ") if floor is not None else ("",):
-        seen = replace(training, observation=logarithm(observation, floor)) if transform else training
-        for make in makers:
-            if make is fit_trees and transform:
-                continue  # a logarithm does not change the order of values
-            member, joint = make(seen)
-            found.append(PoolMember(member, transform, fit_temperature(joint, targets, weight)))
-            held_out.append(joint)
-    return tuple(found), held_out
+def _with_members(pool, training):
+    """The pool with its members, weights and what follows from them."""
+    several = (training.observation.structure.realisations or 1) > 1
+    if training.realisations == "shared" and several:
+        found, truth = _members_of_worlds(training, pool.floor), 0
+    elif _counts(pool.noise, training.observation):
+        pool = replace(pool, told=_told(training.observation))
+        found, truth, training = _members_through_noise(training, pool)
+        pool = replace(pool, noise=_beside_components(pool.noise, found[truth].member))
+    else:
+        training = training.exact()
+        found = _members_of_values(training, pool.floor)
+        truth = next(i for i, one in enumerate(found) if one.member.gaussian)
+    members, held_out = tuple(one.member for one in found), [one.joint for one in found]
+    pool = replace(pool, members=members, weights=np.full(len(found), 1.0 / len(found)), truth=truth)
+    if training.asked is None and not (training.realisations == "shared" and several):
+        codes = training.codes[training.chosen()]
+        pool = replace(pool, ranks=ClassRanks.of(pool.typical_scores(held_out), codes))
+    pool, found = _weigh(pool, found, training)
+    return replace(pool, disagreement=_unexplained(pool, found, training))
 
 
-def _weigh(pool, held_out, targets, weight, grouped):
+def _spread(training):
+    """Noise of one realisation of a sample, where it is known by their spread: a DrawnNoise, or None."""
+    X = training.observation.X
+    if training.realisations not in ("draws", "repeats") or X.ndim == 2 or X.shape[1] == 1:
+        return None
+    if training.realisations == "draws":
+        return DrawnNoise.of(X, Membership(1, np.zeros(len(X), int), None, training.weight))
+    share = training.counts / training.counts.sum()
+    return DrawnNoise.alike(np.tensordot(share, scatter_of_draws(X), axes=1) / (X.shape[1] - 1))
+
+
+def _training_noise(observation, moments):
+    """Noise of the training samples beside the spread of the classes; None where it is not known."""
+    if observation.noise is None or observation.X.ndim == 3:
+        return None
+    free, total = np.maximum(moments["class_count"] - 1.0, 0.0), observation.X.astype(np.float64).var(axis=0)
+    within = free @ np.diagonal(moments["covariances"], axis1=1, axis2=2) / max(free.sum(), 1.0)
+    return TrainingNoise.of(observation.variances(), np.where(within > 1e-12 * total, within, total))
+
+
+def _beside_components(noise, member):
+    """Noise beside the variance within components, where these are of the features as they are."""
+    if member.transform:
+        return noise
+    model = member.model.model
+    each = np.diagonal(model.component_covariances, axis1=1, axis2=2)
+    within = model.count @ each / model.count.sum()
+    return noise._replace(within=np.where(within > 0, np.minimum(within, noise.within), noise.within))
+
+
+def _counts(noise, observation):
+    """True where the noise of training samples is large enough to tell true values from measured ones."""
+    if noise is None:
+        return False
+    mean, varies = observation.variances().mean(0), noise.within > 0
+    return bool((mean > LEAST_NOISE * noise.within)[varies].any())
+
+
+def _told(observation):
+    """Features whose uncertainties vary between samples: (feature,), or None."""
+    variances = observation.variances()
+    if len(variances) == 1:
+        return None
+    low, high = np.quantile(variances, [0.025, 0.975], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        varying = (high > 0) & ~(0.5 * np.log(high / low) < VARYING)
+    return varying if varying.any() else None
+
+
+# ---- members ----------------------------------------------------------------------------------------------
+
+_QDA, _LDA = CLASS_MODELS["qda"], CLASS_MODELS["lda"]
+# Kinds of members that have no closed form with noise.
+_OTHERS = {
+    "kernels": fit_kernels,
+    BY_RELEVANCE: partial(fit_kernels, by_relevance=True),
+    "logistic": fit_logistic,
+    "trees": fit_trees,
+}
+
+
+def _others(transform):
+    """Names and functions; not trees of logarithms, which do not change the order of values."""
+    return {name: make for name, make in _OTHERS.items() if not (transform and name == "trees")}.items()
+
+
+def _candidate(training, transform, reading, model, joint, at_truth=None):
+    targets, weight = training.targets[training.chosen()], training.held_out_weight()
+    score, temperature = best_score(joint, targets, weight)
+    member = PoolMember(model, transform, temperature, reading)
+    return Candidate(member, joint, joint if at_truth is None else at_truth, score)
+
+
+def _transforms(training, floor):
+    """Training samples as they are, and their logarithms where all are positive."""
+    return {"": training} if floor is None else {"": training, "log ": training.log(floor)}
+
+
+def _members_of_values(training, floor):
+    """Members that learn from exact values."""
+    found = []
+    for transform, seen in _transforms(training, floor).items():
+        found += [_candidate(seen, transform, "draws", *make(seen)) for _, make in _others(transform)]
+        found.append(_gaussian_candidate(seen, transform))
+    return found
+
+
+def _gaussian_candidate(seen, transform, class_model=_QDA, reading="closed"):
+    fitted = fit_gaussians(seen, class_model)
+    return _candidate(seen, transform, reading, fitted.member(seen), fitted.joint)
+
+
+def _members_of_worlds(training, floor):
+    """Members of errors that all samples share: Gaussians world by world, others of the mean world."""
+    mean = training.exact(training.observation.X.mean(axis=1, dtype=np.float64))
+    mean = replace(mean, realisations="pooled")
+    found, means = [], _transforms(mean, floor)
+    for transform, seen in _transforms(training, floor).items():
+        found += [_gaussian_candidate(seen, transform, model) for model in (_QDA, _LDA)]
+        for _, make in _others(transform):
+            found.append(_candidate(seen, transform, "draws", *make(means[transform])))
+    return found
+
+
+def _members_through_noise(training, pool):
+    """Members that learn through known noise, and in spite of it: candidates, number of the truth, draws."""
+    each = _transforms(training, pool.floor)
+    gaussians = [_scored(fit_gaussians(seen, _QDA), seen, transform) for transform, seen in each.items()]
+    best = max(gaussians, key=lambda one: one[0])[1]
+    components = fit_gaussians(each[best], _QDA, mixture=True)
+    if components is not None:
+        gaussians.append(_scored(components, each[best], best))
+    truth = max(range(len(gaussians)), key=lambda i: gaussians[i][0])
+    training = _with_true_values(training, *gaussians[truth][1:], pool.floor)
+    each = _transforms(training, pool.floor)
+    found = [_through_noise(each[transform], transform, fitted) for _, transform, fitted in gaussians]
+    for transform, seen in each.items():
+        values = seen.exact()
+        found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
+        for name, make in _others(transform):
+            found.append(_candidate(seen, transform, "draws", *make(seen)))
+            if pool.told is None or name not in ("logistic", "trees"):
+                found.append(_candidate(seen, transform, "exact", *make(values)))
+            else:
+                way = _with_uncertainties(training, seen, pool)
+                found.append(_candidate(seen, transform, "uncertainties", *make(way)))
+    return found, truth, training
+
+
+def _scored(fitted, training, transform):
+    return _density_score(training, fitted, transform), transform, fitted
+
+
+def _better(found, transform, exact):
+    """Gaussians that ignore the noise, if they predict better than those of this transform that do not."""
+    return (
+        [exact] if all(one.score < exact.score for one in found if one.member.transform == transform) else []
+    )
+
+
+def _through_noise(training, transform, fitted):
+    member, at_truth = fitted.member(training, training.asked), fitted.at(training.asked)
+    return _candidate(training, transform, "closed", member, fitted.joint, at_truth)
+
+
+def _density_score(training, fitted, transform):
+    """Mean held-out log density of the measured values, also where it is that of their logarithms."""
+    density = log_density(fitted.joint)[:, 0]
+    if transform:
+        density = density - training.observation.X[training.chosen()].sum(1)  # the slope of the logarithm
+    weight = training.held_out_weight() * np.isfinite(density)
+    return float(weight @ np.where(np.isfinite(density), density, 0.0)) / max(float(weight.sum()), 1e-300)
+
+
+def _with_true_values(training, transform, fitted, floor):
+    """The training samples with drawn true values, by the Gaussians that describe them best.
+
+    Those that members learn from know the class of the sample; those that they are asked about come from
+    Gaussians without the sample, and do not know it.
+    """
+    seen, chosen = training.log(floor).observation if transform else training.observation, training.chosen()
+    rng = stream(training.seed, "imputed true values")
+    imputed = fitted.model.true_values(seen.X, seen.noise, IMPUTATIONS, rng, training.codes)
+    some = int(np.clip(ALL_ASKED // len(chosen), 2, ASKED))
+    asked = np.empty((len(chosen), some, seen.X.shape[1]))
+    start = stream(training.seed, "asked true values").integers(DRAWN, size=(len(chosen), 1))
+    which = (start + np.arange(some) * (DRAWN // some)) % DRAWN
+    for held, model in fitted.folds:
+        rows, rng = chosen[held], stream(training.seed, "true values")
+        drawn = model.true_values(seen.X[rows], seen.noise[rows], DRAWN, rng)
+        asked[held] = np.take_along_axis(drawn, which[held][..., None], axis=1)
+    if transform:
+        imputed, asked = np.exp(imputed), np.exp(asked)
+    return replace(training, imputed=imputed, asked=asked)
+
+
+def _with_uncertainties(training, seen, pool):
+    """Values with the logarithms of their standard uncertainties as further features."""
+    told = pool.log_uncertainties(training.observation.variances(), len(training.codes))
+    return seen.exact(np.concatenate([seen.observation.X, told], axis=1))
+
+
+# ---- weights ----------------------------------------------------------------------------------------------
+
+
+def _weigh(pool, found, training):
     """Find weights and temperature, and whether strange inputs can be left to all; drop the rest."""
-    tried, P = [], pool.probabilities(held_out)
-    for trusts in (False, True) if grouped else (False,):
-        gate = replace(pool, trusts=trusts).gates(held_out)
-        tried.append((*fit_weights(P, gate, targets, weight), trusts))
+    chosen = training.chosen()
+    targets, weight = training.targets[chosen], training.held_out_weight()
+    kinds = len({(type(m.model), m.model.name, m.transform) for m in pool.members})
+    rows = chosen if len(training.observation.variances()) > 1 else slice(None)
+    P, at_truth, tried = pool.probabilities([one.joint for one in found]), [one.at_truth for one in found], []
+    for trusts in (False, True) if training.groups is not None else (False,):
+        gate = replace(pool, trusts=trusts).gates(at_truth, training.observation.variances()[rows])
+        tried.append((*fit_weights(P, gate, targets, weight, kinds), trusts))
     weights, temperature, _, trusts = max(tried, key=lambda one: one[2])
     heard = weights >= LEAST_WEIGHT
-    if pool.by_relevance is not None:
-        heard[pool.by_relevance] = True  # these say how typical an input is
+    heard[[pool.by_relevance, pool.truth]] = True  # these say how typical an input is, and what may be true
     for i, member in enumerate(pool.members):
         if member.gaussian:
             heard[i] |= any(heard[[member.transform == other.transform for other in pool.members]])
     w, kept = weights[heard], tuple(compress(pool.members, heard))
     temperature = temperature / float(w.sum())
-    pool = replace(pool, members=kept, weights=w / w.sum(), temperature=temperature, trusts=trusts)
-    return pool, list(compress(held_out, heard))
+    truth = int(np.count_nonzero(heard[: pool.truth]))
+    pool = replace(
+        pool, members=kept, weights=w / w.sum(), temperature=temperature, trusts=trusts, truth=truth
+    )
+    return pool, list(compress(found, heard))
 
 
-def _unexplained(pool, held_out, training):
+def _unexplained(pool, found, training):
     """Share of the members' disagreement on samples left out that their parameters do not explain."""
+    held_out = [one.joint for one in found]
     rows = stream(training.seed, "disagreement").permutation(len(held_out[0]))[:MOST_COMPARED]
     rows = rows[[all(np.isfinite(joint[i]).any(-1).all() for joint in held_out) for i in rows]]
     if len(rows) == 0:
         return 0.0
     samples, joints = training.chosen()[rows], [joint[rows] for joint in held_out]
     observation = training.observation[samples]
-    if observation.X.ndim == 3 and not pool.takes_noise:  # others than Gaussians have seen one realisation
+    if observation.X.ndim == 3 and pool.realisations == "pooled":  # others than Gaussians have seen one
         seen = training.one_realisation[samples][:, None, None]
         observation = Observation(np.take_along_axis(observation.X, seen, 1)[:, 0])
         joints = [j if j.shape[1] == 1 else np.take_along_axis(j, seen, 1) for j in joints]
-    prediction = PoolPrediction(pool, observation, joints=joints)
+    drawn = None if training.asked is None else training.asked[rows]
+    prediction = PoolPrediction(pool, observation, joints=joints, true_values=drawn)
     _, model = prediction.own_parts(*MAP_DRAWS)
     return pool.unexplained(prediction.probabilities, prediction.gates, model)
 
 
-def _with_exact(pool, training):
-    """With a pool that takes X as exact, if noise that is known is small beside the classes."""
-    observation = training.observation
-    if (observation.noise is None and observation.systematic is None) or observation.X.ndim == 3:
-        return pool
-    free, total = np.maximum(pool.class_count - 1.0, 0.0), observation.X.astype(np.float64).var(axis=0)
-    within = free @ np.diagonal(pool.covariances, axis1=1, axis2=2) / max(free.sum(), 1.0)
-    within = np.where(within > 1e-12 * total, within, total)
-    ratio = float(largest_ratio(error_variances(observation).mean(0), within))
-    if ratio >= COUNTS_IN_FULL:
-        return pool
-    exact = fit_pool(replace(training, observation=Observation(observation.X), scored=None))
-    return replace(pool, without_noise=exact, within=within, noise_ratio=ratio)
-
-
 def _moments(training):
     """Number, mean and covariance of the training samples of each class."""
-    X, K = training.observation.X, len(training.classes)
+    X = training.observation.X
     points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X
-    moments = Membership(K, training.codes, None, None).moments(points)
+    moments = training.membership().moments(points)
     free = np.maximum(moments.count - 1.0, 1.0)
-    count = np.bincount(training.codes, minlength=K).astype(float)
     covariances = moments.scatter / free[:, None, None]
-    return {"class_count": count, "means": moments.mean, "covariances": covariances}
+    return {"class_count": moments.count, "means": moments.mean, "covariances": covariances}
 
 
 def _floor(X):
@@ -249,11 +348,12 @@ def _floor(X):
     return 0.5 * smallest if np.all(smallest > 0) else None
 
 
-def fit_weights(probability, gate, targets, weight=None):
+def fit_weights(probability, gate, targets, weight=None, kinds=None):
     """Weights and temperature of the pool with the highest score of held-out probabilities.
 
-    With M members, the exponents b_m = w_m/T maximise Σ_i v_i log P_i(y_i) − ½Σ_m(M·b_m − 1)²: a priori each
-    is 1/M, the plain geometric mean, give or take as much. ``probability`` (member, sample, class) is by
+    With M members of K kinds, the exponents b_m = w_m/T maximise Σ_i v_i log P_i(y_i) − ½Σ_m K²(b_m − 1/M)²:
+    a priori each is 1/M, the plain geometric mean, give or take 1/K. ``kinds`` is K, by default M: members
+    that differ only in how they take noise are of one kind. ``probability`` (member, sample, class) is by
     models that have not seen the sample, ``gate`` (member, sample) how far each member is heard, ``targets``
     (sample, class) 1 for the true class, ``weight`` (sample,) v. Returns weights, temperature, the maximum.
 
@@ -267,6 +367,7 @@ def fit_weights(probability, gate, targets, weight=None):
     array([0.88, 0.12])
     """
     M = len(probability)
+    K = kinds or M
     log_P = np.log(np.maximum(probability, LEAST_PROBABILITY))
     heard = gate[..., None] * log_P
     weight = np.ones(len(targets)) if weight is None else weight
@@ -280,194 +381,12 @@ def fit_weights(probability, gate, targets, weight=None):
         along = (mean * rest).sum(1)
         own = np.einsum("msk,sk->ms", heard, rest)
         slope = (total * (own - gate * along) / local).sum(1) + along.sum()
-        value = (log_pooled * targets).sum() - 0.5 * ((M * b - 1.0) ** 2).sum()
-        return -value, -(slope - M * (M * b - 1.0))
+        apart = K * (b - 1.0 / M)
+        value = (log_pooled * targets).sum() - 0.5 * (apart**2).sum()
+        return -value, -(slope - K * apart)
 
     found = minimize(
         loss, np.full(M, 1.0 / M), jac=True, method="L-BFGS-B", bounds=[(_LEAST_EXPONENT, None)] * M
     )
     total = float(found.x.sum())
     return found.x / total, 1.0 / total, -float(found.fun)
-
-
-def fit_kernels(training, *, by_relevance=False):
-    """Fit one kernel a sample, of all features alike or by their relevance to the classes.
-
-    The width has the highest held-out score.
-    """
-    rows, chosen = training.rows, training.chosen()
-    scale = Scale.by_relevance(rows, training.targets) if by_relevance else Scale.of(rows)
-    centres, targets = scale(rows[chosen]), training.targets[chosen]
-    share = targets * (training.targets.sum(0) / targets.sum(0))
-    groups = None if training.groups is None else training.groups[chosen]
-    few = stream(training.seed, "few").permutation(len(chosen))[:MOST_TRIED]
-    weight = training.held_out_weight()[few]
-    widths = 2.0 * np.sqrt(median_square(centres[few]) * BANDWIDTHS)
-    squares = np.concatenate(list(held_out_squares(centres, few, groups)))
-    tried = [FastKernelMixture(centres, share, float(width)) for width in widths]
-    score = [_best_score(mixture.log_joint_at(squares), targets[few], weight) for mixture in tried]
-    mixture = tried[int(np.argmax(score))]
-    joint = mixture.leave_one_out(np.arange(len(chosen)), groups)
-    density = np.logaddexp.reduce(joint, axis=1)
-    lowest = float(np.min(density, where=np.isfinite(density), initial=np.inf))
-    name = members.BY_RELEVANCE if by_relevance else "kernels"
-    return members.KernelMember(name, scale, mixture, lowest), joint[:, None]
-
-
-def fit_logistic(training):
-    """Fit logistic regression; the precision of its prior has the highest held-out score."""
-    targets, chosen = training.targets, training.chosen()
-    scale = Scale.of(training.rows)
-    x, model, tried = scale(training.rows), None, []
-    groups = None if training.groups is None else training.groups[chosen]
-    weight = training.held_out_weight()
-    for precision in PRECISIONS:
-        start = None if model is None else model.coefficients
-        model = Logistic.fit(x[chosen], targets[chosen], precision, start=start)
-        if groups is None:
-            odds = model.leave_one_out(x[chosen], targets[chosen])
-        else:
-            odds = model.leave_groups_out(x[chosen], targets[chosen], groups)
-        tried.append((_score(odds, targets[chosen], weight), model, odds))
-    _, best, odds = max(tried, key=lambda one: one[0])
-    if len(chosen) < len(x):
-        best = Logistic.fit(x, targets, best.precision, start=best.coefficients)
-    return members.LogisticMember(scale, best), odds[:, None]
-
-
-def fit_gaussians(training, class_model):
-    """Fit Gaussian classes; held out by folds, because the prior is made of the samples too."""
-
-    def learn(rows):
-        observation, kind = training.observation[rows], KINDS[training.realisations]
-        labels = Membership(len(training.classes), training.codes[rows], None, None)
-        found = kind.measured(observation.X, observation.noise)
-        return fit(
-            kind.collect(observation.X, labels),
-            class_model=class_model,
-            classes=training.classes,
-            prior="evidence",
-            class_prior=training.class_prior,
-            realisations=training.realisations,
-            measured=None if found is None else NoisyPoints(*found, labels),
-        )
-
-    noise = training.observation.noise
-    known_noise = None if noise is None else noise.matrices().mean(0)
-    model = learn(slice(None))
-    model = replace(model, known_noise=known_noise, systematic=training.observation.systematic)
-    folds = 10 if len(training.codes) < FEWEST_FOR_FIVE_FOLDS else 5
-    fold, out = divide(training.codes, training.groups, folds, stream(training.seed, "folds")), None
-    for part in np.unique(fold):
-        held, kept = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # said once, of all samples
-            joint = predict(learn(kept), training.observation[held]).log_joint()
-        if out is None:
-            out = np.empty((len(fold), *joint.shape[1:]))
-        out[held] = joint
-    chosen = training.chosen()
-    out = out[chosen]
-    typical = np.sort(members.log_density(out[training.representative()]).ravel())
-    return members.GaussianMember(model, ClassRanks.of(out, training.codes[chosen]), typical), out
-
-
-def fit_trees(training):
-    """Fit randomised trees, each grown without a part of the samples, which it predicts.
-
-    How much a node learns from its parent is chosen by the score of those predictions.
-    """
-    scale, chosen = Scale.of(training.rows), training.chosen()
-    x = members.single_precision(scale(training.rows))
-    trees, sums, unseen = [], [], []
-    each = int(np.clip(SIGNS // len(x), FEWEST_SIGNS, MOST_SIGNS))
-    signs = stream(training.seed, "signs").choice([-1.0, 1.0], size=(len(x), each))
-    seeds = stream(training.seed, "growing").integers(1 << 31, size=TREES)
-    for number, out in enumerate(_left_out(training)):
-        grown = _some(~out, training.seed, number)
-        tree, path = _grow(x, training.codes, grown, len(training.classes), int(seeds[number]))
-        trees.append(tree)
-        sums.append(path.T @ signs[grown])
-        unseen.append(out[chosen])
-    forest, unseen = _joined(trees), np.stack(unseen, axis=1)
-    leaves = forest.leaves(x[chosen])
-    weight, tried = training.held_out_weight(), []
-    for strength in STRENGTHS:
-        one = forest.with_strength(strength)
-        log_share = np.log(_mean_where(unseen, one.shares()[leaves]))
-        tried.append((_best_score(log_share, training.targets[chosen], weight), one, log_share))
-    _, best, log_share = max(tried, key=lambda t: t[0])
-    few = stream(training.seed, "asked").permutation(len(chosen))[:MOST_ASKED]
-    samples = _samples_heard(best.averages(np.concatenate(sums)), leaves[few], unseen[few])
-    return members.TreeMember(scale, best, samples), log_share[:, None]
-
-
-def _samples_heard(averages, leaves, unseen):
-    """Number of samples of equal weight that say as much as those a new point hears, 1/Σ w².
-
-    An average of independent random signs with weights w has the mean square Σ w²: S of one tree, and of T
-    trees B + (S − B)/T, where B is what trees have in common. A point is asked of trees without it: averages
-    are (node, sign), leaves and unseen (point, tree).
-    """
-    said, trees = averages[leaves], unseen.sum(1)
-    single = (said**2).mean(-1)[unseen].mean()
-    common = ((_mean_where(unseen, said) ** 2).mean(-1) - single / trees) / np.maximum(1.0 - 1.0 / trees, 0.5)
-    return 1.0 / max(np.mean(common) + (single - np.mean(common)) / leaves.shape[1], 1.0 / len(averages))
-
-
-def _left_out(training):
-    """Which samples each tree is grown without; each is left out by every fourth."""
-    units = len(training.codes) if training.groups is None else int(training.groups.max()) + 1
-    parts, rng = min(PARTS, units), stream(training.seed, "trees")
-    for tree in range(TREES):
-        if tree % parts == 0:
-            part = divide(training.codes, training.groups, parts, rng)
-        yield part == tree % parts
-
-
-def _some(kept, seed, number):
-    """At most so many of the samples that are kept."""
-    rows = np.flatnonzero(kept)
-    if len(rows) <= MOST_CENTRES:
-        return rows
-    return np.sort(stream(seed, "samples of a tree", number).permutation(rows)[:MOST_CENTRES])
-
-
-def _grow(x, codes, rows, K, seed):
-    """One tree (left, right, feature, threshold, class counts of its nodes), and the nodes of its samples."""
-    from sklearn.tree import ExtraTreeClassifier  # only where trees grow: it takes a while to import
-
-    present, own = np.unique(codes[rows], return_inverse=True)
-    grown = ExtraTreeClassifier(max_features="sqrt", random_state=seed).fit(x[rows], own)
-    tree = grown.tree_
-    leaf, node = tree.children_left < 0, np.arange(tree.node_count)
-    count = np.zeros((tree.node_count, K))
-    count[:, present] = tree.value[:, 0] * tree.weighted_n_node_samples[:, None]
-    left, right = (np.where(leaf, node, child) for child in (tree.children_left, tree.children_right))
-    feature, threshold = np.where(leaf, 0, tree.feature), np.where(leaf, 0.0, tree.threshold)
-    return (left, right, feature, threshold, count), grown.decision_path(x[rows])
-
-
-def _joined(trees):
-    sizes = [len(left) for left, *_ in trees]
-    roots = np.cumsum([0, *sizes[:-1]])
-    shift = np.repeat(roots, sizes)
-    left, right, feature, threshold, count = (np.concatenate(part) for part in zip(*trees, strict=True))
-    return FastForest(left + shift, right + shift, feature, threshold, count, roots, STRENGTHS[0])
-
-
-def _mean_where(used, values):
-    """Mean of values (sample, tree, class) over the trees that are used, (sample, tree)."""
-    return np.einsum("st,stk->sk", used, values) / used.sum(1, keepdims=True)
-
-
-def _score(log_odds, targets, weight):
-    """Sum of the log probabilities of the true classes, weighted; of classes that are unknown, none."""
-    known = np.isfinite(np.where(targets > 0, log_odds, 0.0)).all(1)
-    own = (log_softmax(log_odds[known], axis=1) * targets[known]).sum(1, where=targets[known] > 0)
-    return float(weight[known] @ own)
-
-
-def _best_score(log_joint, targets, weight):
-    """The score at the best temperature."""
-    return _score(log_joint / fit_temperature(log_joint[:, None], targets, weight), targets, weight)

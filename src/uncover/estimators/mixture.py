@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from uncover.bayes.components import Components, find_components
 from uncover.engines.arrays import on_device, to_host
 from uncover.estimators.base import learn
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
@@ -17,7 +16,7 @@ from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
-from uncover.models.membership import Membership
+from uncover.models.fit import components_of_classes
 from uncover.models.registry import CLASS_MODELS
 
 
@@ -102,9 +101,7 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         membership, classes = read_membership(self, to_host(y), None, None, sample_weight, observation.X)
         check_choice("calibration", self.calibration, (None, "loo"))
         groups = read_groups(groups, len(observation.X))
-        codes, owner = _find_components(observation.X, membership)
-        of_components = Membership(len(owner), codes, None, membership.weight)
-        components = Components(owner)
+        of_components, components = components_of_classes(observation.X, membership)
         model = learn(self, observation, of_components, classes, components)
         if self.calibration is not None:
             joint = components.log_joint(held_out_log_joint(model, observation, of_components, groups))
@@ -143,16 +140,3 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
             return out
         # What is 1 in the precision of the result has the logarithm 0.
         return np.where(out > -0.5 * np.finfo(out.dtype).eps, out.dtype.type(0.0), out)
-
-
-def _find_components(X, membership):
-    """Number of the component of each sample, over all classes, and the class of each component."""
-    points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X.astype(np.float64)
-    found, owner = np.empty(len(points), dtype=np.intp), []
-    for k in range(membership.n_classes):
-        mine = np.flatnonzero(membership.codes == k)
-        weight = None if membership.weight is None else membership.weight[mine]
-        codes = find_components(points[mine], weight)
-        found[mine] = len(owner) + codes
-        owner += [k] * (int(codes.max()) + 1)
-    return found, np.array(owner)

@@ -173,7 +173,7 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
         reader = DevicePrediction(self.fitted_value(), read_device_samples(self, X, reset=False), paired)
         if self.model_.describes_true_values:
-            _warn_of_exactness()
+            warn_of_exactness()
         return reader
 
     def _predict(self, X, X_cov, paired, method):
@@ -187,16 +187,17 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
             warn_of_units(observation.noise, model.training_spread, self._feature_names())
         repeated = model.realisations == "repeats" and model.statistics.noise is not None
         if model.describes_true_values and not (repeated or model.kind.knows_noise(observation.structure)):
-            _warn_of_exactness()
+            warn_of_exactness()
         if self.missing == "marginalise":
-            _warn_of_empty_samples(observation.X)
+            warn_of_empty_samples(observation.X)
         return predict(model, observation, paired=paired, method=method)
 
     def _feature_names(self):
         return getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
 
 
-def _warn_of_empty_samples(X):
+def warn_of_empty_samples(X):
+    """Warn of samples without any feature."""
     empty = np.isnan(X).any(axis=1).all(axis=-1) if X.ndim == 3 else np.isnan(X).all(axis=1)
     if empty.any():
         warnings.warn(
@@ -207,7 +208,8 @@ def _warn_of_empty_samples(X):
         )
 
 
-def _warn_of_exactness():
+def warn_of_exactness():
+    """Warn that a model of true values takes new values as exact."""
     warnings.warn(
         "the model was fitted with known noise and describes true values; X has no X_cov and is "
         "taken as exact.",

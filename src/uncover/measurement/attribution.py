@@ -11,7 +11,6 @@ from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy, joint_table, split_by_draw
 from uncover.bayes.niw import NIW, Gaussians
-from uncover.bayes.noise import sample_true_value
 from uncover.bayes.second_order import LogDensityVariance, below_entropy, squared_distances
 from uncover.measurement.predictor import MeasuredPoints
 
@@ -94,25 +93,8 @@ def split_entropy(
     assert models is not None
     if not measured.noisy:
         return Parts(P, np.zeros(len(P)), *models.split(measured.points, P, measured))
-    chi = _draw_true_values(measured, measured.components.probability(P, joint), n_true_values, rng)
+    chi = measured.true_values(measured.components.probability(P, joint), n_true_values, rng)
     return _split_at_true_values(measured, P, chi, models)
-
-
-def _draw_true_values(measured: MeasuredPoints, P: Array, n: int, rng: np.random.Generator) -> Array:
-    """Draw true values given the measured points: (sample, draw, feature), from Σ_k P_k p(χ | x, k)."""
-    truth = measured.truth.predictive()
-    noises = [measured.full_noise(k) for k in range(P.shape[1])]
-    drawn = np.stack(
-        [
-            sample_true_value(truth[k], measured.points, noise, n, rng)
-            for k, noise in enumerate(noises)
-            if noise is not None
-        ]
-    )
-    cumulated = P.cumsum(axis=1)
-    level = (np.arange(n) + 0.5) / n * cumulated[:, -1:]
-    k = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(-1), P.shape[1] - 1)
-    return np.asarray(drawn[k, np.arange(len(P))[:, None], np.arange(n)])
 
 
 def _split_at_true_values(measured: MeasuredPoints, P: Array, chi: Array, models: ModelDraws) -> Parts:

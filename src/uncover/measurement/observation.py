@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
+from uncover.models.pool import log_of
 from uncover.models.realisations import Noise, Reading, Structure
 
 Array = NDArray[np.float64]
@@ -78,3 +79,36 @@ class Observation:
         if reading.noise is Noise.SPREAD:
             return [Covariances(None, None, scatter_of_draws(values) / (values.shape[1] - 1))]
         return []
+
+    def by_spread(self, realisations: str, spread: DrawnNoise | None) -> Observation:
+        """Means of draws or repeats with their noise, in place of the realisations; others as they are.
+
+        ``spread`` is the noise of one realisation of the training samples.
+        """
+        X, R = self.X, self.structure.realisations
+        if realisations == "repeats" and spread is not None and self.noise is None:
+            mean = X if R is None else X.mean(axis=1, dtype=np.float64)
+            return Observation(
+                mean, Covariances(spread.covariance[0] / (R or 1), None, None), self.systematic
+            )
+        if realisations not in ("draws", "repeats") or R is None:
+            return self
+        if R == 1 or realisations == "repeats":
+            return Observation(X.mean(axis=1, dtype=np.float64), None, self.systematic)
+        noise = (spread or DrawnNoise.alike(np.zeros((X.shape[2],) * 2), 0.0)).of_classes(X)[0]
+        return Observation(X.mean(axis=1, dtype=np.float64), noise, self.systematic)
+
+    def with_common_error(self, covariance: Array | None) -> Observation:
+        """The same with an error of this covariance as noise of every sample, and none in common."""
+        if covariance is None:
+            return Observation(self.X, self.noise)
+        noise = Covariances(covariance, None, None) if self.noise is None else self.noise.plus(covariance)
+        return Observation(self.X, noise)
+
+    def log(self, floor: Array) -> Observation:
+        """The observation of log(max(x, floor)); covariances to first order, Σ → Σ/(x xᵀ)."""
+        return Observation(*log_of(self.X, self.noise, floor))
+
+    def variances(self) -> Array:
+        """Variances of the noise, 0 where it is not known: (sample or 1, feature)."""
+        return np.zeros((1, self.X.shape[-1])) if self.noise is None else self.noise.variances()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uncover.bayes.budget import UncertaintyBudget
+from uncover.bayes.budget import UncertaintyBudget, entropy
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds
 from uncover.bayes.streams import stream
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
+from uncover.models.drawn_noise import scatter_of_draws
 from uncover.models.gaussian import GaussianClasses
+from uncover.models.members import GaussianMember
+from uncover.models.pool import COUNTS_IN_FULL, Pool, PoolMember, local_weights, share_of
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
 
@@ -23,11 +28,21 @@ Array = NDArray[np.float64]
 
 # Draws of class models and of true values behind the budget, unless asked for otherwise.
 DRAWS, TRUE_VALUES = 1600, 8192
+# Draws of the true value that members of a pool are asked about, and numbers of these at a time.
+ASKED_VALUES, _DRAWN_NUMBERS = 128, 1 << 21
 
 
+@overload
 def predict(
-    model: GaussianClasses, observation: Observation, *, paired: bool = True, method: str = "exact"
-) -> Prediction:
+    model: GaussianClasses, observation: Observation, *, paired: bool = ..., method: str = ...
+) -> Prediction: ...
+@overload
+def predict(
+    model: Pool, observation: Observation, *, paired: bool = ..., method: str = ...
+) -> PoolPrediction: ...
+def predict(
+    model: GaussianClasses | Pool, observation: Observation, *, paired: bool = True, method: str = "exact"
+) -> Prediction | PoolPrediction:
     """Combine a fitted model with an observation.
 
     Realisations, known noise, missing features (NaN), temperature and averaging are handled here, and
@@ -36,7 +51,7 @@ def predict(
 
     Parameters
     ----------
-    model : GaussianClasses
+    model : GaussianClasses or Pool
     observation : Observation
     paired : bool
         Whether the samples come from the scene that trained the model: a common error then cancels.
@@ -45,7 +60,7 @@ def predict(
 
     Returns
     -------
-    Prediction
+    Prediction or PoolPrediction
         What is asked of it is computed then.
 
     Examples
@@ -55,6 +70,8 @@ def predict(
     >>> predict(model, Observation(np.array([[1.0]]))).probability().round(2)
     array([[0.38, 0.62]])
     """
+    if isinstance(model, Pool):
+        return PoolPrediction(model, observation, paired=paired)
     return Prediction(Predictor(model, paired=paired, method=method), observation)
 
 
@@ -189,6 +206,240 @@ class Prediction:
         X = X if X.ndim == 3 else X[:, None, :]
         P = densities.probability(X if used.all() else X[..., used], pairs)
         return self.model.among_all_classes(P, 0.0)
+
+
+class PoolPrediction:
+    """Prediction of a pool for an observation, in the scene that trained it (``paired``) or another.
+
+    Draws and repeats are read as their means with known noise. Gaussian members see the noise in closed form;
+    others are asked about draws of the true value (:meth:`true_values`), and what they say is averaged, or
+    take the values as they are, if that is how they have learned.
+
+    ``joints``, the log joints (sample, view, class) of the members, are asked for unless they are given,
+    at draws of true values (sample, draw, feature) that are given too.
+
+    Examples
+    --------
+    >>> from uncover import BayesianClassifier
+    >>> y = np.arange(90) % 3
+    >>> X = np.random.default_rng(0).normal(size=(90, 2)) + 3.0 * y[:, None]
+    >>> clf = BayesianClassifier().fit(X, y)
+    >>> bool(np.allclose(predict(clf.model_, Observation(X)).probability(), clf.predict_proba(X)))
+    True
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        observation: Observation,
+        *,
+        paired: bool = True,
+        joints: list[Array] | None = None,
+        true_values: Array | None = None,
+    ) -> None:
+        self.pool, self.given, self.paired = pool, observation, paired
+        if joints is not None:
+            self.joints = joints
+        if true_values is not None:
+            self.true_values = true_values
+
+    # ---- what members are asked about -----------------------------------------------------------------
+
+    @cached_property
+    def observation(self) -> Observation:
+        """Values and noise, from draws or repeats too; the difference of two scenes' errors is noise."""
+        pool, given = self.pool, self.given.by_spread(self.pool.realisations, self.pool.spread)
+        known = [c for c in (pool.systematic, given.systematic) if c is not None and not self.paired]
+        return given.with_common_error(np.sum(known, axis=0) if known else None)
+
+    @cached_property
+    def measured(self) -> Observation:
+        """The same for members that are not Gaussian: errors that worlds share are left out, or noise."""
+        seen = self.observation
+        if self.pool.realisations != "shared":
+            return seen
+        X, R = seen.X, seen.structure.realisations
+        mean = X if R is None else X.mean(axis=1, dtype=np.float64)
+        if self.paired:
+            return Observation(mean, seen.noise)
+        worlds = self.pool.truth_model.posterior.mean.mean(axis=1)  # (world, feature in use)
+        p, used = X.shape[-1], self.pool.truth_model.used_features
+        common = np.zeros((p, p))
+        if len(worlds) > 1:
+            common[np.ix_(used, used)] = np.cov(worlds.T)
+        own = Covariances(common, None, None) if seen.noise is None else seen.noise.plus(common)
+        if (R or 1) > 1:
+            own = Covariances(None, None, scatter_of_draws(X) / (R - 1) + own.matrices())  # type: ignore[operator]
+        return Observation(mean, own)
+
+    @cached_property
+    def noisy(self) -> bool:
+        """True where true values have to be drawn: of known noise, or of features that are missing."""
+        noise = self.measured.noise
+        return (noise is not None and bool(noise.variances().any())) or self.measured.lacks_features
+
+    @cached_property
+    def true_values(self) -> Array:
+        """Values that members are asked about, draws or the values themselves: (sample, view, feature)."""
+        X = self.measured.X
+        points = X[:, None] if X.ndim == 2 else X
+        if not self.noisy:
+            return points
+        n = max(1, ASKED_VALUES // points.shape[1])
+        views = [
+            self.pool.true_values(points[:, r], self.measured.noise, n, stream(0, "true values", r))
+            for r in range(points.shape[1])
+        ]
+        return np.concatenate(views, axis=1)
+
+    def _points(self, member: PoolMember) -> Array:
+        """Values that a member is asked about: (sample, view, feature)."""
+        X = self.measured.X
+        if member.through_noise or self.measured.lacks_features:
+            points = self.true_values
+            if not member.through_noise:  # as measured, where they were
+                points = np.where(np.isnan(X)[:, None], points, X[:, None])
+        else:
+            points = X[:, None] if X.ndim == 2 else X
+        if member.transform:
+            assert self.pool.floor is not None
+            points = np.log(np.maximum(points, self.pool.floor))
+        if member.reading == "uncertainties":
+            assert self.pool.told is not None
+            seen = self.pool.log_uncertainties(self.measured.variances(), len(X))
+            seen = np.broadcast_to(seen[:, None], (*points.shape[:2], seen.shape[1]))
+            points = np.concatenate([points, seen], axis=2)
+        return np.asarray(points)
+
+    # ---- what they say -----------------------------------------------------------------------------------
+
+    @cached_property
+    def joints(self) -> list[Array]:
+        """Log joints of the members, not calibrated: (sample, view, class) each."""
+        return [self._log_joint(member) for member in self.pool.members]
+
+    def _log_joint(self, member: PoolMember) -> Array:
+        if member.gaussian:
+            return self._of_gaussian(member).log_joint()
+        points = self._points(member)
+        flat = np.ascontiguousarray(points.swapaxes(0, 1)).reshape(-1, points.shape[2])
+        found = member.model.log_joint(flat).reshape(points.shape[1], len(points), -1)
+        return np.ascontiguousarray(found.swapaxes(0, 1))
+
+    def _of_gaussian(self, member: PoolMember) -> Prediction:
+        assert isinstance(member.model, GaussianMember)
+        seen = self._seen[member.transform]
+        seen = Observation(seen.X) if member.reading == "exact" else seen
+        return predict(member.model.model, seen, paired=self.paired)
+
+    @cached_property
+    def _seen(self) -> dict[str, Observation]:
+        """Observations that Gaussian members are given, by their transform."""
+        plain, floor = self.observation, self.pool.floor
+        return {"": plain} if floor is None else {"": plain, "log ": plain.log(floor)}
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """Calibrated probabilities of the members: (member, sample, class)."""
+        return self.pool.probabilities(self.joints)
+
+    @cached_property
+    def gates(self) -> Array:
+        """Gate, the weight in [0, 1], of each member for each sample: (member, sample)."""
+        pool, joints = self.pool, self.joints
+        if self.noisy and pool.by_relevance is not None:
+            joints = [self._at_truth(m) if m.reading == "closed" else j for m, j in self._members()]
+        return pool.gates(joints, self._variances)
+
+    @cached_property
+    def _variances(self) -> Array:
+        """Variances of the noise, infinite for what is missing: (sample or 1, feature)."""
+        X, known = self.measured.X, self.measured.variances()
+        if not self.measured.lacks_features:
+            return known
+        return np.where(np.isnan(X) if X.ndim == 2 else np.isnan(X).any(1), np.inf, known)
+
+    def _members(self) -> list[tuple[PoolMember, Array]]:
+        return list(zip(self.pool.members, self.joints, strict=True))
+
+    def _at_truth(self, member: PoolMember) -> Array:
+        """Log joint of Gaussian classes at the true values: (sample, view, class)."""
+        points = self._points(member)
+        found = member.model.log_joint(points.reshape(-1, points.shape[2]))
+        return found.reshape(*points.shape[:2], -1)
+
+    def probability(self) -> Array:
+        """P(class | x, D): (sample, class)."""
+        if (blocks := self._blocks()) is not None:
+            return np.concatenate([block.probability() for block in blocks])
+        return self.pool.mean(self.probabilities, self.gates)
+
+    def _blocks(self) -> list[PoolPrediction] | None:
+        """Predictions for blocks of the samples, where drawn true values would need much memory at once."""
+        size = max(1, _DRAWN_NUMBERS // (ASKED_VALUES * (self.pool.n_features + len(self.pool.classes))))
+        if "joints" in vars(self) or len(self.given) <= size or not self.noisy:
+            return None
+        starts = range(0, len(self.given), size)
+        return [PoolPrediction(self.pool, self.given[i : i + size], paired=self.paired) for i in starts]
+
+    def best_of_views(self) -> NDArray[np.intp]:
+        """Number of the most probable class: (view, sample); draws of true values are not views."""
+        views = self.pool.views(self.joints)
+        R = max(len(view[0]) for view, m in zip(views, self.pool.members, strict=True) if m.gaussian)
+        if R == 1:
+            return self.probability().argmax(-1)[None]
+        each = [view if view.shape[1] == R else view.mean(1, keepdims=True) for view in views]
+        stacked = [np.stack([view[:, min(r, view.shape[1] - 1)] for view in each]) for r in range(R)]
+        return np.stack([self.pool.mean(one, self.gates) for one in stacked]).argmax(-1)
+
+    def typicality(self) -> Array:
+        """p-value of each sample, the largest over the classes: (sample,)."""
+        pool = self.pool
+        gaussian = self._of_gaussian(pool.members[pool.first_gaussian])
+        if pool.ranks is None:
+            return gaussian.typicality()
+        noisy = np.minimum((1.0 - pool.reliability(self._variances)) / COUNTS_IN_FULL, 1.0)
+        if noisy.min() == 1.0:
+            return gaussian.typicality()
+        each = gaussian.typicality(per_class=True)
+        return np.asarray((1.0 - noisy) * pool.typicality(self.joints, each) + noisy * each.max(axis=1))
+
+    def unknown(self) -> UnknownOdds:
+        """Density of a class that was never trained, by the first Gaussian member."""
+        return self._of_gaussian(self.pool.members[self.pool.first_gaussian]).unknown()
+
+    def budget(self, n_draws: int, n_true_values: int) -> UncertaintyBudget:
+        """Where the uncertainty comes from; the draws are those of the budgets of Gaussian members."""
+        if (blocks := self._blocks()) is not None:
+            each = [vars(block.budget(n_draws, n_true_values)).values() for block in blocks]
+            return UncertaintyBudget(*(np.concatenate(part) for part in zip(*each, strict=True)))
+        parts = self.own_parts(n_draws, n_true_values)
+        return self.pool.budget(self.probabilities, self.gates, *parts)
+
+    def own_parts(self, n_draws: int, n_true_values: int) -> tuple[Array, Array]:
+        """Shares of each member's entropy due to measurement and parameters: (member, sample) each.
+
+        Members that know nothing of noise have the measurement part of the others.
+        """
+        measurement, model = np.zeros((2, len(self.joints), len(self.given)))
+        views = self.pool.views(self.joints)
+        for i, member in enumerate(self.pool.members):
+            whole = entropy(views[i].mean(1))
+            measurement[i] = share_of(whole - entropy(views[i]).mean(1), whole)
+            if isinstance(member.model, GaussianMember):
+                budget = self._of_gaussian(member).budget(n_draws, n_true_values)
+                model[i] = share_of(budget.model, budget.total)
+                if self.noisy:
+                    measurement[i] = share_of(budget.measurement, budget.total)
+            else:
+                told, T, points = member.model.information, member.temperature, self._points(member)
+                each = [told(self.joints[i][:, r], points[:, r], T) for r in range(points.shape[1])]
+                model[i] = share_of(np.mean(each, axis=0), whole)
+        deaf = np.array([not member.through_noise for member in self.pool.members])
+        if deaf.any() and self.noisy:
+            share = local_weights(self.pool.weights, self.gates)[~deaf]
+            measurement[deaf] = (share * measurement[~deaf]).sum(0) / share.sum(0)
+        return measurement, model
 
 
 def draw_models(model: GaussianClasses, models: ClassModels, world: int | None, n: int) -> ModelDraws:

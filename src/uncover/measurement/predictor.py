@@ -22,7 +22,12 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.hotelling import TypicalityReference, alike
 from uncover.bayes.niw import NIW
-from uncover.bayes.noise import log_prob_with_noise
+from uncover.bayes.noise import (
+    log_prob_with_noise,
+    places_needed,
+    sample_true_value_of_mixture,
+    sobol_places,
+)
 from uncover.bayes.population import further_class
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
@@ -199,6 +204,16 @@ class MeasuredPoints:
             return self._plus(0, common)
         own = np.mean([noise.of_each(len(self.points)) for noise in self.sample_noise], axis=0)
         return Covariances(None, None, own if common is None else own + common)
+
+    def true_values(self, probability: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draw true values from Σ_c P_c p(χ | x, c), with P of the components: (sample, n, feature).
+
+        All points have the same random numbers, spread evenly: equal points have equal draws in any batch.
+        """
+        truth = self.truth.predictive()
+        noises = [noise for k in range(probability.shape[1]) if (noise := self.full_noise(k)) is not None]
+        places = sobol_places(n, 1 + places_needed(truth), rng)
+        return sample_true_value_of_mixture(truth, self.points, noises, probability, places)
 
     def typicality(self) -> Array:
         """p-value of each point for each known component: (sample, component)."""

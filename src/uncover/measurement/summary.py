@@ -18,7 +18,7 @@ from uncover.bayes.class_densities_with_noise import (
 )
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.inversion import surface_reflectance
-from uncover.bayes.noise import sample_true_value
+from uncover.bayes.noise import places_needed, sample_true_value, spread_evenly
 from uncover.bayes.population import UnknownOdds
 from uncover.bayes.second_order import below_entropy, squared_distances
 from uncover.bayes.streams import stream
@@ -436,7 +436,8 @@ class Summariser:
                 continue
             rng = stream(self.model.seed, "true values of pixels", k, measured.world)
             most = int(counts[:, k].max())
-            drawn = sample_true_value(truth[k], measured.points[mine], noise[mine], most, rng)
+            places = spread_evenly(most, places_needed(truth), rng)
+            drawn = sample_true_value(truth[k], measured.points[mine], noise[mine], places)
             number, draw = np.nonzero(np.arange(most) < counts[mine, k, None])
             i = mine[number]
             at = last[i, k] - counts[i, k] + draw

@@ -30,7 +30,7 @@ from uncover.models import members
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
 from uncover.models.gaussian import GaussianClasses
-from uncover.models.pool import Pool, PoolMember
+from uncover.models.pool import Pool, PoolMember, TrainingNoise
 from uncover.models.realisations import Statistics
 from uncover.models.record import ModelRecord
 from uncover.models.registry import CLASS_MODELS, of_estimator
@@ -61,7 +61,7 @@ _OPTIONAL = {
 }
 _OF_POOL = ("class_count", "means", "covariances", "weights")
 _NODES = ("left", "right", "feature", "roots")  # whole numbers
-_EXACT = "without noise/"  # arrays of the pool that takes inputs as exact
+_MAY_BE = ("floor", "systematic", "told", "log_odds_shift")
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
 
@@ -167,6 +167,10 @@ def _pack_gaussian(
         "prior": _pack_distribution(value.prior, "prior", arrays),
         "posterior": _pack_distribution(value.posterior, "posterior", arrays),
     }
+
+
+def _drawn_noise(arrays: Arrays) -> DrawnNoise:
+    return DrawnNoise(arrays["covariance"], arrays["sizes"], float(arrays["weight"]))
 
 
 def _unpack_drawn(document: Document, arrays: Arrays, statistics: Statistics) -> DrawnNoise | None:
@@ -311,22 +315,19 @@ def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -
     for i, member in enumerate(pool.members):
         own: Arrays = {}
         entry = _pack_member(member.model, parameters, own)
-        entries.append({**entry, "transform": member.transform, "temperature": member.temperature})
+        read = {"transform": member.transform, "reading": member.reading}
+        entries.append({**entry, **read, "temperature": member.temperature})
         arrays.update({f"member{i}/{name}": array for name, array in own.items()})
     arrays.update({name: getattr(pool, name) for name in _OF_POOL})
     if pool.ranks is not None:
         _pack_ranks(pool.ranks, arrays)
-    if pool.floor is not None:
-        arrays["floor"] = pool.floor
-    exact, own = None, {}
-    if pool.without_noise is not None and pool.within is not None:
-        exact = _pack_pool(pool.without_noise, dict(parameters), None, own)
-        arrays.update({f"{_EXACT}{name}": array for name, array in own.items()})
-        arrays["noise_share/within"] = pool.within
+    arrays.update({name: found for name in _MAY_BE if (found := getattr(pool, name)) is not None})
+    if pool.noise is not None:
+        arrays.update({f"noise/{name}": part for name, part in pool.noise._asdict().items()})
+    if pool.spread is not None:
+        arrays |= {f"spread/{name}": np.asarray(part) for name, part in vars(pool.spread).items()}
     return {
         "estimator": "BayesianClassifier",
-        "without_noise": exact,
-        "noise_ratio": None if exact is None else pool.noise_ratio,
         "parameters": parameters,
         "classes": _pack_labels(pool.classes),
         "n_features": pool.n_features,
@@ -335,34 +336,40 @@ def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -
         "members": entries,
         "temperature": pool.temperature,
         "trusts": pool.trusts,
+        "truth": pool.truth,
         "disagreement": pool.disagreement,
     }
 
 
 def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
-    found = []
+    found, classes = [], _unpack_labels(document["classes"])
     for i, entry in enumerate(document["members"]):
-        model = _unpack_member(entry, _below(f"member{i}/", arrays))
-        found.append(PoolMember(model, entry["transform"], float(entry["temperature"])))
+        if "reading" not in entry:
+            raise ValueError("it is of a version whose pools took no noise; fit it again")
+        model = _unpack_member(entry, _below(f"member{i}/", arrays), classes)
+        found.append(PoolMember(model, entry["transform"], float(entry["temperature"]), entry["reading"]))
     if len(arrays["weights"]) != len(found):
         raise ValueError("it has another number of weights than of members")
+    noise, spread = _below("noise/", arrays), _below("spread/", arrays)
+    told = arrays.get("told")
     pool = Pool(
-        classes=_unpack_labels(document["classes"]),
+        classes=classes,
         members=tuple(found),
         temperature=float(document["temperature"]),
         realisations=document["parameters"]["realisations"],
         n_realisations=int(document["realisations"]),
         floor=arrays.get("floor"),
-        disagreement=float(document.get("disagreement", 0.0)),
+        ranks=_unpack_ranks(arrays) if "ranks/scores" in arrays else None,
+        disagreement=float(document["disagreement"]),
         trusts=bool(document["trusts"]),
-        **{name: arrays[name] for name in _OF_POOL},  # type: ignore[arg-type]
+        truth=int(document["truth"]),
+        noise=TrainingNoise(**noise) if noise else None,
+        spread=_drawn_noise(spread) if spread else None,
+        systematic=arrays.get("systematic"),
+        told=None if told is None else told > 0,
+        log_odds_shift=arrays.get("log_odds_shift"),
+        **{name: arrays[name] for name in _OF_POOL},
     )
-    if not pool.takes_noise:
-        pool = replace(pool, ranks=_unpack_ranks(arrays))
-    if document.get("without_noise") is not None:
-        exact: Any = _unpack_pool(document["without_noise"], _below(_EXACT, arrays)).value
-        within, ratio = arrays["noise_share/within"], float(document["noise_ratio"])
-        pool = replace(pool, without_noise=exact, within=within, noise_ratio=ratio)
     return ModelRecord("BayesianClassifier", document["parameters"], pool, _unpack_names(document))
 
 
@@ -374,12 +381,13 @@ def _below(start: str, arrays: dict[str, T]) -> dict[str, T]:
 def _pack_member(member: members.AnyMember, of_pool: Document, arrays: Arrays) -> Document:
     """A member as JSON; ``of_pool`` are the parameters of the pool."""
     if isinstance(member, members.GaussianMember):
-        none = dict.fromkeys(PARAMETERS)
-        made = {**none, **of_pool, "missing": "error", "prior": "evidence", "random_state": member.model.seed}
-        _pack_ranks(member.ranks, arrays)
-        arrays["typical"] = member.typical
         model = member.model
-        return {"kind": "gaussian", "model": _pack_gaussian(model, made, model.classes, None, arrays)}
+        own = {"missing": "error", "prior": "evidence", "random_state": model.seed}
+        made = {**dict.fromkeys(PARAMETERS), **of_pool, **own, "realisations": model.realisations}
+        _pack_ranks(member.ranks, arrays)
+        arrays["typical"], arrays["class_of_part"] = member.typical, model.components.owner.astype(float)
+        of_parts = np.arange(len(model.count))
+        return {"kind": "gaussian", "model": _pack_gaussian(model, made, of_parts, None, arrays)}
     arrays["scale/mean"], arrays["scale/deviation"] = member.scale.mean, member.scale.deviation
     if isinstance(member, members.TreeMember):
         forest = member.forest
@@ -393,9 +401,10 @@ def _pack_member(member: members.AnyMember, of_pool: Document, arrays: Arrays) -
     return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
 
 
-def _unpack_member(entry: Document, arrays: Arrays) -> members.AnyMember:
+def _unpack_member(entry: Document, arrays: Arrays, classes: Array) -> members.AnyMember:
     if entry["kind"] == "gaussian":
-        model = _unpack_gaussian(entry["model"], arrays)
+        components = Components(arrays["class_of_part"].astype(np.intp))
+        model = _unpack_gaussian(entry["model"], arrays, components, classes)
         return members.GaussianMember(model, _unpack_ranks(arrays), arrays["typical"])
     scale = members.Scale(arrays["scale/mean"], arrays["scale/deviation"])
     if entry["kind"] == "trees":

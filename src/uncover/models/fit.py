@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.components import Components
+from uncover.bayes.components import Components, find_components
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.linalg import independent_features
@@ -133,6 +133,20 @@ def refit(
     if not keep_prior:
         again = replace(again, prior=_make_prior(again, again.prior_name, moments, measured))
     return _updated(again, moments, measured)
+
+
+def components_of_classes(X: Any, labels: Membership) -> tuple[Membership, Components]:
+    """Components of the classes of labelled samples: their membership, and the class of each."""
+    points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X.astype(np.float64)
+    codes = np.empty(len(points), dtype=np.intp)
+    owner: list[int] = []
+    for k in range(labels.n_classes):
+        rows, weight = labels.of_class(k)
+        found = find_components(points[rows], weight) if len(rows) else np.zeros(1, dtype=np.intp)
+        if len(rows):
+            codes[rows] = len(owner) + found
+        owner += [k] * (int(found.max()) + 1)
+    return Membership(len(owner), codes, None, labels.weight), Components(np.array(owner))
 
 
 _UNKNOWN = NIW(np.zeros(1), np.zeros(()), np.eye(1), np.array(2.0))  # stands in until there is a prior

@@ -16,12 +16,20 @@ from uncover.bayes.deconvolved import DeconvolvedNIW
 from uncover.bayes.evidence import per_sample, prior_weight
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
-from uncover.bayes.noise import log_prob_with_noise, sample_true_value
+from uncover.bayes.noise import (
+    log_prob_with_noise,
+    places_needed,
+    sample_true_value_of_mixture,
+    sobol_places,
+)
 from uncover.bayes.population import further_class
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 
 Array = NDArray[np.float64]
+
+# Variance of the noise of a missing feature, in units of the variance of the training samples.
+_ENDLESS = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +137,6 @@ class GaussianClasses:
     def n_realisations(self) -> int:
         """Realisations of each training sample."""
         return self.statistics.realisations
-
-    takes_noise = takes_systematic = takes_missing = True  # a Pool does not always
 
     @property
     def knows_noise(self) -> bool:
@@ -291,25 +297,57 @@ class GaussianClasses:
         return np.asarray(logsumexp(self.log_joint(x), axis=1) + ratio / np.sqrt(further.n_features))
 
     def true_values(
-        self, points: NDArray[Any], covariances: Covariances, n: int, rng: np.random.Generator
+        self,
+        points: NDArray[Any],
+        covariances: Covariances | None,
+        n: int,
+        rng: np.random.Generator,
+        codes: NDArray[np.intp] | None = None,
     ) -> Array:
-        """Draw true values of points of known noise, from Σ_k P(k | x) p(χ | x, k), in the average world.
+        """Draw true values of measured points, in the average world: (n_points, n, feature).
 
-        (n_points, n, feature); the model has to describe true values. Features that are ignored stay as
-        measured.
+        From Σ_k P(k | x) p(χ | x, k), by the same random numbers for all points: equal points have equal
+        draws in any batch. With ``codes``, numbers of the points' classes, from p(χ | x, k) of that class, by
+        random numbers of each point's own: imputed values of training samples. The numbers lie evenly.
+
+        The classes have to describe true values. A missing feature (NaN) is one of endless noise: it is drawn
+        given the others. ``covariances`` of None are those of exact values. Features that the model ignores
+        stay as measured.
         """
-        x, noise = points[:, self.used_features], covariances.select_features(self.used_features)
+        used, full = self.used_features, np.asarray(points, np.float64)
+        x, noise = self._with_missing(full[:, used], covariances)
         predictive = self._average_world().predictive()
-        each = range(len(self.known))
-        densities = [log_prob_with_noise(predictive[k], x, noise, "exact") for k in each]
+        densities = [log_prob_with_noise(predictive[k], x, noise, "exact") for k in range(len(self.known))]
         joint, components = self.log_prior + np.stack(densities, axis=-1), self.known_components
-        P = components.probability(softmax(components.log_odds(joint), axis=1), joint)
-        drawn = np.stack([sample_true_value(predictive[k], x, noise, n, rng) for k in each])
-        level = rng.random((len(x), n, 1)) * P.sum(1)[:, None, None]
-        k = np.minimum((P.cumsum(1)[:, None, :] < level).sum(-1), len(self.known) - 1)
-        out = np.repeat(np.asarray(points, np.float64)[:, None], n, axis=1)
-        out[:, :, self.used_features] = drawn[k, np.arange(len(x))[:, None], np.arange(n)]
+        places = sobol_places(n, 1 + places_needed(predictive), rng)
+        if codes is None:
+            of_class = softmax(components.log_odds(joint), axis=1)
+        else:
+            of_class = np.eye(len(self.classes))[codes][:, self.known_classes]
+            places = (places + rng.random((len(x), 1, places.shape[1]))) % 1.0
+            places = np.clip(places, 1e-12, 1.0 - 1e-12)
+        P = components.probability(of_class, joint)
+        drawn = sample_true_value_of_mixture(predictive, x, [noise] * len(self.known), P, places)
+        exact = (noise.variances() == 0.0)[:, None]
+        out = np.repeat(full[:, None], n, axis=1)
+        out[:, :, used] = np.where(exact, x[:, None], drawn)
         return out
+
+    def _with_missing(self, x: Array, covariances: Covariances | None) -> tuple[Array, Covariances]:
+        """Points and noise of the features in use; a missing one is anywhere, by noise of 10⁸ variances."""
+        p = x.shape[1]
+        noise = Covariances(np.zeros((p, p)), None, None)
+        if covariances is not None:
+            noise = covariances.select_features(self.used_features)
+        missing = np.isnan(x)
+        if not missing.any():
+            return x, noise
+        moments = self.used_moments.sum(-1)
+        mean, variance = (part.reshape(-1, p)[0] for part in (moments.mean, moments.variance))
+        there = ~missing
+        each = np.where(there[:, :, None] & there[:, None, :], noise.of_each(len(x)), 0.0)
+        each += np.where(missing, _ENDLESS * variance, 0.0)[:, :, None] * np.eye(p)
+        return np.where(missing, mean, x), Covariances(None, None, each)
 
     def _average_world(self) -> NIW:
         return self.known_posterior(None if self.n_worlds is None else MEAN_WORLD)

@@ -223,7 +223,7 @@ class GaussianMember:
     @property
     def name(self) -> str:
         """Name of the estimator of these class models."""
-        return self.model.class_model.estimator
+        return self.model.class_model.estimator if self.model.components.trivial else "BayesianMDA"
 
     def log_joint(self, points: NDArray[Any]) -> Array:
         """Log joint density of points and classes, in the average world: (point, class)."""

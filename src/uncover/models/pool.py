@@ -5,8 +5,8 @@ What is said here follows from the log joints of the members; ``measurement.pool
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from scipy.special import softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
+from uncover.models.drawn_noise import DrawnNoise
+from uncover.models.gaussian import GaussianClasses
 from uncover.models.members import BY_RELEVANCE, AnyMember, ClassRanks, GaussianMember, KernelMember
 
 Array = NDArray[np.float64]
@@ -23,8 +25,16 @@ Rng = np.random.Generator
 LEAST_PROBABILITY = np.exp(-12.0)
 # Where less than this share of the samples is stranger, members that extrapolate are heard the less.
 STRANGE = 0.1
-# Noise of this share of the variance within classes counts in full; less, in proportion.
+# Share of noise in the variance within classes from which on typicality is that of Gaussians alone.
 COUNTS_IN_FULL = 0.01
+# Logarithm of the ratio of variances that members which have learned to live with noise bear.
+BEARABLE = 0.3
+# Reliability, of that in training, below which members at draws count less.
+LEAST_RELIABLE = 0.25
+# A member: of Gaussian classes seen through noise; at draws of the true value; of values taken as exact; of
+# these and of the logarithms of their standard uncertainties.
+Reading = Literal["closed", "draws", "exact", "uncertainties"]
+_SAID = {"closed": "", "draws": "", "exact": ", noise ignored", "uncertainties": " with uncertainties"}
 
 
 class PoolMember(NamedTuple):
@@ -33,16 +43,50 @@ class PoolMember(NamedTuple):
     model: AnyMember
     transform: str  # "" or "log "
     temperature: float
+    reading: Reading
 
     @property
     def name(self) -> str:
         """Name of the member, with its transform."""
-        return self.transform + self.model.name
+        return self.transform + self.model.name + _SAID[self.reading]
 
     @property
     def gaussian(self) -> bool:
-        """True where the member has Gaussian classes, which can take known noise."""
+        """True where the member has Gaussian classes."""
         return isinstance(self.model, GaussianMember)
+
+    @property
+    def through_noise(self) -> bool:
+        """True where the member describes true values, and is asked about these."""
+        return self.reading in ("closed", "draws")
+
+
+class TrainingNoise(NamedTuple):
+    """Variances of the noise of most training samples, beside those of true values within classes."""
+
+    low: Array  # (feature,)
+    high: Array  # (feature,)
+    within: Array  # (feature,)
+
+    @classmethod
+    def of(cls, variances: Array, within: Array) -> TrainingNoise:
+        """Of noise (sample or 1, feature), and the variance within classes with the noise, (feature,)."""
+        low, high = np.quantile(variances, [0.025, 0.975], axis=0)
+        return cls(low, high, np.maximum(within - variances.mean(0), 0.1 * within))
+
+    def resemblance(self, variances: Array) -> Array:
+        """Trust in members that know values with such noise only, for noise (sample or 1, feature): (...).
+
+        exp(−½(d/0.3)²) with d = |log (τ² + s²)/(τ² + s₀²)|, the largest over the features, of the variance τ²
+        of true values, s² of the noise, and s₀² of that training sample whose noise is most like it. τ² is at
+        most twice the noise of training: classes may have a finer structure than their variance tells.
+        Less noise than in training counts half: members are then too cautious, with more they are too sure.
+        """
+        within = np.where(self.high > 0, np.minimum(self.within, 2.0 * self.high), self.within)
+        safe = np.where(within > 0, within, 1.0)
+        total, low, high = (np.log1p(each / safe) for each in (variances, self.low, self.high))
+        away = np.maximum(np.maximum(total - high, 0.5 * (low - total)), 0.0).max(-1)
+        return np.asarray(np.exp(-0.5 * (away / BEARABLE) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +106,12 @@ class Pool:
     ranks: ClassRanks | None = None  # behind the typicality; None where all members are Gaussian
     disagreement: float = 0.0  # share of the members' differences that errors of parameters do not explain
     trusts: bool = False  # whether members that extrapolate are heard wherever a training sample is near
-    without_noise: Pool | None = None  # takes inputs as exact, where known noise may be small
-    within: Array | None = None  # (feature,), variance within classes, beside which it is
-    noise_ratio: float = 0.0  # r of the training samples, see ``noise_share``
+    truth: int = 0  # number of the Gaussian member that true values are drawn from
+    noise: TrainingNoise | None = None  # of the training samples; None where their values are exact
+    spread: DrawnNoise | None = None  # noise of one of the draws or repeats of the training samples
+    systematic: Array | None = None  # (feature, feature), covariance of an error the samples share
+    told: NDArray[np.bool_] | None = None  # (feature,), those whose uncertainties are features too
+    log_odds_shift: Array | None = None  # (class,), of class shares other than those of the samples
 
     @property
     def n_features(self) -> int:
@@ -77,27 +124,32 @@ class Pool:
         return np.arange(self.n_features)
 
     @property
-    def takes_noise(self) -> bool:
-        """True where inputs may have known noise: all members are Gaussian."""
-        return all(member.gaussian for member in self.members)
+    def knows_noise(self) -> bool:
+        """True where the noise of the training samples was stated, or repeated."""
+        return self.noise is not None
 
     @property
-    def takes_systematic(self) -> bool:
-        """True where an error common to a scene may be known: no member is of logarithms either."""
-        return self.takes_noise and not any(member.transform for member in self.members)
-
-    # The noise of the training samples was stated, or repeated; errors that they share were stated.
-    knows_noise, states_common_errors, takes_missing = takes_noise, takes_systematic, False
+    def states_common_errors(self) -> bool:
+        """True where anything was stated of errors that the training samples share."""
+        return self.systematic is not None or self.knows_noise or self.n_realisations > 1
 
     @property
     def first_gaussian(self) -> int:
-        """Number of the first Gaussian member on the features as they are."""
-        return next(i for i, m in enumerate(self.members) if m.gaussian and not m.transform)
+        """Number of the first Gaussian member on the features as they are, or else of the truth."""
+        plain = (i for i, m in enumerate(self.members) if m.gaussian and not m.transform)
+        return next((i for i in plain if self.members[i].reading == "closed"), self.truth)
+
+    @property
+    def truth_model(self) -> GaussianClasses:
+        """Gaussian classes that true values are drawn from."""
+        member = self.members[self.truth].model
+        assert isinstance(member, GaussianMember)
+        return member.model
 
     @property
     def by_relevance(self) -> int | None:
         """Number of the kernels that say how near training samples are; None where there are no kernels."""
-        found = (i for i, member in enumerate(self.members) if member.model.name == BY_RELEVANCE)
+        found = (i for i, m in enumerate(self.members) if m.model.name == BY_RELEVANCE and not m.transform)
         return next(found, None)
 
     # ---- probabilities, from log joints of the members, each (sample, view, class) -----------------
@@ -112,41 +164,59 @@ class Pool:
         known = [np.where(gone, 0.0, joint) for gone, joint in zip(lost, joints, strict=True)]
         return np.stack([view.mean(1) for view in self.views(known)])
 
-    def gates(self, joints: list[Array]) -> Array:
-        """Gate, the weight in [0, 1], of each member for each sample: (member, sample)."""
+    def gates(self, joints: list[Array], variances: Array | None = None) -> Array:
+        """Gate, the weight in [0, 1], of each member for each sample: (member, sample).
+
+        ``joints`` of members that describe true values are at these. ``variances`` (sample or 1, feature) are
+        those of the samples' noise, infinite for a missing feature. The more of it there is, the more draws
+        of true values come from the Gaussians: where the share τ²/(τ² + s²) of true values in the variance
+        within classes is below a quarter of that in training, members at draws count in proportion.
+        """
         gate = np.ones((len(joints), len(joints[0])))
-        if self.by_relevance is None:
-            return gate
-        kernels = self.members[self.by_relevance].model
-        assert isinstance(kernels, KernelMember)
-        near = kernels.nearness(joints[self.by_relevance])
-        typical = {
-            member.transform: np.minimum(member.model.resemblance(joint) / STRANGE, 1.0)
-            for joint, member in zip(joints, self.members, strict=True)
-            if isinstance(member.model, GaussianMember)
-        }
-        for i, member in enumerate(self.members):
-            heard = member.model.heard
-            if heard == "everywhere":  # the logarithm ends at a floor, and all below is alike
-                gate[i] = near if member.transform else 1.0
-            else:
-                gate[i] = near if self.trusts or heard == "near" else typical[member.transform]
+        if self.by_relevance is not None:
+            kernels = self.members[self.by_relevance].model
+            assert isinstance(kernels, KernelMember)
+            near = kernels.nearness(joints[self.by_relevance])
+            typical = {
+                member.transform: np.minimum(member.model.resemblance(joint) / STRANGE, 1.0)
+                for joint, member in zip(reversed(joints), reversed(self.members), strict=True)
+                if isinstance(member.model, GaussianMember)
+            }
+            for i, member in enumerate(self.members):
+                heard = member.model.heard
+                if heard == "everywhere":  # the logarithm ends at a floor, and all below is alike
+                    gate[i] = near if member.transform else 1.0
+                else:
+                    gate[i] = near if self.trusts or heard == "near" else typical[member.transform]
+        if variances is None or not variances.any():
+            variances = np.zeros((1, self.n_features))
+        known = 1.0 if self.noise is None else self.reliability(self.noise.high[None])
+        trusted = np.minimum(self.reliability(variances) / (LEAST_RELIABLE * known), 1.0)
+        gate[[member.reading == "draws" for member in self.members]] *= trusted
+        if self.noise is not None:
+            alike = self.noise.resemblance(variances)
+            gate[[not member.through_noise for member in self.members]] *= alike
         return gate
+
+    def reliability(self, variances: Array) -> Array:
+        """Share of true values in the variance within classes, the mean over features: (sample or 1,)."""
+        if self.noise is not None:
+            within = self.noise.within
+        else:
+            free = np.maximum(self.class_count - 1.0, 0.0)
+            within = free @ np.diagonal(self.covariances, axis1=1, axis2=2) / max(free.sum(), 1.0)
+        return np.asarray((1.0 / (1.0 + variances / np.where(within > 0, within, 1.0))).mean(-1))
 
     def mean(self, probability: Array, gate: Array) -> Array:
         """The pooled probabilities, from those of the members: (sample, class)."""
-        return pool(probability, gate, self.weights, self.temperature)
+        return self.shifted(pool(probability, gate, self.weights, self.temperature))
 
-    def noise_share(self, variances: Array) -> Array:
-        """Share t of the answers that allow for known noise, beside those that take inputs as exact.
-
-        With r the largest ratio, over features, of the noise variance (sample or 1, feature) to that within
-        classes, of the training samples on average or of the input, whichever is larger: t = min(1, r/0.01).
-        Noise that goes to nothing thus changes nothing.
-        """
-        assert self.within is not None
-        ratio = np.maximum(self.noise_ratio, largest_ratio(variances, self.within))
-        return np.asarray(np.minimum(1.0, ratio / COUNTS_IN_FULL))
+    def shifted(self, probability: Array) -> Array:
+        """Probabilities (..., class) for other class shares than those of the samples."""
+        if self.log_odds_shift is None:
+            return probability
+        with np.errstate(divide="ignore"):
+            return np.asarray(softmax(np.log(probability) + self.log_odds_shift, axis=-1))
 
     def log_joint(self, points: NDArray[Any]) -> Array:
         """log P(class | x) of exact points (n, feature), in the average world: (n, class)."""
@@ -161,11 +231,37 @@ class Pool:
         known = np.logaddexp.reduce(gaussians.model.log_joint(points), axis=1)
         return np.asarray(gaussians.model.log_unknown(points) - known)
 
-    def true_values(self, points: NDArray[Any], covariances: Covariances, n: int, rng: Rng) -> Array:
-        """Draws of the true value of each point of known noise, by the Gaussians: (n_points, n, feature)."""
-        gaussians = self.members[self.first_gaussian].model
-        assert isinstance(gaussians, GaussianMember)
-        return gaussians.model.true_values(points, covariances, n, rng)
+    def true_values(
+        self,
+        points: NDArray[Any],
+        covariances: Covariances | None,
+        n: int,
+        rng: Rng,
+        codes: NDArray[np.intp] | None = None,
+    ) -> Array:
+        """Draws of the true value of each point, by Gaussian classes: (n_points, n, feature)."""
+        if not self.members[self.truth].transform:
+            return self.truth_model.true_values(points, covariances, n, rng, codes)
+        assert self.floor is not None
+        logs, carried = log_of(points, covariances, self.floor)
+        drawn = np.exp(self.truth_model.true_values(logs, carried, n, rng, codes))
+        exact = np.isfinite(points)
+        if covariances is not None:
+            exact = exact & (covariances.variances() == 0)
+        return np.where(exact[:, None], points[:, None], drawn)
+
+    def log_uncertainties(self, variances: Array, n: int) -> Array:
+        """Log standard uncertainties of features, no farther out than in training: (n, feature told)."""
+        assert self.noise is not None
+        assert self.told is not None
+        low = np.maximum(self.noise.low, np.finfo(float).tiny)
+        seen = np.broadcast_to(np.clip(variances, low, self.noise.high), (n, self.n_features))
+        return np.asarray(0.5 * np.log(seen[:, self.told]))
+
+    def with_class_shares(self, shares: Array) -> Pool:
+        """The same for a population with other class shares: (class,), of any sum."""
+        learned = self.class_count + 1.0
+        return replace(self, log_odds_shift=np.log(shares / shares.sum()) - np.log(learned / learned.sum()))
 
     # ---- typicality ----------------------------------------------------------------------------------
 
@@ -194,7 +290,8 @@ class Pool:
 
         ``measurement`` and ``model`` (member, sample) are shares of the members' entropies.
         """
-        total, whole = entropy(self.mean(probability, gate)), entropy(mix(probability, gate, self.weights))
+        total, probability = entropy(self.mean(probability, gate)), self.shifted(probability)
+        whole = entropy(mix(probability, gate, self.weights))
         own, between, share = self._apart(probability, gate, model)
         known = share_of(pooled_information(own, share) + self.disagreement * between, whole)
         inner = (share * entropy(probability) * measurement).sum(0)
@@ -214,9 +311,16 @@ class Pool:
         return inner * model, np.maximum(mixed - (share * inner).sum(0), 0.0), share
 
 
-def largest_ratio(variances: Array, within: Array) -> Array:
-    """The largest ratio over features that vary: (...)."""
-    return np.divide(variances, within, out=np.zeros_like(variances), where=within > 0).max(-1)
+def log_of(
+    points: NDArray[Any], covariances: Covariances | None, floor: Array
+) -> tuple[Array, Covariances | None]:
+    """log(max(x, floor)), and covariances to first order, Σ → Σ/(x xᵀ)."""
+    x = np.maximum(np.asarray(points, np.float64), floor)
+    if covariances is None:
+        return np.log(x), None
+    slope = np.where(np.isnan(x), 1.0, 1.0 / x)
+    carried = slope[:, :, None] * covariances.of_each(len(x)) * slope[:, None, :]
+    return np.log(x), Covariances(None, None, carried)
 
 
 def share_of(part: Array, whole: Array) -> Array:

@@ -33,6 +33,14 @@ class FittedModel(Protocol):
         """
 
     def true_values(
-        self, points: NDArray[Any], covariances: Covariances, n: int, rng: np.random.Generator
+        self,
+        points: NDArray[Any],
+        covariances: Covariances | None,
+        n: int,
+        rng: np.random.Generator,
+        codes: NDArray[np.intp] | None = None,
     ) -> Array:
-        """Draws of the true value of each point of known noise: (n_points, n, feature)."""
+        """Draws of the true value of each point, of its class where ``codes`` say it: (n_points, n, feature).
+
+        A missing feature is drawn given the others; ``covariances`` of None are those of exact values.
+        """

@@ -116,7 +116,6 @@ def make_mapper(
     given = reader or Reader()
     how = replace(given, paired=same)
     _check_worlds(model, observed, same, stated=paired is not None)
-    _check_noise(model, observed, how)
     _warn_of_noise(model, observed, same)
     worlds = count_worlds(model, observed, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
@@ -171,22 +170,6 @@ def _in_words(worlds: Mapping[str, Any]) -> str:
         f"{name} {values if isinstance(values, str) else ', '.join(f'{v:.4g}' for v in values[:3]) + ', ...'}"
         for name, values in worlds.items()
     )
-
-
-def _check_noise(model: ModelRecord, observed: ObservedScene, reader: Reader) -> None:
-    """Refuse what a pool of several kinds of class models cannot do."""
-    if reader.missing == "marginalise" and not model.model_.takes_missing:
-        raise SceneError(
-            "a BayesianClassifier needs all bands: leave out --missing marginalise, or use a model of one "
-            "kind (uncover fit --model qda or mda)"
-        )
-    systematic = observed.systematic is not None and not reader.paired
-    noisy = isinstance(observed, SceneWithNoise) and not model.model_.takes_noise
-    if noisy or (systematic and not model.model_.takes_systematic):
-        raise SceneError(
-            "a BayesianClassifier that was fitted without stated uncertainty cannot take --uncertainty; give "
-            "uncover fit the training scene's --uncertainty too, or use --model qda or mda"
-        )
 
 
 def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) -> None:
