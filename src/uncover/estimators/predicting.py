@@ -169,7 +169,7 @@ class PredictionMixin(LearnedAttributes):
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
         reader = DevicePrediction(self.fitted_value(), read_device_samples(self, X, reset=False), paired)
         if self.model_.describes_true_values:
-            _warn_of_exactness()
+            warn_of_exactness()
         return reader
 
     def _predict(self, X, X_cov, paired, method):
@@ -183,7 +183,7 @@ class PredictionMixin(LearnedAttributes):
             warn_of_units(observation.noise, model.training_spread, self._feature_names())
         repeated = model.realisations == "repeats" and model.statistics.noise is not None
         if model.describes_true_values and not (repeated or model.kind.knows_noise(observation.structure)):
-            _warn_of_exactness()
+            warn_of_exactness()
         if self.missing == "marginalise":
             _warn_of_empty_samples(observation.X)
         return predict(model, observation, paired=paired, method=method)
@@ -203,7 +203,8 @@ def _warn_of_empty_samples(X):
         )
 
 
-def _warn_of_exactness():
+def warn_of_exactness():
+    """Say that a model of true values takes inputs without covariance as exact."""
     warnings.warn(
         "the model was fitted with known noise and describes true values; X has no X_cov and is "
         "taken as exact.",
