@@ -86,7 +86,7 @@ def test_what_is_said_of_one_input_does_not_depend_on_the_others(problem):
 
 
 def test_knowing_the_noise_helps_on_moons():
-    """The forest that knows the noise, against the same forest; a random forest at twice the noise is worse."""
+    """The forest that knows the noise, against the same forest without it."""
     gains = []
     for seed in range(3):
         rng = np.random.default_rng(seed)

@@ -271,8 +271,8 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Measured values of samples, (sample, feature), and the covariances of their errors."""
         if given.systematic is not None:
             raise ValueError(
-                "X has a systematic covariance, an error that all samples share; MeasurementAware takes errors "
-                "of single samples. Use BayesianClassifier, or RealisationEnsemble on worlds of that error."
+                "X has a systematic covariance, an error that all samples share, and only those "
+                "of single samples are taken. Use BayesianClassifier, or worlds of it in RealisationEnsemble."
             )
         if given.X.ndim == 2:
             return given.X, given.noise
