@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from uncover.estimators.discriminant import BayesianLDA as BayesianLDA
     from uncover.estimators.discriminant import BayesianNB as BayesianNB
     from uncover.estimators.discriminant import BayesianQDA as BayesianQDA
+    from uncover.estimators.ensemble import MeasurementAware as MeasurementAware
     from uncover.estimators.ensemble import RealisationEnsemble as RealisationEnsemble
     from uncover.estimators.loading import load_model as load_model
     from uncover.estimators.mixture import BayesianMDA as BayesianMDA
@@ -35,6 +36,7 @@ _HOME = {
     "MeasuredLog": "uncover.measurement.transforms",
     "MeasuredRatios": "uncover.measurement.transforms",
     "MeasuredScaler": "uncover.measurement.transforms",
+    "MeasurementAware": "uncover.estimators.ensemble",
     "ModelFileError": "uncover.models.files",
     "NIW": "uncover.bayes.niw",
     "RealisationEnsemble": "uncover.estimators.ensemble",
