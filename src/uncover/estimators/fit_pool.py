@@ -25,6 +25,7 @@ from uncover.measurement.prediction import PoolPrediction
 from uncover.models.fit import concentration
 from uncover.models.members import BY_RELEVANCE, ClassRanks, log_density
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
+from uncover.models.quadratic import RoughQuadratic
 from uncover.models.realisations import DrawnNoise, scatter_of_draws
 from uncover.models.registry import CLASS_MODELS
 
@@ -153,7 +154,7 @@ def _told(observation):
 
 # ---- members ----------------------------------------------------------------------------------------------
 
-_QDA, _LDA = CLASS_MODELS["qda"], CLASS_MODELS["lda"]
+_QDA, _LDA = RoughQuadratic(), CLASS_MODELS["lda"]
 # Kinds of members that have no closed form with noise.
 _OTHERS = {
     "kernels": fit_kernels,

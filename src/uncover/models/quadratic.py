@@ -44,3 +44,13 @@ class Quadratic(ClassModel):
     def scatter_evidence(self, prior: NIW, moments: Moments) -> ScatterEvidence:
         """Of the scatter of each class."""
         return ScatterEvidence.of(moments, prior.expected_covariance)
+
+
+class RoughQuadratic(Quadratic):
+    """The same, taking the noise out to 10⁻³ standard deviations: as good for members of a pool, and fast."""
+
+    def update_through_noise(
+        self, prior: NIW, points: Any, noise: Covariances, membership: Membership
+    ) -> NIW:
+        """Each class by itself."""
+        return deconvolve_each(prior, points, noise, membership, tolerance=1e-3)
