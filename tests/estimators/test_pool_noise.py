@@ -126,7 +126,7 @@ def test_realisations_that_tell_the_noise_are_values_with_noise(kind, rng):
 
 def test_noise_in_prediction_only(plain, problem):
     """Training values are taken as true; all members see the noise of the new input."""
-    _, X, y = problem
+    _, X, _ = problem
     sure, unsure = plain.predict_proba(X), plain.predict_proba(X, X_cov=[1.0, 1.0])
     assert unsure.max(1).mean() < sure.max(1).mean() - 0.05
     budget = plain.uncertainty(X[:20], [1.0, 1.0], n_draws=50, n_true_values=128)
