@@ -74,7 +74,9 @@ class _Sums:
     log_likelihood: float
 
 
-def deconvolve(samples: NoisySamples, prior: NIW, *, max_iterations: int = MAX_ITERATIONS) -> DeconvolvedNIW:
+def deconvolve(
+    samples: NoisySamples, prior: NIW, *, max_iterations: int = MAX_ITERATIONS, tolerance: float = TOLERANCE
+) -> DeconvolvedNIW:
     """Posterior of the means and the common covariance of the true values.
 
     Expectation–maximisation over the true values (extreme deconvolution, Bovy, Hogg and Roweis 2011, Annals
@@ -97,6 +99,8 @@ def deconvolve(samples: NoisySamples, prior: NIW, *, max_iterations: int = MAX_I
         Batch (group,) for the means; scale and dof are shared, with batch () or (1,).
     max_iterations : int
         Passes over the samples.
+    tolerance : float
+        Change in one iteration at which it ends, in standard deviations of the features.
 
     Returns
     -------
@@ -104,7 +108,7 @@ def deconvolve(samples: NoisySamples, prior: NIW, *, max_iterations: int = MAX_I
         Batch (group,).
     """
     problem = _Problem(samples, prior)
-    state, converged = _accelerate(problem, problem.start(), max_iterations)
+    state, converged = _accelerate(problem, problem.start(), max_iterations, tolerance)
     return problem.posterior(state, converged)
 
 
@@ -302,7 +306,7 @@ def _symmetric_basis(p: int) -> Array:
     return basis
 
 
-def _accelerate(problem: _Problem, state: _State, max_passes: int) -> tuple[_State, bool]:
+def _accelerate(problem: _Problem, state: _State, max_passes: int, tolerance: float) -> tuple[_State, bool]:
     """Squared extrapolation of the iteration (Varadhan and Roland 2008, scheme S3), never downhill."""
     sums = problem.sums(state)
     best = problem.objective(state, sums)
@@ -311,7 +315,7 @@ def _accelerate(problem: _Problem, state: _State, max_passes: int) -> tuple[_Sta
         unit = np.sqrt(np.diagonal(state.covariance))
         unit = unit[:, None] * unit
         first = problem.step(state, sums)
-        if _distance(first, state, unit) < TOLERANCE:
+        if _distance(first, state, unit) < tolerance:
             return first, True
         first_sums = problem.sums(first)
         second = problem.step(first, first_sums)

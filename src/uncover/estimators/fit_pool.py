@@ -27,7 +27,7 @@ from uncover.models.fit import concentration
 from uncover.models.members import BY_RELEVANCE, ClassRanks, log_density
 from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
-from uncover.models.registry import CLASS_MODELS
+from uncover.models.registry import CLASS_MODELS, RoughQuadratic
 
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
@@ -154,7 +154,7 @@ def _told(observation):
 
 # ---- members ----------------------------------------------------------------------------------------------
 
-_QDA, _LDA = CLASS_MODELS["qda"], CLASS_MODELS["lda"]
+_QDA, _LDA = RoughQuadratic(), CLASS_MODELS["lda"]
 # Kinds of members that have no closed form with noise.
 _OTHERS = {
     "kernels": fit_kernels,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.deconvolution import NoisySamples, deconvolve, noise_free_variances
+from uncover.bayes.deconvolution import TOLERANCE, NoisySamples, deconvolve, noise_free_variances
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
 from uncover.bayes.niw import NIW
 from uncover.models.membership import Membership
@@ -60,11 +60,15 @@ def noise_of_classes(points: Any, noise: Covariances, membership: Membership) ->
     return mean, even
 
 
-def deconvolve_each(prior: NIW, points: Any, noise: Covariances, membership: Membership) -> DeconvolvedNIW:
+def deconvolve_each(
+    prior: NIW, points: Any, noise: Covariances, membership: Membership, tolerance: float = TOLERANCE
+) -> DeconvolvedNIW:
     """Posterior of classes that have a covariance each."""
     found = dict(_samples_of_classes(points, noise, membership))
     each = [
-        deconvolve(found[k], prior.take([k])) if k in found else _unlearned(prior.take([k]))
+        deconvolve(found[k], prior.take([k]), tolerance=tolerance)
+        if k in found
+        else _unlearned(prior.take([k]))
         for k in range(membership.n_classes)
     ]
     return _join(DeconvolvedNIW, each)

@@ -57,6 +57,16 @@ class Quadratic(ClassModel):
         return ScatterEvidence.of(moments, prior.expected_covariance)
 
 
+class RoughQuadratic(Quadratic):
+    """The same, taking the noise out to 10⁻³ standard deviations: as good for members of a pool, and fast."""
+
+    def update_through_noise(
+        self, prior: NIW, points: Any, noise: Covariances, membership: Membership
+    ) -> NIW:
+        """Each class by itself."""
+        return deconvolve_each(prior, points, noise, membership, tolerance=1e-3)
+
+
 class Linear(ClassModel):
     """Linear discriminant analysis: Σ_k = Σ."""
 
