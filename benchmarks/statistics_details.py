@@ -90,7 +90,7 @@ def change_by_a_sum(quick):
     return Table("sum", "Change of 30 probabilities by a feature that is a sum, n = 120.", columns, rows)
 
 
-MODELS = {
+_MODELS = {
     "BayesianQDA, weak": BayesianQDA,
     "BayesianQDA, evidence": lambda: BayesianQDA(prior="evidence"),
     "BayesianClassifier": BayesianClassifier,
@@ -101,7 +101,7 @@ def few_samples(quick):
     """Log loss, over-statement and typicality with few samples for the features, and what is said of it."""
     rows = []
     for p, n, sets in ((3, 8, 100), (3, 20, 100), (100, 5, 40)):
-        for name, make in MODELS.items():
+        for name, make in _MODELS.items():
             found = [
                 _with_few(make, p, n, stream(i, "few samples", p, n)) for i in range(5 if quick else sets)
             ]
@@ -133,27 +133,35 @@ def _with_few(make, p, n, rng, each=100):
 
 
 def ranking_of_new_classes(quick):
-    """Area under the ROC curve of typicality, each class left out in turn, on the same splits."""
+    """Typicality of a class that was left out, by the recommended classifier and by BayesianQDA."""
     rows, seeds = [], range(201, 203 if quick else 207)
     for name, (X, y) in problems(quick).items():
-        found = []
-        for seed in seeds:
-            areas = [_areas(X, y, *split(y, k, 40, seed), k) for k in np.unique(y)]
-            one = np.mean(areas, axis=0)
-            found.append([*one, one[2] - one[0]])
-        rows.append([name, *_with_errors(found)])
-    names = [*MODELS, "difference to weak"]
-    columns = {"data": "", **{key: ".3f" for i, n in enumerate(names) for key in (n, "±" + " " * i)}}
+        found = np.array([_left_out(X, y, seed) for seed in seeds])  # (split, model, number)
+        ahead = found[:, :, :1] - found[:, :1, :1]
+        numbers = np.concatenate([found[:, :, :1], ahead, found[:, :, 1:]], axis=2)
+        for m, model in enumerate((BayesianQDA, BayesianClassifier)):
+            rows.append([name, model.__name__, *_with_errors(numbers[:, m])])
+    names = ("area", "to BayesianQDA", "new below 0.01", "known below 0.05")
+    columns = {key: ".3f" for i, name in enumerate(names) for key in (name, "±" + " " * i)}
     caption = (
-        f"Area under the ROC curve of typicality, mean over the classes, each left out in turn; {len(seeds)} "
-        "splits, at most 40 samples of a class train; ± standard error over the splits."
+        f"Area under the ROC curve of typicality, each class left out in turn, mean over the classes; "
+        f"{len(seeds)} splits, at most 40 samples of a class train; ± standard error over the splits."
     )
-    return Table("new classes", caption, columns, rows)
+    return Table("new classes", caption, {"data": "", "model": "", **columns}, rows)
 
 
-def _areas(X, y, train, test, k):
-    models = [make().fit(X[train], y[train]) for make in MODELS.values()]
-    return [roc_auc_score(y[test] == k, -model.typicality(X[test])) for model in models]
+def _left_out(X, y, seed):
+    """Mean over the classes of area, share of the new below 0.01 and of the known below 0.05, by model."""
+    found = []
+    for k in np.unique(y):
+        train, test = split(y, k, 40, seed)
+        new = y[test] == k
+        models = [model().fit(X[train], y[train]) for model in (BayesianQDA, BayesianClassifier)]
+        p_values = [model.typicality(X[test]) for model in models]
+        found.append(
+            [[roc_auc_score(new, -p), (p[new] < 0.01).mean(), (p[~new] < 0.05).mean()] for p in p_values]
+        )
+    return np.mean(found, axis=0)
 
 
 # Each takes ``quick`` and returns one table.
