@@ -321,6 +321,8 @@ def test_a_class_that_the_reference_lacks_has_no_producers_accuracy(scene, tmp_p
     lines = {(row["measure"], row["class"]): row for row in table(tmp_path / "out" / "accuracy.csv")}
     line = lines["producer's accuracy", NAMES[2]]
     assert (line["value"], line["lower"], line["samples"]) == ("", "", "0")
+    written = json.loads((tmp_path / "out" / "evaluation.json").read_text("utf-8"))["accuracy"]
+    assert written["producer's accuracy"][NAMES[2]]["value"] is None
     line = next(line for line in found.summary().splitlines() if line.startswith(NAMES[2]))
     assert " -  " in line and "nan" not in line
 
