@@ -4,9 +4,11 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from benchmarks.registry import Table, benchmark
 from benchmarks.statistics import _measured, _overstatement
+from benchmarks.unknown import problems, split
 from uncover import BayesianClassifier, BayesianQDA
 from uncover.bayes.streams import stream
 
@@ -88,12 +90,88 @@ def change_by_a_sum(quick):
     return Table("sum", "Change of 30 probabilities by a feature that is a sum, n = 120.", columns, rows)
 
 
+_MODELS = {
+    "BayesianQDA, weak": BayesianQDA,
+    "BayesianQDA, evidence": lambda: BayesianQDA(prior="evidence"),
+    "BayesianClassifier": BayesianClassifier,
+}
+
+
+def few_samples(quick):
+    """Log loss, over-statement and typicality with few samples for the features, and what is said of it."""
+    rows = []
+    for p, n, sets in ((3, 8, 100), (3, 20, 100), (100, 5, 40)):
+        for name, make in _MODELS.items():
+            found = [
+                _with_few(make, p, n, stream(i, "few samples", p, n)) for i in range(5 if quick else sets)
+            ]
+            numbers, said = zip(*found, strict=True)
+            rows.append([p, n, name, *_with_errors(numbers), ", ".join(sorted(set().union(*said))) or "none"])
+    columns = {"features": "d", "samples a class": "d", "model": ""}
+    columns |= {"log loss": ".3f", "±": ".3f", "over-statement": ".3f", "± ": ".3f"}
+    columns |= {"typicality below 0.05": ".3f", "±  ": ".3f", "said": ""}
+    caption = (
+        "New members of three classes of unlike covariances, whose means have about the same distances "
+        "whatever the number of features; 100 training sets, 40 of 100 features."
+    )
+    return Table("few samples", caption, columns, rows)
+
+
+def _with_few(make, p, n, rng, each=100):
+    """Log loss, over-statement, share below 0.05; and whether `describe` or `fit` names the prior."""
+    y, mixing, centre = np.arange(3 * (n + each)) % 3, rng.normal(size=(3, p, p)), rng.normal(size=(3, p))
+    X = (np.sqrt(3.0) * centre[y] + (mixing[y] @ rng.normal(size=(len(y), p, 1)))[..., 0]) / np.sqrt(p)
+    train, test = slice(3 * n), slice(3 * n, None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf = make().fit(X[train], y[train])
+    said = {"warning"} if any("too sure" in str(w.message) for w in caught) else set()
+    said |= {"note"} if "too sure" in clf.describe() else set()
+    P = np.clip(clf.predict_proba(X[test]), 1e-12, 1.0)
+    loss = -np.log(P[np.arange(3 * each), y[test]]).mean()
+    return [loss, _overstatement(P, y[test]), np.mean(clf.typicality(X[test]) < 0.05)], said
+
+
+def ranking_of_new_classes(quick):
+    """Typicality of a class that was left out, by the recommended classifier and by BayesianQDA."""
+    rows, seeds = [], range(201, 203 if quick else 207)
+    for name, (X, y) in problems(quick).items():
+        found = np.array([_left_out(X, y, seed) for seed in seeds])  # (split, model, number)
+        ahead = found[:, :, :1] - found[:, :1, :1]
+        numbers = np.concatenate([found[:, :, :1], ahead, found[:, :, 1:]], axis=2)
+        for m, model in enumerate((BayesianQDA, BayesianClassifier)):
+            rows.append([name, model.__name__, *_with_errors(numbers[:, m])])
+    names = ("area", "to BayesianQDA", "new below 0.01", "known below 0.05")
+    columns = {key: ".3f" for i, name in enumerate(names) for key in (name, "±" + " " * i)}
+    caption = (
+        f"Area under the ROC curve of typicality, each class left out in turn, mean over the classes; "
+        f"{len(seeds)} splits, at most 40 samples of a class train; ± standard error over the splits."
+    )
+    return Table("new classes", caption, {"data": "", "model": "", **columns}, rows)
+
+
+def _left_out(X, y, seed):
+    """Mean over the classes of area, share of the new below 0.01 and of the known below 0.05, by model."""
+    found = []
+    for k in np.unique(y):
+        train, test = split(y, k, 40, seed)
+        new = y[test] == k
+        models = [model().fit(X[train], y[train]) for model in (BayesianQDA, BayesianClassifier)]
+        p_values = [model.typicality(X[test]) for model in models]
+        found.append(
+            [[roc_auc_score(new, -p), (p[new] < 0.01).mean(), (p[~new] < 0.05).mean()] for p in p_values]
+        )
+    return np.mean(found, axis=0)
+
+
 # Each takes ``quick`` and returns one table.
 CHECKS: list[Callable[[bool], Table]] = [
     draws_against_known_noise,
     base_rate,
     certainties_in_three_features,
     change_by_a_sum,
+    few_samples,
+    ranking_of_new_classes,
 ]
 
 

@@ -35,7 +35,7 @@ BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0)
 def run(quick):
     """Leave each class out in turn; it is then the unknown of the test samples."""
     rows, bins, powers = [], [], []
-    for name, (X, y) in _problems(quick).items():
+    for name, (X, y) in problems(quick).items():
         for model, make in MODELS.items():
             if model == "recommended" and (quick or name in ("digits", "statlog")):
                 continue
@@ -52,7 +52,8 @@ def run(quick):
     return [_scores(rows), _reliability(np.concatenate(bins)), _powers(powers)]
 
 
-def _problems(quick):
+def problems(quick):
+    """Samples and classes of each set of data that is here, by name."""
     found = {"iris": load_iris(return_X_y=True), "wine": load_wine(return_X_y=True)}
     if quick:
         return found
@@ -74,13 +75,18 @@ def _problems(quick):
     return found
 
 
-def _left_out(make, X, y, k, most, seed):
-    """Scores of P(none) for one class left out, and (P, truth) of the test samples at the right share."""
+def split(y, k, most, seed):
+    """Rows that train, none of class k, and rows that test: at most ``most`` of each class in both."""
     rng = np.random.default_rng(seed)
     rows = np.concatenate([rng.permutation(np.flatnonzero(y == c))[: 2 * most] for c in np.unique(y)])
     rng.shuffle(rows)
     train, test = rows[::2], rows[1::2]
-    train = train[y[train] != k]
+    return train[y[train] != k], test
+
+
+def _left_out(make, X, y, k, most, seed):
+    """Scores of P(none) for one class left out, and (P, truth) of the test samples at the right share."""
+    train, test = split(y, k, most, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = make().fit(X[train], y[train])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA
+from uncover import NIW, BayesianClassifier, BayesianLDA, BayesianMDA, BayesianNB, BayesianQDA
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 every_estimator = pytest.mark.parametrize("cls", ESTIMATORS)
@@ -24,7 +24,6 @@ BAD_FIT = {
     "NaN": (spoiled(X, np.nan), y, {}, "Input X contains NaN"),
     "NaN in a realisation": (spoiled(X3, np.nan), y, {}, "Input X contains NaN"),
     "infinity": (spoiled(X, np.inf), y, {}, "Input X contains infinity"),
-    "one class": (X, np.zeros(30, int), {}, "y has 1 class, 0; a classifier needs at least 2 classes"),
     "one sample": (X[:1], y[:1], {}, "y has 1 class, 0; a classifier needs at least 2"),
     "no sample": (X[:0], y[:0], {}, "0 sample"),
     "no feature": (X[:, :0], y, {}, "0 feature"),
@@ -62,6 +61,15 @@ def test_fit_refuses(cls, what):
     X, y, more, words = BAD_FIT[what]
     with pytest.raises(ValueError, match=words):
         cls().fit(X, y, **more)
+
+
+@pytest.mark.parametrize("cls", [*ESTIMATORS, BayesianMDA, BayesianClassifier])
+def test_one_class_is_one_clear_line(cls):
+    """Advice to name more classes is given only where there is a `partial_fit` that takes it."""
+    with pytest.raises(ValueError, match="at least 2 classes") as refused:
+        cls().fit(X, np.full(30, "water"))
+    later = " (partial_fit takes classes= where more come later)" if hasattr(cls, "partial_fit") else ""
+    assert str(refused.value) == f"y has 1 class, 'water'; a classifier needs at least 2 classes{later}."
 
 
 BAD_PARAMETERS = {

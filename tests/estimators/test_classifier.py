@@ -550,8 +550,3 @@ def test_groups_that_are_classes_are_warned_of(rng, model):
     with pytest.warns(UserWarning, match="no class has two samples, or two groups"):
         model.fit(rng.normal(size=(60, 2)), y, groups=y)
     assert model.temperature_ == pytest.approx(1.0)
-
-
-def test_one_class_is_refused_without_advice_that_cannot_be_followed(rng):
-    with pytest.raises(ValueError, match=r"needs at least 2 classes\.$"):
-        BayesianClassifier().fit(rng.normal(size=(9, 2)), np.zeros(9))

@@ -100,7 +100,7 @@ def test_the_weak_prior_is_named_where_it_is_too_sure(rng):
 def test_far_too_few_samples_for_the_weak_prior_are_a_warning(rng):
     y = np.repeat([0, 1], 5)
     X = rng.normal(size=(10, 100))
-    with pytest.warns(UserWarning, match=r"5 for 100 features; prior=\"evidence\" or BayesianClassifier"):
+    with pytest.warns(UserWarning, match=r"5 for 100 features; BayesianClassifier is more honest"):
         BayesianQDA().fit(X, y)
 
 

@@ -125,6 +125,19 @@ def test_weights_count(cls, rng):
 
 
 @every_estimator
+def test_a_weight_of_two_is_the_sample_twice_only_if_both_are_left_out(cls, rng):
+    """Of two equal samples one tells of the other: left out one by one, they give a lower temperature."""
+    X, y = draw(rng, n=36, R=1)
+    weight = np.where(np.arange(36) < 12, 2, 1)
+    rows = np.repeat(np.arange(36), weight)
+    weighed = cls(calibration="loo").fit(X, y, sample_weight=weight)
+    together = cls(calibration="loo").fit(X[rows], y[rows], groups=rows)
+    alone = cls(calibration="loo").fit(X[rows], y[rows])
+    assert together.temperature_ == pytest.approx(weighed.temperature_, rel=1e-9)
+    assert alone.temperature_ < 0.95 * weighed.temperature_
+
+
+@every_estimator
 def test_soft_labels_are_taken_out_of_every_class(cls, rng):
     X, y = draw(rng, R=1)
     soft = 0.7 * np.eye(3)[y] + 0.1

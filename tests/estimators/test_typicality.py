@@ -109,6 +109,16 @@ def test_a_feature_that_was_constant_counts_when_it_changes(rng):
     np.testing.assert_allclose(Summariser(clf).summarise(planes).typicality, [same, other])
 
 
+@pytest.mark.filterwarnings("ignore:feature.s. .* are constant")
+def test_a_constant_beside_a_copy_leaves_typicality_of_the_weak_prior(rng):
+    """The weak prior keeps the copy; before, the correlations of the features in use could not be solved."""
+    x, y = rng.normal(size=(99, 1)), np.arange(99) % 2
+    X = np.c_[x, x, np.full(99, 7.0)]
+    found = BayesianQDA().fit(X, y).typicality(X + np.array([0.0, 0.0, 0.1]))
+    expected = BayesianQDA().fit(X[:, :2], y).typicality(X[:, :2])
+    np.testing.assert_allclose(found, np.minimum(expected, 0.01))
+
+
 @pytest.mark.filterwarnings("ignore:feature.s. .* follow from the others")
 @pytest.mark.parametrize("prior", ["evidence", "jeffreys"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

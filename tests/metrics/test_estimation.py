@@ -375,6 +375,21 @@ def test_classes_that_were_not_met_have_no_accuracy():
     assert sample.shares().value[2] == 0 < sample.shares().interval()[1][2] < 0.1
 
 
+def test_a_mapped_class_that_the_reference_lacks_is_wrong_there_and_has_no_producers_accuracy():
+    """Strata are the map's classes; the third was looked at five times and was another class each time."""
+    sample = stratified_by_map([[20, 3, 0], [2, 30, 0], [4, 1, 0]], [0.5, 0.3, 0.2])
+    users, producers, shares = sample.users_accuracy(), sample.producers_accuracy(), sample.shares()
+    low, high = users.interval()
+    assert (users.value[2], low[2]) == (0, 0)
+    assert high[2] == pytest.approx(
+        scipy.stats.beta.ppf(0.975, 1, 5), abs=0.01
+    )  # Clopper and Pearson, 0 of 5
+    assert np.isnan([producers.value[2], producers.error[2], *np.array(producers.interval())[:, 2]]).all()
+    assert np.isfinite(producers.interval()).all(axis=0).tolist() == [True, True, False]
+    assert shares.value[2] == 0 < shares.interval()[1][2]
+    assert_allclose(shares.value.sum(), 1)
+
+
 def test_a_map_of_one_class_is_right_everywhere():
     sample = simple_random_sample([[20]])
     for estimate in (sample.overall_accuracy(), sample.users_accuracy(), sample.shares()):

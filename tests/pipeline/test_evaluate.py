@@ -299,6 +299,34 @@ def test_a_class_that_the_map_lacks_counts_as_wrong(scene, tmp_path):
     assert np.isnan(found.results["user's accuracy", "ice"].value)
 
 
+@pytest.mark.parametrize("design", [None, "random"])
+def test_a_class_that_the_reference_lacks_has_no_producers_accuracy(scene, tmp_path, design):
+    folder, truth, _, mapped = scene
+    rows, cols = drawn(3, truth.shape, 300)
+    known = (mapped[rows, cols] >= 0) & (truth[rows, cols] != 2)
+    rows, cols = rows[known], cols[known]
+    path = write_points(tmp_path / "p.gpkg", rows, cols, names_of(truth[rows, cols]))
+    found = evaluate_map(folder, path, EvaluateOptions("class", design=design, **QUICK))
+    missing, there = (found.results["producer's accuracy", name] for name in (NAMES[2], NAMES[0]))
+    assert np.isnan([missing.value, missing.lower, missing.upper]).all() and missing.samples == 0
+    assert np.isfinite([there.value, there.lower, there.upper]).all()
+    assert found.results["user's accuracy", NAMES[2]].value == 0  # mapped, and never right
+    assert np.isfinite(
+        [found.results[name, ""].value for name in ("f1", "cross_entropy", "brier_norm")]
+    ).all()
+    if design:
+        area = found.results["estimated area", NAMES[2]]
+        assert (area.value, area.lower) == (0, 0) and area.upper > 0
+    found.write(tmp_path / "out")
+    lines = {(row["measure"], row["class"]): row for row in table(tmp_path / "out" / "accuracy.csv")}
+    line = lines["producer's accuracy", NAMES[2]]
+    assert (line["value"], line["lower"], line["samples"]) == ("", "", "0")
+    written = json.loads((tmp_path / "out" / "evaluation.json").read_text("utf-8"))["accuracy"]
+    assert written["producer's accuracy"][NAMES[2]]["value"] is None
+    line = next(line for line in found.summary().splitlines() if line.startswith(NAMES[2]))
+    assert " -  " in line and "nan" not in line
+
+
 def test_stored_zeros_are_floored_and_said(tmp_path):
     truth, p, mapped = world()
     p = p.copy()

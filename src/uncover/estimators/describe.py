@@ -80,8 +80,7 @@ def _model_prior(model):
 def advice_on_prior(model, samples):
     """Return what to use in place of the weak prior, if classes have fewer samples a feature; or None.
 
-    With few samples the weak prior is too sure: of 3 features it overstates probabilities by 0.12 with 8
-    samples a class, and by 0.05 with 20.
+    With few samples the weak prior is too sure: docs/checks.md has the numbers.
     """
     if model.prior_name != "weak":
         return None
@@ -91,7 +90,7 @@ def advice_on_prior(model, samples):
         return None
     return (
         f'prior="weak" is too sure with few samples, and the smallest class has {count:g} for {p} features; '
-        'prior="evidence" or BayesianClassifier is more honest.'
+        'BayesianClassifier is more honest, prior="evidence" a little.'
     )
 
 

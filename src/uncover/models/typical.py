@@ -163,9 +163,10 @@ def _off_regression(
     slopes[rest, np.arange(len(rest))] = 1.0  # of the residual: its feature less the regression on the others
     unit = np.sqrt(np.diagonal(total.scatter))[used]
     following = ~constant[rest]
-    correlation = total.scatter[np.ix_(used, used)] / (unit[:, None] * unit)
-    onto = total.scatter[np.ix_(used, rest[following])] / unit[:, None]
-    slopes[np.ix_(used, following)] = -np.linalg.solve(correlation, onto) / unit[:, None]
+    if following.any():  # else features in use may depend on each other: the weak prior keeps them
+        correlation = total.scatter[np.ix_(used, used)] / (unit[:, None] * unit)
+        onto = total.scatter[np.ix_(used, rest[following])] / unit[:, None]
+        slopes[np.ix_(used, following)] = -np.linalg.solve(correlation, onto) / unit[:, None]
     eps = np.finfo(np.float64).eps
     squares = np.maximum((slopes * (total.scatter @ slopes)).sum(0), 0.0)
     squares += 8 * len(ignored) * eps * (np.abs(slopes) * (np.abs(total.scatter) @ np.abs(slopes))).sum(0)
