@@ -1,5 +1,7 @@
 """The probability that an input is of none of the trained classes, for every estimator that has densities."""
 
+from numbers import Real
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -65,8 +67,8 @@ def _check_share(share):
     if isinstance(share, str):
         if share != "estimate":
             raise ValueError(f'share must be a number in [0, 1] or "estimate", got {share!r}.')
-    elif not 0 <= share <= 1:
-        raise ValueError(f"share must be in [0, 1], got {share}.")
+    elif not isinstance(share, Real) or not 0 <= share <= 1:
+        raise ValueError(f'share must be a number in [0, 1] or "estimate", got {share!r}.')
 
 
 def unknown_odds_of(estimator, X, X_cov, paired):

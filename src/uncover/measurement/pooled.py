@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import ASKED_VALUES, predict
+from uncover.measurement.prediction import PoolPrediction, predict
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import PixelSummary, Summariser, corrected, observed
 from uncover.models.gaussian import GaussianClasses
@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 # Draws of class models and of true values behind the budget of a pixel.
 MAP_DRAWS = (100, 256)
+# Draws of the true value of a pixel that members are asked about.
+_ASKED = 32
 # Numbers (float64) that one block of pixels may need, and pixels of a block at least.
 _BLOCK_NUMBERS, _FEWEST = 1 << 20, 64
 
@@ -56,7 +58,7 @@ class PoolSummariser:
         p, n = planes.shape[1:]
         R = len(planes) if coefficients is None else len(coefficients)
         drawn = noise is not None or systematic is not None or bool(np.isnan(planes).any())
-        numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (ASKED_VALUES if drawn else 1)
+        numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (_ASKED if drawn else 1)
         size, parts = max(_FEWEST, _BLOCK_NUMBERS // numbers), []
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))
@@ -95,7 +97,7 @@ class PoolSummariser:
     ) -> PixelSummary:
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
         observation = Observation(points[:, 0] if len(values) == 1 else points, noise, systematic)
-        found = predict(self.pool, observation, paired=self.paired)
+        found = PoolPrediction(self.pool, observation, paired=self.paired, asked=_ASKED)
         P, budget = found.probability(), found.budget(*MAP_DRAWS)
         order, best = np.sort(P, axis=1), P.argmax(axis=1).astype(np.uint8)
         worlds, margin = found.best_of_views().astype(np.uint8), order[:, -1] - order[:, -2]

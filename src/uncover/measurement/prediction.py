@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 DRAWS, TRUE_VALUES = 1600, 8192
 # Draws of the true value that members of a pool are asked about, and numbers of these at a time.
 ASKED_VALUES, _DRAWN_NUMBERS = 128, 1 << 21
+# One in so many of them tells what the parameters of these members are worth.
+_OF_INFORMATION = 8
 
 
 @overload
@@ -236,8 +238,9 @@ class PoolPrediction:
         paired: bool = True,
         joints: list[Array] | None = None,
         true_values: Array | None = None,
+        asked: int = ASKED_VALUES,
     ) -> None:
-        self.pool, self.given, self.paired = pool, observation, paired
+        self.pool, self.given, self.paired, self.asked = pool, observation, paired, asked
         if joints is not None:
             self.joints = joints
         if true_values is not None:
@@ -285,7 +288,7 @@ class PoolPrediction:
         points = X[:, None] if X.ndim == 2 else X
         if not self.noisy:
             return points
-        n = max(1, ASKED_VALUES // points.shape[1])
+        n = max(1, self.asked // points.shape[1])
         views = [
             self.pool.true_values(points[:, r], self.measured.noise, n, stream(0, "true values", r))
             for r in range(points.shape[1])
@@ -376,11 +379,12 @@ class PoolPrediction:
 
     def _blocks(self) -> list[PoolPrediction] | None:
         """Predictions for blocks of the samples, where drawn true values would need much memory at once."""
-        size = max(1, _DRAWN_NUMBERS // (ASKED_VALUES * (self.pool.n_features + len(self.pool.classes))))
+        size = max(1, _DRAWN_NUMBERS // (self.asked * (self.pool.n_features + len(self.pool.classes))))
         if "joints" in vars(self) or len(self.given) <= size or not self.noisy:
             return None
         starts = range(0, len(self.given), size)
-        return [PoolPrediction(self.pool, self.given[i : i + size], paired=self.paired) for i in starts]
+        parts = (self.given[i : i + size] for i in starts)
+        return [PoolPrediction(self.pool, part, paired=self.paired, asked=self.asked) for part in parts]
 
     def best_of_views(self) -> NDArray[np.intp]:
         """Number of the most probable class: (view, sample); draws of true values are not views."""
@@ -433,7 +437,8 @@ class PoolPrediction:
                     measurement[i] = share_of(budget.measurement, budget.total)
             else:
                 told, T, points = member.model.information, member.temperature, self._points(member)
-                each = [told(self.joints[i][:, r], points[:, r], T) for r in range(points.shape[1])]
+                step = 1 if not self.noisy else _OF_INFORMATION  # it varies little between true values
+                each = [told(self.joints[i][:, r], points[:, r], T) for r in range(0, points.shape[1], step)]
                 model[i] = share_of(np.mean(each, axis=0), whole)
         deaf = np.array([not member.through_noise for member in self.pool.members])
         if deaf.any() and self.noisy:

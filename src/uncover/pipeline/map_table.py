@@ -37,7 +37,7 @@ def area_table(
     if areas.shape[1] > len(entries):  # its area is expected: it is no pixel's most probable class
         entries.append((0, NONE))
     sd, error = spread_over_worlds(worlds, np.asarray(pairs)[:n])
-    rows = []
+    rows, note = [], areas_note(unit, n, without_spread)
     for k, (code, name) in enumerate(entries):
         here = {key: float(row[k]) for key, row in of.items()}
         counted = here["expected"] if name == NONE and code == 0 else here["area"]
@@ -54,7 +54,7 @@ def area_table(
                 "worlds": n,
                 f"sd_over_worlds_{unit}": "" if np.isnan(sd[k]) else f"{sd[k]:.6g}",
                 f"sd_over_worlds_mc_error_{unit}": "" if np.isnan(error[k]) else f"{error[k]:.6g}",
-                "note": "" if k else areas_note(unit, n, without_spread),
+                "note": _note_of_none(unit) if name == NONE and code == 0 else "" if k else note,
                 **{
                     f"world_{i}_{unit}": "" if np.isnan(v) else f"{v:.9g}"
                     for i, v in enumerate(worlds[:, k], start=1)
@@ -66,6 +66,10 @@ def area_table(
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _note_of_none(unit: str) -> str:
+    return f"expected_{unit} adds up P(none); the rows above count the same land by its most probable class."
 
 
 def areas_note(unit: str, worlds: int, without_spread: str | None = None) -> str:

@@ -178,7 +178,8 @@ def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) ->
     A model that was fitted to values as they are has their noise in the spread of its classes.
     """
     if not isinstance(observed, SceneWithNoise):
-        if getattr(model.model_, "known_noise", None) is not None and observed.realisations == 1:
+        stated = model.model_.knows_noise and model.model_.n_realisations == 1
+        if stated and observed.realisations == 1:
             _warn(
                 "the model was fitted with --uncertainty and describes true values, and the map takes the "
                 "scene as exact: give the scene's own --uncertainty"
