@@ -238,9 +238,10 @@ class PoolPrediction:
         paired: bool = True,
         joints: list[Array] | None = None,
         true_values: Array | None = None,
-        asked: int = ASKED_VALUES,
+        asked: int | None = None,
     ) -> None:
-        self.pool, self.given, self.paired, self.asked = pool, observation, paired, asked
+        self.pool, self.given, self.paired = pool, observation, paired
+        self.asked = asked or ASKED_VALUES
         if joints is not None:
             self.joints = joints
         if true_values is not None:
