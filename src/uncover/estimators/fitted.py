@@ -20,8 +20,12 @@ class LearnedAttributes:
 
     def fitted_value(self):
         """Return the fitted value, with the names of features and the seed that the estimator has now."""
-        names = getattr(self, "feature_names_in_", None)
-        return replace(self.model_, feature_names=names, seed=self.random_state)
+        names, seed = getattr(self, "feature_names_in_", None), self.random_state
+        derived = self.model_.derived
+        key = "named", seed, None if names is None else tuple(names)
+        if key not in derived:
+            derived[key] = replace(self.model_, feature_names=names, seed=seed)
+        return derived[key]
 
     classes_ = learned("classes", "Labels of the classes.")
     class_count_ = learned("class_count", "N_k, the sum of weights of each class.")

@@ -36,14 +36,14 @@ def read_inputs(estimator, X, X_cov=None, *, reset, allow_nan=False):
     X = to_host(X)
     values = read_samples(estimator, X, reset=reset, allow_nan=allow_nan)
     if X_cov is None:
-        return Observation(values, None, systematic)
+        return Observation(values, None, systematic, complete=not allow_nan)
     if values.ndim == 3:
         raise ValueError(
             "X_cov goes with X of shape (sample, feature); realisations carry their uncertainty themselves."
         )
     if not isinstance(X_cov, Covariances):
         X_cov = Covariances.read(X_cov, *values.shape)
-    return Observation(values, X_cov, systematic)
+    return Observation(values, X_cov, systematic, complete=not allow_nan)
 
 
 def warn_of_units(noise, spread, names):

@@ -27,6 +27,8 @@ class Observation:
         Of the errors of each sample.
     systematic : array of shape (feature, feature) or None
         Covariance of an error that all samples share.
+    complete : bool
+        True where it is known that no value is missing: it is not looked for again.
 
     Examples
     --------
@@ -37,6 +39,7 @@ class Observation:
     X: NDArray[Any]
     noise: Covariances | None = None
     systematic: Array | None = None
+    complete: bool = False
 
     def __len__(self) -> int:
         return len(self.X)
@@ -44,7 +47,7 @@ class Observation:
     def __getitem__(self, rows: Any) -> Observation:
         """Some of the samples."""
         noise = None if self.noise is None else self.noise[rows]
-        return Observation(self.X[rows], noise, self.systematic)
+        return Observation(self.X[rows], noise, self.systematic, self.complete)
 
     @property
     def structure(self) -> Structure:
@@ -54,6 +57,8 @@ class Observation:
     @property
     def lacks_features(self) -> bool:
         """True where any value is missing (NaN)."""
+        if self.complete:
+            return False
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(np.isnan(self.X.sum())) and bool(np.isnan(self.X).any())
 

@@ -74,7 +74,7 @@ def predict(
     """
     if isinstance(model, Pool):
         return PoolPrediction(model, observation, paired=paired)
-    return Prediction(Predictor(model, paired=paired, method=method), observation)
+    return Prediction(Predictor.of(model, paired=paired, method=method), observation)
 
 
 class Prediction:

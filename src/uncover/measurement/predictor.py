@@ -46,6 +46,8 @@ Features = NDArray[np.bool_]  # (feature,), which are in use
 
 # Numbers (float64) that one block of samples may need.
 _BLOCK_NUMBERS = 1 << 20
+# Class models that a predictor keeps, of patterns of missing features and readings.
+_PATTERNS_KEPT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +249,14 @@ class Predictor:
         self._models: dict[Any, ClassModels] = {}
         self._densities: dict[Any, tuple[FastClassDensities, Pairs] | None] = {}
 
+    @classmethod
+    def of(cls, model: GaussianClasses, *, paired: bool = True, method: str = "exact") -> Predictor:
+        """Return the predictor of a model, made once and kept with it."""
+        key = cls, paired, method
+        if key not in model.derived:
+            model.derived[key] = cls(model, paired=paired, method=method)
+        return model.derived[key]  # type: ignore[no-any-return]
+
     @cached_property
     def of_one_population(self) -> Predictor:
         """The same with classes that are draws of one population, made once for all blocks."""
@@ -280,6 +290,8 @@ class Predictor:
         """The class models of the features in use, for a reading."""
         key = (replace(reading, realisation=None), used.tobytes())
         if key not in self._models:
+            if len(self._models) >= _PATTERNS_KEPT:
+                self._models.clear()
             models = self._models_for(reading, used)
             if used.any():
                 models = self._with_reference(models, reading, used)
@@ -404,6 +416,8 @@ class Predictor:
         """
         key = (n_realisations, used.tobytes())
         if key not in self._densities:
+            if len(self._densities) >= _PATTERNS_KEPT:
+                self._densities.clear()
             self._densities[key] = self._arrange(n_realisations, used)
         return self._densities[key]
 

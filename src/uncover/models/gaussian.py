@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -94,6 +94,16 @@ class GaussianClasses:
     label_confusion: Array | None = None
     feature_names: NDArray[Any] | None = None
     seed: int | None = 0
+
+    # ---- what follows from it, made once --------------------------------------------------------------
+
+    @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """Cache of what others make of this value; no part of a pickle or of a model file."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     # ---- features, kinds, worlds -------------------------------------------------------------------
 
