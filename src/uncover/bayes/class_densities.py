@@ -89,6 +89,7 @@ class ClassDensities:
     components: Components
     between: Array | None = None  # (world, class, class), of the means where classes have one covariance
     typical: ClassDensities | None = None  # what p-values are read from, where it is not these densities
+    origin: Array | None = None  # (feature,), subtracted from points first; None: the mean location
 
     @classmethod
     def of(
@@ -195,6 +196,9 @@ class ClassDensities:
                 planes, pairs, coefficients=coefficients, scale=scale, offset=offset
             )
             return sums._replace(typicality=found.typicality)
+        return self._most_typical(sums)
+
+    def _most_typical(self, sums: SummedScores) -> SummedScores:
         return sums._replace(typicality=self.components.largest(sums.typicality.T).T)
 
     def _add_up(
@@ -241,8 +245,8 @@ class ClassDensities:
 
     @cached_property
     def centre(self) -> Array:
-        """Mean location, which is subtracted from points before they are whitened: (feature,)."""
-        return np.asarray(self.location.mean(axis=(0, 1)))
+        """What is subtracted from points before they are whitened: (feature,)."""
+        return np.asarray(self.location.mean(axis=(0, 1))) if self.origin is None else self.origin
 
     @cached_property
     def stacked(self) -> tuple[Array, Array]:

@@ -116,13 +116,22 @@ class FastClassDensities(ClassDensities):
         # A feature that only fills up to an even number stays 0: path 0, slope 1, albedo 0.
         filling = np.broadcast_to([[0.0], [1.0], [0.0]], (len(exact), 3, p % 2))
         exact = np.concatenate([exact, filling], axis=-1)
-        numbers = self.numbers(kind, p_values=True)
+        numbers = self.numbers(kind)
         if rounded:
             numbers = numbers._replace(rounding_bound=self._bound_of_rounded.astype(kind))
+        references = self if self.typical is None else self.typical
+        assert isinstance(references, FastClassDensities)
+        assert references.centre is self.centre or (references.centre == self.centre).all()
+        typical = references.numbers(kind, p_values=True), self.typical is not None
         code.summarise(
-            np.ascontiguousarray(planes), (scale, offset), (exact.astype(kind), exact), *pairs,
-            numbers, self.numbers(np.float64), self.component_numbers, bool(kind == np.float32), sums,
+            np.ascontiguousarray(planes), (scale, offset), (exact.astype(kind), exact), *pairs, numbers,
+            self.numbers(np.float64), typical, self.component_numbers, bool(kind == np.float32), sums,
         )  # fmt: skip
+
+    def _typical_of_classes(self, sums: SummedScores, *given: Any) -> SummedScores:
+        if machine_code() is None:
+            return super()._typical_of_classes(sums, *given)
+        return self._most_typical(sums)  # p-values were read from the right densities already
 
     # ---- what machine code takes -------------------------------------------------------------------
 

@@ -437,17 +437,18 @@ class Predictor:
             return None
         variances = [m.log_density_variance for m in models]
         found = FastClassDensities.of(densities, self._log_prior, variances, self.components)
-        found = replace(found, typical=self._typical_densities(models))
+        found = replace(found, typical=self._typical_densities(models, found.centre))
         realisations = [reading.realisation or 0 for reading in readings]
         return found, Pairs(np.array(realisations), np.array([models.index(m) for m in each]))
 
-    def _typical_densities(self, models: list[ClassModels]) -> FastClassDensities | None:
-        """The densities of typicality, where they are not the predictive ones."""
+    def _typical_densities(self, models: list[ClassModels], origin: Array) -> FastClassDensities | None:
+        """The densities of typicality, where they are not the predictive ones; of points less ``origin``."""
         densities = [each.typical for each in models if isinstance(each.typical, StudentT)]
         if all(each.typical is each.predictive for each in models):
             return None
         components = self.components.without_temperature()[1]
-        return FastClassDensities.of(densities, self._log_prior, components=components)
+        found = FastClassDensities.of(densities, self._log_prior, components=components)
+        return replace(found, origin=origin)
 
     def densities_with_noise(
         self, reading: Reading, used: Features, systematic: Array | None, n_points: int

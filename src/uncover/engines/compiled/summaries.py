@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from uncover.engines.compiled.functions import artanh_series, exponential, log_one_plus
-from uncover.engines.compiled.scores import BLOCK, FEW, Workspace, make_workspace, score_block
+from uncover.engines.compiled.scores import BLOCK, FEW, Workspace, find_distances, make_workspace, score_block
 from uncover.engines.compiled.simd import (
     INNER,
     OPTIONS,
@@ -167,17 +167,33 @@ def _load_planes(planes, r, start, m, units, block):
 
 
 @njit(**INNER)
-def _add(densities, w, components, p, block):
+def _add_p_values(typical, w, p, scores, p_value):
+    """Add the p-values of one realisation to their sums."""
+    if p % 2:
+        add_typicality_by_table(scores.v, typical.table_scale[w], typical.table[w], p_value)
+    else:
+        add_typicality(scores.v, typical.dof[w], typical.tail[w], p_value)
+
+
+@njit(**INNER)
+def _find_typical_distances(block, typical, w):
+    """log(1 + q/ν) of the densities of typicality, which have the same centre, in the place of the others."""
+    find_distances(typical, w, block.work)
+    scores, largest = block.work.scores, typical.largest[0]
+    for c in range(scores.q.shape[0]):
+        for b in range(0, BLOCK, simd_width(scores.q)):
+            u = lesser(load(scores.q, (c, b)), largest) * number(typical.inverse_dof, (w, c))
+            store(scores.v, (c, b), log_one_plus(u))
+
+
+@njit(**INNER)
+def _add(densities, w, components, block):
     """Add the scores of one realisation to the sums, and find the most probable class."""
-    probability, p_value, inner, model = block.sums
+    probability, _, inner, model = block.sums
     scores = block.work.scores
     for k in range(probability.shape[0]):
         for b in range(0, BLOCK, simd_width(probability)):
             store(probability, (k, b), load(probability, (k, b)) + load(scores.e, (k, b)))
-    if p % 2:
-        add_typicality_by_table(scores.v, densities.table_scale[w], densities.table[w], p_value)
-    else:
-        add_typicality(scores.v, densities.dof[w], densities.tail[w], p_value)
     find_entropy(scores, block.inner)
     _add_model_part(densities, w, components, scores, block.inner, model)
     _most_probable(scores.t, block.found, block.best)
@@ -201,23 +217,31 @@ def _put_out(sums, start, m, out):
 
 
 @njit(**OPTIONS)
-def summarise(planes, units, air, realisations, worlds, densities, exact, components, recompute, out):
+def summarise(
+    planes, units, air, realisations, worlds, densities, exact, typical, components, recompute, out
+):
     """Sums over pairs of realisation and world of all that a map says of its pixels.
 
     ``planes`` are (realisation, feature, pixel) numbers, physical after ``units``, their scales and offsets.
     ``air`` are coefficients (realisation, 3, feature), rounded and not; if there are any, there is one plane
-    a feature, at the top of the atmosphere. ``out`` has the rows probability (class, pixel), typicality
+    a feature, at the top of the atmosphere. ``typical`` are the densities that p-values are read from, and
+    whether these are others than ``densities``. ``out`` has the rows probability (class, pixel), typicality
     (component, pixel), inner (pixel), model (pixel), and the most probable class (pair, pixel).
     """
     p = planes.shape[1]
     block = _make_block(p + p % 2, densities, exact, components)
-    _summarise(planes, units, air, realisations, worlds, densities, exact, components, recompute, block, out)
+    _summarise(
+        planes, units, air, realisations, worlds, densities, exact, typical, components, recompute, block, out
+    )
 
 
 @njit(**INNER)
-def _summarise(planes, units, air, realisations, worlds, densities, exact, components, recompute, block, out):
+def _summarise(
+    planes, units, air, realisations, worlds, densities, exact, typical, components, recompute, block, out
+):
     planes, densities, exact, out = borrowed(planes), borrowed(densities), borrowed(exact), borrowed(out)
     coefficients, precise = borrowed(air)
+    references, apart = borrowed(typical[0]), typical[1]
     components, block = borrowed(components), borrowed(block)
     p, n = planes.shape[1:]
     corrected = coefficients.shape[0] > 0
@@ -237,7 +261,10 @@ def _summarise(planes, units, air, realisations, worlds, densities, exact, compo
                 block.raw, block.measured, own, own_precise, densities, exact, w, components, recompute,
                 block.work, block.double,
             )  # fmt: skip
-            _add(densities, w, components, p, block)
+            _add(densities, w, components, block)
+            if apart:
+                _find_typical_distances(block, references, w)
+            _add_p_values(references, w, p, block.work.scores, block.sums[1])
             for b in range(m):
                 out.best[i, start + b] = block.best[b]
         _put_out(block.sums, start, m, out)
