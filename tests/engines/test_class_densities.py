@@ -1,5 +1,6 @@
 """Every fast path against the plain formulas, in double precision, on random problems."""
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -248,6 +249,23 @@ def test_summaries_are_those_of_the_formulas(how, kind, p, K, worlds, n):
     with path(how):
         found = densities.summarise(np.ascontiguousarray(X.transpose(1, 2, 0)), pairs)
     assert_sums(found, classes.plainly(X, pairs), 3, kind)
+
+
+@pytest.mark.parametrize("p", [4, 5])
+def test_p_values_are_read_from_densities_of_their_own(p):
+    rng = rng_of(p, 3, 2, 300)
+    classes, others = Classes.random(rng, p, 3, 2), Classes.random(rng, p, 3, 2)
+    origin = classes.densities.centre
+    densities = replace(classes.densities, typical=replace(others.densities, origin=origin))
+    planes = np.ascontiguousarray(classes.draw(rng, 300, 3).transpose(1, 2, 0))
+    pairs = every_world(densities, 3)
+    with path("compiled"):
+        found = densities.summarise(planes, pairs)
+    with path("NumPy"):
+        alone, without = others.densities.summarise(planes, pairs), classes.densities.summarise(planes, pairs)
+    assert_allclose(found.typicality, alone.typicality, atol=1e-6)
+    assert_allclose(found.probability, without.probability, atol=1e-9)
+    assert_allclose(found.model, without.model, atol=1e-9)
 
 
 def atmospheres(rng, n_realisations, p):
