@@ -94,6 +94,15 @@ def test_share_is_estimated_from_the_scene(model_file, scene, tmp_path):
     assert 0 < facts["uncover:unknown_share_uncertainty"] < 0.01
 
 
+def test_share_of_a_scene_that_the_model_does_not_know_is_refused(model_file, tmp_path, capsys):
+    scene = write_scene(tmp_path / "other.tif", reflectance(64, 64) + np.float32(0.3), nodata=np.nan)
+    out = tmp_path / "map"
+    with pytest.raises(SystemExit):
+        main(["map", str(model_file), str(scene), "--out", str(out), "--unknown-share", "estimate"])
+    assert "look like none of the classes" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_worlds_have_an_area_each(scene, tmp_path, model_file):
     from uncover.models.record import record_of
     from uncover.raster import open_scene
