@@ -283,8 +283,8 @@ def _reliability(pairs):
             ends = mine[:, 2].min(), mine[:, 2].max()
             rows.append([f"{low:g} to {high:g}", int(mine[:, 0].sum()), *mine[:, 1:].mean(0), spread, *ends])
     caption = (
-        "P(none) at the right share against what came true, qda with evidence prior: means over the data sets, "
-        "their standard error, and the lowest and highest of them."
+        "P(none) at the right share against what came true, qda with evidence prior: means over the data "
+        "sets, their standard error, and the lowest and highest of them."
     )
     columns = {"P(none)": "", "samples": ",d", "mean P(none)": ".3f", "of the new class": ".3f"}
     more = {"± over the data": ".3f", "lowest": ".3f", "highest": ".3f"}
@@ -323,11 +323,11 @@ def draw_reliability(table, file):
 
 def _powers(rows):
     caption = (
-        "Log loss of none against known at the right share, in nats: qda, evidence prior. First by the power of "
-        "the density ratio; the one in use is p^(-1/2). Learned: that power times a factor from the training "
-        "samples, each class in turn the unknown of the others. Then one candidate of the density of a further "
-        "class in place of both. Last: a Student t of three degrees of freedom with the scatter within and "
-        "between classes, power 1."
+        "Log loss of none against known at the right share, in nats: qda, evidence prior. First by the power "
+        "of the density ratio; the one in use is p^(-1/2). Learned: that power times a factor from the "
+        "training samples, each class in turn the unknown of the others. Then one candidate of the density "
+        "of a further class in place of both. Last: a Student t of three degrees of freedom with the scatter "
+        "within and between classes, power 1."
     )
     names = ["1" if power == 0 else f"p^(-{power:g})" for power in POWERS]
     names += ["learned", "population alone", "relatives alone", "t of 3 dof"]
@@ -336,8 +336,8 @@ def _powers(rows):
 
 def _members(rows):
     caption = (
-        "Recommended model: P(none) by its first Gaussian member, which is in use, or by all of them (those of "
-        "log features too), averaged by their weights. Area under the ROC curve; log loss of none against "
+        "Recommended model: P(none) by its first Gaussian member, which is in use, or by all of them (those "
+        "of log features too), averaged by their weights. Area under the ROC curve; log loss of none against "
         "known, in nats."
     )
     names = ("area, first", "area, all", "log loss, first", "log loss, all")
@@ -363,9 +363,9 @@ def _smoke_table():
         [*key, *np.nanmean([row[2:] for row in rows if (row[0], row[1]) == key], axis=0)] for key in keys
     ]
     caption = (
-        f"Embedded scene, {SIDE} × {SIDE} pixels, trained on at most 200 labelled pixels of each class of the "
-        f"clear scene; smoke is an optical depth of {SMOKE} more that the correction does not know. Means over "
-        "3 scenes. P(none) at a share of 0.05; flagged: typicality below 0.01. Area under the ROC curve "
+        f"Embedded scene, {SIDE} × {SIDE} pixels, trained on at most 200 labelled pixels of each class of "
+        f"the clear scene; smoke is an optical depth of {SMOKE} more that the correction does not know. "
+        "Means over 3 scenes. P(none) at a share of 0.05; flagged: typicality below 0.01. Area under the ROC curve "
         "against the trained classes of the clear scene."
     )
     columns = dict.fromkeys(

@@ -133,7 +133,7 @@ class Prediction:
         present = ~np.isnan(X) if X.ndim == 2 else ~np.isnan(X).any(1)
         n_features = present[:, self.model.used_features].sum(1)
         if self.observation.noise is None:
-            # A feature that never varied differs: of n samples none did, and neither did it in any of K classes.
+            # A feature differs that never varied: in none of n samples, and in none of K classes.
             bound = bounded_where_new(self.model, np.ones(len(ratio)), X)
             odds = np.where(bound < 1.0, 1.0 / (bound * (len(self.model.known) + 2.0)), 1.0)
             ratio += (np.sqrt(n_features) * np.log(odds))[:, None, None]

@@ -70,8 +70,8 @@ def area_table(
 
 def _note_of_none(unit: str) -> str:
     return (
-        f"expected_{unit} adds up P(none), and in the rows above P(class) times 1 - P(none): the column adds up "
-        f"to clear land; area_{unit} of the rows above counts all of it by its most probable class."
+        f"expected_{unit} adds up P(none), and in the rows above P(class) times 1 - P(none): the column adds "
+        f"up to clear land; area_{unit} of the rows above counts all of it by its most probable class."
     )
 
 

@@ -257,7 +257,12 @@ def _row_of_none(summary: Summary, columns: int) -> tuple[str, ...]:
     """Row of pixels of none of the classes: it has an expected area, and none that is counted."""
     areas = summary.areas
     none = areas.none
-    row = ("none of the classes", "–", percent(none["share"]), _amount(none[f"expected_{areas.unit}"]))
+    row: tuple[str, ...] = (
+        "none of the classes",
+        "–",
+        percent(none["share"]),
+        _amount(none[f"expected_{areas.unit}"]),
+    )
     spread = none.get(f"sd_over_worlds_{areas.unit}")
     row += () if areas.worlds.shape[1] < 2 else ("–" if spread is None else _amount(spread),)
     return row + ("–",) * (columns - len(row))
