@@ -365,8 +365,8 @@ def _smoke_table():
     caption = (
         f"Embedded scene, {SIDE} × {SIDE} pixels, trained on at most 200 labelled pixels of each class of "
         f"the clear scene; smoke is an optical depth of {SMOKE} more that the correction does not know. "
-        "Means over 3 scenes. P(none) at a share of 0.05; flagged: typicality below 0.01. Area under the ROC curve "
-        "against the trained classes of the clear scene."
+        "Means over 3 scenes. P(none) at a share of 0.05; flagged: typicality below 0.01. Area under the ROC "
+        "curve against the trained classes of the clear scene."
     )
     columns = dict.fromkeys(
         (
@@ -380,7 +380,8 @@ def _smoke_table():
         ),
         ".3f",
     )
-    return Table("smoke", caption, {"model": "", "pixels": "", **columns}, means)
+    rows = [["–" if value != value else value for value in row] for row in means]
+    return Table("smoke", caption, {"model": "", "pixels": "", **columns}, rows)
 
 
 def _smoke(seed):
