@@ -17,6 +17,7 @@ from benchmarks.paper_page import STUDIES, findings_of, paper_table
 from benchmarks.registry import Table
 from benchmarks.speed_figures import draw
 from benchmarks.study_page import synthetic_page
+from benchmarks.unknown import draw_reliability
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
@@ -83,6 +84,7 @@ def main(arguments=None):
         text = _FINDINGS.sub(_findings, _TABLE.sub(_table, text))
         page.write_text(_PAPER.sub(_paper, text), encoding="utf-8")
     draw(results("speed")["growth"], ROOT / "docs/images/speed-growth.png")
+    draw_reliability(results("unknown")["reliability by data"], ROOT / "docs/images/unknown-reliability.png")
 
 
 if __name__ == "__main__":

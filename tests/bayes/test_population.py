@@ -84,12 +84,12 @@ def test_share_of_a_mixture_is_found_within_its_uncertainty(share):
     new = rng.random(4000) < share
     x = np.where(new, rng.normal(2.0, 1.5, 4000), rng.normal(size=4000))
     ratio = norm.logpdf(x, 2.0, 1.5) - norm.logpdf(x)
-    found = UnknownOdds(ratio[:, None], np.ones(4000, int)).share()
+    found = UnknownOdds(np.stack([ratio, np.zeros(4000)], -1)[:, None], np.ones(4000, int)).share()
     assert abs(found.share - share) < 3 * found.standard_uncertainty < 0.1
 
 
 def test_share_at_the_ends_and_without_information():
     n = np.ones(50, int)
-    assert UnknownOdds(np.full((50, 1), -800.0), n).share().share == 0.0
-    assert UnknownOdds(np.full((50, 1), 800.0), n).share().share == 1.0
-    assert UnknownOdds(np.zeros((50, 1)), n).share().standard_uncertainty == pytest.approx(12**-0.5)
+    assert UnknownOdds(np.full((50, 1, 2), -800.0), n).share().share == 0.0
+    assert UnknownOdds(np.full((50, 1, 2), 800.0), n).share().share == 1.0
+    assert UnknownOdds(np.zeros((50, 1, 2)), n).share().standard_uncertainty == pytest.approx(12**-0.5)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_t
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
@@ -18,6 +19,8 @@ from uncover import (
     ConformalSets,
     RealisationEnsemble,
 )
+from uncover.bayes.components import Components
+from uncover.bayes.population import further_class
 from uncover.models.protocol import FittedModel
 
 GAUSSIAN = [BayesianQDA, BayesianLDA, BayesianNB, BayesianMDA]
@@ -66,6 +69,30 @@ def test_fitted_values_say_the_same_as_estimators(make):
     none, known = model.log_unknown(new), np.logaddexp.reduce(model.log_joint(new), axis=1)
     odds = 0.05 / 0.95 * np.exp(none - known)
     np.testing.assert_allclose(clf.unknown_proba(new), odds / (1 + odds), rtol=1e-8)
+
+
+def test_density_of_a_further_class_is_pooled_of_population_and_relatives():
+    X, y, new = samples()
+    clf = BayesianQDA(prior="evidence").fit(X, y)
+    predictive = clf.model_.known_posterior(None).predictive()
+    known, wide = (
+        sum(
+            multivariate_t(m, factor * root @ root.T, df=dof).pdf(new) / 4
+            for m, root, dof in zip(*predictive._broadcast(), strict=True)
+        )
+        for factor in (1.0, 4.0)
+    )
+    population = np.exp(further_class(clf.model_.known_posterior(None), Components.single(4)).log_prob(new))
+    odds = 0.05 / 0.95 * (np.sqrt(population * wide) / known) ** (3**-0.5)
+    np.testing.assert_allclose(clf.unknown_proba(new), odds / (1 + odds), rtol=1e-8)
+
+
+def test_share_that_most_samples_have_is_refused():
+    X, y, new = samples()
+    clf = BayesianQDA().fit(X, y)
+    assert clf.unknown_share(new).share > 0.9
+    with pytest.raises(ValueError, match="of the samples look like none of the classes"):
+        clf.unknown_proba(new, share="estimate")
 
 
 def test_share_of_none_and_of_all():

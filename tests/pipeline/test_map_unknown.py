@@ -12,6 +12,7 @@ from map_cases import fitted, reflectance, save_model, write_scene
 from uncover import pipeline
 from uncover.cli import main
 from uncover.pipeline.map_product import MapProduct
+from uncover.report.map_report import make_report
 
 HEIGHT, WIDTH = 60, 280
 
@@ -60,11 +61,37 @@ def test_layer_is_what_the_estimator_says(model_file, scene, tmp_path):
     row = area_rows(folder)["none of the classes"]
     assert (row["code"], row["pixels"], float(row["area_ha"])) == ("0", "0", 0.0)
     assert float(row["expected_ha"]) == pytest.approx(P.sum() * 0.01, rel=2e-3)  # pixels of 10 m
+    inner = model.predict_proba(pixels[known].astype(float)) * (1 - P[:, None])
+    classes = [each for each in area_rows(folder).values() if each["code"] != "0"]
+    expected = [float(each["expected_ha"]) for each in classes]
+    np.testing.assert_allclose(sorted(expected), sorted(inner.sum(0) * 0.01), rtol=2e-3)
+    clear = sum(float(each["area_ha"]) for each in classes)
+    assert sum(expected) + float(row["expected_ha"]) == pytest.approx(clear, rel=1e-6)
     facts = json.loads((folder / "item.json").read_text("utf-8"))
     assert facts["assets"]["unknown"]["bands"][0]["raster:scale"] == 1e-4
     assert facts["properties"]["uncover:unknown_share"] == 0.1
+    none = facts["properties"]["uncover:none_of_the_classes"]
+    assert none == {"expected_ha": float(row["expected_ha"]), "share": float(row["share"])}
+    said = pipeline.describe_file(folder).facts["none of the classes"]
+    assert (said["expected_ha"], said["share assumed before"]) == (none["expected_ha"], "0.1")
     assert (folder / "unknown.qml").is_file()
     assert "unknown" in MapProduct.open(folder).layers
+
+
+def report_of(folder, tmp_path):
+    return make_report(folder, tmp_path / f"{folder.name}.html").read_text("utf-8")
+
+
+def test_report_shows_it(model_file, scene, tmp_path):
+    folder = mapped(model_file, scene, tmp_path / "map", unknown_share=0.05)
+    page = report_of(folder, tmp_path)
+    none = json.loads((folder / "item.json").read_text("utf-8"))["properties"]["uncover:none_of_the_classes"]
+    assert f"None of the classes is expected on {none['expected_ha']:,.4g} ha" in page
+    assert "with a share of 0.05 stated beforehand" in page
+    assert "<td>none of the classes</td>" in page or "none of the classes</th>" in page
+    assert '"typicality", "unknown"]' in page.replace('","', '", "')
+    plain = report_of(mapped(model_file, scene, tmp_path / "plain"), tmp_path)
+    assert "None of the classes is expected" not in plain
 
 
 def test_layer_does_not_depend_on_blocks_and_is_not_there_unasked(model_file, scene, tmp_path):
@@ -92,6 +119,15 @@ def test_share_is_estimated_from_the_scene(model_file, scene, tmp_path):
     true = 20 * 60 / (HEIGHT * WIDTH - 400)
     assert facts["uncover:unknown_share"] == pytest.approx(true, abs=0.03)
     assert 0 < facts["uncover:unknown_share_uncertainty"] < 0.01
+
+
+def test_share_of_a_scene_that_the_model_does_not_know_is_refused(model_file, tmp_path, capsys):
+    scene = write_scene(tmp_path / "other.tif", reflectance(64, 64) + np.float32(0.3), nodata=np.nan)
+    out = tmp_path / "map"
+    with pytest.raises(SystemExit):
+        main(["map", str(model_file), str(scene), "--out", str(out), "--unknown-share", "estimate"])
+    assert "look like none of the classes" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_worlds_have_an_area_each(scene, tmp_path, model_file):

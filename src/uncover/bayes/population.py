@@ -23,6 +23,10 @@ _RATIOS = 2.0 ** np.arange(-4, 21)
 _WEIGHTS = 2.0 ** np.arange(8)
 # A share is estimated to this much of 0 and 1.
 _SMALLEST = 1e-9
+# An estimate above this says that the trained classes are not those of the samples.
+_MOST = 0.5
+#: Members of a class that is a relative of a trained one lie this many times as far from its mean.
+RELATIVES = 2.0
 
 
 def further_class(posterior: NIW, components: Components) -> StudentT:
@@ -121,25 +125,43 @@ class UnknownShare:
     share: float
     standard_uncertainty: float
 
+    def checked(self) -> float:
+        """Return the share, or refuse one by which most samples are of no class.
+
+        >>> UnknownShare(0.93, 0.01).checked()
+        Traceback (most recent call last):
+        ...
+        ValueError: 93 % of the samples look like none of the classes: ...
+        """
+        if self.share <= _MOST:
+            return self.share
+        raise ValueError(
+            f"{self.share:.0%} of the samples look like none of the classes: the training samples do not "
+            "represent them (few polygons, another atmosphere, other units), and the share of untrained "
+            "classes cannot be estimated. State it, such as 0.05, or train on more places.".replace("%", " %")
+        )
+
 
 @dataclass(frozen=True)
 class UnknownOdds:
     """Ratios of the density p₀ of a further class to that of the trained ones, by samples and readings.
 
-    Samples depart from a Gaussian in all features together, so that the log ratio, a sum over p features, is
-    in error by √p times more than a sum of independent terms would be: of each sample, the power p^(−1/2) of
-    the ratio counts. The share of the unknown among many samples follows from the ratios as they are.
+    There are two candidates for p₀: a draw of the population of the classes, and a relative of one of them,
+    `RELATIVES` times as wide. For a sample their geometric mean counts. Samples depart from a Gaussian in all
+    features together, so that the log ratio, a sum over p features, is in error by √p times more than a sum
+    of independent terms would be: its power p^(−1/2) counts. The share of the unknown among many samples
+    follows from the draw of the population alone, as it is.
 
     Attributes
     ----------
-    log_ratio : array of shape (sample, reading)
-        log p₀(x) − log Σ_k P(k) p(x | k).
+    log_ratio : array of shape (sample, reading, 2)
+        log p₀(x) − log Σ_k P(k) p(x | k), by the population and by relatives.
     n_features : array of shape (sample,)
         p, features that the sample has.
 
     Examples
     --------
-    >>> odds = UnknownOdds(np.array([[0.0], [10.0]]), np.array([4, 4]))
+    >>> odds = UnknownOdds(np.array([[[0.0, 0.0]], [[12.0, 8.0]]]), np.array([4, 4]))
     >>> odds.probability(0.05).round(3)
     array([0.05 , 0.887])
     """
@@ -154,9 +176,9 @@ class UnknownOdds:
     def by_reading(self, share: float) -> Array:
         """P(none | x) by each reading: (sample, reading). A share of 0 or 1 leaves no doubt."""
         if share in (0.0, 1.0):
-            return np.full(self.log_ratio.shape, float(share))
+            return np.full(self.log_ratio.shape[:2], float(share))
         power = np.maximum(self.n_features, 1.0) ** -0.5
-        return np.asarray(expit(np.log(share) - np.log1p(-share) + power[:, None] * self.log_ratio))
+        return np.asarray(expit(np.log(share) - np.log1p(-share) + power[:, None] * self.log_ratio.mean(-1)))
 
     def share(self) -> UnknownShare:
         """Share s of the highest likelihood, Σ_i log(s ρ_i + 1 − s), with density ratios ρ.
@@ -166,12 +188,13 @@ class UnknownOdds:
 
         Examples
         --------
-        >>> odds = UnknownOdds(np.repeat([-9.0, 9.0], [90, 10])[:, None], np.ones(100, int))
+        >>> ratio = np.repeat([-9.0, 9.0], [90, 10])
+        >>> odds = UnknownOdds(np.stack([ratio, ratio], -1)[:, None], np.ones(100, int))
         >>> found = odds.share()
         >>> round(found.share, 3), round(found.standard_uncertainty, 3)
         (0.1, 0.03)
         """
-        slope, ends = _slope_of_likelihood(self.log_ratio), (_SMALLEST, 1.0 - _SMALLEST)
+        slope, ends = _slope_of_likelihood(self.log_ratio[..., 0]), (_SMALLEST, 1.0 - _SMALLEST)
         if slope(ends[0]).mean() <= 0:
             share = 0.0
         elif slope(ends[1]).mean() >= 0:

@@ -70,6 +70,10 @@ class StudentT:
         location, root, dof = self._broadcast()
         return type(self)(location[index], root[index], dof[index])
 
+    def widened(self, factor: float) -> Self:
+        """The same with all deviations from the location times a factor."""
+        return type(self)(self.location, factor * self.root, self.dof)
+
     def log_prob(self, points: ArrayLike) -> Array:
         """Log density of each point under each member of the batch: shape (..., *batch)."""
         return log_density(self._log_constant, self.dof, self.n_features, self.squared_distance(points))
@@ -171,6 +175,10 @@ class IndependentT:
     def __getitem__(self, index: Any) -> Self:
         """Select from the batch axes."""
         return type(self)(self.location[index], self.scale[index], self.dof[index])
+
+    def widened(self, factor: float) -> Self:
+        """The same with all deviations from the location times a factor."""
+        return type(self)(self.location, factor * self.scale, self.dof)
 
     def log_prob(self, points: ArrayLike) -> Array:
         """Log density of each point under each member of the batch: shape (..., *batch)."""

@@ -15,8 +15,9 @@ class UnknownMixin:
         """Return the probability that each sample is of none of the classes: shape (sample,).
 
         A class that was never trained has a density too: the means and covariances of the trained classes are
-        taken as draws of one population, and p₀ is the predictive density of a further one, a Student t with
-        heavy tails where classes are few. Then, ``share`` being s₀, the share of such samples,
+        taken as draws of one population. p₀ is the geometric mean of the predictive density of a further
+        draw, a Student t with heavy tails where classes are few, and of that of the trained classes, twice as
+        wide: a further class may be a relative of one of them. ``share`` being s₀, the share of such samples,
 
             P(none | x) = s₀ p₀(x)^a / (s₀ p₀(x)^a + (1 − s₀) p(x)^a),   p(x) = Σ_k P(k) p(x | k)
 
@@ -30,7 +31,7 @@ class UnknownMixin:
             As in ``predict_proba``.
         share : float in [0, 1], or "estimate"
             0 gives 0 for all samples, 1 gives 1. "estimate": the share in X of the highest likelihood, see
-            ``unknown_share``.
+            ``unknown_share``; one above 0.5 is refused, as the training samples do not represent X.
 
         Examples
         --------
@@ -40,7 +41,7 @@ class UnknownMixin:
         >>> X = rng.normal(size=(150, 2)) + 4.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
         >>> clf = BayesianQDA(prior="evidence").fit(X, y)
         >>> clf.unknown_proba([[0.0, 0.0], [4.0, 4.0]]).round(2)
-        array([0.02, 0.8 ])
+        array([0.02, 0.76])
         """
         check_is_fitted(self)
         _check_share(share)
@@ -48,7 +49,7 @@ class UnknownMixin:
             host = self.unknown_proba(to_host(X), X_cov, share=share, paired=paired)
             return like(host.astype(np.float32 if "float32" in str(X.dtype) else np.float64), X)
         odds = self._unknown_odds(X, X_cov, paired)
-        return odds.probability(odds.share().share if isinstance(share, str) else float(share))
+        return odds.probability(odds.share().checked() if isinstance(share, str) else float(share))
 
     def unknown_share(self, X, X_cov=None, *, paired=True):
         """Return the share of samples of none of the classes, by maximum likelihood, and its uncertainty.

@@ -132,9 +132,11 @@ class Prediction:
         ratio = own._in_blocks(lambda readings: np.stack([r.log_unknown() for r in readings], 1), np.float64)
         present = ~np.isnan(X) if X.ndim == 2 else ~np.isnan(X).any(1)
         n_features = present[:, self.model.used_features].sum(1)
-        if self.observation.noise is None:  # a feature that never varied differs: that counts in full
+        if self.observation.noise is None:
+            # A feature differs that never varied: in none of n samples, and in none of K classes.
             bound = bounded_where_new(self.model, np.ones(len(ratio)), X)
-            ratio -= (np.sqrt(n_features) * np.log(bound))[:, None]
+            odds = np.where(bound < 1.0, 1.0 / (bound * (len(self.model.known) + 2.0)), 1.0)
+            ratio += (np.sqrt(n_features) * np.log(odds))[:, None, None]
         return UnknownOdds(ratio, n_features)
 
     def budget(self, n_draws: int = DRAWS, n_true_values: int = TRUE_VALUES) -> UncertaintyBudget:

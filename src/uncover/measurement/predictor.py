@@ -28,7 +28,7 @@ from uncover.bayes.noise import (
     sample_true_value_of_mixture,
     sobol_places,
 )
-from uncover.bayes.population import further_class
+from uncover.bayes.population import RELATIVES, further_class
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.student_t import IndependentT, StudentT
 from uncover.engines.class_densities import FastClassDensities
@@ -171,9 +171,12 @@ class MeasuredPoints:
 
     def log_joint(self) -> Array:
         """log P(component) + log p(x | component) of the known components: (sample, component)."""
+        return self._log_joint(self.models.predictive)
+
+    def _log_joint(self, predictive: StudentT | IndependentT) -> Array:
         if self.points.shape[1] == 0:
             return np.broadcast_to(self.log_prior, (len(self.points), len(self.log_prior))).copy()
-        predictive, noises = self.models.predictive, self._noises()
+        noises = self._noises()
         if not noises:
             return np.asarray(self.log_prior + predictive.log_prob(self.points))
         densities = [
@@ -187,15 +190,19 @@ class MeasuredPoints:
         return self.components.log_odds(self.log_joint())
 
     def log_unknown(self) -> Array:
-        """log p₀(x) − log p(x): p₀ is that of a further class, p(x) that of the known ones: (sample,)."""
+        """log p₀(x) − log p(x): p₀ is that of a further class, p(x) that of the known ones: (sample, 2).
+
+        A further class is a draw of their population, or a relative of one of them.
+        """
         if self.points.shape[1] == 0:
-            return np.zeros(len(self.points))
+            return np.zeros((len(self.points), 2))
         further, noise = self.models.further, self._noise_of_further()
         if noise is None:
             new = further.log_prob(self.points)
         else:
             new = log_prob_with_noise(further, self.points, noise, self.method)
-        return np.asarray(new - logsumexp(self.log_joint(), axis=1))
+        relatives = logsumexp(self._log_joint(self.models.predictive.widened(RELATIVES)), axis=1)
+        return np.stack([new, relatives], axis=1) - logsumexp(self.log_joint(), axis=1, keepdims=True)
 
     def _noise_of_further(self) -> Covariances | None:
         """Noise of the points beyond a further class: the mean over components."""
@@ -255,7 +262,7 @@ class Predictor:
         key = cls, paired, method
         if key not in model.derived:
             model.derived[key] = cls(model, paired=paired, method=method)
-        return model.derived[key]  # type: ignore[no-any-return]
+        return model.derived[key]
 
     @cached_property
     def of_one_population(self) -> Predictor:

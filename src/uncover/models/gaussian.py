@@ -22,7 +22,7 @@ from uncover.bayes.noise import (
     sample_true_value_of_mixture,
     sobol_places,
 )
-from uncover.bayes.population import further_class
+from uncover.bayes.population import RELATIVES, further_class
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 
@@ -301,8 +301,10 @@ class GaussianClasses:
         Its ratio to the density of the classes is that of :class:`uncover.bayes.population.UnknownOdds`.
         """
         x, model = np.asarray(points, np.float64), self.of_one_population()
-        further = further_class(model._average_world(), self.known_components)
-        log_p0 = further.log_prob(x[:, self.used_features])
+        posterior, used = model._average_world(), x[:, self.used_features]
+        further = further_class(posterior, self.known_components)
+        wide = posterior.predictive().widened(RELATIVES).log_prob(used)
+        log_p0 = 0.5 * (further.log_prob(used) + logsumexp(model.log_prior + wide, axis=1))
         ratio = log_p0 - logsumexp(model.log_joint(x), axis=1)
         return np.asarray(logsumexp(self.log_joint(x), axis=1) + ratio / np.sqrt(further.n_features))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
-from uncover.pipeline.map_table import left_out
+from uncover.pipeline.map_table import NONE, left_out, none_of
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, damaged, require
@@ -294,7 +295,7 @@ def _map(path: Path) -> Description:
     facts: Facts = {
         "scene": said.get("scene"),
         "format": next(title for name, title in FORMATS.items() if (path / name).exists()),
-        **_areas(path / "areas.csv"),
+        **_areas(path / "areas.csv", said),
         "measurement uncertainty": said.get("measurement_uncertainty"),
         "worlds": said.get("worlds"),
         "trained on": [source["name"] for source in said.get("trained_on", ())],
@@ -313,8 +314,8 @@ def _map(path: Path) -> Description:
     return Description("map", _known(facts))
 
 
-def _areas(path: Path) -> Facts:
-    """Pixels and area of each class, and what the worlds do to it."""
+def _areas(path: Path, said: Mapping[str, Any]) -> Facts:
+    """Pixels and area of each class and of none, and what the worlds do to it."""
     if not path.is_file():
         return {"lacks": [path.name]}
     with damaged(str(path)), open(path, newline="", encoding="utf-8") as file:
@@ -325,6 +326,11 @@ def _areas(path: Path) -> Facts:
             columns += [f"sd_over_worlds_{unit}", f"sd_over_worlds_mc_error_{unit}"]
         found: Facts = {key: {f"{r['code']} {r['class']}": _number(r[key]) for r in rows} for key in columns}
         found["areas"] = rows[0]["note"]
+        if none := none_of(rows):
+            share = f"{said.get('unknown_share', math.nan):.3g}"
+            if (error := said.get("unknown_share_uncertainty")) is not None:
+                share = f"{share} ± {error:.2g}, estimated from the scene"
+            found[NONE] = {**none, "share assumed before": share, "note": rows[-1]["note"]}
         lost = left_out(rows)
         return found if lost is None else {**found, "left out": lost}
 

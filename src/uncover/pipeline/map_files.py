@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 import warnings
@@ -20,7 +21,7 @@ from uncover.files import json_text
 from uncover.labels import Scheme
 from uncover.models.record import ModelRecord
 from uncover.pipeline.map_styles import styles, write_overview
-from uncover.pipeline.map_table import area_table
+from uncover.pipeline.map_table import area_table, none_of
 from uncover.raster.errors import SceneError
 from uncover.raster.footprint import footprint
 from uncover.raster.grid import Grid
@@ -83,9 +84,11 @@ class Finish:
             warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
         known = self.product.grid.crs is not None
         pairs, why = self.mapper.world_pairs, self.mapper.without_spread
-        _write(store / "areas.csv", area_table(areas, pairs, self.product.scheme, known, why))
+        table = area_table(areas, pairs, self.product.scheme, known, why)
+        _write(store / "areas.csv", table)
         shutil.copyfile(self.model_file, store / "model.uncover")
-        self._items(store)
+        none = none_of(list(csv.DictReader(table.splitlines())))
+        self._items(store, {"none_of_the_classes": none} if none else {})
 
     def _emptiness(self) -> str:
         identity, scene = self.mapper.observed.identity, self.mapper.observed.own_scene
@@ -140,7 +143,7 @@ class Finish:
     def _attributes(self) -> dict[str, Any]:
         return {"title": f"Land cover of {self.mapper.observed.identity}", "uncover": dict(self.record)}
 
-    def _items(self, store: Path) -> None:
+    def _items(self, store: Path, extra: Mapping[str, Any]) -> None:
         assets: dict[str, Any] = {}
         if self.format == "cog":
             for layer in self.product.layers:
@@ -150,7 +153,7 @@ class Finish:
             assets["map"] = self._dataset_asset()
         assets["areas"] = {"href": "./areas.csv", "type": "text/csv", "roles": ["metadata"]}
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
-        record = {**self.record, "run": self.key}
+        record = {**self.record, **extra, "run": self.key}
         item = map_item(self.product, self.mapper.observed.identity, self.when, record, assets)
         _write(store / "item.json", json_text(item))
         bands = self.mapper.observed.bands

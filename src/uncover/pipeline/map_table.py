@@ -69,7 +69,22 @@ def area_table(
 
 
 def _note_of_none(unit: str) -> str:
-    return f"expected_{unit} adds up P(none); the rows above count the same land by its most probable class."
+    return (
+        f"expected_{unit} adds up P(none), and in the rows above P(class) times 1 - P(none): the column adds "
+        f"up to clear land; area_{unit} of the rows above counts all of it by its most probable class."
+    )
+
+
+def none_of(rows: Sequence[Mapping[str, str]]) -> dict[str, float]:
+    """Expected area of none of the classes, its share of clear land, its spread over worlds; {} without.
+
+    >>> none_of([{"code": "0", "class": NONE, "expected_ha": "3", "share": "0.1", "sd_over_worlds_ha": ""}])
+    {'expected_ha': 3.0, 'share': 0.1}
+    """
+    if not rows or (rows[-1]["code"], rows[-1]["class"]) != ("0", NONE):
+        return {}
+    names = ("expected_ha", "expected_pixels", "share", "sd_over_worlds_ha", "sd_over_worlds_pixels")
+    return {name: float(rows[-1][name]) for name in names if rows[-1].get(name)}
 
 
 def areas_note(unit: str, worlds: int, without_spread: str | None = None) -> str:

@@ -117,7 +117,7 @@ class PreparedMap:
             mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
         found = mapper.estimate_unknown() if options.unknown_share == "estimate" else None
         if found is not None:
-            mapper = replace(mapper, reader=replace(mapper.reader, unknown_share=found.share))
+            mapper = replace(mapper, reader=replace(mapper.reader, unknown_share=found.checked()))
         if options.paired is None and not mapper.reader.paired:
             _warn_of_namesake(model, observed, scene)
         plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)

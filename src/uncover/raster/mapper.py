@@ -138,11 +138,13 @@ class Mapper:
                 inside = self.model.sets_.inside(summary.probability.T)[:, order]
                 flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
             clear = without(quality[where], FLAGGED)
-            _add_areas(areas[:, : self.product.classes], summary, weight, where, clear)
+            known = None  # P(any of the classes)
             if self.reader.unknown_share is not None:
                 none = self._unknown(pixels, features).by_reading(self.reader.unknown_share)
                 put(layers["unknown"], none.mean(1)[None], where, flat["unknown"])
                 _add_unknown(areas[:, -1], none[clear], weight[where[clear]])
+                known = 1.0 - none.mean(1)[clear]
+            _add_areas(areas[:, : self.product.classes], summary, weight, where, clear, known)
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
@@ -225,8 +227,13 @@ def _add_areas(
     weight: NDArray[np.float64],
     where: NDArray[np.intp],
     clear: NDArray[np.bool_],
+    known: NDArray[np.float64] | None = None,
 ) -> None:
-    """Add the areas of some pixels to (row of `AREA_ROWS` + world, class); flagged ones to their own rows."""
+    """Add the areas of some pixels to (row of `AREA_ROWS` + world, class); flagged ones to their own rows.
+
+    ``known`` is the probability of clear pixels to be of any of the classes, 1 where it is None: expected
+    areas of the classes and of none of them add up to the area of clear land.
+    """
     best, worlds, probability = summary.best, summary.world_classes, summary.probability
     if not clear.all():
         beyond = np.zeros((2, areas.shape[1]))
@@ -236,7 +243,7 @@ def _add_areas(
     counted = np.zeros((2 + len(worlds), areas.shape[1]))
     add_areas(counted, best, worlds, weight, where)
     areas[:2] += counted[:2]
-    areas[2] += (probability * weight[where]).sum(axis=1)
+    areas[2] += (probability * (weight[where] if known is None else weight[where] * known)).sum(axis=1)
     areas[len(AREA_ROWS) :] += counted[2:]
 
 

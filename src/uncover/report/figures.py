@@ -141,6 +141,7 @@ def areas_figure(summary: Summary) -> Figure:
     header += (f"estimated, {areas.unit}", "interval") if estimated else ()
     header += (f"true, {areas.unit}",) if true else ()
     rows = tuple(_area_row(summary, k, estimated) for k in range(len(summary.names)))
+    rows += (_row_of_none(summary, len(header)),) if areas.none else ()
     words = "; ".join(
         f"{name} {_amount(areas.area[k])} {areas.unit} on the map"
         + (f" (sd over the worlds {_amount(areas.spread[k])})" if n > 1 else "")
@@ -250,6 +251,21 @@ def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str,
     if summary.true_areas:
         row += (_amount(summary.true_areas[name]),)
     return row
+
+
+def _row_of_none(summary: Summary, columns: int) -> tuple[str, ...]:
+    """Row of pixels of none of the classes: it has an expected area, and none that is counted."""
+    areas = summary.areas
+    none = areas.none
+    row: tuple[str, ...] = (
+        "none of the classes",
+        "–",
+        percent(none["share"]),
+        _amount(none[f"expected_{areas.unit}"]),
+    )
+    spread = none.get(f"sd_over_worlds_{areas.unit}")
+    row += () if areas.worlds.shape[1] < 2 else ("–" if spread is None else _amount(spread),)
+    return row + ("–",) * (columns - len(row))
 
 
 def _amount(value: float) -> str:

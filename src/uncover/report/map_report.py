@@ -258,12 +258,28 @@ def _areas_lead(note: str, unit: str) -> str:
 
 def _unknown_section(summary: Summary) -> Section:
     flagged = percent(summary.flagged["outside domain"])
-    lead = f"{flagged} of the map looks like nothing that the model was trained on."
+    lead = f"{flagged} of the map looks like nothing that the model was trained on.{_none_words(summary)}"
     if summary.detection is None:
         return Section("unknown", "The unknown", lead, tuple(_notes(summary, "truth")))
     found = summary.detection
     parts = (detection_figure(found), detection_table(found))
     return Section("unknown", "The unknown", f"{lead} {detection_words(found)}", parts)
+
+
+def _none_words(summary: Summary) -> str:
+    """Sentence on the expected area of none of the classes; empty where the map has no such layer."""
+    areas = summary.areas
+    if not areas.none:
+        return ""
+    unit, item = areas.unit, summary.item.get("properties", {})
+    spread = areas.none.get(f"sd_over_worlds_{unit}")
+    within = "" if spread is None else f" ± {spread:.3g} (over the worlds)"
+    estimated = "estimated" if "uncover:unknown_share_uncertainty" in item else "stated"
+    return (
+        f" None of the classes is expected on {areas.none[f'expected_{unit}']:,.4g}{within} {unit}, "
+        f"{percent(areas.none['share'])} of clear land, with a share of "
+        f"{item.get('uncover:unknown_share', math.nan):.3g} {estimated} beforehand."
+    )
 
 
 def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:

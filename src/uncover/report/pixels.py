@@ -41,7 +41,7 @@ class Stories:
     cols: Lines
     classes: NDArray[np.uint8]  # (row, col), number from 1, 0 for none
     probability: Floats  # (class, row, col)
-    uncertainty: Floats  # (part, row, col), parts of UNCERTAINTY
+    uncertainty: Floats  # (part, row, col), parts of UNCERTAINTY, then "unknown" where the map has it
     quality: NDArray[np.uint16]  # (row, col)
     spectra: Spectra | None = None
 

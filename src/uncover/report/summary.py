@@ -18,7 +18,7 @@ from uncover.models.record import ModelRecord
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
-from uncover.pipeline.map_table import left_out
+from uncover.pipeline.map_table import left_out, none_of
 from uncover.raster.grid import Grid
 from uncover.raster.observed import ObservedScene
 from uncover.raster.product import UNCERTAINTY
@@ -65,6 +65,7 @@ class Areas:
     spread_error: Floats  # (class,), its Monte Carlo error
     note: str  # what is in these numbers
     left_out: str | None  # land under flags
+    none: Mapping[str, float] = field(default_factory=dict)  # of none of the classes, as `none_of` has it
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,8 @@ def _pixels(
     from dataclasses import replace
 
     rows, cols = choose(product, evidence)
-    stories = read_stories(product, rows, cols, UNCERTAINTY)
+    parts = (*UNCERTAINTY, *(name for name in ("unknown",) if name in product.layers))
+    stories = read_stories(product, rows, cols, parts)
     if evidence is None or model is None:
         return stories, None
     paired = bool(contents.item()["properties"].get("uncover:paired"))
@@ -278,6 +280,7 @@ def _areas(path: Path, product: MapProduct) -> Areas:
             error,
             next(row["note"] for row in rows.values() if row["note"]),
             left_out(list(rows.values())),
+            none_of(list(rows.values())),
         )
     except (OSError, KeyError, ValueError, IndexError, StopIteration) as error:
         raise ValueError(

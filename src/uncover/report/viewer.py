@@ -114,7 +114,7 @@ def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
             {key: layer[key] for key in ("name", "title", "unit", "legend", "reading")} for layer in layers
         ],
         "classes": [{"name": c.name, "colour": c.colour} for c in summary.classes],
-        "parts": list(UNCERTAINTY),
+        "parts": [*UNCERTAINTY, "unknown"][: len(summary.stories.uncertainty)],
         "flags": {str(int(bit)): quality_words(bit)[0] for bit in Quality},
         "stories": stories_data(summary.stories),
         "model": _model_data(summary),

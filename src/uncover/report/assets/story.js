@@ -101,7 +101,8 @@ report.stories = function (map, box) {
     }
     list.append(element("dt", {}, "total"), element("div"), element("dd", {}, `${number(part("total"), 3)} nats`));
     const words = `The bar is full at ${number(most)} nats, where all classes are equally probable. ` +
-      `Margin ${number(part("margin"))}; typicality ${part("typicality") < 5e-4 ? "below 0.001" : number(part("typicality"), 3)}.`;
+      `Margin ${number(part("margin"))}; typicality ${part("typicality") < 5e-4 ? "below 0.001" : number(part("typicality"), 3)}.` +
+      (map.parts.includes("unknown") ? ` None of the classes: ${number(part("unknown"), 3)}.` : "");
     return [bar, list, element("p", {}, words)];
   }
 
