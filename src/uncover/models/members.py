@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 # Inputs of which a member is heard in full: all; those near a training sample; those that look typical.
 Heard = Literal["everywhere", "near", "typical"]
 
-BY_RELEVANCE = "kernels by relevance"
 # Share of the variance of a feature that counts as due to the classes, at least.
 LEAST_RELEVANCE = 0.02
 # Spread of a feature within classes, at least, of its whole spread: one that tells classes apart perfectly
@@ -128,12 +127,12 @@ class ClassRanks:
 
 @dataclass(frozen=True, eq=False)
 class KernelMember:
-    """One kernel a sample."""
+    """One kernel a sample, on features by their relevance to the classes."""
 
-    name: str
     scale: Scale
     mixture: KernelMixture
     lowest: float  # held-out log density of a training sample; infinite where none has another
+    name: ClassVar[str] = "kernels by relevance"
     heard: ClassVar[Heard] = "everywhere"
 
     def log_joint(self, points: NDArray[Any]) -> Array:

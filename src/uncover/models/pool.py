@@ -16,7 +16,7 @@ from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.gaussian import GaussianClasses
-from uncover.models.members import BY_RELEVANCE, AnyMember, ClassRanks, GaussianMember, KernelMember
+from uncover.models.members import AnyMember, ClassRanks, GaussianMember, KernelMember
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -31,6 +31,8 @@ COUNTS_IN_FULL = 0.01
 BEARABLE = 0.3
 # Reliability, of that in training, below which members at draws count less.
 LEAST_RELIABLE = 0.25
+# Numbers (float64) of drawn answers that are held at once.
+_DRAWN_NUMBERS = 1 << 17
 # A member: of Gaussian classes seen through noise; at draws of the true value; of values taken as exact; of
 # these and of the logarithms of their standard uncertainties.
 Reading = Literal["closed", "draws", "exact", "uncertainties"]
@@ -91,12 +93,14 @@ class TrainingNoise(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Members and their weights w: P(k | x) ∝ [Π_m P_m(k | x)^(w_m g_m(x))]^(1 / (T Σ_m w_m g_m(x)))."""
+    """Members and draws of their exponents b, over which the pooled probabilities are averaged.
+
+    P(k | x) = E_b P(k | x, b), P(k | x, b) ∝ [Π_m P_m(k | x)^(b_m g_m(x))]^(Σ_m b_m / Σ_m b_m g_m(x)).
+    """
 
     classes: NDArray[Any]
     members: tuple[PoolMember, ...]
-    weights: Array  # (member,), w, which add up to 1
-    temperature: float  # T
+    exponents: Array  # (draw, member), b
     class_count: Array  # (class,), number of training samples
     means: Array  # (class, feature), of the training samples
     covariances: Array  # (class, feature, feature)
@@ -124,6 +128,16 @@ class Pool:
         return np.arange(self.n_features)
 
     @property
+    def weights(self) -> Array:
+        """Mean exponents of the members, brought to the sum 1: (member,)."""
+        return np.asarray(self.exponents.mean(0) * self.temperature)
+
+    @property
+    def temperature(self) -> float:
+        """One over the sum of the mean exponents."""
+        return float(1.0 / self.exponents.mean(0).sum())
+
+    @property
     def knows_noise(self) -> bool:
         """True where the noise of the training samples was stated, or repeated."""
         return self.noise is not None
@@ -149,8 +163,8 @@ class Pool:
     @property
     def by_relevance(self) -> int | None:
         """Number of the kernels that say how near training samples are; None where there are no kernels."""
-        found = (i for i, m in enumerate(self.members) if m.model.name == BY_RELEVANCE and not m.transform)
-        return next(found, None)
+        kernels = (isinstance(m.model, KernelMember) and not m.transform for m in self.members)
+        return next((i for i, found in enumerate(kernels) if found), None)
 
     # ---- probabilities, from log joints of the members, each (sample, view, class) -----------------
 
@@ -209,7 +223,7 @@ class Pool:
 
     def mean(self, probability: Array, gate: Array) -> Array:
         """The pooled probabilities, from those of the members: (sample, class)."""
-        return self.shifted(pool(probability, gate, self.weights, self.temperature))
+        return self.shifted(pool(probability, gate, self.exponents))
 
     def shifted(self, probability: Array) -> Array:
         """Probabilities (..., class) for other class shares than those of the samples."""
@@ -345,18 +359,39 @@ def mix(probability: Array, gate: Array, weights: Array) -> Array:
     return np.asarray(np.einsum("ms,msk->sk", local_weights(weights, gate), probability))
 
 
-def pool(probability: Array, gate: Array, weights: Array, temperature: float) -> Array:
-    """Weighted geometric mean of probabilities (member, sample, class), to the power 1/T: (sample, class).
+def pool(probability: Array, gate: Array, exponents: Array) -> Array:
+    """Weighted geometric means of probabilities (member, sample, class), averaged: (sample, class).
+
+    ``exponents`` (draw, member) are draws b of the powers of the members; ``gate`` (member, sample) leaves
+    the sum of the powers as it is.
 
     Examples
     --------
-    >>> pool(np.array([[[0.8, 0.2]], [[0.2, 0.8]]]), np.ones((2, 1)), np.array([0.5, 0.5]), 1.0)
+    >>> apart, alike = np.array([[[0.8, 0.2]], [[0.2, 0.8]]]), np.array([[[0.8, 0.2]], [[0.8, 0.2]]])
+    >>> pool(apart, np.ones((2, 1)), np.array([[0.5, 0.5]]))
     array([[0.5, 0.5]])
-    >>> pool(np.array([[[0.8, 0.2]], [[0.8, 0.2]]]), np.ones((2, 1)), np.array([0.5, 0.5]), 0.5).round(2)
+    >>> pool(alike, np.ones((2, 1)), np.array([[1.0, 1.0]])).round(2)
     array([[0.94, 0.06]])
+    >>> pool(alike, np.ones((2, 1)), np.array([[1.0, 1.0], [0.5, 0.5]])).round(2)
+    array([[0.87, 0.13]])
     """
-    log_P = np.log(np.maximum(probability, LEAST_PROBABILITY))
-    return softmax(np.einsum("ms,msk->sk", local_weights(weights, gate), log_P) / temperature, axis=1)
+    _, n, K = probability.shape
+    out, size = np.empty((n, K)), max(1, _DRAWN_NUMBERS // (len(exponents) * K))
+    for start in range(0, n, size):
+        rows = slice(start, start + size)
+        out[rows] = of_draws(probability[:, rows], gate[:, rows], exponents).mean(0)
+    return out
+
+
+def of_draws(probability: Array, gate: Array, exponents: Array) -> Array:
+    """Geometric means by each draw of the exponents: (draw, sample, class)."""
+    _, n, K = probability.shape
+    log_odds, local = np.zeros((len(exponents), n, K)), np.zeros((len(exponents), n, 1))
+    heard = gate[..., None] * np.log(np.maximum(probability, LEAST_PROBABILITY))
+    for b, g, log_P in zip(exponents.T[..., None, None], gate[..., None], heard, strict=True):
+        log_odds += b * log_P  # one by one: the same bits in any batch
+        local += b * g
+    return np.asarray(softmax(log_odds * (exponents.sum(1)[:, None, None] / local), axis=-1))
 
 
 def pooled_information(information: Array, share: Array) -> Array:
