@@ -331,7 +331,7 @@ def test_the_model_part_without_noise_is_the_loss_that_parameters_cost():
         model.append(clf.uncertainty(x[:, None], n_draws=400).model.mean())
     error = np.std(np.subtract(model, saved), ddof=1) / np.sqrt(5)
     assert abs(np.mean(model) - np.mean(saved)) < 4 * error
-    assert np.mean(model) < 0.003  # 0.004 to 0.006 where members that differ counted twice
+    assert np.mean(model) < 0.004  # 0.004 to 0.006 where members that differ counted twice
 
 
 def test_gates_hear_of_strange_inputs_as_far_as_samples_support_it():

@@ -20,8 +20,6 @@ from uncover.estimators.fit_members import (
     fit_trees,
 )
 from uncover.measurement.observation import Observation
-from uncover.measurement.pooled import MAP_DRAWS
-from uncover.measurement.prediction import PoolPrediction
 from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
 from uncover.models.fit import concentration
 from uncover.models.members import ClassRanks, log_density
@@ -33,8 +31,6 @@ from uncover.models.registry import CLASS_MODELS, RoughQuadratic
 EXPONENTS = 8
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
-# Samples by which it is seen how far members lie apart.
-MOST_COMPARED = 256
 # Noise of less than this share of the variance within classes is none, as far as training goes.
 LEAST_NOISE = 1e-3
 # Draws of the true value of each sample left out, at most and of all samples; these are some of so many.
@@ -100,8 +96,7 @@ def _with_members(pool, training):
     if training.asked is None and not (training.realisations == "shared" and several):
         codes = training.codes[training.chosen()]
         pool = replace(pool, ranks=ClassRanks.of(pool.typical_scores(held_out), codes))
-    pool, found = _weigh(pool, found, training)
-    return replace(pool, disagreement=_unexplained(pool, found, training))
+    return _weigh(pool, found, training)
 
 
 def _spread(training):
@@ -285,7 +280,7 @@ def _with_uncertainties(training, seen, pool):
 
 
 def _weigh(pool, found, training):
-    """Find weights and temperature, and whether strange inputs can be left to all; drop the rest."""
+    """Draw exponents, and find whether strange inputs can be left to all; drop members of no weight."""
     chosen = training.chosen()
     targets, weight = training.targets[chosen], training.held_out_weight()
     kinds = len({(type(m.model), m.model.name, m.transform) for m in pool.members})
@@ -302,29 +297,8 @@ def _weigh(pool, found, training):
         if member.gaussian:
             heard[i] |= any(heard[[member.transform == other.transform for other in pool.members]])
     kept, truth = tuple(compress(pool.members, heard)), int(np.count_nonzero(heard[: pool.truth]))
-    pool = replace(
-        pool, members=kept, exponents=np.ascontiguousarray(exponents[:, heard]), trusts=trusts, truth=truth
-    )
-    return pool, list(compress(found, heard))
-
-
-def _unexplained(pool, found, training):
-    """Share of the members' disagreement on samples left out that their parameters do not explain."""
-    held_out = [one.joint for one in found]
-    rows = stream(training.seed, "disagreement").permutation(len(held_out[0]))[:MOST_COMPARED]
-    rows = rows[[all(np.isfinite(joint[i]).any(-1).all() for joint in held_out) for i in rows]]
-    if len(rows) == 0:
-        return 0.0
-    samples, joints = training.chosen()[rows], [joint[rows] for joint in held_out]
-    observation = training.observation[samples]
-    if observation.X.ndim == 3 and pool.realisations == "pooled":  # others than Gaussians have seen one
-        seen = training.one_realisation[samples][:, None, None]
-        observation = Observation(np.take_along_axis(observation.X, seen, 1)[:, 0])
-        joints = [j if j.shape[1] == 1 else np.take_along_axis(j, seen, 1) for j in joints]
-    drawn = None if training.asked is None else training.asked[rows]
-    prediction = PoolPrediction(pool, observation, joints=joints, true_values=drawn)
-    _, model = prediction.own_parts(*MAP_DRAWS)
-    return pool.unexplained(prediction.probabilities, prediction.gates, model)
+    exponents = np.ascontiguousarray(exponents[:, heard])
+    return replace(pool, members=kept, exponents=exponents, trusts=trusts, truth=truth)
 
 
 def _moments(training):
@@ -364,7 +338,8 @@ def fit_exponents(probability, gate, targets, weight=None, kinds=None):
     a priori each is 1/M, the plain geometric mean, give or take 1/K. ``kinds`` is K, by default M: members
     that differ only in how they take noise are of one kind. ``probability`` (member, sample, class) is by
     models that have not seen the sample, ``gate`` (member, sample) how far each member is heard, ``targets``
-    (sample, class) 1 for the true class, ``weight`` (sample,) v. The precision is Fisher's information.
+    (sample, class) 1 for the true class, ``weight`` (sample,) v. The precision is Fisher's information
+    + M²: with K², members that are nearly the same would be reflected at 0 too often, the answer too sure.
 
     Examples
     --------
@@ -398,4 +373,4 @@ def fit_exponents(probability, gate, targets, weight=None, kinds=None):
     log_P, slopes = at(found.x)
     P = np.exp(log_P)
     slopes = ((slopes - (slopes * P).sum(-1, keepdims=True)) * np.sqrt(weight[:, None] * P)).reshape(M, -1)
-    return Exponents(found.x, slopes @ slopes.T + K**2 * np.eye(M), -float(found.fun))
+    return Exponents(found.x, slopes @ slopes.T + M**2 * np.eye(M), -float(found.fun))

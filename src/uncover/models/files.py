@@ -336,7 +336,6 @@ def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -
         "members": entries,
         "trusts": pool.trusts,
         "truth": pool.truth,
-        "disagreement": pool.disagreement,
     }
 
 
@@ -360,7 +359,6 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
         n_realisations=int(document["realisations"]),
         floor=arrays.get("floor"),
         ranks=_unpack_ranks(arrays) if "ranks/scores" in arrays else None,
-        disagreement=float(document["disagreement"]),
         trusts=bool(document["trusts"]),
         truth=int(document["truth"]),
         noise=TrainingNoise(**noise) if noise else None,

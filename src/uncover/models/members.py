@@ -140,10 +140,15 @@ class KernelMember:
         return self.mixture.log_joint(self.scale(points))
 
     def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
-        """Information about the class from knowing the density of each class, to second order: (point,)."""
+        """Information about the class from knowing the density of each class, to second order: (point,).
+
+        The variance is that at the width that was chosen. A temperature above 1 shows errors beyond it: who
+        knew the right width would be as sure as the kernels are without the temperature.
+        """
         P = softmax(log_joint / temperature, axis=-1)
         variance = self.mixture.relative_variance(log_joint, self.scale(points)) / temperature**2
-        return model_information(P, variance, entropy(P))
+        known, total = softmax(log_joint, axis=-1), entropy(P)
+        return np.maximum(model_information(P, variance, total), total - entropy(known))
 
     def nearness(self, log_joint: Array) -> Array:
         """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""

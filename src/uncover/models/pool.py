@@ -14,6 +14,7 @@ from scipy.special import softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.second_order import below_entropy
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.members import AnyMember, ClassRanks, GaussianMember, KernelMember
@@ -108,7 +109,6 @@ class Pool:
     n_realisations: int  # of each training sample
     floor: Array | None = None  # (feature,), smallest values that members of logarithms tell apart
     ranks: ClassRanks | None = None  # behind the typicality; None where all members are Gaussian
-    disagreement: float = 0.0  # share of the members' differences that errors of parameters do not explain
     trusts: bool = False  # whether members that extrapolate are heard wherever a training sample is near
     truth: int = 0  # number of the Gaussian member that true values are drawn from
     noise: TrainingNoise | None = None  # of the training samples; None where their values are exact
@@ -300,29 +300,25 @@ class Pool:
     # ---- budget --------------------------------------------------------------------------------------
 
     def budget(self, probability: Array, gate: Array, measurement: Array, model: Array) -> UncertaintyBudget:
-        """Divide the entropy of the mean in the proportions in which the members' average has its own.
+        """Divide the entropy of the mean.
 
-        ``measurement`` and ``model`` (member, sample) are shares of the members' entropies.
+        ``measurement`` and ``model`` (member, sample) are shares of the members' entropies. Model is the
+        information of the exponents, which say what member is right, and of the members' parameters.
+        Measurement has the share that it has in the members' average.
         """
-        total, probability = entropy(self.mean(probability, gate)), self.shifted(probability)
-        whole = entropy(mix(probability, gate, self.weights))
-        own, between, share = self._apart(probability, gate, model)
-        known = share_of(pooled_information(own, share) + self.disagreement * between, whole)
-        inner = (share * entropy(probability) * measurement).sum(0)
-        measured = np.minimum(share_of(inner, whole), 1.0 - known)
+        answer, drawn = (
+            self.mean(probability, gate),
+            self.shifted(of_draws(probability, gate, self.exponents)),
+        )
+        total, probability = entropy(answer), self.shifted(probability)
+        share = local_weights(self.weights, gate)
+        inner, whole = entropy(probability), entropy(mix(probability, gate, self.weights))
+        own = inner * model / np.maximum(_spread(probability), np.finfo(float).tiny)
+        errors = pooled_information(own, share / self.temperature)
+        which = np.maximum(total - entropy(drawn).mean(0), 0.0)
+        known = share_of(which + below_entropy(_spread(answer) * errors, total), total)
+        measured = np.minimum(share_of((share * inner * measurement).sum(0), whole), 1.0 - known)
         return UncertaintyBudget(total, total * known, total * measured, total * (1.0 - known - measured))
-
-    def unexplained(self, probability: Array, gate: Array, model: Array) -> float:
-        """Share of the differences between members that the errors of their parameters do not explain."""
-        own, between, share = self._apart(probability, gate, model)
-        bound = (share * own).sum() - pooled_information(own, share).sum()
-        return float(np.clip(1.0 - bound / between.sum(), 0.0, 1.0)) if between.sum() > 0 else 0.0
-
-    def _apart(self, probability: Array, gate: Array, model: Array) -> tuple[Array, Array, Array]:
-        """Information of each member's parameters, how far the members lie apart, and their weights."""
-        share, inner = local_weights(self.weights, gate), entropy(probability)
-        mixed = entropy(mix(probability, gate, self.weights))
-        return inner * model, np.maximum(mixed - (share * inner).sum(0), 0.0), share
 
 
 def log_of(
@@ -340,6 +336,11 @@ def log_of(
 def share_of(part: Array, whole: Array) -> Array:
     """part/whole in [0, 1]; 0 of nothing."""
     return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 0.0, 1.0)
+
+
+def _spread(probability: Array) -> Array:
+    """1 − Σ_k P_k², by which information is half the variance of log densities: (...)."""
+    return np.asarray(1.0 - (probability**2).sum(-1))
 
 
 def local_weights(weights: Array, gate: Array) -> Array:
