@@ -2,9 +2,11 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
-from scipy.stats import entropy
+from scipy.special import rel_entr
+from scipy.stats import multivariate_normal
 
 from benchmarks.registry import Table
 from uncover import BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA
@@ -152,103 +154,49 @@ def _rare(rare, common, apart, rng):
 
 
 def budget_of_the_pool(quick):
-    """Model part of the recommended classifier, against the loss that true parameters would save."""
+    """Model part of the recommended classifier, against what knowing the truth would gain, over truths."""
     rows = []
-    for p in (1, 2):
-        for noise in (0.7, 0.0):
-            for n in (20, 100, 1000):
-                rng = stream(19, "budget", p, n, str(noise))
-                sets = {20: 24, 100: 16, 1000: 6}[n] // (6 if quick else 1)
-                found = np.array([_saved(p, n, noise, rng) for _ in range(max(sets, 2))])
-                error = found.std(0, ddof=1) / np.sqrt(len(found))
-                name = f"{p} feature(s), {n} samples, noise {noise:g}"
-                rows.append([name, *np.stack([found.mean(0), error], 1).ravel().tolist()])
-    names = ("model", "±", "loss saved", "± ", "QDA's model", "±  ")
-    caption = "Model part of the recommended classifier, and its mean loss above that of true parameters."
+    for p, (components, noise), n in product((1, 2), ((1, 0.0), (1, 0.7), (2, 0.0)), (20, 100, 1000)):
+        sets = 2 if quick else {20: (38, 9), 100: (16, 4), 1000: (6, 2)}[n][noise > 0]
+        found = [_gained(p, n, components, noise, i) for i in range(sets)]
+        error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        name = f"{p} feature(s), {n} samples, " + (
+            f"noise {noise:g}" if noise else f"components {components}"
+        )
+        rows.append([name, *np.stack([np.mean(found, axis=0), error], 1).ravel().tolist()])
+    names = ("model", "±", "gain", "± ", "QDA's model", "±  ", "QDA's gain", "±   ")
+    caption = (
+        "Model part, and the gain in log loss from knowing the true class probabilities, over truths drawn "
+        "at random; of the recommended classifier and of BayesianQDA with the evidence prior."
+    )
     return Table("budget", caption, {"problem": "", **dict.fromkeys(names, ".4f")}, rows)
 
 
-def _saved(p, n, noise, rng):
+def _gained(p, n, components, noise, number):
+    """Model part and gain of two classifiers for one truth: two classes, each of one or two Gaussians."""
+    rng = stream(23, "budget", p, n, components, str(noise), number)
+    means = 1.5 * rng.normal(size=(2, components, p))
+    roots = rng.normal(size=(2, components, p, p + 2)) / np.sqrt(p + 2)
+    seen = roots @ roots.swapaxes(-1, -2) + noise**2 * np.eye(p)
+
     def draw(size):
-        y = np.arange(size) % 2
-        X = rng.normal(size=(size, p)) + noise * rng.normal(size=(size, p))
-        X[:, 0] += 1.5 * y
-        return X, y
+        y, part = np.arange(size) % 2, rng.integers(components, size=size)
+        root = np.linalg.cholesky(seen[y, part])
+        return means[y, part] + (root @ rng.normal(size=(size, p, 1)))[..., 0], y
 
     known = {"X_cov": np.full(p, noise**2)} if noise else {}
     (X, y), (x, _) = draw(n), draw(60)
-    clf, model = BayesianClassifier().fit(X, y, **known), BayesianQDA(prior="evidence").fit(X, y, **known)
-    odds = (x[:, 0] - 0.75) * 1.5 / (1.0 + noise**2)
-    truth = np.stack([1.0 / (1.0 + np.exp(odds)), 1.0 / (1.0 + np.exp(-odds))], axis=1)
-    saved = (truth * np.log(truth / clf.predict_proba(x, **known))).sum(1).mean()
-    draws = {"n_draws": 400, "n_true_values": 32}
-    parts = [m.uncertainty(x, **known, **draws).model.mean() for m in (clf, model)]
-    return parts[0], saved, parts[1]
-
-
-def pool_by_bootstrap(quick):
-    """Model part of the recommended classifier without noise, beside fits to resampled training sets."""
-    rows = []
-    for p, n, sets in ((1, 20, 10), (2, 20, 8), (1, 100, 3), (2, 100, 3)):
-        rng = stream(19, "bootstrap", p, n)
-        found = np.array([_resampled(p, n, 4 if quick else 10, rng) for _ in range(2 if quick else sets)])
-        error = found.std(0, ddof=1) / np.sqrt(len(found))
-        name = f"{p} feature(s), {n} samples"
-        rows.append([name, *np.stack([found.mean(0), error], 1).ravel().tolist(), np.median(found[:, 3])])
-    names = ("model", "±", "pool", "± ", "member and parameters", "±  ", "loss", "±   ", "median loss")
-    caption = (
-        "Model part without noise; information of refits to resampled samples on the class, of the pooled "
-        "answer and of a member drawn by weight; mean and median loss above that of true parameters."
-    )
-    return Table("bootstrap", caption, {"problem": "", **dict.fromkeys(names, ".4f")}, rows)
-
-
-def _resampled(p, n, times, rng):
-    """Stated, of the pool, of member and parameters by refits to samples drawn with replacement; the loss.
-
-    Copies of a sample are left out together. Information of B refits is multiplied by B/(B − 1).
-    """
-
-    def draw(size):
-        y = np.arange(size) % 2
-        X = rng.normal(size=(size, p))
-        X[:, 0] += 1.5 * y
-        return X, y
-
-    (X, y), (x, _) = draw(n), draw(40)
-    clf = BayesianClassifier().fit(X, y)
-    answers, gate = _of_members(clf, x)
-    share = clf.weights_[:, None] * gate / (clf.weights_[:, None] * gate).sum(0)
-    pooled, each = [], {name: [] for name in clf.members_}
-    while len(pooled) < times:
-        rows = rng.integers(n, size=n)
-        if min(len(np.unique(rows[y[rows] == k])) for k in (0, 1)) < 3:
-            continue
-        again = BayesianClassifier().fit(X[rows], y[rows], groups=rows)
-        pooled.append(again.predict_proba(x))
-        for name, P in zip(again.members_, _of_members(again, x)[0], strict=True):
-            each.setdefault(name, []).append(P)
-    own = np.stack([_spread(each[name]) for name in clf.members_])
-    mixed = (share[..., None] * answers).sum(0)
-    apart = entropy(mixed, axis=-1) - (share * entropy(answers, axis=-1)).sum(0)
-    odds = (x[:, 0] - 0.75) * 1.5
-    truth = np.stack([1.0 / (1.0 + np.exp(odds)), 1.0 / (1.0 + np.exp(-odds))], axis=1)
-    loss = (truth * np.log(truth / clf.predict_proba(x))).sum(1).mean()
-    stated = clf.uncertainty(x, n_draws=400).model.mean()
-    return stated, _spread(pooled).mean(), ((share * own).sum(0) + apart).mean(), loss
-
-
-def _of_members(clf, x):
-    """Probabilities (member, input, class) and gates of the members."""
-    return clf._probabilities(clf._joints(clf._read(x, None), True))
-
-
-def _spread(drawn):
-    """I(draw; class) of probabilities (draw, input, class), for endless draws: (input,)."""
-    if len(drawn) < 2:
-        return np.zeros(40)
-    P = np.stack(drawn)
-    return (entropy(P.mean(0), axis=-1) - entropy(P, axis=-1).mean(0)) * len(P) / (len(P) - 1)
+    density = [
+        [multivariate_normal(*of).pdf(x) for of in zip(*k, strict=True)]
+        for k in zip(means, seen, strict=True)
+    ]
+    truth = np.sum(density, axis=1).T / np.sum(density, axis=(0, 1))[:, None]
+    found = []
+    for model in (BayesianClassifier(), BayesianQDA(prior="evidence")):
+        P = model.fit(X, y, **known).predict_proba(x, **known)
+        found.append(model.uncertainty(x, **known, n_draws=400, n_true_values=32).model.mean())
+        found.append(rel_entr(truth, P).sum(1).mean())
+    return found
 
 
 def model_part_of_maps(quick):
@@ -309,7 +257,6 @@ CHECKS: list[Callable[[bool], Table]] = [
     typicality_of_few_samples,
     rare_classes,
     budget_of_the_pool,
-    pool_by_bootstrap,
     model_part_of_maps,
     monte_carlo_error,
 ]

@@ -384,3 +384,14 @@ def test_a_file_that_would_grow_when_read_is_refused(file):
 def test_a_file_of_a_later_format_says_so(file):
     forge(file, edit(format_version=99))
     assert_refused(file, "format version 99")
+
+
+def test_a_pool_of_one_set_of_weights_is_to_be_fitted_again(tmp_path, problem):
+    path = tmp_path / "pool.uncover"
+    BayesianClassifier().fit(*problem).save(path)
+
+    def before(members):
+        del members["arrays/exponents.npy"]
+
+    forge(path, before)
+    assert_refused(path, "pools had one set of weights; fit it again")

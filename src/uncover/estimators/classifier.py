@@ -22,12 +22,12 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     """The recommended default: class models of several kinds, pooled; nothing to choose.
 
     Members are Gaussian class models with ``prior="evidence"``, logistic regression, and densities of one
-    kernel a sample (of all features alike, and by their relevance to the classes), each on the features and
-    on their logarithm where all are positive, and randomised trees. Each predicts training samples that it
-    has not seen (in closed form, or by folds); a temperature makes its probabilities honest, and weights w
-    and temperature T of their geometric mean maximise the score of those predictions:
+    kernel a sample (features by their relevance to the classes), each on the features and on their logarithm
+    where all are positive, and randomised trees. Each predicts training samples that it has not seen (in
+    closed form, or by folds); a temperature makes its probabilities honest. By the score of those predictions
+    the exponents b of their geometric mean are known, more or less: the answer is the mean over 8 draws of
 
-        P(k | x) ∝ [Π_m P_m(k | x)^(w_m g_m(x))]^(1 / (T Σ_m w_m g_m(x)))
+        P(k | x, b) ∝ [Π_m P_m(k | x)^(b_m g_m(x))]^(Σ_m b_m / Σ_m b_m g_m(x))
 
     Members that extrapolate count as far as x resembles the training samples, g: Gaussians and logistic
     regression by the share of training samples to which the Gaussians give less than to x, of all samples or
@@ -70,11 +70,9 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         Names of the members; those of less than 1 % weight are dropped, unless typicality or draws of true
         values come from them.
     weights_ : array of shape (member,)
-        w, their weights where x is typical.
+        Their mean exponents b where x is typical, brought to the sum 1.
     temperature_ : float
-        T, of the mean.
-    disagreement_ : float
-        Share of the differences between members that the errors of their parameters do not explain.
+        One over the sum of the mean exponents.
     trusts_ : bool
         Whether all members that extrapolate are trusted as far as trees.
     model_ : Pool
@@ -156,7 +154,6 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     realisations_ = learned("n_realisations")
     weights_ = learned("weights")
     temperature_ = learned("temperature")
-    disagreement_ = learned("disagreement")
     trusts_ = learned("trusts")
     members_ = property(lambda self: [member.name for member in self.model_.members])
 
@@ -197,9 +194,9 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     def uncertainty(self, X, X_cov=None, *, paired=True, n_draws=DRAWS, n_true_values=TRUE_VALUES):
         """Return where the uncertainty of each prediction comes from, in nats.
 
-        The entropy of the probabilities, divided as that of the members' average is. Model is what knowing
-        all parameters, and which member is right, would take away: the errors of the members' parameters, as
-        far as the mean has them too, and of their differences what these do not explain. Measurement is what
+        Model is what knowing all parameters, and which member is right, would take away: what the drawn
+        exponents differ by, and the errors of the members' parameters, as far as the mean has them too.
+        Measurement is what
         knowing the true value would tell each member, or what averaging over realisations adds; overlap is
         the rest. They add up to the total.
 

@@ -183,8 +183,8 @@ class Training:
         return stream(self.seed, "one realisation each").integers(R, size=n)
 
 
-def fit_kernels(training, *, by_relevance=False):
-    """Fit kernels at the values of each sample, of all features alike or by their relevance to the classes.
+def fit_kernels(training):
+    """Fit kernels at the values of each sample, features by their relevance to the classes.
 
     The width has the highest held-out score.
     """
@@ -192,7 +192,7 @@ def fit_kernels(training, *, by_relevance=False):
     values = training.values[:, : min(STACKED, max(1, MOST_CENTRES // len(chosen)))]
     M, p = values.shape[1:]
     rows, of_rows = values.reshape(-1, p), np.repeat(training.targets, M, axis=0)
-    scale = Scale.by_relevance(rows, of_rows) if by_relevance else Scale.of(rows)
+    scale = Scale.by_relevance(rows, of_rows)
     centres, targets = scale(values[chosen]).reshape(-1, p), training.targets[chosen]
     own, whole = targets * training.counts[chosen, None], training.counts @ training.targets
     share = np.repeat(own * (whole / own.sum(0)) / M, M, axis=0)
@@ -211,8 +211,7 @@ def fit_kernels(training, *, by_relevance=False):
     joint = joint.reshape(*asked.shape[:2], -1)
     density = np.logaddexp.reduce(joint, axis=(1, 2)) - np.log(joint.shape[1])
     lowest = float(np.min(density, where=np.isfinite(density), initial=np.inf))
-    name = members.BY_RELEVANCE if by_relevance else "kernels"
-    return members.KernelMember(name, scale, mixture, lowest), joint
+    return members.KernelMember(scale, mixture, lowest), joint
 
 
 def fit_logistic(training):

@@ -1,14 +1,14 @@
 """Fitting a pool: its members, and their weights by what they say of samples left out."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, ndtri
 
+from uncover.bayes.noise import sobol_places
 from uncover.bayes.streams import stream
 from uncover.estimators.calibration import warn_of_lonely_classes
 from uncover.estimators.fit_members import (
@@ -20,19 +20,17 @@ from uncover.estimators.fit_members import (
     fit_trees,
 )
 from uncover.measurement.observation import Observation
-from uncover.measurement.pooled import MAP_DRAWS
-from uncover.measurement.prediction import PoolPrediction
 from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
 from uncover.models.fit import concentration
-from uncover.models.members import BY_RELEVANCE, ClassRanks, log_density
+from uncover.models.members import ClassRanks, log_density
 from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
 from uncover.models.registry import CLASS_MODELS, RoughQuadratic
 
+# Draws of the exponents of the members.
+EXPONENTS = 8
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
-# Samples by which it is seen how far members lie apart.
-MOST_COMPARED = 256
 # Noise of less than this share of the variance within classes is none, as far as training goes.
 LEAST_NOISE = 1e-3
 # Draws of the true value of each sample left out, at most and of all samples; these are some of so many.
@@ -67,8 +65,7 @@ def fit_pool(training, class_prior=1.0):
     pool = Pool(
         classes=training.classes,
         members=(),
-        weights=np.empty(0),
-        temperature=1.0,
+        exponents=np.empty((1, 0)),
         **moments,
         realisations=kind,
         n_realisations=given.structure.realisations or 1,
@@ -95,12 +92,11 @@ def _with_members(pool, training):
         found = _members_of_values(training, pool.floor)
         truth = next(i for i, one in enumerate(found) if one.member.gaussian)
     members, held_out = tuple(one.member for one in found), [one.joint for one in found]
-    pool = replace(pool, members=members, weights=np.full(len(found), 1.0 / len(found)), truth=truth)
+    pool = replace(pool, members=members, exponents=np.full((1, len(found)), 1.0 / len(found)), truth=truth)
     if training.asked is None and not (training.realisations == "shared" and several):
         codes = training.codes[training.chosen()]
         pool = replace(pool, ranks=ClassRanks.of(pool.typical_scores(held_out), codes))
-    pool, found = _weigh(pool, found, training)
-    return replace(pool, disagreement=_unexplained(pool, found, training))
+    return _weigh(pool, found, training)
 
 
 def _spread(training):
@@ -156,17 +152,12 @@ def _told(observation):
 
 _QDA, _LDA = RoughQuadratic(), CLASS_MODELS["lda"]
 # Kinds of members that have no closed form with noise.
-_OTHERS = {
-    "kernels": fit_kernels,
-    BY_RELEVANCE: partial(fit_kernels, by_relevance=True),
-    "logistic": fit_logistic,
-    "trees": fit_trees,
-}
+_OTHERS = (fit_kernels, fit_logistic, fit_trees)
 
 
 def _others(transform):
-    """Names and functions; not trees of logarithms, which do not change the order of values."""
-    return {name: make for name, make in _OTHERS.items() if not (transform and name == "trees")}.items()
+    """Functions that fit them; not trees of logarithms, which do not change the order of values."""
+    return [make for make in _OTHERS if not (transform and make is fit_trees)]
 
 
 def _candidate(training, transform, reading, model, joint, at_truth=None):
@@ -185,7 +176,7 @@ def _members_of_values(training, floor):
     """Members that learn from exact values."""
     found = []
     for transform, seen in _transforms(training, floor).items():
-        found += [_candidate(seen, transform, "draws", *make(seen)) for _, make in _others(transform)]
+        found += [_candidate(seen, transform, "draws", *make(seen)) for make in _others(transform)]
         found.append(_gaussian_candidate(seen, transform))
     return found
 
@@ -202,7 +193,7 @@ def _members_of_worlds(training, floor):
     found, means = [], _transforms(mean, floor)
     for transform, seen in _transforms(training, floor).items():
         found += [_gaussian_candidate(seen, transform, model) for model in (_QDA, _LDA)]
-        for _, make in _others(transform):
+        for make in _others(transform):
             found.append(_candidate(seen, transform, "draws", *make(means[transform])))
     return found
 
@@ -222,9 +213,9 @@ def _members_through_noise(training, pool):
     for transform, seen in each.items():
         values = seen.exact()
         found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
-        for name, make in _others(transform):
+        for make in _others(transform):
             found.append(_candidate(seen, transform, "draws", *make(seen)))
-            if pool.told is None or name not in ("logistic", "trees"):
+            if pool.told is None or make is fit_kernels:
                 found.append(_candidate(seen, transform, "exact", *make(values)))
             else:
                 way = _with_uncertainties(training, seen, pool)
@@ -289,7 +280,7 @@ def _with_uncertainties(training, seen, pool):
 
 
 def _weigh(pool, found, training):
-    """Find weights and temperature, and whether strange inputs can be left to all; drop the rest."""
+    """Draw exponents, and find whether strange inputs can be left to all; drop members of no weight."""
     chosen = training.chosen()
     targets, weight = training.targets[chosen], training.held_out_weight()
     kinds = len({(type(m.model), m.model.name, m.transform) for m in pool.members})
@@ -297,39 +288,17 @@ def _weigh(pool, found, training):
     P, at_truth, tried = pool.probabilities([one.joint for one in found]), [one.at_truth for one in found], []
     for trusts in (False, True) if training.groups is not None else (False,):
         gate = replace(pool, trusts=trusts).gates(at_truth, training.observation.variances()[rows])
-        tried.append((*fit_weights(P, gate, targets, weight, kinds), trusts))
-    weights, temperature, _, trusts = max(tried, key=lambda one: one[2])
-    heard = weights >= LEAST_WEIGHT
+        tried.append((fit_exponents(P, gate, targets, weight, kinds), trusts))
+    posterior, trusts = max(tried, key=lambda one: one[0].score)
+    exponents = posterior.draw(EXPONENTS, stream(training.seed, "exponents"))
+    heard = exponents.mean(0) >= LEAST_WEIGHT * exponents.mean(0).sum()
     heard[[pool.by_relevance, pool.truth]] = True  # these say how typical an input is, and what may be true
     for i, member in enumerate(pool.members):
         if member.gaussian:
             heard[i] |= any(heard[[member.transform == other.transform for other in pool.members]])
-    w, kept = weights[heard], tuple(compress(pool.members, heard))
-    temperature = temperature / float(w.sum())
-    truth = int(np.count_nonzero(heard[: pool.truth]))
-    pool = replace(
-        pool, members=kept, weights=w / w.sum(), temperature=temperature, trusts=trusts, truth=truth
-    )
-    return pool, list(compress(found, heard))
-
-
-def _unexplained(pool, found, training):
-    """Share of the members' disagreement on samples left out that their parameters do not explain."""
-    held_out = [one.joint for one in found]
-    rows = stream(training.seed, "disagreement").permutation(len(held_out[0]))[:MOST_COMPARED]
-    rows = rows[[all(np.isfinite(joint[i]).any(-1).all() for joint in held_out) for i in rows]]
-    if len(rows) == 0:
-        return 0.0
-    samples, joints = training.chosen()[rows], [joint[rows] for joint in held_out]
-    observation = training.observation[samples]
-    if observation.X.ndim == 3 and pool.realisations == "pooled":  # others than Gaussians have seen one
-        seen = training.one_realisation[samples][:, None, None]
-        observation = Observation(np.take_along_axis(observation.X, seen, 1)[:, 0])
-        joints = [j if j.shape[1] == 1 else np.take_along_axis(j, seen, 1) for j in joints]
-    drawn = None if training.asked is None else training.asked[rows]
-    prediction = PoolPrediction(pool, observation, joints=joints, true_values=drawn)
-    _, model = prediction.own_parts(*MAP_DRAWS)
-    return pool.unexplained(prediction.probabilities, prediction.gates, model)
+    kept, truth = tuple(compress(pool.members, heard)), int(np.count_nonzero(heard[: pool.truth]))
+    exponents = np.ascontiguousarray(exponents[:, heard])
+    return replace(pool, members=kept, exponents=exponents, trusts=trusts, truth=truth)
 
 
 def _moments(training):
@@ -348,45 +317,60 @@ def _floor(X):
     return 0.5 * smallest if np.all(smallest > 0) else None
 
 
-def fit_weights(probability, gate, targets, weight=None, kinds=None):
-    """Weights and temperature of the pool with the highest score of held-out probabilities.
+class Exponents(NamedTuple):
+    """Posterior of the exponents of the members, to second order."""
 
-    With M members of K kinds, the exponents b_m = w_m/T maximise Σ_i v_i log P_i(y_i) − ½Σ_m K²(b_m − 1/M)²:
+    mode: np.ndarray  # (member,)
+    precision: np.ndarray  # (member, member)
+    score: float  # the maximum
+
+    def draw(self, n, rng):
+        """Draw n exponents, in pairs that lie opposite, reflected at 0: (n, member)."""
+        scale = np.linalg.cholesky(np.linalg.inv(self.precision))
+        step = ndtri(sobol_places(n // 2, len(self.mode), rng)) @ scale.T
+        return np.abs(np.concatenate([self.mode + step, self.mode - step]))
+
+
+def fit_exponents(probability, gate, targets, weight=None, kinds=None):
+    """Exponents of the pool with the highest score of held-out probabilities, and how well they are known.
+
+    With M members of K kinds, the exponents b maximise Σ_i v_i log P_i(y_i | b) − ½Σ_m K²(b_m − 1/M)²:
     a priori each is 1/M, the plain geometric mean, give or take 1/K. ``kinds`` is K, by default M: members
     that differ only in how they take noise are of one kind. ``probability`` (member, sample, class) is by
     models that have not seen the sample, ``gate`` (member, sample) how far each member is heard, ``targets``
-    (sample, class) 1 for the true class, ``weight`` (sample,) v. Returns weights, temperature, the maximum.
+    (sample, class) 1 for the true class, ``weight`` (sample,) v. The precision is Fisher's information
+    + M²: with K², members that are nearly the same would be reflected at 0 too often, the answer too sure.
 
     Examples
     --------
     >>> from scipy.special import softmax
     >>> right, useless = np.array([[0.9, 0.1]] * 50), np.array([[0.5, 0.5]] * 50)
     >>> targets = np.array([[1.0, 0.0]] * 45 + [[0.0, 1.0]] * 5)  # the first is right 9 times of 10
-    >>> weights, temperature, _ = fit_weights(np.stack([right, useless]), np.ones((2, 50)), targets)
-    >>> softmax(weights[0] / temperature * np.log(right[0])).round(2)
+    >>> found = fit_exponents(np.stack([right, useless]), np.ones((2, 50)), targets)
+    >>> softmax(found.mode[0] * np.log(right[0])).round(2)
     array([0.88, 0.12])
     """
     M = len(probability)
     K = kinds or M
-    log_P = np.log(np.maximum(probability, LEAST_PROBABILITY))
-    heard = gate[..., None] * log_P
+    heard = gate[..., None] * np.log(np.maximum(probability, LEAST_PROBABILITY))
     weight = np.ones(len(targets)) if weight is None else weight
-    targets = weight[:, None] * targets
+
+    def at(b):
+        """Log probabilities, and how their odds depend on b: (sample, class), (member, sample, class)."""
+        total, local = b.sum(), (b @ gate)[:, None]
+        mean = np.tensordot(b, heard, 1) / local
+        return log_softmax(total * mean, axis=1), mean + total * (heard - gate[..., None] * mean) / local
 
     def loss(b):
-        total, local = b.sum(), b @ gate
-        mean = np.tensordot(b, heard, 1) / local[:, None]
-        log_pooled = log_softmax(total * mean, axis=1)
-        rest = targets - weight[:, None] * np.exp(log_pooled)
-        along = (mean * rest).sum(1)
-        own = np.einsum("msk,sk->ms", heard, rest)
-        slope = (total * (own - gate * along) / local).sum(1) + along.sum()
+        log_P, slopes = at(b)
         apart = K * (b - 1.0 / M)
-        value = (log_pooled * targets).sum() - 0.5 * (apart**2).sum()
-        return -value, -(slope - K * apart)
+        rest = weight[:, None] * (targets - np.exp(log_P))
+        value = (weight[:, None] * log_P * targets).sum() - 0.5 * (apart**2).sum()
+        return -value, K * apart - np.einsum("msk,sk->m", slopes, rest)
 
-    found = minimize(
-        loss, np.full(M, 1.0 / M), jac=True, method="L-BFGS-B", bounds=[(_LEAST_EXPONENT, None)] * M
-    )
-    total = float(found.x.sum())
-    return found.x / total, 1.0 / total, -float(found.fun)
+    start, bounds = np.full(M, 1.0 / M), [(_LEAST_EXPONENT, None)] * M
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    log_P, slopes = at(found.x)
+    P = np.exp(log_P)
+    slopes = ((slopes - (slopes * P).sum(-1, keepdims=True)) * np.sqrt(weight[:, None] * P)).reshape(M, -1)
+    return Exponents(found.x, slopes @ slopes.T + M**2 * np.eye(M), -float(found.fun))

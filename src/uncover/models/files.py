@@ -59,7 +59,7 @@ _OPTIONAL = {
     "class_scale_": "class_factor",
     "class_count_": "count",
 }
-_OF_POOL = ("class_count", "means", "covariances", "weights")
+_OF_POOL = ("class_count", "means", "covariances", "exponents")
 _NODES = ("left", "right", "feature", "roots")  # whole numbers
 _MAY_BE = ("floor", "systematic", "told", "log_odds_shift")
 _SEAL = 64  # characters of the checksum at the end
@@ -334,10 +334,8 @@ def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -
         "realisations": pool.n_realisations,
         "feature_names": names,
         "members": entries,
-        "temperature": pool.temperature,
         "trusts": pool.trusts,
         "truth": pool.truth,
-        "disagreement": pool.disagreement,
     }
 
 
@@ -348,19 +346,19 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
             raise ValueError("it is of a version whose pools took no noise; fit it again")
         model = _unpack_member(entry, _below(f"member{i}/", arrays), classes)
         found.append(PoolMember(model, entry["transform"], float(entry["temperature"]), entry["reading"]))
-    if len(arrays["weights"]) != len(found):
-        raise ValueError("it has another number of weights than of members")
+    if "exponents" not in arrays:
+        raise ValueError("it is of a version whose pools had one set of weights; fit it again")
+    if arrays["exponents"].shape[1:] != (len(found),):
+        raise ValueError("it has another number of exponents than of members")
     noise, spread = _below("noise/", arrays), _below("spread/", arrays)
     told = arrays.get("told")
     pool = Pool(
         classes=classes,
         members=tuple(found),
-        temperature=float(document["temperature"]),
         realisations=document["parameters"]["realisations"],
         n_realisations=int(document["realisations"]),
         floor=arrays.get("floor"),
         ranks=_unpack_ranks(arrays) if "ranks/scores" in arrays else None,
-        disagreement=float(document["disagreement"]),
         trusts=bool(document["trusts"]),
         truth=int(document["truth"]),
         noise=TrainingNoise(**noise) if noise else None,
@@ -398,7 +396,7 @@ def _pack_member(member: members.AnyMember, of_pool: Document, arrays: Arrays) -
         return {"kind": "logistic", "precision": member.model.precision}
     arrays["centres"], arrays["share"] = member.mixture.centres, member.mixture.share
     arrays["lowest"] = np.array([member.lowest])
-    return {"kind": "kernels", "name": member.name, "bandwidth": member.mixture.bandwidth}
+    return {"kind": "kernels", "bandwidth": member.mixture.bandwidth}
 
 
 def _unpack_member(entry: Document, arrays: Arrays, classes: Array) -> members.AnyMember:
@@ -416,7 +414,7 @@ def _unpack_member(entry: Document, arrays: Arrays, classes: Array) -> members.A
         precision = float(entry["precision"])
         return members.LogisticMember(scale, Logistic(arrays["coefficients"], precision, arrays["hessian"]))
     mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
-    return members.KernelMember(entry["name"], scale, mixture, float(arrays["lowest"][0]))
+    return members.KernelMember(scale, mixture, float(arrays["lowest"][0]))
 
 
 def _pack_ranks(ranks: members.ClassRanks, arrays: Arrays) -> None:

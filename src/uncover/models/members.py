@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 # Inputs of which a member is heard in full: all; those near a training sample; those that look typical.
 Heard = Literal["everywhere", "near", "typical"]
 
-BY_RELEVANCE = "kernels by relevance"
 # Share of the variance of a feature that counts as due to the classes, at least.
 LEAST_RELEVANCE = 0.02
 # Spread of a feature within classes, at least, of its whole spread: one that tells classes apart perfectly
@@ -128,12 +127,12 @@ class ClassRanks:
 
 @dataclass(frozen=True, eq=False)
 class KernelMember:
-    """One kernel a sample."""
+    """One kernel a sample, on features by their relevance to the classes."""
 
-    name: str
     scale: Scale
     mixture: KernelMixture
     lowest: float  # held-out log density of a training sample; infinite where none has another
+    name: ClassVar[str] = "kernels by relevance"
     heard: ClassVar[Heard] = "everywhere"
 
     def log_joint(self, points: NDArray[Any]) -> Array:
@@ -141,10 +140,15 @@ class KernelMember:
         return self.mixture.log_joint(self.scale(points))
 
     def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
-        """Information about the class from knowing the density of each class, to second order: (point,)."""
+        """Information about the class from knowing the density of each class, to second order: (point,).
+
+        The variance is that at the width that was chosen. A temperature above 1 shows errors beyond it: who
+        knew the right width would be as sure as the kernels are without the temperature.
+        """
         P = softmax(log_joint / temperature, axis=-1)
         variance = self.mixture.relative_variance(log_joint, self.scale(points)) / temperature**2
-        return model_information(P, variance, entropy(P))
+        known, total = softmax(log_joint, axis=-1), entropy(P)
+        return np.maximum(model_information(P, variance, total), total - entropy(known))
 
     def nearness(self, log_joint: Array) -> Array:
         """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""

@@ -14,9 +14,10 @@ from scipy.special import softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.second_order import below_entropy
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.gaussian import GaussianClasses
-from uncover.models.members import BY_RELEVANCE, AnyMember, ClassRanks, GaussianMember, KernelMember
+from uncover.models.members import AnyMember, ClassRanks, GaussianMember, KernelMember
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -31,6 +32,8 @@ COUNTS_IN_FULL = 0.01
 BEARABLE = 0.3
 # Reliability, of that in training, below which members at draws count less.
 LEAST_RELIABLE = 0.25
+# Numbers (float64) of drawn answers that are held at once.
+_DRAWN_NUMBERS = 1 << 17
 # A member: of Gaussian classes seen through noise; at draws of the true value; of values taken as exact; of
 # these and of the logarithms of their standard uncertainties.
 Reading = Literal["closed", "draws", "exact", "uncertainties"]
@@ -91,12 +94,14 @@ class TrainingNoise(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Members and their weights w: P(k | x) ∝ [Π_m P_m(k | x)^(w_m g_m(x))]^(1 / (T Σ_m w_m g_m(x)))."""
+    """Members and draws of their exponents b, over which the pooled probabilities are averaged.
+
+    P(k | x) = E_b P(k | x, b), P(k | x, b) ∝ [Π_m P_m(k | x)^(b_m g_m(x))]^(Σ_m b_m / Σ_m b_m g_m(x)).
+    """
 
     classes: NDArray[Any]
     members: tuple[PoolMember, ...]
-    weights: Array  # (member,), w, which add up to 1
-    temperature: float  # T
+    exponents: Array  # (draw, member), b
     class_count: Array  # (class,), number of training samples
     means: Array  # (class, feature), of the training samples
     covariances: Array  # (class, feature, feature)
@@ -104,7 +109,6 @@ class Pool:
     n_realisations: int  # of each training sample
     floor: Array | None = None  # (feature,), smallest values that members of logarithms tell apart
     ranks: ClassRanks | None = None  # behind the typicality; None where all members are Gaussian
-    disagreement: float = 0.0  # share of the members' differences that errors of parameters do not explain
     trusts: bool = False  # whether members that extrapolate are heard wherever a training sample is near
     truth: int = 0  # number of the Gaussian member that true values are drawn from
     noise: TrainingNoise | None = None  # of the training samples; None where their values are exact
@@ -122,6 +126,16 @@ class Pool:
     def features(self) -> NDArray[Any]:
         """Numbers of the features."""
         return np.arange(self.n_features)
+
+    @property
+    def weights(self) -> Array:
+        """Mean exponents of the members, brought to the sum 1: (member,)."""
+        return np.asarray(self.exponents.mean(0) * self.temperature)
+
+    @property
+    def temperature(self) -> float:
+        """One over the sum of the mean exponents."""
+        return float(1.0 / self.exponents.mean(0).sum())
 
     @property
     def knows_noise(self) -> bool:
@@ -149,8 +163,8 @@ class Pool:
     @property
     def by_relevance(self) -> int | None:
         """Number of the kernels that say how near training samples are; None where there are no kernels."""
-        found = (i for i, m in enumerate(self.members) if m.model.name == BY_RELEVANCE and not m.transform)
-        return next(found, None)
+        kernels = (isinstance(m.model, KernelMember) and not m.transform for m in self.members)
+        return next((i for i, found in enumerate(kernels) if found), None)
 
     # ---- probabilities, from log joints of the members, each (sample, view, class) -----------------
 
@@ -209,7 +223,7 @@ class Pool:
 
     def mean(self, probability: Array, gate: Array) -> Array:
         """The pooled probabilities, from those of the members: (sample, class)."""
-        return self.shifted(pool(probability, gate, self.weights, self.temperature))
+        return self.shifted(pool(probability, gate, self.exponents))
 
     def shifted(self, probability: Array) -> Array:
         """Probabilities (..., class) for other class shares than those of the samples."""
@@ -286,29 +300,25 @@ class Pool:
     # ---- budget --------------------------------------------------------------------------------------
 
     def budget(self, probability: Array, gate: Array, measurement: Array, model: Array) -> UncertaintyBudget:
-        """Divide the entropy of the mean in the proportions in which the members' average has its own.
+        """Divide the entropy of the mean.
 
-        ``measurement`` and ``model`` (member, sample) are shares of the members' entropies.
+        ``measurement`` and ``model`` (member, sample) are shares of the members' entropies. Model is the
+        information of the exponents, which say what member is right, and of the members' parameters.
+        Measurement has the share that it has in the members' average.
         """
-        total, probability = entropy(self.mean(probability, gate)), self.shifted(probability)
-        whole = entropy(mix(probability, gate, self.weights))
-        own, between, share = self._apart(probability, gate, model)
-        known = share_of(pooled_information(own, share) + self.disagreement * between, whole)
-        inner = (share * entropy(probability) * measurement).sum(0)
-        measured = np.minimum(share_of(inner, whole), 1.0 - known)
+        answer, drawn = (
+            self.mean(probability, gate),
+            self.shifted(of_draws(probability, gate, self.exponents)),
+        )
+        total, probability = entropy(answer), self.shifted(probability)
+        share = local_weights(self.weights, gate)
+        inner, whole = entropy(probability), entropy(mix(probability, gate, self.weights))
+        own = inner * model / np.maximum(_spread(probability), np.finfo(float).tiny)
+        errors = pooled_information(own, share / self.temperature)
+        which = np.maximum(total - entropy(drawn).mean(0), 0.0)
+        known = share_of(which + below_entropy(_spread(answer) * errors, total), total)
+        measured = np.minimum(share_of((share * inner * measurement).sum(0), whole), 1.0 - known)
         return UncertaintyBudget(total, total * known, total * measured, total * (1.0 - known - measured))
-
-    def unexplained(self, probability: Array, gate: Array, model: Array) -> float:
-        """Share of the differences between members that the errors of their parameters do not explain."""
-        own, between, share = self._apart(probability, gate, model)
-        bound = (share * own).sum() - pooled_information(own, share).sum()
-        return float(np.clip(1.0 - bound / between.sum(), 0.0, 1.0)) if between.sum() > 0 else 0.0
-
-    def _apart(self, probability: Array, gate: Array, model: Array) -> tuple[Array, Array, Array]:
-        """Information of each member's parameters, how far the members lie apart, and their weights."""
-        share, inner = local_weights(self.weights, gate), entropy(probability)
-        mixed = entropy(mix(probability, gate, self.weights))
-        return inner * model, np.maximum(mixed - (share * inner).sum(0), 0.0), share
 
 
 def log_of(
@@ -328,6 +338,11 @@ def share_of(part: Array, whole: Array) -> Array:
     return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 0.0, 1.0)
 
 
+def _spread(probability: Array) -> Array:
+    """1 − Σ_k P_k², by which information is half the variance of log densities: (...)."""
+    return np.asarray(1.0 - (probability**2).sum(-1))
+
+
 def local_weights(weights: Array, gate: Array) -> Array:
     """Weights of the members at each sample, (member, sample): w_m g_m(x) / Σ_m w_m g_m(x)."""
     local = weights[:, None] * gate
@@ -345,18 +360,39 @@ def mix(probability: Array, gate: Array, weights: Array) -> Array:
     return np.asarray(np.einsum("ms,msk->sk", local_weights(weights, gate), probability))
 
 
-def pool(probability: Array, gate: Array, weights: Array, temperature: float) -> Array:
-    """Weighted geometric mean of probabilities (member, sample, class), to the power 1/T: (sample, class).
+def pool(probability: Array, gate: Array, exponents: Array) -> Array:
+    """Weighted geometric means of probabilities (member, sample, class), averaged: (sample, class).
+
+    ``exponents`` (draw, member) are draws b of the powers of the members; ``gate`` (member, sample) leaves
+    the sum of the powers as it is.
 
     Examples
     --------
-    >>> pool(np.array([[[0.8, 0.2]], [[0.2, 0.8]]]), np.ones((2, 1)), np.array([0.5, 0.5]), 1.0)
+    >>> apart, alike = np.array([[[0.8, 0.2]], [[0.2, 0.8]]]), np.array([[[0.8, 0.2]], [[0.8, 0.2]]])
+    >>> pool(apart, np.ones((2, 1)), np.array([[0.5, 0.5]]))
     array([[0.5, 0.5]])
-    >>> pool(np.array([[[0.8, 0.2]], [[0.8, 0.2]]]), np.ones((2, 1)), np.array([0.5, 0.5]), 0.5).round(2)
+    >>> pool(alike, np.ones((2, 1)), np.array([[1.0, 1.0]])).round(2)
     array([[0.94, 0.06]])
+    >>> pool(alike, np.ones((2, 1)), np.array([[1.0, 1.0], [0.5, 0.5]])).round(2)
+    array([[0.87, 0.13]])
     """
-    log_P = np.log(np.maximum(probability, LEAST_PROBABILITY))
-    return softmax(np.einsum("ms,msk->sk", local_weights(weights, gate), log_P) / temperature, axis=1)
+    _, n, K = probability.shape
+    out, size = np.empty((n, K)), max(1, _DRAWN_NUMBERS // (len(exponents) * K))
+    for start in range(0, n, size):
+        rows = slice(start, start + size)
+        out[rows] = of_draws(probability[:, rows], gate[:, rows], exponents).mean(0)
+    return out
+
+
+def of_draws(probability: Array, gate: Array, exponents: Array) -> Array:
+    """Geometric means by each draw of the exponents: (draw, sample, class)."""
+    _, n, K = probability.shape
+    log_odds, local = np.zeros((len(exponents), n, K)), np.zeros((len(exponents), n, 1))
+    heard = gate[..., None] * np.log(np.maximum(probability, LEAST_PROBABILITY))
+    for b, g, log_P in zip(exponents.T[..., None, None], gate[..., None], heard, strict=True):
+        log_odds += b * log_P  # one by one: the same bits in any batch
+        local += b * g
+    return np.asarray(softmax(log_odds * (exponents.sum(1)[:, None, None] / local), axis=-1))
 
 
 def pooled_information(information: Array, share: Array) -> Array:
