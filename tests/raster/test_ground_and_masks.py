@@ -141,7 +141,7 @@ def test_masked_pixels_have_no_class_and_train_nothing(files, product, tmp_path)
     scene = open_scene(product)
     mask = geometries.write(tmp_path / "mask.tif", "same", scene.grid, blob(scene.grid), "uint8")
     inside = geometries.at_centres(mask, scene.grid) != 0
-    options = FitOptions(labels=files.truth(2020), scene=SceneOptions(mask=mask))
+    options = FitOptions(model="published", labels=files.truth(2020), scene=SceneOptions(mask=mask))
     training = fit_model([product], options)
     with rasterio.open(files.truth(2020)) as source:
         truth = source.read(1)
@@ -161,7 +161,7 @@ def test_a_mask_that_lies_elsewhere_is_refused(files, product, tmp_path, command
     mask = geometries.write(tmp_path / "mask.tif", "same", far, blob(far), "uint8")
     with rasterio.open(mask, "r+") as file:
         file.transform = file.transform @ rasterio.Affine.translation(1000, 0)
-    fit_model([product], FitOptions(labels=files.truth(2020))).save(tmp_path / "m.uncover")
+    fit_model([product], FitOptions(model="published", labels=files.truth(2020))).save(tmp_path / "m.uncover")
     words = {
         "fit": ["fit", product, "--labels", files.truth(2020), "--out", "again.uncover"],
         "map": ["map", tmp_path / "m.uncover", product, "--out", tmp_path / "map"],
