@@ -98,9 +98,7 @@ def run_demo(
     ...
     FileExistsError: ...
     """
-    demo = _Demo(Path(out), options or DemoOptions(), watch)
-    demo.folder.mkdir(parents=True, exist_ok=True)
-    demo.make_scene()
+    demo = make_scene(out, options, watch)
     demo.collect_labels()
     part = _middle(demo.options.landscape.size)
     for model in MODELS:
@@ -110,6 +108,16 @@ def run_demo(
         demo.map(OTHER_YEAR, model, part)
     demo.conclude()
     return dict(json.loads((demo.folder / FILE).read_text("utf-8")))
+
+
+def make_scene(
+    out: str | Path, options: DemoOptions | None = None, watch: Watch = lambda name: nullcontext()
+) -> _Demo:
+    """Make the scene of a demonstration alone: products, maps of earlier years and truth."""
+    demo = _Demo(Path(out), options or DemoOptions(), watch)
+    demo.folder.mkdir(parents=True, exist_ok=True)
+    demo.make_scene()
+    return demo
 
 
 @dataclass(frozen=True)
