@@ -45,7 +45,8 @@ def test_the_chain_by_the_command_line_gives_the_model_of_the_arrays(run, tmp_pa
     assert made.exit_code == 0, made.output
     made = run("fit", "--model", "published", tree.path, "--labels", "labels.tif", "--out", "model.uncover")
     assert made.exit_code == 0, made.output
-    assert made.stderr == ""
+    # Patches of 12 pixels are few for ten bands, and the check of the fit says so; nothing else is said.
+    assert all("the model is too sure" in line for line in made.stderr.splitlines())
 
     labels = collect_labels(maps, [f"{path}:2" for path in maps], _lulucf()).codes
     where = (labels > 0) & clear

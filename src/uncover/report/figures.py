@@ -357,10 +357,7 @@ def claims_table(compared: Compared) -> Table:
         for place, model, evaluation in compared
     )
     level = f"{100 * compared[0][2].facts['level']:g} %"
-    caption = (
-        "Claims and outcomes. Over-statement is the mean claimed probability less the share right. In "
-        f"brackets: {level} intervals. Lower is better in the last three columns."
-    )
+    caption = f"Claims and outcomes ({level} intervals)"
     columns = ("right", "claimed, mean", "over-statement", "log loss, nats", "calibration error")
     return Table(caption, ("place", "model", *columns), rows)
 

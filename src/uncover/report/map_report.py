@@ -213,10 +213,10 @@ def _beside_section(summary: Summary) -> Section | None:
     population = summary.beside[0][2].population(summary.names)
     lead = (
         f"Several models on the same {population}. The mean probability of the mapped class is what a map "
-        "claims to have right; the share of pixels that are right is what came true."
+        "claims to have right, the share that is right is what came true; over-statement is their difference."
     )
     parts = (claims_figure(summary.beside), claims_table(summary.beside))
-    return Section("claims", "What each model claims, and what came true", lead, parts)
+    return Section("claims", "Claims and outcomes", lead, parts)
 
 
 def _accuracy_section(summary: Summary) -> Section:

@@ -399,6 +399,7 @@ def model_reliability(panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
     grid[0, 0].set_ylabel("share that came true")
     grid[1, 0].set_ylabel("pixels")
     legend_above(figure, grid[0, 0])
+    figure.get_layout_engine().set(wspace=0.06)
     return figure
 
 
