@@ -24,9 +24,8 @@ def few_labels(codes, path, share=0.15):
     return few
 
 
-def test_the_default_is_the_recommended_model_and_says_what_was_fitted(problem, run, tmp_path, monkeypatch):
+def test_the_default_is_the_recommended_model_and_says_what_was_fitted(problem, run, tmp_path):
     codes, values, _ = problem
-    monkeypatch.setattr(left_out, "PARTS", 2)
     few = few_labels(codes, tmp_path / "labels.tif")
     given = ("scene.tif", "--labels", "labels.tif", "--scheme", "lulucf", "--bands", "a,b,c,d")
     made = run("fit", *given, "--block", 0, "--out", "m.uncover")
@@ -75,6 +74,15 @@ def test_blocks_are_smaller_where_there_would_be_too_few():
     assert all(len(np.unique(number[codes == k])) >= FEWEST_OF_A_CLASS for k in (1, 2))
     larger = Squares.of(grid, 2 * found.side).numbers(grid.window)
     assert len(np.unique(larger)) < FEWEST_BLOCKS
+
+
+def test_a_class_in_one_corner_does_not_make_blocks_smaller_than_its_own():
+    fields = np.random.default_rng(0).integers(1, 5, (40, 40)).repeat(10, 0).repeat(10, 1)
+    codes = fields.astype(np.uint8)
+    grid = Grid("EPSG:32630", (10, 0, 500000, 0, -10, 5700000), 400, 400)
+    alone = choose_blocks(codes, grid, 64.0, None, None)
+    codes[:4, :4] = 9  # one block, however small
+    assert choose_blocks(codes, grid, 64.0, None, None) == alone
 
 
 def test_there_are_no_blocks_of_single_pixels():

@@ -29,9 +29,9 @@ from uncover.cli.options import refuse, seed_option
     default=Path("demo-output"),
     help="Folder for the results; made where there is none.",
 )
-@click.option("--size", default=300, metavar="PIXELS", help="Side of the scene, in pixels of 10 m.")
+@click.option("--size", default=400, metavar="PIXELS", help="Side of the scene, in pixels of 10 m.")
 @click.option("--only-scene", is_flag=True, help="Make the products, earlier maps and truth alone.")
-@click.option("--draws", default=25, help="Number of worlds: optical depths that are drawn.")
+@click.option("--draws", default=10, help="Number of worlds: optical depths that are drawn.")
 @seed_option
 def demo(out: Path, size: int, only_scene: bool, draws: int, seed: int) -> None:
     """Run everything once, on a simulated scene whose truth is known.

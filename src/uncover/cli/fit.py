@@ -161,7 +161,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are not used. The
     models recommended and mda, --calibrate, --uncertainty, --label-probability, --label-noise and
     --realisations draws keep all samples in memory. At the end the model is fitted again without a third of
-    the blocks at a time: a warning says so if it claims more of these than comes true.
+    the blocks: a warning says so if it claims more of these than comes true.
     """
     from uncover import pipeline
 

@@ -30,7 +30,7 @@ from uncover.models.sets import samples_needed
 from uncover.pipeline import training_sources
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
-from uncover.pipeline.left_out import Checked, left_out_check, left_out_in_words, warn_of_excess
+from uncover.pipeline.left_out import PARTS, Checked, left_out_check, left_out_in_words, warn_of_excess
 from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
 from uncover.raster.grid import Progress
 from uncover.raster.uncertainty import UncertaintyWarning
@@ -337,7 +337,13 @@ def _left_out(
         return {"not checked": "the labels to compare with may be wrong"}
     try:
         samples = all_at_once(checked.batches)
-        found = left_out_check(model, samples, lambda part: _measured(part, sources), _calibrates(model))
+        found = left_out_check(
+            model,
+            samples,
+            lambda part: _measured(part, sources),
+            calibrates=_calibrates(model),
+            parts=1 if isinstance(model, BayesianClassifier) else PARTS,  # a pool takes seconds to fit
+        )
     except ValueError as error:  # too few samples of a class, or of one kind
         return {"not checked": str(error)}
     warn_of_excess(found)

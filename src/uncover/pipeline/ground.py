@@ -130,8 +130,8 @@ def default_buffer(codes: NDArray[np.uint8], grid: Grid, block: float, part: flo
 LENGTHS = 3.0
 #: Blocks with labels, and blocks of each class, that a scene is cut into at least.
 FEWEST_BLOCKS, FEWEST_OF_A_CLASS = 20, 5
-#: Labelled pixels that are looked at to count blocks.
-_MOST_COUNTED = 1 << 20
+#: Pixels of the side of the smallest blocks; labelled pixels that are looked at to count blocks.
+_SMALLEST, _MOST_COUNTED = 4, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -160,19 +160,22 @@ def choose_blocks(
     """Blocks of a given side, or from the autocorrelation length of the labels; None for single pixels.
 
     Without a side it is the range of autocorrelation, `LENGTHS` autocorrelation lengths, halved until there
-    are enough blocks with labels (row, col) and of each class; None where even four pixels are too much. The
-    buffer is by default the autocorrelation length, but at most a quarter of a block.
+    are enough blocks with labels (row, col) and of each class, or as many as there are of four pixels a side;
+    None where these are too few. The buffer is by default the autocorrelation length, but at most a quarter
+    of a block.
     """
     if side == 0 or (side is None and length <= 0):
         return None
     reach = None
     if side is None:
         pixel = max(pixel_metres(grid))
-        side = reach = math.ceil(LENGTHS * length / pixel) * pixel
-        while not _enough(codes, Squares.of(grid, side)):
-            side = math.floor(side / pixel / 2) * pixel
-            if side < 4 * pixel:
-                return None
+        side = reach = max(math.ceil(LENGTHS * length / pixel), _SMALLEST) * pixel
+        possible = _blocks_of_classes(codes, Squares.of(grid, _SMALLEST * pixel))
+        if possible[0] < FEWEST_BLOCKS:
+            return None
+        wanted = np.minimum(possible, [FEWEST_BLOCKS] + [FEWEST_OF_A_CLASS] * (len(possible) - 1))
+        while (_blocks_of_classes(codes, Squares.of(grid, side)) < wanted).any():
+            side = max(math.floor(side / pixel / 2), _SMALLEST) * pixel
     if buffer is None:
         buffer = min(length, 0.25 * side)
     elif not 0 <= buffer < side / 2:
@@ -183,15 +186,15 @@ def choose_blocks(
     return Blocks(side, buffer, reach)
 
 
-def _enough(codes: NDArray[np.uint8], squares: Squares) -> bool:
-    """Return whether labels lie in enough squares, and those of each class."""
+def _blocks_of_classes(codes: NDArray[np.uint8], squares: Squares) -> NDArray[np.intp]:
+    """Numbers of squares with a label: of any class, and of each class in turn."""
     at = np.flatnonzero(codes)
     at = at[:: -(-len(at) // _MOST_COUNTED)]
     row, col = np.divmod(at, codes.shape[1])
     number = row // squares.sides[0] * squares.shape[1] + col // squares.sides[1]
     pairs = np.unique(np.stack([codes.ravel()[at], number]), axis=1)
-    of_a_class = np.unique(pairs[0], return_counts=True)[1]
-    return len(np.unique(pairs[1])) >= FEWEST_BLOCKS and bool((of_a_class >= FEWEST_OF_A_CLASS).all())
+    of_each = np.unique(pairs[0], return_counts=True)[1]
+    return np.concatenate([[len(np.unique(pairs[1]))], of_each])
 
 
 def _extremes(grid: Grid) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -17,7 +17,7 @@ from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
 
 #: Samples that are looked at: enough for an interval of one or two per cent, few enough to fit again.
 MOST_CHECKED = 9000
-#: Parts that are left out, one after the other.
+#: Parts that samples are divided into, to be left out one after the other.
 PARTS = 3
 #: Fewest samples that say anything.
 FEWEST = 30
@@ -54,12 +54,13 @@ class Checked:
 
 
 def left_out_check(
-    model: Any, samples: Batch, measured: Callable[[Batch], Any], calibrates: bool
+    model: Any, samples: Batch, measured: Callable[[Batch], Any], *, calibrates: bool, parts: int = PARTS
 ) -> dict[str, Any]:
     """Compare what clones of a model claim of the parts that they were fitted without with what is true.
 
     ``measured`` makes the input of ``fit`` and ``predict_proba`` of samples; ``calibrates`` says whether
-    ``fit`` takes groups. Groups are left out whole, and samples next to others do not count.
+    ``fit`` takes groups; the first ``parts`` of `PARTS` are left out. Groups are left out whole, and samples
+    next to others do not count.
     """
     codes = np.unique(samples.classes, return_inverse=True)[1].ravel()
     if len(codes) < FEWEST:
@@ -71,7 +72,7 @@ def left_out_check(
             raise ValueError(f"{group.max() + 1} groups are too few")
     claimed, right, of_true = np.full((3, len(codes)), np.nan)
     part = divide(codes, None if samples.groups is None else group, PARTS, stream(0, "parts left out"))
-    for number in range(PARTS):
+    for number in range(parts):
         out, rest = part == number, samples.take(part != number)
         how: dict[str, Any] = {}
         if calibrates and rest.groups is not None:

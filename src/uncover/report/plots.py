@@ -395,11 +395,10 @@ def model_reliability(panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
             bars.bar(at, share, width=width, color=_MODELS[k % len(_MODELS)])
         axes.set_title(place)
         axes.set(xlim=(0.2, 1.02), ylim=(0, 1.04))
-        bars.set(xlabel="claimed probability", ylim=(0, 1))
+        bars.set(xlabel="claimed probability", ylim=(0, 1), xticks=(0.4, 0.6, 0.8, 1.0))
     grid[0, 0].set_ylabel("share that came true")
     grid[1, 0].set_ylabel("pixels")
     legend_above(figure, grid[0, 0])
-    figure.get_layout_engine().set(wspace=0.06)
     return figure
 
 

@@ -71,7 +71,7 @@ class DemoOptions:
     """Options of the demonstration: the scene's size, its seed, and the number of worlds that are drawn."""
 
     landscape: LandscapeOptions = field(default_factory=LandscapeOptions)
-    draws: int = 25
+    draws: int = 10
 
     def __post_init__(self) -> None:
         if self.draws < 1:
@@ -298,8 +298,8 @@ def _beside() -> list[dict[str, str]]:
 
 
 def _middle(size: int) -> pipeline.SceneOptions:
-    """128 × 128 pixels in the middle, or half the side of a small scene."""
-    side = min(size // 2, 128)
+    """96 × 96 pixels in the middle, or half the side of a small scene."""
+    side = min(size // 2, 96)
     west = ORIGIN[0] + PIXEL * ((size - side) // 2)
     north = ORIGIN[1] - PIXEL * ((size - side) // 2)
     box = (west, north - PIXEL * side, west + PIXEL * side, north)
