@@ -446,13 +446,14 @@ class HeldOut:
             units = mine if groups is None else groups.get(name, 0)
             if units < need or mine == n:
                 enough = math.ceil(1.5 * need / _SHARE)
-                of, unit, such = "", "samples", ""
+                of, unit, such, do = "", "samples", "", "label more"
                 if groups is not None:
                     of, unit, such = f" in {units} group(s)", "groups", " (polygons, or squares of --block)"
+                    do = "label more, make --block smaller"
                 raise ValueError(
                     f"class {name!r} has {n} samples, of which {mine}{of} were kept to calibrate sets of "
                     f"classes; a coverage of {self.coverage:g} needs {need} kept {unit} of each class, so "
-                    f"about {enough} {unit}{such}: label more, or lower --coverage"
+                    f"about {enough} {unit}{such}: {do}, or lower --coverage"
                 )
 
     def _groups(self) -> dict[str, int] | None:
