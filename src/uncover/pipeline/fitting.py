@@ -30,7 +30,7 @@ from uncover.models.sets import samples_needed
 from uncover.pipeline import training_sources
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
-from uncover.pipeline.left_out import PARTS, Checked, left_out_check, left_out_in_words, warn_of_excess
+from uncover.pipeline.left_out import Checked, left_out_check, left_out_in_words, warn_of_excess
 from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
 from uncover.raster.grid import Progress
 from uncover.raster.uncertainty import UncertaintyWarning
@@ -342,7 +342,6 @@ def _left_out(
             samples,
             lambda part: _measured(part, sources),
             calibrates=_calibrates(model),
-            parts=1 if isinstance(model, BayesianClassifier) else PARTS,  # a pool takes seconds to fit
         )
     except ValueError as error:  # too few samples of a class, or of one kind
         return {"not checked": str(error)}

@@ -129,9 +129,9 @@ def default_buffer(codes: NDArray[np.uint8], grid: Grid, block: float, part: flo
 #: independent (the practical range of an exponential variogram).
 LENGTHS = 3.0
 #: Blocks with labels, and blocks of each class, that a scene is cut into at least.
-FEWEST_BLOCKS, FEWEST_OF_A_CLASS = 20, 5
-#: Pixels of the side of the smallest blocks; labelled pixels that are looked at to count blocks.
-_SMALLEST, _MOST_COUNTED = 4, 1 << 20
+FEWEST_BLOCKS, FEWEST_OF_A_CLASS = 60, 5
+#: Blocks that say nothing; pixels of the side of the smallest; labelled pixels that are looked at to count.
+_TOO_FEW, _SMALLEST, _MOST_COUNTED = 6, 4, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def choose_blocks(
         pixel = max(pixel_metres(grid))
         side = reach = max(math.ceil(LENGTHS * length / pixel), _SMALLEST) * pixel
         possible = _blocks_of_classes(codes, Squares.of(grid, _SMALLEST * pixel))
-        if possible[0] < FEWEST_BLOCKS:
+        if possible[0] < _TOO_FEW:
             return None
         wanted = np.minimum(possible, [FEWEST_BLOCKS] + [FEWEST_OF_A_CLASS] * (len(possible) - 1))
         while (_blocks_of_classes(codes, Squares.of(grid, side)) < wanted).any():

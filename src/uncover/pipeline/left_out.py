@@ -17,8 +17,8 @@ from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
 
 #: Samples that are looked at: enough for an interval of one or two per cent, few enough to fit again.
 MOST_CHECKED = 9000
-#: Parts that samples are divided into, to be left out one after the other.
-PARTS = 3
+#: Parts that are left out, one after the other, until so many groups have been left out.
+PARTS, ENOUGH = 3, 100
 #: Fewest samples that say anything.
 FEWEST = 30
 #: Excess of the mean claimed probability over the share right from which on there is a warning.
@@ -54,13 +54,12 @@ class Checked:
 
 
 def left_out_check(
-    model: Any, samples: Batch, measured: Callable[[Batch], Any], *, calibrates: bool, parts: int = PARTS
+    model: Any, samples: Batch, measured: Callable[[Batch], Any], *, calibrates: bool
 ) -> dict[str, Any]:
     """Compare what clones of a model claim of the parts that they were fitted without with what is true.
 
     ``measured`` makes the input of ``fit`` and ``predict_proba`` of samples; ``calibrates`` says whether
-    ``fit`` takes groups; the first ``parts`` of `PARTS` are left out. Groups are left out whole, and samples
-    next to others do not count.
+    ``fit`` takes groups. Groups are left out whole, and samples next to others do not count.
     """
     codes = np.unique(samples.classes, return_inverse=True)[1].ravel()
     if len(codes) < FEWEST:
@@ -72,7 +71,10 @@ def left_out_check(
             raise ValueError(f"{group.max() + 1} groups are too few")
     claimed, right, of_true = np.full((3, len(codes)), np.nan)
     part = divide(codes, None if samples.groups is None else group, PARTS, stream(0, "parts left out"))
-    for number in range(parts):
+    inner = np.ones(len(codes), bool) if samples.inner is None else samples.inner
+    for number in range(PARTS):
+        if len(np.unique(group[np.isfinite(claimed) & inner])) >= ENOUGH:
+            break
         out, rest = part == number, samples.take(part != number)
         how: dict[str, Any] = {}
         if calibrates and rest.groups is not None:
@@ -86,7 +88,7 @@ def left_out_check(
         at = np.flatnonzero(out)[known]
         claimed[at], right[at] = P[known].max(1), P[known].argmax(1) == place
         of_true[at] = P[known, place]
-    counts = np.isfinite(claimed) & (True if samples.inner is None else samples.inner)
+    counts = np.isfinite(claimed) & inner
     if counts.sum() < FEWEST:
         raise ValueError(f"{counts.sum()} samples that count are too few")
     loss = -np.log(np.maximum(of_true[counts], _LEAST_PROBABILITY))
