@@ -137,6 +137,7 @@ def test_a_mask_in_any_geometry_blanks_what_it_covers(product, tmp_path, kind):
     np.testing.assert_array_equal(block.reflectance[:, ~inside], before.reflectance[:, ~inside])
 
 
+@pytest.mark.filterwarnings("ignore:the model is too sure")  # few fields, and not the subject here
 def test_masked_pixels_have_no_class_and_train_nothing(files, product, tmp_path):
     scene = open_scene(product)
     mask = geometries.write(tmp_path / "mask.tif", "same", scene.grid, blob(scene.grid), "uint8")
@@ -154,6 +155,7 @@ def test_masked_pixels_have_no_class_and_train_nothing(files, product, tmp_path)
         np.testing.assert_array_equal(source.read(1) == 0, inside)
 
 
+@pytest.mark.filterwarnings("ignore:the model is too sure")
 @pytest.mark.parametrize("command", ["fit", "map", "realise"])
 def test_a_mask_that_lies_elsewhere_is_refused(files, product, tmp_path, command):
     scene = open_scene(product)
