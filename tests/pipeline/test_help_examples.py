@@ -192,7 +192,8 @@ def test_a_model_and_a_map_of_the_examples_go_together_or_say_what_is_missing(pl
     words += WORLDS if "--aod" in words and "--draws" not in words else []
     if isinstance(load_model(place.folder / model), BayesianClassifier):  # part of the scene, for its time
         west, _, _, north = place.grid.bounds
-        words += ["--bbox", west + 500, north - 1300, west + 1300, north - 500, "--bbox-crs", place.grid.crs]
+        box = (west + 500, north - 1300, west + 1300, north - 500)
+        words += ["--bbox", *map(str, box), "--bbox-crs", place.grid.crs]
     result = place.try_to("map", *words)
     if at_the_top(examples("fit")[fitting]) != at_the_top(words):
         assert result.exit_code == 1, result.output
