@@ -191,8 +191,8 @@ def across_dates(seeds, size):
             for calibration in (None, "loo"):
                 how = RealiseOptions(aod=0.12, draws=9, seed=seed)
                 options = FitOptions(
-                    labels=truth[2020], draw=Draw(count=4000), realisations="shared", coverage=0.9,
-                    calibration=calibration, realise=how, seed=seed,
+                    labels=truth[2020], draw=Draw(count=4000), model="published", realisations="shared",
+                    block=0, coverage=0.9, calibration=calibration, realise=how, seed=seed,
                 )  # fmt: skip
                 fit_model([files.product(2020)], options).save(files.folder / "model.uncover")
                 model = load_model(files.folder / "model.uncover")

@@ -97,6 +97,9 @@ def problem(tmp_path):
     write_map(tmp_path / "scene.tif", *np.moveaxis(values[..., 0, :], -1, 0))
     write_map(tmp_path / "labels.tif", codes, nodata=0)
     options = FitOptions(
-        labels=tmp_path / "labels.tif", scheme="lulucf", scene=SceneOptions(bands=("a", "b", "c", "d"))
+        labels=tmp_path / "labels.tif",
+        scheme="lulucf",
+        model="published",
+        scene=SceneOptions(bands=("a", "b", "c", "d")),
     )
     return codes, values, options

@@ -522,7 +522,18 @@ def test_from_fit_to_map_to_evaluation(tmp_path, run):
     write_map(tmp_path / "scene.tif", *values, grid=GRID)
     write_labels(tmp_path / "truth.tif", (truth + 1).astype(np.uint8), GRID, Scheme.of_names(NAMES))
     scene = ("scene.tif", "--bands", "B04,B08", "--scale", 1, "--offset", 0)
-    fit = run("fit", *scene, "--labels", "truth.tif", "--count", 300, "--out", "model.uncover")
+    fit = run(
+        "fit",
+        "--model",
+        "published",
+        *scene,
+        "--labels",
+        "truth.tif",
+        "--count",
+        300,
+        "--out",
+        "model.uncover",
+    )
     assert fit.exit_code == 0, fit.output
     made = run("map", "model.uncover", *scene, "--out", "map")
     assert made.exit_code == 0, made.output

@@ -37,7 +37,7 @@ def fit(run, tmp_path):
     """Fit a model to a table with the level that is said of it."""
 
     def command(*more):
-        made = run("fit", table(tmp_path / "pixels.csv"), *more, "--out", "m.uncover")
+        made = run("fit", "--model", "published", table(tmp_path / "pixels.csv"), *more, "--out", "m.uncover")
         assert made.exit_code == 0, made.output
         return made
 
@@ -80,7 +80,10 @@ def test_the_scene_that_trained_a_silent_model_needs_no_word(run, tmp_path):
     scene = stack(tmp_path / "scene.tif")
     labels = np.argmin(((reflectance(60, 70)[:, None] - MEANS.T[:, :, None, None]) ** 2).sum(0), 0) + 1
     write_scene(tmp_path / "labels.tif", labels[None].astype(np.uint8), names=None)
-    assert run("fit", scene, "--labels", "labels.tif", "--out", "m.uncover").exit_code == 0
+    assert (
+        run("fit", "--model", "published", scene, "--labels", "labels.tif", "--out", "m.uncover").exit_code
+        == 0
+    )
     made = run("map", "m.uncover", scene, "--out", "map")
     assert (made.exit_code, made.stderr.count("Warning")) == (0, 0), made.output
 
@@ -100,7 +103,7 @@ def test_levels_are_not_mixed_in_one_model(run, refused, tmp_path):
     fit = ("--labels", "labels.tif", "--out", "m.uncover")
     line = refused("fit", air, ground, *fit)
     assert "L1C has top-of-atmosphere reflectance and L2A surface reflectance" in line and "--aod" in line
-    made = run("fit", ground, silent, *fit)
+    made = run("fit", "--model", "published", ground, silent, *fit)
     assert made.exit_code == 0
     assert "none: not stated" in made.stderr and "taken to be surface reflectance as in L2A" in made.stderr
     assert "features: surface reflectance (L2A)" in made.stdout
@@ -177,7 +180,9 @@ def test_the_same_scale_with_another_offset_is_said(run, tmp_path, offset):
     labels = np.kron([[1, 2]], np.ones((60, 35), np.uint8))[None].astype(np.uint8)
     write_scene(tmp_path / "labels.tif", labels, names=None)
     stored = ("--scale", 1e-4, "--offset")
-    made = run("fit", scene, *stored, -0.1, "--labels", "labels.tif", "--out", "m.uncover")
+    made = run(
+        "fit", "--model", "published", scene, *stored, -0.1, "--labels", "labels.tif", "--out", "m.uncover"
+    )
     assert made.exit_code == 0, made.output
     made = run("map", "m.uncover", scene, *stored, offset, "--out", "map")
     assert made.exit_code == 0, made.output

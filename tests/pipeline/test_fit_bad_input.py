@@ -120,8 +120,9 @@ def test_a_class_under_clouds_is_named(refused, tmp_path):
     grid = Grid(tree.crs, (10, 0, tree.origin[0], 0, -10, tree.origin[1]), tree.size, tree.size)
     write_map(tmp_path / "hidden.tif", codes, grid=grid)
     line = refused(
-        "fit", tree.path, "--labels", "hidden.tif", "--scheme", "ukceh-lulucf", "--out", "model.uncover"
-    )
+        "fit", "--model", "published", tree.path, "--labels", "hidden.tif", "--scheme", "ukceh-lulucf",
+        "--out", "model.uncover",
+    )  # fmt: skip
     assert "class 'cropland' has 3600 labelled pixels and none of them is usable" in line
 
 

@@ -43,7 +43,8 @@ def assert_same(one, other):
 def test_the_command_gives_the_model_of_soft_labels(run, problem, sure, tmp_path, meaning, model):
     codes, values, options = problem
     result = run(
-        "fit", tmp_path / "scene.tif", "--labels", options.labels, "--scheme", "lulucf", "--model", model,
+        "fit", "--model", "published",
+        tmp_path / "scene.tif", "--labels", options.labels, "--scheme", "lulucf", "--model", model,
         "--label-probability", "sure.tif:2", "--label-meaning", meaning, "--out", "m.uncover",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -68,7 +69,7 @@ def test_cubes_take_them_with_every_kind_of_realisations(problem, sure, tmp_path
     doubt = LabelDoubt(tmp_path / "sure.tif:2")
     fitted = fit_model(
         [tmp_path / "cube.zarr"],
-        FitOptions(labels=options.labels, scheme="lulucf", realisations=kind, doubt=doubt),
+        FitOptions(model="published", labels=options.labels, scheme="lulucf", realisations=kind, doubt=doubt),
     )
     where = (codes > 0) & (sure > 0)
     names, soft = by_hand(codes[where], sure[where] / 100)
@@ -81,7 +82,7 @@ def test_a_share_of_wrong_labels_is_a_confusion_of_labels(run, problem, tmp_path
     codes, values, options = problem
     scene = tmp_path / "scene.tif"
     given = ("--labels", options.labels, "--scheme", "lulucf", "--label-noise", noise)
-    result = run("fit", scene, *given, "--out", "m.uncover")
+    result = run("fit", "--model", "published", scene, *given, "--out", "m.uncover")
     assert result.exit_code == 0, result.output
     X, y = values[codes > 0][:, 0], names_of(codes[codes > 0])
     K = len(set(y))
@@ -100,7 +101,7 @@ def test_wrong_labels_that_are_known_to_be_doubtful_do_less_harm(run, tmp_path):
     labels = np.where(doubtful & (rng.random(GRID.shape) < 0.4), 6 - truth, truth).astype(np.uint8)
     write_map(tmp_path / "map.tif", labels, np.where(doubtful, 60, 100).astype(np.uint8))
     _write_stack(tmp_path / "scene.tif", values)
-    common = ("fit", "scene.tif", "--labels", "map.tif", "--scheme", "lulucf")
+    common = ("fit", "--model", "published", "scene.tif", "--labels", "map.tif", "--scheme", "lulucf")
     assert run(*common, "--out", "plain.uncover").exit_code == 0
     assert run(*common, "--label-probability", "map.tif:2", "--out", "soft.uncover").exit_code == 0
     assert run(*common, "--label-noise", "learn", "--out", "learned.uncover").exit_code == 0
@@ -134,8 +135,8 @@ def _write_stack(path, values):
         (("--label-noise", "2"), "--label-noise is 2"),
         (("--label-noise", "lots"), "--label-noise is lots"),
         (("--label-noise", "0.1", "--label-probability", "sure.tif:2"), "give one of the two"),
-        (("--label-noise", "0.1", "--model", "mda"), "--model qda, lda or nb"),
-        (("--label-probability", "sure.tif:2", "--model", "recommended"), "--model qda, lda or nb"),
+        (("--label-noise", "0.1", "--model", "mda"), "--model published, lda or nb"),
+        (("--label-probability", "sure.tif:2", "--model", "recommended"), "--model published, lda or nb"),
         (("--label-probability", "sure.tif:2", "--calibrate"), "--calibrate compares"),
         (("--label-probability", "sure.tif:2", "--coverage", "0.9"), "--coverage compares"),
         (("--label-noise", "learn", "--calibrate"), "--calibrate compares"),
@@ -148,7 +149,7 @@ def _write_stack(path, values):
 )
 def test_what_does_not_go_together_is_refused(refused, problem, sure, tmp_path, more, said):
     given = ("--labels", problem[2].labels, "--scheme", "lulucf", "--out", "m.uncover")
-    assert said in refused("fit", tmp_path / "scene.tif", *given, *more)
+    assert said in refused("fit", "--model", "published", tmp_path / "scene.tif", *given, *more)
 
 
 def test_a_layer_of_another_place_is_refused(refused, problem, tmp_path):
@@ -161,7 +162,9 @@ def test_a_layer_of_another_place_is_refused(refused, problem, tmp_path):
     ) as file:  # fmt: skip
         file.write(np.full((1, 9, 9), 90, np.uint8))
     given = ("--labels", problem[2].labels, "--scheme", "lulucf", "--out", "m.uncover")
-    line = refused("fit", tmp_path / "scene.tif", *given, "--label-probability", "far.tif")
+    line = refused(
+        "fit", "--model", "published", tmp_path / "scene.tif", *given, "--label-probability", "far.tif"
+    )
     assert "does not overlap" in line
 
 
@@ -169,7 +172,8 @@ def test_tables_have_no_place_on_a_raster(refused, problem, sure, tmp_path):
     codes, values, _ = problem
     table_of(values, codes).to_csv(tmp_path / "pixels.csv", index=False)
     line = refused(
-        "fit", "pixels.csv", "--class-field", "land_cover", "--label-probability", "sure.tif:2",
+        "fit", "--model", "published",
+        "pixels.csv", "--class-field", "land_cover", "--label-probability", "sure.tif:2",
         "--out", "m.uncover",
     )  # fmt: skip
     assert "--label-probability is a raster" in line

@@ -67,7 +67,7 @@ def test_pixels_next_to_another_square_train_and_do_not_count(problem, tmp_path,
     wanted = make_model(options).fit(values[where][:, 0], names_of(few[where]), **chosen)
     assert_allclose(found.model.temperature_, wanted.temperature_, rtol=1e-6)
     assert found.provenance["buffer"] == [35]
-    assert "pixels nearer than 35 m to another block do not count" in found.summary()
+    assert "pixels nearer than 35 m to another block do not count where they are left out" in found.summary()
     everything = make_model(options).fit(values[where][:, 0], names_of(few[where]), groups=groups[where])
     assert abs(everything.temperature_ - wanted.temperature_) > 1e-4
 
@@ -82,8 +82,10 @@ def test_a_buffer_that_cannot_be_kept(problem, tmp_path):
     _, _, options = problem
     with pytest.raises(ValueError, match="below half a block"):
         fit_model([tmp_path / "scene.tif"], replace(options, calibration="loo", block=100, buffer=50))
-    with pytest.raises(ValueError, match="give --block METRES too"):
-        fit_model([tmp_path / "scene.tif"], replace(options, buffer=50))
+    with pytest.raises(ValueError, match="--block 0 makes none"):
+        fit_model([tmp_path / "scene.tif"], replace(options, block=0, buffer=50))
+    with pytest.raises(ValueError, match="below half a block"):
+        fit_model([tmp_path / "scene.tif"], replace(options, buffer=5000))
 
 
 def test_scenes_of_one_grid_have_their_squares_in_common(problem, tmp_path):
@@ -103,7 +105,17 @@ def test_tables_say_what_belongs_together(run, problem, tmp_path, column):
     groups = blocks(codes, 16, 16)
     table = table_of(values, codes).assign(**{column: [f"no {g}" for g in groups[codes > 0]]})
     table.to_csv(tmp_path / "pixels.csv", index=False)
-    made = run("fit", "pixels.csv", "--class-field", "land_cover", "--calibrate", "--out", "m.uncover")
+    made = run(
+        "fit",
+        "--model",
+        "published",
+        "pixels.csv",
+        "--class-field",
+        "land_cover",
+        "--calibrate",
+        "--out",
+        "m.uncover",
+    )
     assert made.exit_code == 0, made.output
     model = load_model("m.uncover")
     assert model.n_features_in_ == 4
@@ -137,7 +149,7 @@ def test_sample_cubes_have_a_column_for_them(problem, tmp_path):
     windows = [Window(0, 0, 700, 1), Window(700, 0, int(where.sum()) - 700, 1)]
     attributes = {"scheme": SCHEME.as_dict()}
     write_samples(tmp_path / "samples.zarr", ("a", "b", "c", "d"), windows, produce, attributes=attributes)
-    found = fit_model([tmp_path / "samples.zarr"], FitOptions(calibration="loo"))
+    found = fit_model([tmp_path / "samples.zarr"], FitOptions(model="published", calibration="loo"))
     wanted = BayesianQDA(calibration="loo").fit(values[where], names_of(codes[where]), groups=groups[where])
     assert_same_calibration(found.model, wanted)
 
@@ -170,7 +182,7 @@ def test_squares_do_not_depend_on_the_window():
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--block", 100), "--block says which pixels are left out or kept together, and nothing is"),
+        (("--block", -1), "--block is -1; give metres, or 0"),
         (("--block", 1, "--calibrate"), "smaller than a pixel"),
         (("--block", 1e6, "--calibrate"), "one group only"),
         (
@@ -180,7 +192,18 @@ def test_squares_do_not_depend_on_the_window():
     ],
 )
 def test_blocks_that_make_no_sense_are_refused(refused, problem, more, words):
-    fit = ("fit", "scene.tif", "--labels", "labels.tif", "--scheme", "lulucf", "--bands", "a,b,c,d")
+    fit = (
+        "fit",
+        "--model",
+        "published",
+        "scene.tif",
+        "--labels",
+        "labels.tif",
+        "--scheme",
+        "lulucf",
+        "--bands",
+        "a,b,c,d",
+    )
     assert words in refused(*fit, "--out", "m.uncover", *more)
 
 
@@ -188,6 +211,16 @@ def test_blocks_of_a_table_are_refused(refused, problem, tmp_path):
     codes, values, _ = problem
     table_of(values, codes).to_csv(tmp_path / "pixels.csv", index=False)
     message = refused(
-        "fit", "pixels.csv", "--class-field", "land_cover", "--calibrate", "--block", 90, "--out", "m"
+        "fit",
+        "--model",
+        "published",
+        "pixels.csv",
+        "--class-field",
+        "land_cover",
+        "--calibrate",
+        "--block",
+        90,
+        "--out",
+        "m",
     )
     assert "--block came, and no scene or cube" in message

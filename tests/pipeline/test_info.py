@@ -45,7 +45,7 @@ def test_a_table(facts, tmp_path):
 
 
 def test_a_model(facts, run, tmp_path):
-    fit_model([table(tmp_path / "pixels.csv")]).save(tmp_path / "m.uncover")
+    fit_model([table(tmp_path / "pixels.csv")], FitOptions(model="published")).save(tmp_path / "m.uncover")
     found = facts("m.uncover")
     assert found["kind"] == "model" and found["estimator"] == "BayesianQDA"
     assert found["classes"] == {"a": 20, "b": 20} and found["bands"] == ["B02", "B03"]
@@ -70,7 +70,9 @@ def test_a_model_of_numbered_classes_names_those_that_it_knows(facts, tmp_path):
     write_scene(tmp_path / "scene.tif", reflectance(32, 32))
     codes = np.repeat([[4], [7]], [16, 16], axis=0) * np.ones((1, 32), int)
     write_map(tmp_path / "codes.tif", codes.astype(np.uint8), grid=grid(32, 32))
-    fit_model([tmp_path / "scene.tif"], FitOptions(tmp_path / "codes.tif")).save(tmp_path / "m.uncover")
+    fit_model([tmp_path / "scene.tif"], FitOptions(tmp_path / "codes.tif", model="published")).save(
+        tmp_path / "m.uncover"
+    )
     assert facts("m.uncover")["provenance"]["scheme"]["classes"] == {"4": "class 4", "7": "class 7"}
 
 

@@ -481,7 +481,21 @@ def test_real_polygons_of_one_half_map_the_others(run, tmp_path):
     split = ("--split", "polygon", "--test-share", "0.5", "--seed", "0")
     result = run(*labels[:-2], *split, "--out", "train.tif", "--test-out", "test.tif")
     assert result.exit_code == 0, result.output
-    assert run("fit", scene, "--labels", "train.tif", "--offset", "-0.1", "--out", "m.uncover").exit_code == 0
+    assert (
+        run(
+            "fit",
+            "--model",
+            "published",
+            scene,
+            "--labels",
+            "train.tif",
+            "--offset",
+            "-0.1",
+            "--out",
+            "m.uncover",
+        ).exit_code
+        == 0
+    )
     result = run("map", "m.uncover", scene, "--offset", "-0.1", "--out", "map")
     assert result.exit_code == 0, result.output
     truth, mapped = read("test.tif", 1), read("map/class.tif", 1)

@@ -57,7 +57,19 @@ def read(path):
 
 
 def fit(run, samples, *more):
-    result = run("fit", samples, "--class-field", "class", "--level", "L2A", "--out", "m.uncover", *more)
+    result = run(
+        "fit",
+        "--model",
+        "published",
+        samples,
+        "--class-field",
+        "class",
+        "--level",
+        "L2A",
+        "--out",
+        "m.uncover",
+        *more,
+    )
     assert result.exit_code == 0, result.output
     return load_model("m.uncover")
 
@@ -170,8 +182,10 @@ def test_sets_in_a_dataset_and_in_arrays(run, samples, scene, truth):
 
 def test_kept_samples_do_not_train(run, samples):
     sets = fit(run, samples, "--coverage", "0.9")
-    said = run("fit", samples, "--coverage", "0.9", "--out", "again.uncover").stdout.splitlines()[-1]
-    assert said.startswith("kept from the model") and f"water {len(sets.scores_[2])}" in said
+    words = ("fit", "--model", "published", samples, "--coverage", "0.9", "--out", "again.uncover")
+    lines = run(*words).stdout.splitlines()
+    said = next(line for line in lines if line.startswith("kept from the model"))
+    assert f"water {len(sets.scores_[2])}" in said
     kept = sum(len(scores) for scores in sets.scores_)
     assert kept + sets.estimator_.class_count_.sum() == 360
     assert 60 < kept < 160
@@ -211,7 +225,19 @@ def test_info_describes(cls, rng, tmp_path):
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(run, samples, fitting, words):
-    result = run("fit", samples, "--class-field", "class", "--level", "L2A", "--out", "m.uncover", *fitting)
+    result = run(
+        "fit",
+        "--model",
+        "published",
+        samples,
+        "--class-field",
+        "class",
+        "--level",
+        "L2A",
+        "--out",
+        "m.uncover",
+        *fitting,
+    )
     assert result.exit_code != 0
     assert words in result.output
     assert len(result.output.strip().splitlines()) == 1
@@ -223,9 +249,13 @@ def test_what_cannot_be_is_said_in_one_line(run, samples, fitting, words):
 )
 def test_the_recommended_model_maps_with_noise_and_without_bands(run, samples, scene, options):
     given = ("--class-field", "class", "--level", "L2A", "--out", "m.uncover", "--model", "recommended")
-    assert run("fit", samples, *given).exit_code == 0
+    assert run("fit", "--model", "published", samples, *given).exit_code == 0
     with open("noise.csv", "w") as file:
         file.write("band,u\n" + "\n".join(f"{band},0.01" for band in BANDS))
     result = run("map", "m.uncover", scene, "--out", "map", *options)
     assert result.exit_code == 0, result.output
     assert Path("map/class.tif").exists()
+    for idle, words in ((("--method", "exact"), "leave it out"), (("--device", "cuda"), "leave it out")):
+        refused = run("map", "m.uncover", scene, "--out", "other", *idle)
+        assert refused.exit_code == 1 and words in refused.stderr.splitlines()[-1]
+        assert not Path("other").exists()

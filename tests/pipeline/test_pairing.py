@@ -26,7 +26,8 @@ def scene(tmp_path_factory):
 def trained(run, scene):
     """A model of the worlds of the scene."""
     result = run(
-        "fit", scene.product(2020), "--labels", scene.truth(2020), *DRAWN, "--realisations", "shared",
+        "fit", "--model", "published",
+        scene.product(2020), "--labels", scene.truth(2020), *DRAWN, "--realisations", "shared",
         "--out", "model.uncover",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -67,7 +68,7 @@ def test_a_cube_that_says_nothing_of_its_draws_is_known_by_its_content(run, refu
         assert made.exit_code == 0, made.output
         del zarr.open_group(f"{seed}.zarr", mode="r+")["aod"]
     labels = ("--labels", scene.truth(2020), "--realisations", "shared")
-    assert run("fit", "0.zarr", *labels, "--out", "of-cube.uncover").exit_code == 0
+    assert run("fit", "--model", "published", "0.zarr", *labels, "--out", "of-cube.uncover").exit_code == 0
     assert run("map", "of-cube.uncover", "0.zarr", "--out", "map").exit_code == 0
     assert pairing("map") is True
     assert "trained the model" in refused("map", "of-cube.uncover", "1.zarr", "--out", "other")

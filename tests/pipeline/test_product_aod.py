@@ -36,7 +36,7 @@ def test_realise_fit_and_map_take_it_alike(run, tmp_path, scene):
         worlds = [*centre, "--draws", 3]
         for command in (
             ["realise", scene.product(2020), *worlds, "--out", f"{name}.zarr"],
-            ["fit", scene.product(2020), *truth, *worlds, "--out", f"{name}.uncover"],
+            ["fit", "--model", "published", scene.product(2020), *truth, *worlds, "--out", f"{name}.uncover"],
             ["map", "own.uncover", scene.product(2020), *worlds, "--out", f"{name}-map"],
         ):
             result = run(*command)

@@ -28,8 +28,8 @@ def test_stored_and_on_the_fly_give_identical_models(run, tmp_path, l1c):
     fit = ("--labels", maps[0], "--scheme", "ukceh-lulucf", "--realisations", "shared", "--seed", "3")
     for command in (
         ("realise", tree.path, *worlds, "--out", "cube.zarr"),
-        ("fit", "cube.zarr", *fit, "--out", "stored.uncover"),
-        ("fit", tree.path, *fit, *worlds[:4], "--out", "flying.uncover"),
+        ("fit", "--model", "published", "cube.zarr", *fit, "--out", "stored.uncover"),
+        ("fit", "--model", "published", tree.path, *fit, *worlds[:4], "--out", "flying.uncover"),
     ):
         made = run(*command)
         assert made.exit_code == 0, made.output
@@ -40,7 +40,20 @@ def test_stored_and_on_the_fly_give_identical_models(run, tmp_path, l1c):
 def test_worlds_around_the_optical_depth_of_the_product_itself(run, tmp_path):
     tree, maps, _ = safe_with_labels(tmp_path, "L2A_05.09")
     own = open_scene(tree.path).atmosphere.aot
-    fit = ("fit", tree.path, "--labels", maps[0], "--scheme", "ukceh-lulucf", "--draws", 2, "--count", 500)
+    fit = (
+        "fit",
+        "--model",
+        "published",
+        tree.path,
+        "--labels",
+        maps[0],
+        "--scheme",
+        "ukceh-lulucf",
+        "--draws",
+        2,
+        "--count",
+        500,
+    )
     made = {}
     for name, centre in {"own": ["--product-aod"], "said": ["--aod", own], "else": ["--aod", 0.4]}.items():
         result = run(*fit, *centre, "--out", name)
@@ -143,10 +156,10 @@ def test_nodes_of_a_quadrature_are_stored_and_not_fitted(run, l1c):
     tree, maps, _ = l1c
     nodes = ("--aod", "0.12", "--draws", "5", "--draw-method", "quadrature")
     labels = ("--labels", maps[0], "--scheme", "ukceh-lulucf")
-    made = run("fit", tree.path, *labels, *nodes, "--out", "m.uncover")
+    made = run("fit", "--model", "published", tree.path, *labels, *nodes, "--out", "m.uncover")
     assert made.exit_code == 2 and "is not one of 'quantile', 'mc'" in made.stderr
     assert run("realise", tree.path, *nodes, "--out", "cube.zarr").exit_code == 0
-    made = run("fit", "cube.zarr", *labels, "--out", "m.uncover")
+    made = run("fit", "--model", "published", "cube.zarr", *labels, "--out", "m.uncover")
     assert "unequal weights" in _complaint(made)
 
 

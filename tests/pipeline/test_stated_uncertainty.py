@@ -54,7 +54,7 @@ SYSTEMATIC = ("--uncertainty", "gain.csv")
 
 
 def fit(run, *options, scene="train.tif", out="m.uncover"):
-    result = run("fit", scene, "--labels", "labels.tif", *options, "--out", out)
+    result = run("fit", "--model", "published", scene, "--labels", "labels.tif", *options, "--out", out)
     assert result.exit_code == 0, result.output
     return load_model(out)
 
@@ -94,13 +94,15 @@ def test_noise_that_the_training_pixels_contradict_is_a_warning(run, here):
     rows = "".join(f"{band},{u}\n" for band, u in zip(BANDS, (U, 0.05, 0.05, U), strict=True))
     Path("large.csv").write_text("band,u\n" + rows)
     given = ("--uncertainty", "large.csv", "--between-pixels", "random", "--out", "x.uncover")
-    said = run("fit", "train.tif", "--labels", "labels.tif", *given).stderr
+    said = run("fit", "--model", "published", "train.tif", "--labels", "labels.tif", *given).stderr
     assert "larger than the spread of pixels that it is part of: B03 0.05, and" in said
     assert "; B04 0.05, and" in said and "B02" not in said and "B08" not in said
     values, codes = samples("train.tif"), labels()
     spreads = [values[codes == code, 1].std(ddof=1) for code in (1, 2, 3)]
     assert f"{min(spreads):.3g} (" in said
-    quiet = run("fit", "train.tif", "--labels", "labels.tif", *RANDOM, "--out", "y.uncover")
+    quiet = run(
+        "fit", "--model", "published", "train.tif", "--labels", "labels.tif", *RANDOM, "--out", "y.uncover"
+    )
     assert "Warning" not in quiet.stderr
 
 
@@ -249,7 +251,9 @@ def test_tables_take_uncertainty_of_their_columns(run, here):
 
 
 def fit_table(run, *options):
-    result = run("fit", "pixels.csv", "--class-field", "class", *options, "--out", "t.uncover")
+    result = run(
+        "fit", "--model", "published", "pixels.csv", "--class-field", "class", *options, "--out", "t.uncover"
+    )
     assert result.exit_code == 0, result.output
     return load_model("t.uncover")
 
@@ -295,10 +299,30 @@ def test_the_users_word_for_a_scene_counts(run, here):
 def test_scenes_of_one_name_can_train_a_model_together(run, here):
     Path("elsewhere").mkdir()
     shutil.copy("other.tif", "elsewhere/train.tif")
-    result = run("fit", "train.tif", "elsewhere/train.tif", "--labels", "labels.tif", "--out", "two.uncover")
+    result = run(
+        "fit",
+        "--model",
+        "published",
+        "train.tif",
+        "elsewhere/train.tif",
+        "--labels",
+        "labels.tif",
+        "--out",
+        "two.uncover",
+    )
     assert result.exit_code == 0, result.output
     shutil.copy("train.tif", "copy.tif")
-    result = run("fit", "train.tif", "copy.tif", "--labels", "labels.tif", "--out", "twice.uncover")
+    result = run(
+        "fit",
+        "--model",
+        "published",
+        "train.tif",
+        "copy.tif",
+        "--labels",
+        "labels.tif",
+        "--out",
+        "twice.uncover",
+    )
     assert result.exit_code == 1 and "given twice" in result.stderr
 
 
@@ -326,7 +350,7 @@ def test_pixels_without_uncertainty_have_a_bit_of_their_own(run, here):
 def test_a_raster_that_covers_a_part_of_the_scene_says_how_much(run, here):
     write_raster("u.tif", np.full((4, 32, 64), U, np.float32))
     given = ("--uncertainty", "u.tif", "--between-pixels", "random", "--out", "m.uncover")
-    said = run("fit", "train.tif", "--labels", "labels.tif", *given).stderr
+    said = run("fit", "--model", "published", "train.tif", "--labels", "labels.tif", *given).stderr
     assert said.count("covers about") == 1 and "u.tif covers about 50% of the scene" in said
 
 
@@ -378,7 +402,16 @@ def test_a_raster_of_another_place_is_one_line(refused, here):
 
 def test_several_scenes_have_several_systematic_errors(refused, here):
     said = refused(
-        "fit", "train.tif", "other.tif", "--labels", "labels.tif", "--out", "x.uncover", *SYSTEMATIC
+        "fit",
+        "--model",
+        "published",
+        "train.tif",
+        "other.tif",
+        "--labels",
+        "labels.tif",
+        "--out",
+        "x.uncover",
+        *SYSTEMATIC,
     )
     assert "whose errors are not one" in said
 

@@ -1,5 +1,6 @@
 """`uncover report`: one file that holds everything, and one clear line where that cannot be."""
 
+import csv
 import json
 import re
 import shutil
@@ -65,6 +66,33 @@ def test_report_has_all_sections_and_numbers(case, page):
     facts = json.loads((case.folder / "evaluation" / "evaluation.json").read_text())
     assert f"{facts['accuracy']['overall accuracy']['value']:.3f}" in html
     assert json.loads((case.folder / "map" / "item.json").read_text())["properties"]["uncover:run"] in html
+
+
+def test_evaluations_of_several_models_stand_side_by_side(case, page, tmp_path):
+    """Claims are means over samples, from the curves; the figure and the table have all models."""
+    assert '<section id="claims"' not in page.read_text("utf-8")
+    shutil.copytree(case.folder, tmp_path / "case")
+    entries = [{"place": "here", "model": name, "evaluation": "evaluation"} for name in ("one", "another")]
+    (tmp_path / "case" / "comparison.json").write_text(json.dumps(entries))
+    assert run(tmp_path / "case").exit_code == 0
+    html = (tmp_path / "case" / "report.html").read_text("utf-8")
+    section = html[html.index('<section id="claims"') : html.index('<section id="accuracy"')]
+    facts = json.loads((case.folder / "evaluation" / "evaluation.json").read_text())
+    with open(case.folder / "evaluation" / "reliability.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["curve"] == "top label" and int(row["samples"])]
+    samples = np.array([int(row["samples"]) for row in rows])
+    claimed = samples @ np.array([float(row["mean_probability"]) for row in rows]) / samples.sum()
+    right = facts["accuracy"]["overall accuracy"]["value"]
+    for text in (
+        f"{claimed:.3f}",
+        f"{claimed - right:+.3f}",
+        f"{facts['scores']['cross_entropy']['value']:.3f}",
+    ):
+        assert section.count(f">{text}") == 2, text
+    assert '<figure id="claims-figure"' in section and "another" in section
+    (tmp_path / "case" / "comparison.json").write_text("[1]")
+    refused = run(tmp_path / "case")
+    assert refused.exit_code == 1 and "is not a list of place, model and evaluation" in refused.stderr
 
 
 def test_a_map_of_another_scene_has_a_report_with_its_crossed_worlds(case, tmp_path):

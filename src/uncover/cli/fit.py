@@ -20,7 +20,7 @@ from uncover.cli.options import (
 
 
 class ModelName(click.ParamType):  # type: ignore[type-arg]
-    """A class model of the registry, "mda" or "recommended"; looked up when it is asked for."""
+    """The recommended or published model, one of the registry, or "mda"; looked up when it is asked for."""
 
     name = "model"
 
@@ -36,7 +36,7 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     def _choice() -> click.Choice[str]:
         from uncover.models.registry import CLASS_MODELS
 
-        return click.Choice([*CLASS_MODELS, "mda", "recommended"])
+        return click.Choice(["recommended", "published", *CLASS_MODELS, "mda"])
 
 
 @click.command(
@@ -59,11 +59,13 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     \b
     Example: labels of a map that says how sure it is of each pixel
       uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels lcm2020.tif \\
-        --scheme ukceh-lulucf --label-probability lcm2020.tif:2 --out model.uncover
+        --scheme ukceh-lulucf --label-probability lcm2020.tif:2 --model published --out model.uncover
     \b
-    Example: the best probabilities, and sets of classes that hold the true one with 90 %
-      uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model recommended --block 500 --coverage 0.9 \\
-        --out model.uncover
+    Example: sets of classes that hold the true one with 90 %, blocks of 500 m left out together
+      uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --block 500 --coverage 0.9 --out model.uncover
+    \b
+    Example: the published method
+      uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model published --out model.uncover
     \b
     `uncover map` needs values of the same kind: --aod in both commands or in neither, the same --level.
     """
@@ -93,9 +95,11 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     help="Share of wrong labels; or learn, to estimate how often each class is mistaken for another.",
 )
 @click.option(
-    "--fraction", type=float, help="Share of the labelled pixels of each scene to use (default: all)."
+    "--fraction",
+    type=float,
+    help="Share of the labelled pixels of each scene to use (default: all; recommended: 50,000 at most).",
 )
-@click.option("--count", type=int, help="Number of labelled pixels of each scene to use (default: all).")
+@click.option("--count", type=int, help="Number of labelled pixels of each scene to use; see --fraction.")
 @click.option(
     "--allocation",
     type=click.Choice(["proportional", "stratified"]),
@@ -105,20 +109,21 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--model",
     type=ModelName(),
-    default="qda",
-    help="qda: the published method; lda: one covariance for all classes; nb: no covariance between "
-    "bands; mda: classes of several components; recommended: an average of all of these.",
+    default="recommended",
+    help="recommended: a mean of models of several kinds, weighed by how well they predict pixels left out; "
+    "published, or qda: the published method; lda: one covariance for all classes; nb: no covariance "
+    "between bands; mda: classes of several components.",
 )
 @click.option(
     "--prior",
     type=click.Choice(["weak", "evidence", "jeffreys"]),
     help="Prior of the class models: weak, chosen by maximum evidence, or Jeffreys' (default: weak; mda: "
-    "evidence).",
+    "evidence; recommended: its own).",
 )
 @click.option(
     "--calibrate",
     is_flag=True,
-    help="Calibrate probabilities by cross-validation, for use on other scenes (mda: always).",
+    help="Calibrate probabilities by cross-validation, for use on other scenes (mda, recommended: always).",
 )
 @click.option(
     "--coverage",
@@ -131,7 +136,8 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     "--block",
     type=float,
     metavar="METRES",
-    help="Side of the blocks that are held out as a whole; tables name groups in a column polygon.",
+    help="Side of the blocks that are left out as a whole (default: the range of the labels' "
+    "autocorrelation; 0: single pixels). Tables name groups in a column polygon.",
 )
 @click.option(
     "--buffer",
@@ -152,9 +158,10 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
-    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out. The
-    models mda and recommended, --calibrate, --uncertainty, --label-probability, --label-noise and
-    --realisations draws keep all samples in memory.
+    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are not used. The
+    models recommended and mda, --calibrate, --uncertainty, --label-probability, --label-noise and
+    --realisations draws keep all samples in memory. At the end the model is fitted again without a third of
+    the blocks: a warning says so if it claims more of these than comes true.
     """
     from uncover import pipeline
 

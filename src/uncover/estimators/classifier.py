@@ -5,6 +5,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.choices import check_choice
+from uncover.estimators.describe import fitted_in_words
 from uncover.estimators.fit_members import Training
 from uncover.estimators.fit_pool import fit_pool
 from uncover.estimators.fitted import SaveMixin, learned
@@ -231,12 +232,12 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         """Return a page of text on the fitted model: its members and their weights."""
         check_is_fitted(self)
         counts = zip(self.classes_, self.class_count_, strict=True)
-        members = zip(self.model_.members, self.weights_, strict=True)
+        each = ", ".join(f"{member.name} {member.temperature:.3g}" for member in self.model_.members)
         lines = [
-            f"BayesianClassifier: {len(self.classes_)} classes, {self.n_features_in_} features",
+            fitted_in_words(self),
+            f"{len(self.classes_)} classes, {self.n_features_in_} features",
             "Samples: " + ", ".join(f"{name} {count:g}" for name, count in counts),
-            f"Temperature of the mean: {self.temperature_:.3g}. Members, with weight and temperature:",
-            *(f"   {member.name:<26} {weight:.3f}  {member.temperature:.3g}" for member, weight in members),
+            f"Temperatures: of the mean {self.temperature_:.3g}; of members {each}",
         ]
         return "\n".join(lines) + "\n"
 

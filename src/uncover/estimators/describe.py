@@ -30,6 +30,40 @@ def describe(model, name, summary, components):
     return "\n".join(_wrapped(line) for line in lines) + "\n"
 
 
+#: Members of a pool by their names.
+_MEMBERS = {
+    "BayesianQDA": "Gaussian classes, each with a covariance of its own",
+    "BayesianLDA": "Gaussian classes with one covariance",
+    "BayesianMDA": "classes of several Gaussian components",
+    "kernels": "kernel densities of the training samples",
+    "kernels by relevance": "kernel densities, features weighed by their relevance",
+    "logistic": "logistic regression",
+    "trees": "randomised trees",
+}
+
+
+def fitted_in_words(estimator):
+    """Return what was fitted: the name of an estimator, or the members of a pool and their weights."""
+    if not hasattr(estimator, "members_"):
+        return type(estimator).__name__
+    order = np.argsort(-estimator.weights_, kind="stable")
+    lines = [f"   {estimator.weights_[i]:>4.0%}  {member_in_words(estimator.members_[i])}" for i in order]
+    head = f"{type(estimator).__name__}, a mean of {len(lines)} models, weighed by how well they predict "
+    return "\n".join([head + "samples left out", *lines])
+
+
+def member_in_words(name):
+    """Return the name of a member of a pool in words.
+
+    >>> member_in_words("log logistic, noise ignored")
+    'logistic regression, of logarithms, noise ignored'
+    """
+    model, comma, rest = name.removeprefix("log ").partition(",")
+    model, told, _ = model.partition(" with uncertainties")
+    words = _MEMBERS.get(model, model) + (" that sees the uncertainties" if told else "")
+    return words + (", of logarithms" if name.startswith("log ") else "") + comma + rest
+
+
 def _wrapped(line, width=100):
     """A line of the page, broken where it would be too long for one."""
     if len(line) <= width:

@@ -33,6 +33,8 @@ SCORES = {
     "brier_norm": "Brier, normalised",
 }
 CALIBRATION, AREA = "calibration error", "estimated area"
+#: File beside a map that lists evaluations to be shown side by side: place, model and folder of each.
+BESIDE = "comparison.json"
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,17 @@ class StoredEvaluation:
         return np.asarray(counts, np.int64).T
 
     @property
+    def claimed(self) -> float:
+        """Mean probability of the mapped class."""
+        curve = next(curve for curve in self.curves if curve.name == "top label")
+        return float(curve.samples @ curve.promised / curve.samples.sum())
+
+    def population(self, trained: Iterable[str]) -> str:
+        """Samples that were compared, in words; ``trained`` are the classes of the map."""
+        unit = "pixels" if self.facts["reference"].get("kind") == "raster" else "samples"
+        return population_words(not set(self.classes) <= set(trained), unit)
+
+    @property
     def areas(self) -> Mapping[str, Mapping[str, float]]:
         """Estimated areas in hectares or pixels by class; empty where none could be estimated."""
         size = 1e4 if self.facts["unit of areas"] == "m2" else 1.0
@@ -257,6 +270,15 @@ class StoredEvaluation:
             what = f"it has no {error}" if isinstance(error, KeyError) else error
             raise ValueError(f"{folder} is not a readable evaluation: {what}") from None
         return found
+
+
+def population_words(every: bool, unit: str) -> str:
+    """Samples of all classes, or of those that were trained.
+
+    >>> population_words(False, "pixels")
+    'pixels of trained classes'
+    """
+    return f"all {unit}, never-trained classes included" if every else f"{unit} of trained classes"
 
 
 def _curves(path: Path) -> list[Curve]:

@@ -18,6 +18,7 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.estimators.classifier import BayesianClassifier
 from uncover.estimators.conformal import ConformalSets
+from uncover.estimators.describe import fitted_in_words
 from uncover.estimators.discriminant import estimator_of
 from uncover.estimators.mixture import BayesianMDA
 from uncover.files import whole_or_nothing
@@ -29,6 +30,7 @@ from uncover.models.sets import samples_needed
 from uncover.pipeline import training_sources
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
+from uncover.pipeline.left_out import Checked, left_out_check, left_out_in_words, warn_of_excess
 from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
 from uncover.raster.grid import Progress
 from uncover.raster.uncertainty import UncertaintyWarning
@@ -46,12 +48,14 @@ class TrainedModel:
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
     >>> _ = path.write_text("B4,class\\n0.03,forest\\n0.02,forest\\n0.11,village\\n0.13,village\\n")
-    >>> print(fit_model([path]).summary())
+    >>> print(fit_model([path], FitOptions(model="published")).summary())
     pixels.csv
       class         drawn        used
       forest            2           2
       village           2           2
     features: reflectance, not stated whether at the top of the atmosphere or at the surface (--level)
+    model: BayesianQDA
+    not checked with samples left out: 4 samples are too few
     """
 
     model: ClassifierMixin  # an estimator, or ConformalSets of one
@@ -74,14 +78,22 @@ class TrainedModel:
             lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+        for source in self.provenance["sources"]:
+            if "available" in source:
+                drawn, there = sum(source["drawn"].values()), source["available"]
+                lines.append(f"drawn are {drawn:,} of {there:,} labelled pixels; --fraction 1 takes all")
         lines.append(f"features: {self.features}")
         kept = self.provenance.get("kept for sets")
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
             lines.append(f"kept from the model, to calibrate sets of classes: {listed}")
+        fitted = self.model.estimator_ if isinstance(self.model, ConformalSets) else self.model
+        lines.append(f"model: {fitted_in_words(fitted)}")
+        lines += [f"left out together: {words}" for words in self.provenance.get("blocks", ())]
         if any(self.provenance.get("buffer", ())):
             metres = ", ".join(f"{buffer:.0f} m" for buffer in self.provenance["buffer"])
-            lines.append(f"pixels nearer than {metres} to another block do not count in the calibration")
+            lines.append(f"pixels nearer than {metres} to another block do not count where they are left out")
+        lines.append(left_out_in_words(self.provenance["left out"]))
         return "\n".join(lines)
 
 
@@ -99,7 +111,7 @@ def fit_model(
     >>> path = Path(tempfile.mkdtemp()) / "pixels.csv"
     >>> rows = ["0.03,forest", "0.04,forest", "0.02,forest", "0.11,village", "0.13,village", "0.10,village"]
     >>> _ = path.write_text("\\n".join(["B4,class", *rows]))
-    >>> training = fit_model([path])
+    >>> training = fit_model([path], FitOptions(model="published"))
     >>> training.model.class_count_
     array([3., 3.])
     """
@@ -107,13 +119,6 @@ def fit_model(
     model = make_model(options)
     if options.coverage is not None:
         check_coverage(options.coverage)
-    elif options.block is not None and not _calibrates(model):
-        raise ValueError(
-            "--block says which pixels are left out or kept together, and nothing is: give --calibrate, "
-            "--coverage or --model recommended, or leave it out"
-        )
-    if options.buffer is not None and options.block is None:
-        raise ValueError("--buffer is between blocks, and there are none: give --block METRES too")
     opened = open_sources(sources, options)
     features = common_features({source.name: source.features for source in opened})
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
@@ -125,9 +130,11 @@ def fit_model(
     keeper = None if options.coverage is None else HeldOut.of(opened, options)
     if options.doubt.noise is not None:
         model.label_noise = options.doubt.confusion(len(classes))
-    used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
+    checked = Checked.of(opened, options)
+    used = _accumulate(model, opened, classes, progress, keeper, options.doubt, checked)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, options)
+    provenance["left out"] = _left_out(make_model(options), checked, opened, options)
     if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
         for record, source in zip(provenance["sources"], sources, strict=True):
             record["file"] = Path(str(source).rstrip("/")).name
@@ -147,12 +154,13 @@ def make_model(options: FitOptions) -> Any:
         if options.prior is not None or options.calibration is not None:
             raise ValueError(
                 'the model "recommended" chooses prior and calibration itself; leave out --prior and '
-                "--calibrate"
+                "--calibrate, or choose --model published, lda, nb or mda"
             )
         return BayesianClassifier(**common)
     kinds = {name: estimator_of(model) for name, model in CLASS_MODELS.items()} | {"mda": BayesianMDA}
     if options.model not in kinds:
-        raise ValueError(f"there is no model {options.model!r}; choose {', '.join(kinds)} or recommended")
+        listed = ", ".join(["recommended", "published", *kinds])
+        raise ValueError(f"there is no model {options.model!r}; choose one of {listed}")
     prior, calibration = ("evidence", "loo") if options.model == "mda" else ("weak", None)
     return kinds[options.model](
         prior=options.prior or prior, calibration=options.calibration or calibration, **common
@@ -166,12 +174,14 @@ def _accumulate(
     progress: Progress | None,
     keeper: HeldOut | None,
     doubt: LabelDoubt,
+    checked: Checked,
 ) -> list[dict[str, int]]:
     """Fold all batches into the model; the number of samples that each source gave by class."""
     used = [dict.fromkeys(classes, 0) for _ in sources]
     batches = _counted(sources, used, progress)
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
+    batches = map(checked.seen, batches)
     if _needs_all(model) or _uncertain(sources) or doubt.probability is not None:
         held = list(batches)
         _check_used(sources, used, classes, keeper)
@@ -269,11 +279,6 @@ def _check_used(
         keeper.check(total)
 
 
-def _buffers(sources: Sequence[TrainingSource]) -> list[float]:
-    """Metres between the squares of each scene, nearer to which pixels do not count if they are left out."""
-    return [round(source.buffer, 1) for source in sources if isinstance(source, LabelledPixels)]
-
-
 def _provenance(
     sources: Sequence[TrainingSource], used: list[dict[str, int]], options: FitOptions
 ) -> dict[str, Any]:
@@ -285,6 +290,7 @@ def _provenance(
                 "name": source.name,
                 "identity": source.identity,
                 "drawn": source.drawn,
+                **_drawn_by_default(source, options),
                 "used": {k: v for k, v in counts.items() if v},
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
             }
@@ -298,9 +304,49 @@ def _provenance(
             "allocation": options.draw.allocation,
             "seed": options.seed,
         },
-        **({} if options.block is None else {"block": options.block, "buffer": _buffers(sources)}),
+        **_blocks(sources),
         **options.doubt.facts(),
     }
+
+
+def _drawn_by_default(source: TrainingSource, options: FitOptions) -> dict[str, int]:
+    """Labelled pixels of a source, where not all were drawn and nobody had asked for fewer."""
+    asked = options.draw.fraction is not None or options.draw.count is not None
+    drawn = sum(source.drawn.values())
+    return {} if asked or drawn == source.available else {"available": source.available}
+
+
+def _blocks(sources: Sequence[TrainingSource]) -> dict[str, Any]:
+    """Squares of the scenes whose pixels belong together: sides and buffers in metres, and in words."""
+    found = [s.blocks for s in sources if isinstance(s, LabelledPixels) and s.blocks is not None]
+    if not found:
+        return {}
+    sides, words = sorted({blocks.side for blocks in found}), dict.fromkeys(str(blocks) for blocks in found)
+    return {
+        "block": sides[0] if len(sides) == 1 else sides,
+        "buffer": [round(blocks.buffer, 1) for blocks in found],
+        "blocks": list(words),
+    }
+
+
+def _left_out(
+    model: Any, checked: Checked, sources: Sequence[TrainingSource], options: FitOptions
+) -> dict[str, Any]:
+    """Check a model like the fitted one with samples that it has not seen, and warn if it is too sure."""
+    if options.doubt.noise is not None or options.doubt.probability is not None:
+        return {"not checked": "the labels to compare with may be wrong"}
+    try:
+        samples = all_at_once(checked.batches)
+        found = left_out_check(
+            model,
+            samples,
+            lambda part: _measured(part, sources),
+            calibrates=_calibrates(model),
+        )
+    except ValueError as error:  # too few samples of a class, or of one kind
+        return {"not checked": str(error)}
+    warn_of_excess(found)
+    return found
 
 
 def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:
@@ -399,13 +445,14 @@ class HeldOut:
             units = mine if groups is None else groups.get(name, 0)
             if units < need or mine == n:
                 enough = math.ceil(1.5 * need / _SHARE)
-                of, unit, such = "", "samples", ""
+                of, unit, such, do = "", "samples", "", "label more"
                 if groups is not None:
                     of, unit, such = f" in {units} group(s)", "groups", " (polygons, or squares of --block)"
+                    do = "label more, make --block smaller"
                 raise ValueError(
                     f"class {name!r} has {n} samples, of which {mine}{of} were kept to calibrate sets of "
                     f"classes; a coverage of {self.coverage:g} needs {need} kept {unit} of each class, so "
-                    f"about {enough} {unit}{such}: label more, or lower --coverage"
+                    f"about {enough} {unit}{such}: {do}, or lower --coverage"
                 )
 
     def _groups(self) -> dict[str, int] | None:
@@ -449,7 +496,7 @@ def all_at_once(batches: Sequence[Batch]) -> Batch:
     if len(numbers) > 1:
         raise ValueError(
             f"the samples have {' and '.join(map(str, numbers))} realisations; this needs the same number of "
-            "each (--realisations draws, --calibrate, --coverage, --model mda or recommended)"
+            "each; --model published without --realisations draws, --calibrate and --coverage does not"
         )
     return joined(batches)
 

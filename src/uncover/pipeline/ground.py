@@ -125,6 +125,78 @@ def default_buffer(codes: NDArray[np.uint8], grid: Grid, block: float, part: flo
     return min(autocorrelation_length(codes, pixel_metres(grid)), part * block)
 
 
+#: Autocorrelation lengths in the range of autocorrelation: e^-3 is 5 %, from which on pixels count as
+#: independent (the practical range of an exponential variogram).
+LENGTHS = 3.0
+#: Blocks with labels, and blocks of each class, that a scene is cut into at least.
+FEWEST_BLOCKS, FEWEST_OF_A_CLASS = 60, 5
+#: Blocks that say nothing; pixels of the side of the smallest; labelled pixels that are looked at to count.
+_TOO_FEW, _SMALLEST, _MOST_COUNTED = 6, 4, 1 << 20
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Squares whose pixels belong together, and where their size comes from; lengths in metres."""
+
+    side: float
+    buffer: float  # pixels nearer to another square do not count where they are left out
+    reach: float | None = None  # range of the labels' autocorrelation; None where the side was given
+
+    def __str__(self) -> str:
+        words = f"blocks of {self.side:.0f} m"
+        if self.reach is None:
+            return words
+        if self.side >= self.reach:
+            return f"{words}, from the range of the scene's autocorrelation"
+        return (
+            f"{words}, as large as leaves {FEWEST_BLOCKS} of them and {FEWEST_OF_A_CLASS} of each class; the "
+            f"range of the scene's autocorrelation is {self.reach:.0f} m"
+        )
+
+
+def choose_blocks(
+    codes: NDArray[np.uint8], grid: Grid, length: float, side: float | None, buffer: float | None
+) -> Blocks | None:
+    """Blocks of a given side, or from the autocorrelation length of the labels; None for single pixels.
+
+    Without a side it is the range of autocorrelation, `LENGTHS` autocorrelation lengths, halved until there
+    are enough blocks with labels (row, col) and of each class, or as many as there are of four pixels a side;
+    None where these are too few. The buffer is by default the autocorrelation length, but at most a quarter
+    of a block.
+    """
+    if side == 0 or (side is None and length <= 0):
+        return None
+    reach = None
+    if side is None:
+        pixel = max(pixel_metres(grid))
+        side = reach = max(math.ceil(LENGTHS * length / pixel), _SMALLEST) * pixel
+        possible = _blocks_of_classes(codes, Squares.of(grid, _SMALLEST * pixel))
+        if possible[0] < _TOO_FEW:
+            return None
+        wanted = np.minimum(possible, [FEWEST_BLOCKS] + [FEWEST_OF_A_CLASS] * (len(possible) - 1))
+        while (_blocks_of_classes(codes, Squares.of(grid, side)) < wanted).any():
+            side = max(math.floor(side / pixel / 2), _SMALLEST) * pixel
+    if buffer is None:
+        buffer = min(length, 0.25 * side)
+    elif not 0 <= buffer < side / 2:
+        raise ValueError(
+            f"--buffer is {buffer:g} m and --block {side:g} m: no pixel of a block is so far from other "
+            "blocks; give a buffer below half a block"
+        )
+    return Blocks(side, buffer, reach)
+
+
+def _blocks_of_classes(codes: NDArray[np.uint8], squares: Squares) -> NDArray[np.intp]:
+    """Numbers of squares with a label: of any class, and of each class in turn."""
+    at = np.flatnonzero(codes)
+    at = at[:: -(-len(at) // _MOST_COUNTED)]
+    row, col = np.divmod(at, codes.shape[1])
+    number = row // squares.sides[0] * squares.shape[1] + col // squares.sides[1]
+    pairs = np.unique(np.stack([codes.ravel()[at], number]), axis=1)
+    of_each = np.unique(pairs[0], return_counts=True)[1]
+    return np.concatenate([[len(np.unique(pairs[1]))], of_each])
+
+
 def _extremes(grid: Grid) -> tuple[tuple[float, float], tuple[float, float]]:
     """Smallest and largest height and width of a pixel, from places all over the grid."""
     rows, cols = np.meshgrid(np.linspace(0, grid.height, 9), np.linspace(0, grid.width, 9), indexing="ij")

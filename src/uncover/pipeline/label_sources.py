@@ -307,7 +307,7 @@ class LabelDoubt:
         if self.probability is None and self.noise is None:
             return
         if model not in CLASS_MODELS:
-            *names, last = CLASS_MODELS
+            *names, last = ("published" if name == "qda" else name for name in CLASS_MODELS)
             wanted = f"{', '.join(names)} or {last}"
             raise ValueError(f"{came} goes with --model {wanted}; {model} takes labels as they are")
         if coverage is not None or (calibrates and self.meaning == "certainty"):

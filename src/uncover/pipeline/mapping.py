@@ -17,6 +17,7 @@ from uncover import __version__
 from uncover.bayes.population import UnknownShare
 from uncover.engines.machine import machine_code
 from uncover.files import check_place
+from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
@@ -115,6 +116,11 @@ class PreparedMap:
             reader = Reader(missing=options.missing, method=options.method, device=options.device)
             reader = replace(reader, unknown_share=_stated(options.unknown_share))
             mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
+        if options.method == "exact" and isinstance(mapper.summariser, PoolSummariser):
+            raise SceneError(
+                "--method exact is for models of one kind (uncover fit --model published, lda, nb or mda); a "
+                "pool has one way to read pixels with noise: leave it out"
+            )
         found = mapper.estimate_unknown() if options.unknown_share == "estimate" else None
         if found is not None:
             mapper = replace(mapper, reader=replace(mapper.reader, unknown_share=found.checked()))

@@ -14,13 +14,21 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
-from uncover.labels import Draw, Scheme, Translation, draw, load_translation
+from uncover.labels import Draw, Scheme, Translation, autocorrelation_length, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Features, Level
 from uncover.pipeline.file_kinds import check_scene
-from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
+from uncover.pipeline.ground import (
+    Blocks,
+    Groups,
+    Squares,
+    choose_blocks,
+    first_number,
+    numbered,
+    pixel_metres,
+)
 from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
 from uncover.pipeline.realisations import RealiseOptions
 from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
@@ -49,6 +57,9 @@ BATCH_NUMBERS = 1 << 23
 _BLOCK = 1024
 #: Typical values above this are not reflectance.
 _BRIGHTEST = 2.0
+#: Samples of a source that the recommended model takes where nothing is asked for: more cost memory and
+#: time, and its members learn little from them; and of a class at least, as far as it has so many.
+MOST_DRAWN, LEAST_DRAWN = 50_000, 500
 
 
 @dataclass(frozen=True)
@@ -63,10 +74,11 @@ class FitOptions(SourceOptions):
         label of most of a pixel counts.
     draw
         How many of the labelled pixels are used. Which ones depends on the labels and the seed alone: scenes
-        of several years on one grid give the same pixels.
+        of several years on one grid give the same pixels. Where nothing is asked for, "recommended" takes at
+        most `MOST_DRAWN` of each source, by their shares, and of a rare class at least `LEAST_DRAWN`.
     model
-        "qda" (the published method), "lda", "nb", "mda" (classes of several parts) or "recommended"
-        (`BayesianClassifier`, which has no prior and calibrates itself).
+        "recommended" (`BayesianClassifier`, which has no prior and calibrates itself), "published" or "qda"
+        (the published method), "lda", "nb" or "mda" (classes of several parts).
     prior, class_prior, realisations, calibration
         As in `BayesianQDA`; without a prior it is the model's own, "evidence" for "mda", which is always
         calibrated.
@@ -74,8 +86,9 @@ class FitOptions(SourceOptions):
         Make sets of classes that hold the true one with this probability; part of the samples is kept from
         the model for that.
     block
-        Side in metres of squares whose pixels belong together: calibration leaves them out together, and
-        sets keep them together. Tables and sample cubes have a column `group`, `polygon` or `block` for it.
+        Side in metres of squares whose pixels belong together: calibration and the final check leave them
+        out together, and sets keep them together. By default the range of the labels' autocorrelation; 0 for
+        single pixels. Tables and sample cubes have a column `group`, `polygon` or `block` for it.
     buffer
         Metres: pixels nearer to another square train the model, but do not count where they are left out or
         kept. By default the autocorrelation length of the labels, at most a quarter of a block.
@@ -90,7 +103,7 @@ class FitOptions(SourceOptions):
     scheme: str | None = None
     pixel_purity: float = 0.0
     draw: Draw = field(default_factory=Draw)
-    model: str = "qda"
+    model: str = "recommended"
     prior: str | None = None
     class_prior: float = 1.0
     realisations: str = "pooled"
@@ -105,6 +118,14 @@ class FitOptions(SourceOptions):
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+
+    def __post_init__(self) -> None:
+        if self.model == "published":
+            object.__setattr__(self, "model", "qda")
+        if self.block is not None and self.block < 0:
+            raise ValueError(f"--block is {self.block:g}; give metres, or 0 to leave out single pixels")
+        if self.buffer is not None and self.block == 0:
+            raise ValueError("--buffer is between blocks, and --block 0 makes none: leave one of them out")
 
 
 @dataclass(frozen=True)
@@ -249,8 +270,8 @@ class LabelledPixels:
     bands: tuple[str, ...]
     scheme: Scheme
     codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
-    block: float | None = None  # side of squares that belong together, in metres
-    buffer: float = 0.0  # metres from other squares, nearer to which pixels do not count if they are left out
+    blocks: Blocks | None = None  # squares of pixels that belong together
+    available: int = 0  # labelled pixels, drawn or not
     units: str | None = "reflectance"
     certainty: Certainty | None = None
 
@@ -295,12 +316,13 @@ class LabelledPixels:
                 f"{labels.name} has no label on {name}, whose bounds are {grid.bounds} ({grid.crs}); check "
                 f"that they show the same place"
             )
-        buffer = _buffer(codes, grid, options)
-        codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
+        available, length = int(np.count_nonzero(codes)), autocorrelation_length(codes, pixel_metres(grid))
+        codes[~_drawn(codes, options)] = 0
+        blocks = choose_blocks(codes, grid, length, options.block, options.buffer)
         bands = tuple(canonical_band(band) for band in options.scene.bands or observed.bands)
         file = options.doubt.probability
         certainty = None if file is None else Certainty.on(grid, RasterBand.open(file), options.doubt.scale)
-        return cls(observed, name, bands, labels.scheme, codes, options.block, buffer, certainty=certainty)
+        return cls(observed, name, bands, labels.scheme, codes, blocks, available, certainty=certainty)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -344,27 +366,28 @@ class LabelledPixels:
                 known = self.observed.uncertainty.read(window, block.reflectance, where)
                 where, noise = known.valid, known.covariances
             values, groups, inner = block.samples(where)[..., at], None, None
-            if self.block is not None:
-                squares = Squares.of(self.raster.grid, self.block)
+            if self.blocks is not None:
+                squares = Squares.of(self.raster.grid, self.blocks.side)
                 # Scenes of one grid, such as those of several years, have the same squares.
                 groups = first_number(f"{self.raster.grid}") + squares.numbers(window)[where]
-                inner = squares.inner(window, self.buffer)[where]
+                inner = squares.inner(window, self.blocks.buffer)[where]
             sure = None if sure is None else sure[where]
             yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure, inner)
 
 
-def _buffer(codes: NDArray[np.uint8], grid: Grid, options: FitOptions) -> float:
-    """Metres between squares: what is asked for, or the default."""
-    if options.block is None:
-        return 0.0
-    if options.buffer is None:
-        return default_buffer(codes, grid, options.block, part=0.25)
-    if not 0 <= options.buffer < options.block / 2:
-        raise ValueError(
-            f"--buffer is {options.buffer:g} m and --block {options.block:g} m: no pixel of a block is so "
-            "far from other blocks; give a buffer below half a block"
-        )
-    return options.buffer
+def _drawn(labels: NDArray[np.uint8], options: FitOptions) -> NDArray[np.bool_]:
+    """Mask of the labelled pixels or samples that are used."""
+    how, rng = options.draw, stream(options.seed, "draw")
+    asked = how.fraction is not None or how.count is not None
+    if asked or options.model != "recommended" or np.count_nonzero(labels) <= MOST_DRAWN:
+        return draw(labels, how, rng)
+    some = draw(labels, replace(how, count=MOST_DRAWN), rng)
+    for code in np.unique(labels[labels > 0]):
+        lacking = LEAST_DRAWN - np.count_nonzero(some & (labels == code))
+        if lacking > 0:
+            others = np.flatnonzero((labels == code) & ~some)
+            some.ravel()[rng.permutation(others)[:lacking]] = True
+    return some
 
 
 def _blank_outside(codes: NDArray[np.uint8], grid: Grid, options: SceneOptions) -> None:
@@ -397,6 +420,7 @@ class TableRows:
     uncertainty: BandUncertainty | None = None
     level: Level | None = None
     about: Mapping[str, Any] = field(default_factory=dict)  # the file that states the uncertainty
+    available: int = 0  # labelled samples, drawn or not
 
     @property
     def identity(self) -> str:
@@ -430,12 +454,12 @@ class TableRows:
         if known.size > 254:
             raise ValueError(f"{table.name} has {known.size} classes; at most 254 are possible")
         labels[classes == ""] = 0
-        taken = draw(labels, options.draw, stream(options.seed, "draw"))
+        taken = _drawn(labels, options)
         groups = None if table.groups is None else table.groups[taken]
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        return cls(drawn, scheme, level=options.scene.level)
+        return cls(drawn, scheme, level=options.scene.level, available=int(np.count_nonzero(labels)))
 
     @property
     def name(self) -> str:
@@ -496,6 +520,7 @@ class SampleCubeRows:
     units: str | None = "reflectance"
     stated: Stated | None = None
     level: Level | None = None
+    available: int = 0  # labelled samples, drawn or not
 
     @property
     def identity(self) -> str:
@@ -515,13 +540,14 @@ class SampleCubeRows:
         translation = _translation_of(samples, options)
         raw = np.concatenate([block.columns[column] for block in samples])
         codes = translation(raw, samples.path.name)
-        codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
+        available = int(np.count_nonzero(codes))
+        codes[~_drawn(codes, options)] = 0
         bands = tuple(canonical_band(band) for band in options.scene.bands or samples.bands)
         missing = [band for band in bands if band not in samples.bands]
         if missing:
             raise ValueError(f"{samples.path.name} has no band {', '.join(missing)}; it has {samples.bands}")
         groups, level = _groups_of(samples), options.scene.level
-        return cls(samples, bands, translation.target, codes, groups, level=level)
+        return cls(samples, bands, translation.target, codes, groups, level=level, available=available)
 
     @property
     def features(self) -> Features:

@@ -11,6 +11,7 @@ from typing import Any
 
 from uncover.labels.scheme import LandClass
 from uncover.models.record import ModelRecord
+from uncover.pipeline.evaluation import BESIDE, StoredEvaluation
 from uncover.pipeline.map_product import ITEM, check_finished, is_map
 from uncover.pipeline.scene_sources import open_observed, source_options
 from uncover.raster.align import split_band
@@ -116,6 +117,17 @@ class Contents:
         names = [f"scene/truth-{year}{kind}.tif" for year in mine for kind in ("-kinds", "")]
         places = [self.folder / name for name in (*names, "truth.tif")]
         return next((place for place in places if place.is_file()), None)
+
+    def beside(self) -> tuple[tuple[str, str, StoredEvaluation], ...]:
+        """Evaluations to be shown side by side: place, model and evaluation; empty without the file."""
+        path = self.folder / BESIDE
+        if not path.is_file():
+            return ()
+        try:
+            entries = [(e["place"], e["model"], e["evaluation"]) for e in json.loads(path.read_text("utf-8"))]
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path} is not a list of place, model and evaluation; remove it") from None
+        return tuple((place, model, StoredEvaluation.read(self.folder / e)) for place, model, e in entries)
 
     def scene_facts(self) -> dict[str, Any]:
         """Facts that lie beside the scenes; empty where there are none."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from uncover.pipeline.evaluation import StoredEvaluation
+from uncover.pipeline.evaluation import Curve, StoredEvaluation
 from uncover.report.detection import LEVELS, Detection
 from uncover.report.page import Figure, Table
 from uncover.report.plots import (
@@ -17,6 +17,7 @@ from uncover.report.plots import (
     class_shares,
     confusion_matrices,
     detection_curve,
+    model_reliability,
     percent,
     principal_components,
     rates,
@@ -325,6 +326,60 @@ def reliability_figure(evaluation: StoredEvaluation, summary: Summary, number: i
     )
     table = Table("The class decided for", ("promised", "came true", "interval", "samples"), rows)
     return Figure(f"reliability-{number}", "Reliability", svg, reading, words, table)
+
+
+Compared = Sequence[tuple[str, str, StoredEvaluation]]  # place, model and evaluation
+
+
+def claims_figure(compared: Compared) -> Figure:
+    """Reliability of several models, a panel for each place."""
+    panels: dict[str, dict[str, Curve]] = {}
+    for place, model, evaluation in compared:
+        top = next(curve for curve in evaluation.curves if curve.name == "top label")
+        panels.setdefault(place, {})[model] = top
+    svg = _drawn("Reliability of the class decided for, by model", model_reliability, panels)
+    words = "; ".join(
+        f"{place}, {model}: claims {percent(evaluation.claimed)}, right {percent(_right(evaluation))}"
+        for place, model, evaluation in compared
+    )
+    reading = (
+        "Pixels are grouped by the probability of the class that the map decided for; each mark is the share "
+        "of a group that is right, with its 95 % interval. On the dashed line claims come true; below it the "
+        "model is too sure. Below, the share of all pixels in each group."
+    )
+    rows = tuple(
+        (place, model, f"{p:.3f}", f"{o:.3f}", f"{low:.3f} – {high:.3f}", f"{n:,}")
+        for place, curves in panels.items()
+        for model, c in curves.items()
+        for p, o, low, high, n in zip(c.promised, c.observed, c.lower, c.upper, c.samples, strict=True)
+    )
+    header = ("place", "model", "promised", "came true", "interval", "pixels")
+    table = Table("Groups of pixels", header, rows)
+    return Figure("claims-figure", "Reliability, side by side", svg, reading, words + ".", table, True)
+
+
+def claims_table(compared: Compared) -> Table:
+    """Accuracy, claim, over-statement, log loss and calibration error of several models."""
+    rows = tuple(
+        (
+            place,
+            model,
+            _interval(evaluation.facts["accuracy"]["overall accuracy"]),
+            f"{evaluation.claimed:.3f}",
+            f"{evaluation.claimed - _right(evaluation):+.3f}",
+            _interval(evaluation.facts["scores"]["cross_entropy"]),
+            _interval(evaluation.facts["calibration error"]["top label"]),
+        )
+        for place, model, evaluation in compared
+    )
+    level = f"{100 * compared[0][2].facts['level']:g} %"
+    caption = f"Claims and outcomes ({level} intervals)"
+    columns = ("right", "claimed, mean", "over-statement", "log loss, nats", "calibration error")
+    return Table(caption, ("place", "model", *columns), rows)
+
+
+def _right(evaluation: StoredEvaluation) -> float:
+    return float(evaluation.facts["accuracy"]["overall accuracy"]["value"])
 
 
 def scores_table(evaluation: StoredEvaluation) -> Table:

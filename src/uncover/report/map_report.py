@@ -16,6 +16,8 @@ from uncover.report.contents import Contents
 from uncover.report.figures import (
     areas_figure,
     bands_figure,
+    claims_figure,
+    claims_table,
     components_figure,
     confusion_figure,
     detection_figure,
@@ -85,6 +87,7 @@ def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
         _scene_section(summary),
         _model_section(summary),
         Section("map", "The map and its uncertainty", _map_lead(summary), (fragment,)),
+        _beside_section(summary),
         _accuracy_section(summary),
         _areas_section(summary),
         _unknown_section(summary),
@@ -110,14 +113,16 @@ def _headlines(summary: Summary) -> tuple[Headline, ...]:
     largest = max(range(len(summary.names)), key=lambda k: float(summary.areas.share[k]))
     share = percent(float(summary.areas.share[largest]))
     found = [Headline(share, f"{summary.names[largest]}, the largest class", "of the mapped area")]
-    for evaluation in summary.evaluations[:1]:
+    mine = [each for each in summary.evaluations if each.facts["map"] == summary.evaluations[0].facts["map"]]
+    for evaluation in mine[:2]:
         entry = evaluation.facts["accuracy"]["overall accuracy"]
-        ends = f"{entry['lower']:.3f} to {entry['upper']:.3f}"
-        found.append(Headline(f"{entry['value']:.3f}", "overall accuracy", ends))
+        what = f"overall accuracy of {evaluation.population(summary.names)}"
+        ends = f"{percent(entry['lower'])} to {percent(entry['upper'])}"
+        found.append(Headline(percent(entry["value"]), what, ends))
+    for evaluation in mine[:1]:
         error = evaluation.facts["calibration error"]["top label"]
-        found.append(
-            Headline(f"{error['value']:.3f}", "calibration error", "promised against what came true")
-        )
+        what = f"calibration error of {evaluation.population(summary.names)}"
+        found.append(Headline(f"{error['value']:.3f}", what, "promised against what came true"))
     total = summary.means["total"]
     found.append(
         Headline(
@@ -201,10 +206,24 @@ def _map_lead(summary: Summary) -> str:
     return lead + "The pictures have the map's own resolution."
 
 
+def _beside_section(summary: Summary) -> Section | None:
+    """Models side by side: what each claims of the same pixels, and what came true."""
+    if not summary.beside:
+        return None
+    population = summary.beside[0][2].population(summary.names)
+    lead = (
+        f"Several models on the same {population}. The mean probability of the mapped class is what a map "
+        "claims to have right, the share that is right is what came true; over-statement is their difference."
+    )
+    parts = (claims_figure(summary.beside), claims_table(summary.beside))
+    return Section("claims", "Claims and outcomes", lead, parts)
+
+
 def _accuracy_section(summary: Summary) -> Section:
     parts: list[Part] = []
     for i, evaluation in enumerate(summary.evaluations, start=1):
-        parts.append(Text(f"{evaluation.facts['map']}: {evaluation.name}", _compared(evaluation)))
+        compared = _compared(evaluation, evaluation.population(summary.names))
+        parts.append(Text(f"{evaluation.facts['map']}: {evaluation.name}", compared))
         said = "; ".join(evaluation.facts.get("warnings", ()))
         if said:
             parts.append(Note(f"Beware: {said}."))
@@ -216,10 +235,10 @@ def _accuracy_section(summary: Summary) -> Section:
     return Section("accuracy", "How good it is", lead, tuple(parts))
 
 
-def _compared(evaluation: StoredEvaluation) -> str:
+def _compared(evaluation: StoredEvaluation, population: str) -> str:
     reference, design = evaluation.facts["reference"], evaluation.facts["design"]["name"]
     how = f"a {design} sample" if design else "no probability sample"
-    return f"Compared with {reference['name']}: {reference['samples']:,} samples, {how}."
+    return f"Compared with {reference['name']}: {reference['samples']:,} samples, {population}; {how}."
 
 
 def _areas_section(summary: Summary) -> Section:

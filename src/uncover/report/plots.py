@@ -32,6 +32,7 @@ Floats = NDArray[np.floating[Any]]
 Counts = NDArray[np.integer[Any]]
 
 _RIGHT, _WRONG = OKABE_ITO[0], OKABE_ITO[5]  # blue and vermilion
+_MODELS = (OKABE_ITO[0], OKABE_ITO[5], OKABE_ITO[2], OKABE_ITO[3])  # told apart by all readers
 
 
 def class_shares(shares: Mapping[str, Floats], names: Sequence[str], colours: Sequence[str]) -> Figure:
@@ -363,6 +364,41 @@ def reliability(curves: Sequence[Curve], colours: dict[str, str]) -> Figure:
     legend_above(figure, axes)
     bars.set(xlabel="probability that was promised", ylabel="samples")
     bars.ticklabel_format(axis="y", style="plain")
+    return figure
+
+
+def model_reliability(panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
+    """Observed frequency against claimed probability of several models: a panel for each place.
+
+    >>> from uncover.pipeline.evaluation import Curve
+    >>> one = np.array([0.9])
+    >>> figure = model_reliability({"here": {"a": Curve("top label", one, one, one - 0.1, one, one)}})
+    >>> len(figure.axes)
+    2
+    """
+    figure = new_figure(4.2, WIDE)
+    grid = figure.subplots(2, len(panels), sharex=True, sharey="row", height_ratios=(4, 1), squeeze=False)
+    for (place, curves), (axes, bars) in zip(panels.items(), grid.T, strict=True):
+        axes.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1, label="claims come true")
+        for k, (model, curve) in enumerate(curves.items()):
+            low = np.nan_to_num(curve.observed - curve.lower).clip(min=0)
+            high = np.nan_to_num(curve.upper - curve.observed).clip(min=0)
+            how = {
+                "fmt": f"{MARKERS[k % len(MARKERS)]}-",
+                "color": _MODELS[k % len(_MODELS)],
+                "capsize": 3,
+                "label": model,
+            }
+            axes.errorbar(curve.promised, curve.observed, (low, high), markersize=5, **how)
+            share, width = curve.samples / curve.samples.sum(), 0.07 / len(curves)
+            at = curve.promised + (k - (len(curves) - 1) / 2) * width
+            bars.bar(at, share, width=width, color=_MODELS[k % len(_MODELS)])
+        axes.set_title(place)
+        axes.set(xlim=(0.2, 1.02), ylim=(0, 1.04))
+        bars.set(xlabel="claimed probability", ylim=(0, 1), xticks=(0.4, 0.6, 0.8, 1.0))
+    grid[0, 0].set_ylabel("share that came true")
+    grid[1, 0].set_ylabel("pixels")
+    legend_above(figure, grid[0, 0])
     return figure
 
 

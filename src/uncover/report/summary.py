@@ -101,6 +101,7 @@ class Summary:
     label_counts: Mapping[str, int] = field(default_factory=dict)
     sample: LabelledSample | None = None
     evaluations: tuple[StoredEvaluation, ...] = ()
+    beside: tuple[tuple[str, str, StoredEvaluation], ...] = ()  # place, model and evaluation, to compare
     detection: Detection | None = None
     true_areas: Mapping[str, float] = field(default_factory=dict)
     item: Mapping[str, Any] = field(default_factory=dict)
@@ -158,6 +159,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         label_counts=label_counts,
         sample=sample,
         evaluations=evaluations,
+        beside=contents.beside(),
         detection=None if truth is None else detect(product, truth, threshold),
         true_areas={} if truth is None else true_areas(product, truth),
         item=item,

@@ -1,4 +1,4 @@
-"""The demonstration: the embedded scene, from satellite measurement to an evaluated map and ten numbers."""
+"""The demonstration: the embedded scene, from satellite measurement to evaluated maps and twelve numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from uncover import __version__, pipeline
 from uncover.files import write_whole
-from uncover.pipeline.evaluation import StoredEvaluation
+from uncover.pipeline.evaluation import BESIDE, StoredEvaluation, population_words
+from uncover.pipeline.left_out import TooSureWarning
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import sha256_of
 from uncover.raster.journal import fingerprint
@@ -36,8 +37,12 @@ Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 YEAR, OTHER_YEAR = 2020, 2021
 SMALLEST = 120
+#: Side in metres of the blocks that are resampled for intervals: a few fields.
+BLOCK = 500.0
 THRESHOLDS = (0.001, 0.01, 0.05)
 FILE = "numbers.json"
+#: Models by their names; the first makes the map of the report, the second is shown beside it.
+MODELS = ("recommended", "published")
 _BUDGET = ("total", "measurement", "model", "overlap")
 _STEPS = 10_000  # of typicality, as it is stored
 _BLOCK, _CACHE_BYTES = 512, 64 * 1024 * 1024
@@ -66,7 +71,7 @@ class DemoOptions:
     """Options of the demonstration: the scene's size, its seed, and the number of worlds that are drawn."""
 
     landscape: LandscapeOptions = field(default_factory=LandscapeOptions)
-    draws: int = 25
+    draws: int = 10
 
     def __post_init__(self) -> None:
         if self.draws < 1:
@@ -84,27 +89,35 @@ def run_demo(
     """Make the scene, collect labels, fit, map, evaluate; what is there already is not made again.
 
     Everything goes through the functions behind the commands of the same names, with their defaults but for
-    the kind of realisations: the error of the optical depth is shared by all pixels of the scene. Returns the
-    numbers of the demonstration, as they are in `numbers.json`.
+    the kind of realisations: the error of the optical depth is shared by all pixels of the scene. All is done
+    with the recommended model, and again with the published one. Returns the numbers of the demonstration,
+    as they are in `numbers.json`.
 
     >>> run_demo(__file__)
     Traceback (most recent call last):
     ...
     FileExistsError: ...
     """
+    demo = make_scene(out, options, watch)
+    demo.collect_labels()
+    part = _middle(demo.options.landscape.size)
+    for model in MODELS:
+        demo.fit(model)
+        demo.map(YEAR, model, pipeline.SceneOptions())
+        # A part of the other year's scene by the same model: here the error of the optical depth matters.
+        demo.map(OTHER_YEAR, model, part)
+    demo.conclude()
+    return dict(json.loads((demo.folder / FILE).read_text("utf-8")))
+
+
+def make_scene(
+    out: str | Path, options: DemoOptions | None = None, watch: Watch = lambda name: nullcontext()
+) -> _Demo:
+    """Make the scene of a demonstration alone: products, maps of earlier years and truth."""
     demo = _Demo(Path(out), options or DemoOptions(), watch)
     demo.folder.mkdir(parents=True, exist_ok=True)
     demo.make_scene()
-    demo.collect_labels()
-    demo.fit()
-    demo.map(YEAR, "map", pipeline.SceneOptions())
-    demo.evaluate(YEAR, "map", {"evaluation": False, "evaluation-trained-classes": True})
-    # A part of the other year's scene by the same model: here the error of the optical depth matters.
-    name = f"map-{OTHER_YEAR}"
-    demo.map(OTHER_YEAR, name, _middle(demo.options.landscape.size))
-    demo.evaluate(OTHER_YEAR, name, {f"{name}-evaluation": True})
-    demo.conclude()
-    return dict(json.loads((demo.folder / FILE).read_text("utf-8")))
+    return demo
 
 
 @dataclass(frozen=True)
@@ -165,31 +178,39 @@ class _Demo:
             ozone=known["ozone_du"],
         )
 
-    def fit(self) -> None:
+    def fit(self, model: str) -> None:
         """Fit one world for each drawn optical depth: `--realisations shared`."""
         product, labels, realise = self.scene.product(YEAR), self.folder / "labels.tif", self._realise(YEAR)
+        chosen = pipeline.FitOptions(labels=str(labels), model=model, realisations="shared", realise=realise)
 
         def make(progress: Progress | None) -> None:
-            chosen = pipeline.FitOptions(labels=str(labels), realisations="shared", realise=realise)
-            pipeline.fit_model([product], chosen, progress).save(self.folder / "model.uncover")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TooSureWarning)  # the numbers say it, of the truth
+                fitted = pipeline.fit_model([product], chosen, progress)
+            fitted.save(self.folder / _named("model.uncover", model))
 
-        self._do("fit", [product, labels], ["model.uncover"], make, realise=asdict(realise))
+        outputs = [_named("model.uncover", model)]
+        self._do(_step("fit", model), [product, labels], outputs, make, realise=asdict(realise))
 
-    def map(self, year: int, name: str, part: pipeline.SceneOptions) -> None:
-        """Map every pixel of a part, in every world."""
-        product, model = self.scene.product(year), self.folder / "model.uncover"
+    def map(self, year: int, model: str, part: pipeline.SceneOptions) -> None:
+        """Map every pixel of a part, in every world, and compare it with the truth."""
+        product, file, name = self.scene.product(year), _named("model.uncover", model), map_name(year, model)
         source = pipeline.SourceOptions(scene=part, realise=self._realise(year))
-        make = partial(_map_or_go_on, model, product, self.folder / name, source)
-        self._do(name, [product, model], [name], make, source=asdict(source))
+        make = partial(_map_or_go_on, self.folder / file, product, self.folder / name, source)
+        self._do(_step(name, model), [product, self.folder / file], [name], make, source=asdict(source))
+        goals = {evaluation_name(year, model): True}
+        if name == "map":
+            goals["evaluation"] = False
+        self._evaluate(year, name, goals)
 
-    def evaluate(self, year: int, name: str, goals: dict[str, bool]) -> None:
+    def _evaluate(self, year: int, name: str, goals: dict[str, bool]) -> None:
         """Compare a map with the truth; a goal says whether classes that were never trained are left out."""
         truth, table = self.scene.truth(year), self.folder / "trained-classes.toml"
 
         def make(progress: Progress | None) -> None:
             table.write_text(TRAINED_ONLY, "utf-8")
             for goal, trained_only in goals.items():
-                chosen = pipeline.EvaluateOptions(scheme=str(table) if trained_only else None)
+                chosen = pipeline.EvaluateOptions(scheme=str(table) if trained_only else None, block=BLOCK)
                 with warnings.catch_warnings():
                     # All pixels are compared, not a sample of them, and wetlands are meant to be missing.
                     warnings.simplefilter("ignore", UserWarning)
@@ -199,10 +220,10 @@ class _Demo:
         self._do(f"evaluate {name}", [self.folder / name, truth], [*goals], make, table=TRAINED_ONLY)
 
     def conclude(self) -> None:
-        """Work out the numbers that matter."""
-        other = f"map-{OTHER_YEAR}"
-        names = ("evaluation", "evaluation-trained-classes", "map", other, f"{other}-evaluation")
-        outputs = [FILE, "typicality.json"]
+        """Work out the numbers that matter, and say which evaluations are to be shown side by side."""
+        compared = [evaluation_name(year, model) for year in (YEAR, OTHER_YEAR) for model in MODELS]
+        names = ("evaluation", *compared, "map", map_name(OTHER_YEAR, MODELS[0]))
+        outputs = [FILE, "typicality.json", BESIDE]
         self._do("numbers", [self.folder / name for name in names], outputs, lambda _: self._write_numbers())
 
     def _write_numbers(self) -> None:
@@ -210,23 +231,31 @@ class _Demo:
         kinds = {kind.code: (kind.name, kind.parent not in TRAINED) for kind in KINDS}
         novelty = measure_novelty(self.folder / "map", self.scene.kinds(YEAR), kinds)
         _write(self.folder / "typicality.json", novelty.as_dict(THRESHOLDS))
-        known, other = self.scene.facts["years"][str(YEAR)], f"map-{OTHER_YEAR}"
-        here, there = _budget(self.folder / "map"), _budget(self.folder / other)
-        names = ("evaluation-trained-classes", "evaluation", f"{other}-evaluation")
-        trained, every, later = (StoredEvaluation.read(self.folder / name) for name in names)
+        _write(self.folder / BESIDE, _beside())
+        known = self.scene.facts["years"][str(YEAR)]
+        here, there = (_budget(self.folder / map_name(year, MODELS[0])) for year in (YEAR, OTHER_YEAR))
+        every = StoredEvaluation.read(self.folder / "evaluation")
+        (trained, published), (later, later_published) = (
+            [StoredEvaluation.read(self.folder / evaluation_name(year, model)) for model in MODELS]
+            for year in (YEAR, OTHER_YEAR)
+        )
         found, false_alarms = novelty.rates(Thresholds().typicality)
         numbers = {
             "labels": _labels(self.folder),
             **_accuracy(trained),
             "right_all": _right(every),
-            "claimed": _claimed(trained),
+            "claimed": trained.claimed,
+            "right_published": _right(published),
+            "claimed_published": published.claimed,
             "entropy": here["total"],
             "measurement_share": here["measurement"] / max(here["total"], 1e-12),
             "reported_aod": known["reported_aod"],
             "aod_uncertainty": known["aod_standard_uncertainty"],
             "true_aod": known["true_aod"],
             "right_other": _right(later),
-            "claimed_other": _claimed(later),
+            "claimed_other": later.claimed,
+            "right_other_published": _right(later_published),
+            "claimed_other_published": later_published.claimed,
             "measurement_other": there["measurement"] / max(there["total"], 1e-12),
             "never_trained": float(novelty.counts[novelty.novel].sum() / novelty.counts.sum()),
             "found": found,
@@ -236,9 +265,41 @@ class _Demo:
         _write(self.folder / FILE, numbers)
 
 
+def map_name(year: int, model: str) -> str:
+    """Folder of a map."""
+    return _named("map" if year == YEAR else f"map-{year}", model)
+
+
+def evaluation_name(year: int, model: str) -> str:
+    """Folder of the comparison of a map with the truth, of the classes that were trained."""
+    if map_name(year, model) == "map":
+        return "evaluation-trained-classes"
+    return f"{map_name(year, model)}-evaluation"
+
+
+def _named(name: str, model: str) -> str:
+    """A name as it is, for the recommended model; or with that of another model."""
+    stem, dot, suffix = name.partition(".")
+    return name if model == MODELS[0] else f"{stem}-{model}{dot}{suffix}"
+
+
+def _step(name: str, model: str) -> str:
+    return name if name.endswith(model) else f"{name} ({model})"
+
+
+def _beside() -> list[dict[str, str]]:
+    """Evaluations that the report shows side by side."""
+    places = {YEAR: f"{YEAR}, the scene that trained the models", OTHER_YEAR: f"{OTHER_YEAR}, a year later"}
+    return [
+        {"place": place, "model": model, "evaluation": evaluation_name(year, model)}
+        for year, place in places.items()
+        for model in MODELS
+    ]
+
+
 def _middle(size: int) -> pipeline.SceneOptions:
-    """128 × 128 pixels in the middle, or half the side of a small scene."""
-    side = min(size // 2, 128)
+    """96 × 96 pixels in the middle, or half the side of a small scene."""
+    side = min(size // 2, 96)
     west = ORIGIN[0] + PIXEL * ((size - side) // 2)
     north = ORIGIN[1] - PIXEL * ((size - side) // 2)
     box = (west, north - PIXEL * side, west + PIXEL * side, north)
@@ -343,18 +404,21 @@ def _write(path: Path, values: Any) -> None:
 # ---- the numbers -----------------------------------------------------------------------------------------
 
 
-#: Ten lines to read.
+#: Twelve lines to read. The report has the same words for the two populations of pixels.
 _WORDS = """\
 {labels:>9,}  pixels that three earlier maps agree on and are sure of: the training set
-{right:>9.1%}  of the pixels of trained classes are right ({right_low:.1%} to {right_high:.1%}, \
-blocks of 1 km resampled)
+{right:>9.1%}  overall accuracy of {of_trained} ({right_low:.1%} to {right_high:.1%}, \
+blocks of {block:g} m resampled)
+{right_all:>9.1%}  overall accuracy of {of_all}
 {weakest_right:>9.1%}  of the {weakest_class} are found, the least of all classes
-{claimed:>9.1%}  is what the map claims to have right: its mean probability
-{brier:>9.2f}  is its Brier score (1: no better than knowing the class shares)
+{claimed:>9.1%}  is what the map claims of {of_trained}: its mean probability
+{claimed_published:>9.1%}  is what the published model claims of them, and {right_published:.1%} are right
+{brier:>9.2f}  is the map's Brier score (1: no better than knowing the class shares)
 {entropy:>9.2f}  nat is the uncertainty of the average pixel, {measurement_share:.1%} of it from \
 the measurement: the scene trained the model
 {true_aod:>9.2f}  was the true optical depth, reported as {reported_aod:.2f} ± {aod_uncertainty:.2f}
-{right_other:>9.1%}  are right a year later by the same model, {claimed_other:.1%} claimed, \
+{right_other:>9.1%}  are right a year later by the same model, {claimed_other:.1%} claimed \
+(published: {right_other_published:.1%}, {claimed_other_published:.1%} claimed), \
 {measurement_other:.0%} of the uncertainty from the measurement
 {found:>9.1%}  of fen and water ({never_trained:.1%} of the land, never trained) are flagged as \
 unlike the training data
@@ -363,8 +427,9 @@ area under the ROC curve {separation:.3f})"""
 
 
 def numbers_in_words(numbers: Mapping[str, Any]) -> str:
-    """Ten lines to read, of the numbers that `run_demo` returns."""
-    return _WORDS.format(limit=Thresholds().typicality, **numbers)
+    """Twelve lines to read, of the numbers that `run_demo` returns."""
+    words = {"of_trained": population_words(False, "pixels"), "of_all": population_words(True, "pixels")}
+    return _WORDS.format(limit=Thresholds().typicality, block=BLOCK, **words, **numbers)
 
 
 def _labels(folder: Path) -> int:
@@ -391,12 +456,6 @@ def _accuracy(evaluation: StoredEvaluation) -> dict[str, Any]:
         "weakest_right": known[weakest],
         "brier": found["scores"]["brier_norm"]["value"],
     }
-
-
-def _claimed(evaluation: StoredEvaluation) -> float:
-    """Mean probability of the mapped class."""
-    curve = next(curve for curve in evaluation.curves if curve.name == "top label")
-    return float(curve.samples @ curve.promised / curve.samples.sum())
 
 
 def _budget(folder: Path) -> dict[str, float]:
