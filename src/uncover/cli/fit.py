@@ -13,6 +13,7 @@ from uncover.cli.options import (
     filled,
     measurement_from,
     measurement_options,
+    overwrite_option,
     pixel_purity_option,
     probability_scale_option,
     refuse,
@@ -149,7 +150,8 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--class-prior", default=1.0, help="Dirichlet parameter of the class shares.")
 @measurement_options
-def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
+@overwrite_option
+def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: bool, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
     Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are left out. The
@@ -161,6 +163,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     files = ("label_probability", "scheme", *FILES_OF_A_SCENE)
     pipeline.check_apart(out, *sources, label_file, *(given[name] for name in files))
     pipeline.check_goal(out)
+    pipeline.check_new(out, overwrite=overwrite)
     if given["label_probability"] is None:
         why = "without --label-probability, whose numbers it explains; give that too, or leave it out"
         refuse(why, "probability_scale", "label_meaning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +75,8 @@ class TrainedModel:
             lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+            lost = ", ".join(f"{name} {n:,}" for name, n in source.get("not used", {}).items())
+            lines += [f"  not used: {lost}"] if lost else []
         lines.append(f"features: {self.features}")
         kept = self.provenance.get("kept for sets")
         if kept:
@@ -125,9 +128,9 @@ def fit_model(
     keeper = None if options.coverage is None else HeldOut.of(opened, options)
     if options.doubt.noise is not None:
         model.label_noise = options.doubt.confusion(len(classes))
-    used = _accumulate(model, opened, classes, progress, keeper, options.doubt)
+    used, lost = _accumulate(model, opened, classes, progress, keeper, options.doubt)
     units = {source.units for source in opened}
-    provenance = _provenance(opened, used, options)
+    provenance = _provenance(opened, used, lost, options)
     if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
         for record, source in zip(provenance["sources"], sources, strict=True):
             record["file"] = Path(str(source).rstrip("/")).name
@@ -166,10 +169,13 @@ def _accumulate(
     progress: Progress | None,
     keeper: HeldOut | None,
     doubt: LabelDoubt,
-) -> list[dict[str, int]]:
-    """Fold all batches into the model; the number of samples that each source gave by class."""
-    used = [dict.fromkeys(classes, 0) for _ in sources]
-    batches = _counted(sources, used, progress)
+) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    """Fold all batches into the model.
+
+    Returns the number of samples that each source gave by class, and of those not used by the reason.
+    """
+    used, lost = [dict.fromkeys(classes, 0) for _ in sources], [Counter[str]() for _ in sources]
+    batches = _counted(sources, used, lost, progress)
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
     if _needs_all(model) or _uncertain(sources) or doubt.probability is not None:
@@ -181,13 +187,13 @@ def _accumulate(
         if everything.groups is not None and _calibrates(model):
             groups = {"groups": everything.groups, "scored": everything.inner}
         model.fit(_measured(everything, sources), **_labels(everything, classes, doubt), **groups)
-        return used
+        return used, [dict(each) for each in lost]
     statistics = None
     for batch in _large_batches(batches):
         statistics = model.collect(batch.values, batch.classes, classes, after=statistics)
     _check_used(sources, used, classes, keeper)
     model.fit_statistics(classes, statistics)
-    return used
+    return used, [dict(each) for each in lost]
 
 
 def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, Any]:
@@ -223,15 +229,19 @@ def _needs_all(model: ClassifierMixin) -> bool:
 
 
 def _counted(
-    sources: Sequence[TrainingSource], used: list[dict[str, int]], progress: Progress | None
+    sources: Sequence[TrainingSource],
+    used: list[dict[str, int]],
+    lost: list[Counter[str]],
+    progress: Progress | None,
 ) -> Iterator[Batch]:
-    """All batches that hold a sample, counted into `used` as they pass."""
+    """All batches that hold a sample, counted into `used` and `lost` as they pass."""
     total, done = sum(source.size for source in sources), 0
-    for source, counts in zip(sources, used, strict=True):
+    for source, counts, not_used in zip(sources, used, lost, strict=True):
         for covered, batch in source.batches():
             done += covered
             if progress is not None:
                 progress(done, total)
+            not_used.update(batch.lost)
             for name, n in zip(*np.unique(batch.classes, return_counts=True), strict=True):
                 counts[str(name)] += int(n)
             if len(batch.classes):
@@ -263,7 +273,8 @@ def _check_used(
         drawn = sum(source.drawn.get(empty[0], 0) for source in sources)
         raise ValueError(
             f"class {empty[0]!r} has {drawn} labelled pixels and none of them is usable (cloud, shadow, "
-            f"snow, saturation or nodata); add a scene that shows it, or leave the class out of the labels"
+            "snow, saturation or nodata); add a scene that shows it, leave the class out of the labels, or "
+            "say with --mask-classes what is masked"
         )
     if keeper is not None:
         keeper.check(total)
@@ -275,7 +286,10 @@ def _buffers(sources: Sequence[TrainingSource]) -> list[float]:
 
 
 def _provenance(
-    sources: Sequence[TrainingSource], used: list[dict[str, int]], options: FitOptions
+    sources: Sequence[TrainingSource],
+    used: list[dict[str, int]],
+    lost: list[dict[str, int]],
+    options: FitOptions,
 ) -> dict[str, Any]:
     """Provenance of the model: names and counts of its sources; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
@@ -286,9 +300,10 @@ def _provenance(
                 "identity": source.identity,
                 "drawn": source.drawn,
                 "used": {k: v for k, v in counts.items() if v},
+                **({"not used": not_used} if not_used else {}),
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
             }
-            for source, counts in zip(sources, used, strict=True)
+            for source, counts, not_used in zip(sources, used, lost, strict=True)
         ],
         "labels": None if options.labels is None else Path(options.labels).name,
         "scheme": schemes[0] if schemes else None,

@@ -18,8 +18,8 @@ from uncover.measurement.features import Features
 from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
+from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
-from uncover.pipeline.map_table import left_out
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, damaged, require
@@ -290,9 +290,10 @@ def _read(path: Path) -> dict[str, Any]:
 def _map(path: Path) -> Description:
     item = _read(path / "item.json")
     said = {k.removeprefix("uncover:"): v for k, v in item["properties"].items() if k.startswith("uncover:")}
-    product = MapProduct.open(path)
+    product, known = MapProduct.open(path), MapFacts.in_item(item)
     facts: Facts = {
         "scene": said.get("scene"),
+        **({} if known is None else known.lines() | {"warnings": known.warnings() or None}),
         "format": next(title for name, title in FORMATS.items() if (path / name).exists()),
         **_areas(path / "areas.csv"),
         "measurement uncertainty": said.get("measurement_uncertainty"),
@@ -318,15 +319,14 @@ def _areas(path: Path) -> Facts:
     if not path.is_file():
         return {"lacks": [path.name]}
     with damaged(str(path)), open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+        rows = [row for row in csv.DictReader(file) if row["share"]]  # others have no class: said above
         unit = "ha" if "area_ha" in rows[0] else "pixels"
         columns = ["pixels", f"area_{unit}", "share", f"expected_{unit}"]
         if int(rows[0]["worlds"]) > 1:
             columns += [f"sd_over_worlds_{unit}", f"sd_over_worlds_mc_error_{unit}"]
         found: Facts = {key: {f"{r['code']} {r['class']}": _number(r[key]) for r in rows} for key in columns}
         found["areas"] = rows[0]["note"]
-        lost = left_out(rows)
-        return found if lost is None else {**found, "left out": lost}
+        return found
 
 
 def _number(text: str) -> float | int | None:

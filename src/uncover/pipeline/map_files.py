@@ -19,6 +19,7 @@ from uncover import __version__
 from uncover.files import json_text
 from uncover.labels import Scheme
 from uncover.models.record import ModelRecord
+from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table
 from uncover.raster.errors import SceneError
@@ -36,7 +37,7 @@ from uncover.raster.map_formats import (
 )
 from uncover.raster.mapper import Mapper
 from uncover.raster.product import Layer, Product
-from uncover.raster.quality import Quality
+from uncover.raster.quality import FLAGGED, REASONS, Quality
 from uncover.raster.scratch import Scratch
 
 _EXTENSIONS = "https://stac-extensions.github.io"
@@ -78,23 +79,24 @@ class Finish:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes())
             scratch.journal.add("dataset")
         counted = areas[1, : self.product.classes]
+        scene = self.mapper.observed.own_scene
+        has_mask = None if scene is None else bool(scene.masks)
+        facts = MapFacts.of(scratch, self.mapper.reader.masked, has_mask)
         self._rasters(store, scratch, counted / max(counted.sum(), 1e-300))
-        if not (areas[0] + areas[3]).any():
-            warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
-        known = self.product.grid.crs is not None
+        if not facts.mapped_pixels:
+            warnings.warn(self._emptiness(facts), UserWarning, stacklevel=2)
         pairs, why = self.mapper.world_pairs, self.mapper.without_spread
-        _write(store / "areas.csv", area_table(areas, pairs, self.product.scheme, known, why))
+        _write(store / "areas.csv", area_table(areas, pairs, self.product.scheme, facts, why))
         shutil.copyfile(self.model_file, store / "model.uncover")
-        self._items(store)
+        self._items(store, facts)
 
-    def _emptiness(self) -> str:
-        identity, scene = self.mapper.observed.identity, self.mapper.observed.own_scene
-        if scene is not None and scene.masked_out():
-            return f"no pixel of scene {identity} has a class: a mask (--mask) leaves out all of it"
-        hint = "" if self.record["missing"] == "marginalise" else "; --missing marginalise classifies by some"
-        return (
-            f"no pixel of scene {identity} has a class: none has data in all bands that the model needs{hint}"
-        )
+    def _emptiness(self, facts: MapFacts) -> str:
+        lost = ", ".join(f"{name} {n:,}" for name, n in facts.unmapped_pixels.items())
+        partial = REASONS[Quality.PARTIAL] in facts.unmapped_pixels and self.record["missing"] == "nodata"
+        hint = "; --missing marginalise classifies by the bands that are there" if partial else ""
+        masked = any(REASONS[bit] in facts.unmapped_pixels for bit in Quality if bit & FLAGGED)
+        hint += "; --mask-classes says what is masked" if masked else ""
+        return f"no pixel of scene {self.mapper.observed.identity} has a class ({lost}){hint}"
 
     @property
     def _dataset(self) -> str:
@@ -140,7 +142,7 @@ class Finish:
     def _attributes(self) -> dict[str, Any]:
         return {"title": f"Land cover of {self.mapper.observed.identity}", "uncover": dict(self.record)}
 
-    def _items(self, store: Path) -> None:
+    def _items(self, store: Path, facts: MapFacts) -> None:
         assets: dict[str, Any] = {}
         if self.format == "cog":
             for layer in self.product.layers:
@@ -152,6 +154,7 @@ class Finish:
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
         record = {**self.record, "run": self.key}
         item = map_item(self.product, self.mapper.observed.identity, self.when, record, assets)
+        item["properties"] |= facts.as_property()
         _write(store / "item.json", json_text(item))
         bands = self.mapper.observed.bands
         model = model_item(self.mapper.model, self.product.scheme, self.product.grid, self.when, bands)

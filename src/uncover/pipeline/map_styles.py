@@ -20,7 +20,7 @@ from uncover.raster.scratch import Scratch
 RAMP = ((0.0, "#0d0887"), (0.25, "#7e03a8"), (0.5, "#cc4778"), (0.75, "#f89540"), (1.0, "#f0f921"))
 _FLAGS = (
     *("#4d4d4d", "#b35806", "#e0e0e0", "#542788", "#9ecae1"),
-    *("#d73027", "#e7298a", "#1b9e77", "#fdae61", "#7f7f00"),
+    *("#d73027", "#e7298a", "#1b9e77", "#fdae61", "#7f7f00", "#8c8c8c"),
 )
 _NODATA = (225, 225, 225)
 _SIDE, _MARGIN = 720, 20  # pixels of the longer side of each map of the overview, and around it

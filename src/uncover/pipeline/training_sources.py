@@ -33,6 +33,7 @@ from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
+from uncover.raster.quality import FLAGGED, INCOMPLETE, Quality, reasons, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
@@ -105,6 +106,7 @@ class FitOptions(SourceOptions):
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+    mask_classes: Quality = FLAGGED
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class Batch:
     covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
     sure: NDArray[np.float64] | None = None  # (sample,), probability that the class is right
     inner: NDArray[np.bool_] | None = None  # (sample,), which are far from other groups; all where None
+    lost: Mapping[str, int] = field(default_factory=dict)  # drawn pixels that are not used, by the reason
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
@@ -253,6 +256,7 @@ class LabelledPixels:
     buffer: float = 0.0  # metres from other squares, nearer to which pixels do not count if they are left out
     units: str | None = "reflectance"
     certainty: Certainty | None = None
+    masked: Quality = FLAGGED  # pixels with any of these bits are not used
 
     @property
     def raster(self) -> Scene | Cube | RealisedScene:
@@ -300,7 +304,8 @@ class LabelledPixels:
         bands = tuple(canonical_band(band) for band in options.scene.bands or observed.bands)
         file = options.doubt.probability
         certainty = None if file is None else Certainty.on(grid, RasterBand.open(file), options.doubt.scale)
-        return cls(observed, name, bands, labels.scheme, codes, options.block, buffer, certainty=certainty)
+        found = cls(observed, name, bands, labels.scheme, codes, options.block, buffer, certainty=certainty)
+        return replace(found, masked=options.mask_classes)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -336,7 +341,8 @@ class LabelledPixels:
                 yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
                 continue
             block = self.raster.read(window)
-            where, noise = (codes > 0) & block.usable, None
+            where, noise = (codes > 0) & without(block.quality, INCOMPLETE | self.masked), None
+            lost = reasons(block.quality[(codes > 0) & ~where], self.masked)
             sure = None if self.certainty is None else self.certainty.read(window)
             if sure is not None:  # of a label without a probability nothing is known
                 where = where & np.isfinite(sure)
@@ -350,7 +356,8 @@ class LabelledPixels:
                 groups = first_number(f"{self.raster.grid}") + squares.numbers(window)[where]
                 inner = squares.inner(window, self.buffer)[where]
             sure = None if sure is None else sure[where]
-            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure, inner)
+            found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
+            yield window.pixels, found
 
 
 def _buffer(codes: NDArray[np.uint8], grid: Grid, options: FitOptions) -> float:
