@@ -75,13 +75,13 @@ class Finish:
         """Write all files; those that the journal knows are there already."""
         store.mkdir(parents=True, exist_ok=True)
         areas = scratch.areas()
-        if self.format != "cog" and "dataset" not in scratch.journal.done:
-            write_dataset(store / self._dataset, scratch, self.format, self._attributes())
-            scratch.journal.add("dataset")
         counted = areas[1, : self.product.classes]
         scene = self.mapper.observed.own_scene
         has_mask = None if scene is None else bool(scene.masks)
         facts = MapFacts.of(scratch, self.mapper.reader.masked, has_mask)
+        if self.format != "cog" and "dataset" not in scratch.journal.done:
+            write_dataset(store / self._dataset, scratch, self.format, self._attributes(facts))
+            scratch.journal.add("dataset")
         self._rasters(store, scratch, counted / max(counted.sum(), 1e-300))
         if not facts.mapped_pixels:
             warnings.warn(self._emptiness(facts), UserWarning, stacklevel=2)
@@ -139,8 +139,37 @@ class Finish:
         for name, text in styles(self.product, seen, largest):
             _write(store / name, text)
 
-    def _attributes(self) -> dict[str, Any]:
-        return {"title": f"Land cover of {self.mapper.observed.identity}", "uncover": dict(self.record)}
+    def _attributes(self, facts: MapFacts) -> dict[str, Any]:
+        """Global attributes by CF and ACDD; people, licence and dates of making are not known here."""
+        observed = self.mapper.observed
+        classes = ", ".join(self.product.scheme.names)
+        found: dict[str, Any] = {
+            "title": f"Land cover of {observed.identity}",
+            "summary": f"Most probable class of each pixel ({classes}), the probability of each class, and "
+            "the uncertainty of the class with its causes.",
+            "keywords": "land cover, classification, uncertainty, remote sensing",
+            "source": f"scene {observed.identity}, bands {', '.join(observed.bands)}; {observed.features}",
+            "history": f"uncover {__version__}: {observed.identity} by {self.mapper.model.estimator_name}",
+            "processing_level": "classification of reflectance",
+            "comment": "; ".join([f"{name}: {line}" for name, line in facts.lines().items()]),
+            "id": self.key,
+            "references": "Bilson, McCrory and Pustogvar (2025), An uncertainty-aware Bayesian framework for "
+            "machine learning classification models",
+            "standard_name_vocabulary": "CF Standard Name Table",
+            "uncover": dict(self.record),
+        }
+        begin, end = (self.when.get(f"{name}_datetime") or self.when["datetime"] for name in ("start", "end"))
+        if begin is not None:
+            found |= {"time_coverage_start": begin, "time_coverage_end": end}
+        outline = footprint(self.product.grid)
+        if outline is not None:
+            west, south, east, north = outline[1]
+            found |= {"geospatial_lat_min": south, "geospatial_lat_max": north}
+            found |= {"geospatial_lon_min": west, "geospatial_lon_max": east}
+            corners = ((south, west), (south, east), (north, east), (north, west), (south, west))
+            ring = ", ".join(f"{lat} {lon}" for lat, lon in corners)
+            found |= {"geospatial_bounds": f"POLYGON (({ring}))", "geospatial_bounds_crs": "EPSG:4326"}
+        return found
 
     def _items(self, store: Path, facts: MapFacts) -> None:
         assets: dict[str, Any] = {}
