@@ -241,7 +241,9 @@ def test_areas_add_up(run, model, scene):
     with open("map/areas.csv") as file:
         rows = list(csv.DictReader(file))
     codes = read("map/class.tif", 1)
-    for row in rows:
+    assert [row["class"] for row in rows] == [*CLASSES, "no class: no data", "no class: some bands are missing"]
+    assert int(rows[-2]["pixels"]) + int(rows[-1]["pixels"]) == (codes == 0).sum()
+    for row in rows[: len(CLASSES)]:
         count = (codes == int(row["code"])).sum()
         assert int(row["pixels"]) == count
         assert float(row["area_ha"]) == pytest.approx(count * 0.01 / scale, rel=3e-5)
@@ -464,6 +466,18 @@ def test_a_product_that_is_there_is_not_touched(run, refused, model, scene):
     assert contents("map") == before
 
 
+def test_a_map_is_replaced_on_request_and_nothing_else(run, refused, model, scene):
+    run("map", model, scene, "--out", "map")
+    before = read("map/class.tif")
+    made = run("map", model, scene, "--out", "map", "--overwrite", "--dtype", "float32")
+    assert made.exit_code == 0, made.output
+    assert read("map/probability.tif").dtype == np.float32 and not Path("map.partial").exists()
+    np.testing.assert_array_equal(read("map/class.tif"), before)
+    Path("notes").mkdir()
+    assert "replaces maps only" in refused("map", model, scene, "--out", "notes", "--overwrite")
+    assert "an input lies in map" in refused("map", "map/model.uncover", scene, "--out", "map", "--overwrite")
+
+
 def test_too_little_memory_is_refused(refused, model, scene):
     line = refused("map", model, scene, "--out", "map", "--memory", "20MB")
     assert "--memory" in line
@@ -495,4 +509,4 @@ def test_a_mask_of_the_whole_scene_is_named_as_the_cause(run, model, scene, tmp_
     with rasterio.open(tmp_path / "mask.tif", "w", driver="GTiff", **size, **place) as file:
         file.write(np.ones((1, *shape), np.uint8))
     made = run("map", model, scene, "--mask", tmp_path / "mask.tif", "--out", "masked")
-    assert "has a class (own mask 1,960" in made.stderr
+    assert "has a class (no data 400, own mask 16,400)" in made.stderr

@@ -148,7 +148,12 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     help="Meaning of several realisations of a pixel: of one distribution (pooled), repeated measurements, "
     "draws of independent errors, or worlds of a shared error.",
 )
-@click.option("--class-prior", default=1.0, help="Dirichlet parameter of the class shares.")
+@click.option(
+    "--class-prior",
+    metavar="NAME=SHARE,…|FILE",
+    help="Class shares of the place that is mapped, of all classes, or a CSV with columns class and share; "
+    "a number is the Dirichlet parameter of every class (default: 1).",
+)
 @measurement_options
 @overwrite_option
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: bool, **given: Any) -> None:
@@ -175,6 +180,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: b
         draw=filled(pipeline.Draw, given),
         calibration="loo" if given["calibrate"] else None,
         doubt=pipeline.LabelDoubt(*(given[name] for name in doubt)),
+        class_prior=pipeline.read_class_prior(given["class_prior"]),
         **measurement_from(given),
     )
     with bar("fit") as progress:

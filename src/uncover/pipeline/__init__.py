@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.file_kinds import check_apart as check_apart
     from uncover.pipeline.fitting import TrainedModel as TrainedModel
     from uncover.pipeline.fitting import fit_model as fit_model
+    from uncover.pipeline.fitting import read_class_prior as read_class_prior
     from uncover.pipeline.info import Description as Description
     from uncover.pipeline.info import describe_file as describe_file
     from uncover.pipeline.label_collection import HoldOut as HoldOut
@@ -59,7 +60,7 @@ _NAMES = {
     "uncover.labels": "Criteria Draw",
     "uncover.pipeline.evaluation": "EvaluateOptions Evaluation check_folder",
     "uncover.pipeline.file_kinds": "check_apart",
-    "uncover.pipeline.fitting": "TrainedModel fit_model",
+    "uncover.pipeline.fitting": "TrainedModel fit_model read_class_prior",
     "uncover.pipeline.info": "Description describe_file",
     "uncover.pipeline.label_collection": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
     "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels write_labels",

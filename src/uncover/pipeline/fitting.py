@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import warnings
 from collections import Counter
@@ -38,6 +39,8 @@ from uncover.raster.uncertainty import UncertaintyWarning
 _LEVEL = 1e-3
 #: Bands that a warning names.
 _NAMED = 3
+#: Sum of the Dirichlet parameters of class shares that are known: no number of samples changes them.
+_CERTAIN = 1e12
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,8 @@ def fit_model(
     keeper = None if options.coverage is None else HeldOut.of(opened, options)
     if options.doubt.noise is not None:
         model.label_noise = options.doubt.confusion(len(classes))
+    if isinstance(options.class_prior, Mapping):
+        model.class_prior = _known_shares(options.class_prior, classes)
     used, lost = _accumulate(model, opened, classes, progress, keeper, options.doubt)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, lost, options)
@@ -142,10 +147,52 @@ def fit_model(
     return TrainedModel(fitted, units.pop() if len(units) == 1 else None, provenance, features)
 
 
+def read_class_prior(text: str | None) -> float | dict[str, float]:
+    """Class shares by name from the command line or a table (class, share); a number as it is.
+
+    >>> read_class_prior("forest=0.6, water=0.4")
+    {'forest': 0.6, 'water': 0.4}
+    """
+    if text is None:
+        return 1.0
+    if Path(text).is_file():
+        with open(text, newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+        if not rows or not {"class", "share"} <= rows[0].keys():
+            raise ValueError(f"{text} is no table of class shares; its columns must be class and share")
+        pairs = [(row["class"].strip(), row["share"]) for row in rows]
+    elif "=" in text:
+        pairs = [
+            (name.strip(), share) for name, _, share in (part.partition("=") for part in text.split(","))
+        ]
+    else:
+        pairs = [("", text)]
+    try:
+        found = {name: float(share) for name, share in pairs}
+    except ValueError:
+        raise ValueError(
+            f"--class-prior {text}: give forest=0.6,water=0.4, or a CSV (class, share)"
+        ) from None
+    return found.get("", 0.0) if "" in found else found
+
+
+def _known_shares(shares: Mapping[str, float], classes: Sequence[str]) -> NDArray[np.float64]:
+    """Dirichlet parameters so large that the shares of the training samples do not count."""
+    strange, lacking = sorted(set(shares) - set(classes)), sorted(set(classes) - set(shares))
+    total = sum(shares.values())
+    if strange or lacking or abs(total - 1) > 1e-3 or min(shares.values()) <= 0:
+        raise ValueError(
+            f"--class-prior has the classes {', '.join(shares)} with the sum {total:g}; give each of "
+            f"{', '.join(classes)} a share above 0, that add up to 1"
+        )
+    return _CERTAIN * np.array([shares[name] for name in classes]) / total
+
+
 def make_model(options: FitOptions) -> Any:
     """The estimator that is asked for, not fitted yet."""
     options.doubt.check(options.model, options.calibration is not None, options.coverage)
-    common = {"class_prior": options.class_prior, "realisations": options.realisations}
+    known = isinstance(options.class_prior, Mapping)  # by name: once the classes are known
+    common = {"class_prior": 1.0 if known else options.class_prior, "realisations": options.realisations}
     if options.model == "recommended":
         if options.prior is not None or options.calibration is not None:
             raise ValueError(

@@ -411,9 +411,20 @@ def _lines(facts: Mapping[str, Any], indent: str) -> list[str]:
         elif isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple):
             lines.append(f"{indent}{key}: {len(value)} x {len(value[0])} numbers")
         else:
-            shown = ", ".join(str(v) for v in value) if isinstance(value, list | tuple) else value
+            shown = ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else _shown(value)
             lines.append(f"{indent}{key}: {shown}")
     return lines
+
+
+def _shown(value: Any) -> str:
+    """A value for people: six digits of a number.
+
+    >>> _shown(0.1234567890123), _shown(5790240.0), _shown("a"), _shown(3)
+    ('0.123457', '5790240', 'a', '3')
+    """
+    if not isinstance(value, float) or not np.isfinite(value):
+        return str(value)
+    return np.format_float_positional(value, 6, fractional=False, trim="-")
 
 
 #: Kinds of files by what tells them apart, in the order in which they are tried.

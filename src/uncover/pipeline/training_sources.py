@@ -70,7 +70,7 @@ class FitOptions(SourceOptions):
         (`BayesianClassifier`, which has no prior and calibrates itself).
     prior, class_prior, realisations, calibration
         As in `BayesianQDA`; without a prior it is the model's own, "evidence" for "mda", which is always
-        calibrated.
+        calibrated. Class shares by name stand in the place of those of the training samples.
     coverage
         Make sets of classes that hold the true one with this probability; part of the samples is kept from
         the model for that.
@@ -93,7 +93,7 @@ class FitOptions(SourceOptions):
     draw: Draw = field(default_factory=Draw)
     model: str = "qda"
     prior: str | None = None
-    class_prior: float = 1.0
+    class_prior: float | Mapping[str, float] = 1.0
     realisations: str = "pooled"
     calibration: str | None = None
     coverage: float | None = None
