@@ -241,7 +241,11 @@ def test_areas_add_up(run, model, scene):
     with open("map/areas.csv") as file:
         rows = list(csv.DictReader(file))
     codes = read("map/class.tif", 1)
-    assert [row["class"] for row in rows] == [*CLASSES, "no class: no data", "no class: some bands are missing"]
+    assert [row["class"] for row in rows] == [
+        *CLASSES,
+        "no class: no data",
+        "no class: some bands are missing",
+    ]
     assert int(rows[-2]["pixels"]) + int(rows[-1]["pixels"]) == (codes == 0).sum()
     for row in rows[: len(CLASSES)]:
         count = (codes == int(row["code"])).sum()
@@ -510,3 +514,22 @@ def test_a_mask_of_the_whole_scene_is_named_as_the_cause(run, model, scene, tmp_
         file.write(np.ones((1, *shape), np.uint8))
     made = run("map", model, scene, "--mask", tmp_path / "mask.tif", "--out", "masked")
     assert "has a class (no data 400, own mask 16,400)" in made.stderr
+
+
+def test_the_overview_has_the_scene_the_map_and_what_is_known_of_it(run, model, scene, monkeypatch):
+    from uncover.pipeline import map_styles
+    from uncover.raster import open_scene
+
+    made, draw = [], map_styles._overview
+    monkeypatch.setattr(map_styles, "_overview", lambda *given: made.append(draw(*given)) or made[0])
+    assert run("map", model, scene, "--out", "map").exit_code == 0
+    titles = [ax.get_title(loc="left") for ax in made[0].axes if ax.get_title(loc="left")]
+    assert titles == [
+        "(a) Scene", "(b) Class", "(c) Probability of the class", "(d) Total uncertainty, nats",
+        "(e) Typicality",
+    ]  # fmt: skip
+    colours = made[0].axes[0].images[0].get_array()
+    opened = open_scene(scene)
+    known = opened.read().valid
+    np.testing.assert_array_equal(map_styles.thumbnail(opened, opened.grid.shape)[~known] == 200, True)
+    assert colours.shape[2] == 3 and colours.std() > 10

@@ -184,6 +184,6 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: b
         **measurement_from(given),
     )
     with bar("fit") as progress:
-        training = pipeline.fit_model(sources, options, progress)
+        training = pipeline.fit_model(sources, options, progress, progress.phase)
     training.save(out)
     click.echo(training.summary())

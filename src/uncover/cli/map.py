@@ -124,7 +124,7 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
         click.echo(pipeline.forecast(model, scene, options).text())
         return
     with _little_garbage(), pixel_bar("map") as progress:
-        made = pipeline.map_scene(model, scene, out, options, progress)
+        made = pipeline.map_scene(model, scene, out, options, progress, progress.phase)
     _conclude(made)
     click.echo(f"{made}")
 

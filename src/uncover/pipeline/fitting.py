@@ -6,7 +6,7 @@ import csv
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,10 @@ class TrainedModel:
 
 
 def fit_model(
-    sources: Sequence[str | Path], options: FitOptions | None = None, progress: Progress | None = None
+    sources: Sequence[str | Path],
+    options: FitOptions | None = None,
+    progress: Progress | None = None,
+    phase: Callable[[str], None] = lambda name: None,
 ) -> TrainedModel:
     """Fit a model to labelled pixels of scenes and to sample tables; several add samples, not features.
 
@@ -120,6 +123,7 @@ def fit_model(
         )
     if options.buffer is not None and options.block is None:
         raise ValueError("--buffer is between blocks, and there are none: give --block METRES too")
+    phase("opening")
     opened = open_sources(sources, options)
     features = common_features({source.name: source.features for source in opened})
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
@@ -133,7 +137,8 @@ def fit_model(
         model.label_noise = options.doubt.confusion(len(classes))
     if isinstance(options.class_prior, Mapping):
         model.class_prior = _known_shares(options.class_prior, classes)
-    used, lost = _accumulate(model, opened, classes, progress, keeper, options.doubt)
+    phase("reading")
+    used, lost = _accumulate(model, opened, classes, progress, keeper, options.doubt, phase)
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, lost, options)
     if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
@@ -216,6 +221,7 @@ def _accumulate(
     progress: Progress | None,
     keeper: HeldOut | None,
     doubt: LabelDoubt,
+    phase: Callable[[str], None],
 ) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
     """Fold all batches into the model.
 
@@ -230,6 +236,7 @@ def _accumulate(
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
         warn_of_too_much_noise(everything, sources[0].bands)
+        phase(f"fitting to {len(everything.classes):,} samples")
         groups: dict[str, Any] = {}
         if everything.groups is not None and _calibrates(model):
             groups = {"groups": everything.groups, "scored": everything.inner}

@@ -115,7 +115,8 @@ class Finish:
         with ThreadPoolExecutor(self.threads) as pool:
             files = [pool.submit(write, layer) for layer in missing]
             title = self.mapper.observed.identity
-            picture = pool.submit(write_overview, store / "overview.png", scratch, title, shares)
+            scene = self.mapper.observed.own_scene
+            picture = pool.submit(write_overview, store / "overview.png", scratch, scene, title, shares)
             for layer, file in zip(missing, files, strict=True):
                 file.result().result()
                 scratch.journal.add(f"{layer.name}.tif")

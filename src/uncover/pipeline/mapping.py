@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -234,16 +234,19 @@ def map_scene(
     out: str | Path,
     options: MapOptions | None = None,
     progress: Progress | None = None,
+    phase: Callable[[str], None] = lambda name: None,
 ) -> Path:
     """Map a scene with a model; the folder `out` appears when everything in it is finished.
 
     Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
-    inputs, model and options are the same; the product does not differ by a byte.
+    inputs, model and options are the same; the product does not differ by a byte. `phase` is told what goes
+    on.
     """
     clock = [time.time()]
     chosen = options or MapOptions()
     goal = Path(out)
     _check_goal(goal, chosen, model_file, scene)
+    phase("opening")
     prepared = PreparedMap.of(model_file, scene, chosen)
     key = prepared.key()
     if goal.exists() and not chosen.overwrite:
@@ -253,7 +256,7 @@ def map_scene(
         place = store.parent / "scratch"
         with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
             clock.append(time.time())
-            _compute(prepared, scratch, progress)
+            _compute(prepared, scratch, progress, phase)
             clock.append(time.time())
             finish = Finish(
                 prepared.mapper,
@@ -264,22 +267,28 @@ def map_scene(
                 chosen.format,
                 prepared.plan.threads,
             )
+            phase("writing")
             finish.write(store, scratch)
             clock.append(time.time())
             finish.run_file(store, _run_facts(prepared, scene, clock))
     return goal
 
 
-def _compute(prepared: PreparedMap, scratch: Scratch, progress: Progress | None) -> None:
+def _compute(
+    prepared: PreparedMap, scratch: Scratch, progress: Progress | None, phase: Callable[[str], None]
+) -> None:
     """Compute the units that are missing."""
     product = prepared.mapper.product
     numbers = scratch.missing(product.order(prepared.options.block))
     total = product.grid.window.pixels
     done = total - sum(scratch.units[number].pixels for number in numbers)
+    phase("mapping" if machine_code() is None else "starting, kernels are compiled once")
     if progress is not None:
         progress(done, total)
     try:
-        for unit in prepared.executor().run(prepared.mapper, numbers):
+        for i, unit in enumerate(prepared.executor().run(prepared.mapper, numbers)):
+            if i == 0:
+                phase("mapping")
             scratch.put(unit)
             done += scratch.units[unit.number].pixels
             if progress is not None:
