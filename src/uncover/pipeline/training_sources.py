@@ -185,7 +185,8 @@ def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     scene, pixels = options.scene, [source for source in opened if isinstance(source, LabelledPixels)]
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
-        _refuse("scene or cube", **words)
+        chosen = {} if options.mask_classes == FLAGGED else {"mask-classes": options.mask_classes}
+        _refuse("scene or cube", **words, **chosen)
     if options.doubt.probability is not None and len(pixels) < len(opened):
         raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
