@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from uncover.cli import main
-from uncover.cli.console import say
+from uncover.cli import console, main
+from uncover.cli.console import counter, say
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["-h"], ["--version"]])
@@ -111,3 +111,42 @@ def test_forecasts_name_the_time_of_compiling(monkeypatch):
         monkeypatch.setattr(mapping, "machine_code", lambda code=code: code)
         text = mapping.Forecast(4, 2, 300, 40, 9.0).text()
         assert ("9 s, and up to a minute of compiling, the first time" in text) == said
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_progress_in_a_pipe_is_a_line_a_minute_with_a_rate_of_the_last_seconds(monkeypatch, capsys):
+    """90 s of compiling in the first piece, then 1000 pixels a second: the first estimate knows it."""
+    clock = Clock()
+    monkeypatch.setattr(console.time, "monotonic", clock)
+    with counter("map", "pixels") as watch:
+        watch.phase("mapping")
+        watch(0, 500_000)
+        clock.now = 90.0
+        for done in range(1000, 200_001, 1000):
+            watch(done, 500_000)
+            clock.now += 1.0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "map: mapping, 1,000 of 500,000 pixels"  # nothing is known yet
+    assert lines[1] == "map: mapping, 61,000 of 500,000 pixels, 1,000 pixels/s, 7 min left"
+    assert len(lines) == 1 + 199 // 60
+
+
+def test_progress_on_a_terminal_is_a_bar_with_phases(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr(console.time, "monotonic", clock)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with counter("map", "pixels") as watch:
+        watch.phase("opening")
+        watch.phase("mapping")
+        for done in range(0, 100, 10):
+            watch(done, 100)
+            clock.now += 1.0
+    shown = capsys.readouterr().err
+    assert "map: opening" in shown and "map: mapping" in shown
+    assert "10 pixels/s, 1 s left" in shown

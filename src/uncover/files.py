@@ -52,6 +52,16 @@ def check_goal(out: str | Path) -> Path:
     return check_place(goal)
 
 
+def check_new(*outs: str | Path | None, overwrite: bool) -> None:
+    """Refuse outputs that exist, unless they are to be overwritten.
+
+    >>> check_new(__file__, overwrite=True)
+    """
+    for out in outs:
+        if out is not None and Path(out).exists() and not overwrite:
+            raise ValueError(f"{out} exists already; replace it with --overwrite, or write somewhere else")
+
+
 @contextmanager
 def whole_or_nothing(out: str | Path) -> Iterator[Path]:
     """A path to write to; what was written there takes its place when the block ends well.

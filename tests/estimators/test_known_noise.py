@@ -1,5 +1,7 @@
 """Known noise in training and prediction, through the estimators."""
 
+import warnings
+
 import numpy as np
 import pytest
 from benchmarks.known_noise import coverage, excess_log_loss
@@ -285,8 +287,24 @@ def test_units_that_differ_are_named(problem):
     with pytest.warns(UserWarning, match="same units"):
         BayesianQDA().fit(X, y, X_cov=1e-10 * variance)
     clf = BayesianQDA().fit(X, y)
-    with pytest.warns(UserWarning, match="same units"):
+    with pytest.warns(UserWarning, match="same units") as said:
         clf.predict_proba(X, X_cov=1e8 * variance)
+    assert [each.filename for each in said] == [__file__]
+    with pytest.warns(UserWarning, match="same units") as said:
+        clf.unknown_proba(X, X_cov=1e8 * variance)
+    assert [each.filename for each in said] == [__file__]  # once, at the line of the user
+
+
+def test_one_feature_that_is_known_very_well_rings_no_alarm(problem):
+    """A period of days known to seconds, beside quantities known to some per cent."""
+    X, y, variance = problem
+    precise = np.broadcast_to(variance, X.shape).copy()
+    precise[:, 0] = 1e-16
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = BayesianQDA().fit(X, y, X_cov=precise)
+        clf.predict_proba(X, X_cov=precise)
+        clf.predict_proba(X, X_cov=1e-12 * variance)  # said in training, if at all
 
 
 def test_what_does_not_go_together_is_refused(problem):

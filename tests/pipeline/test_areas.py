@@ -1,4 +1,4 @@
-"""Tables of areas: clear and flagged land, counted and expected, and what is said of them."""
+"""Tables of areas: mapped and masked land, counted and expected, and what is said of them."""
 
 import csv
 import json
@@ -42,18 +42,66 @@ def layer(path):
         return file.read()
 
 
-def test_clear_and_flagged_land_have_their_own_columns(case):
+def test_clouds_have_no_class_and_a_row_of_their_own(case):
     codes, clear = layer(case / "class.tif")[0], np.arange(SHAPE[1]) >= 20
+    nodata = layer(case / "quality.tif")[0] & Quality.NODATA > 0
+    np.testing.assert_array_equal(codes > 0, clear & ~nodata)
     area = pixel_areas(grid(*SHAPE)) / 1e4
     probability = layer(case / "probability.tif") / 1e4
-    for k, row in enumerate(rows_of(case / "areas.csv")):
+    rows = rows_of(case / "areas.csv")
+    for k, row in enumerate(rows[: len(CLASSES)]):
         mine = codes == int(row["code"])
-        assert int(row["pixels"]) == (mine & clear).sum()
-        assert int(row["flagged_pixels"]) == (mine & ~clear).sum() > 0
-        assert float(row["area_ha"]) == pytest.approx(area[mine & clear].sum())
-        assert float(row["flagged_ha"]) == pytest.approx(area[mine & ~clear].sum())
-        expected = (probability[k] * area)[:, clear].sum()
+        assert int(row["pixels"]) == mine.sum() > 0
+        assert float(row["area_ha"]) == pytest.approx(area[mine].sum())
+        assert float(row["share"]) == pytest.approx(area[mine].sum() / area[codes > 0].sum())
+        expected = (probability[k] * area)[codes > 0].sum()
         assert float(row["expected_ha"]) == pytest.approx(expected, rel=1e-3)  # layers have steps of 1e-4
+    lost = {row["class"]: row for row in rows[len(CLASSES) :]}
+    assert list(lost) == ["no class: no data", "no class: cloud"] if nodata.any() else ["no class: cloud"]
+    cloud = lost["no class: cloud"]
+    assert int(cloud["pixels"]) == (~clear & ~nodata).sum() and cloud["share"] == ""
+    assert float(cloud["area_ha"]) == pytest.approx(area[~clear & ~nodata].sum())
+
+
+def test_a_class_under_clouds_on_request(case, run):
+    """--mask-classes none maps clouds as land, and counts them; shadow alone leaves clouds in too."""
+    write_scene(
+        "codes.tif",
+        np.where(np.arange(SHAPE[1]) < 20, 9, 4)[None, None] * np.ones((1, *SHAPE), np.uint8),
+        names=None,
+    )
+    common = ("map", "model.uncover", "scene.tif", "--level", "L2A", "--mask", "codes.tif", "--mask-values")
+    for i, classes in enumerate(("none", "shadow,snow")):
+        made = run(*common, "scl", "--mask-classes", classes, "--out", f"all{i}")
+        assert made.exit_code == 0, made.output
+        assert not [row for row in rows_of(f"all{i}/areas.csv") if "cloud" in row["class"]]
+        item = json.loads(Path(f"all{i}/item.json").read_text())["properties"]
+        assert item["uncover:mask_classes"] == [] if classes == "none" else ["shadow", "snow"]
+    whole = layer("all0/class.tif")
+    np.testing.assert_array_equal(whole[..., 20:], layer(case / "class.tif")[..., 20:])
+    assert (whole[..., :20] > 0).sum() > (layer(case / "class.tif")[..., :20] > 0).sum() == 0
+    assert "there is no mask class 'fog'" in run(*common, "scl", "--mask-classes", "fog", "--out", "m").output
+    assert "--mask-values came without --mask" in run("info", "scene.tif", "--mask-values", "3").output
+
+
+def test_every_map_ends_with_what_it_is_worth(case, run):
+    """Terminal, info, item and report have the same facts; outside the training domain a warning."""
+    made = run("map", "model.uncover", "scene.tif", "--level", "L2A", "--out", "plain")
+    assert "mapped  " in made.stderr and "time  " in made.stderr and "Warning" not in made.stderr
+    assert "the scene has no mask of clouds" in made.stderr
+    write_scene("strange.tif", 0.9 - reflectance(*SHAPE))
+    made = run("map", "model.uncover", "strange.tif", "--level", "L2A", "--out", "strange")
+    said = "100 % of the mapped area is unlike anything the model was trained on: do not believe"
+    assert f"Warning: {said}" in made.stderr
+    facts = describe_folder(Path("strange")).facts
+    assert facts["warnings"][0].startswith(said) and facts["unlike"] in made.stderr
+    item = json.loads(Path("strange/item.json").read_text())["properties"]["uncover:facts"]
+    assert item["unlike"] == 1 and item["warnings"] == facts["warnings"]
+    total = layer("strange/uncertainty.tif")[0] / 1e4
+    mean = total[layer("strange/class.tif")[0] > 0].mean()
+    assert item["mean_uncertainty"]["total"] == pytest.approx(mean, rel=1e-4)
+    assert run("report", "strange").exit_code == 0
+    assert said in Path("strange/report.html").read_text().split("<main")[0]
 
 
 def test_nothing_is_said_of_worlds_that_were_not_evaluated(case):
@@ -67,32 +115,32 @@ def test_nothing_is_said_of_worlds_that_were_not_evaluated(case):
 def test_info_says_what_is_in_the_numbers_and_what_is_left_out(case):
     facts = describe_folder(case).facts
     assert "expected_ha adds up their probabilities" in facts["areas"]
-    assert "(25 % of what has a class)" in facts["left out"]
+    assert "cloud 1,200 pixels (25.0 %)" in facts["no class"]
     assert "sd_over_worlds_ha" not in facts
 
 
 @pytest.mark.parametrize("kind", ["cog", "zarr", "netcdf"])
 @pytest.mark.filterwarnings("ignore:no sample is wrong:UserWarning")
-def test_evaluate_weighs_strata_by_clear_land(case, kind, tmp_path):
-    """A stratified sample of the whole map: strata have the area of clear land, clouds no samples."""
+def test_evaluate_weighs_strata_by_mapped_land(case, kind, tmp_path):
+    """A stratified sample of the whole scene: strata have the area of mapped land, clouds no samples."""
     if kind != "cog":
         pytest.importorskip("h5netcdf" if kind == "netcdf" else "zarr")
         options = SourceOptions(SceneOptions(mask="cloud.tif", mask_values={7: Quality.CLOUD}))
         map_scene("model.uncover", "scene.tif", "other", MapOptions(source=options, threads=1, format=kind))
-    truth = layer(case / "class.tif")
+    truth = np.maximum(layer(case / "class.tif"), 1)
     write_scene("truth.tif", truth, names=None, nodata=0)
     chosen = EvaluateOptions(draws=20, design="stratified")
-    with pytest.warns(UserWarning, match=r"25 % of the area that has a class is flagged .* 1200 samples"):
+    with pytest.warns(UserWarning, match=r"25 % of the observed area is masked .* 1200 samples"):
         found = evaluate_map("map" if kind == "cog" else "other", "truth.tif", chosen)
-    own = [float(row["area_ha"]) for row in rows_of(case / "areas.csv")]
+    own = [float(row["area_ha"]) for row in rows_of(case / "areas.csv") if row["share"]]
     np.testing.assert_allclose(found.mapped / 1e4, own, rtol=1e-6)
     np.testing.assert_allclose(
         [found.results["estimated area", n].value / 1e4 for n in found.classes], own, rtol=1e-6
     )
-    assert found.facts["reference"]["on flagged pixels"] == 1200
+    assert found.facts["reference"]["on masked pixels"] == 1200
     found.write("evaluation")
     said = json.loads(Path("evaluation/evaluation.json").read_text())
-    assert said["flagged area left out"] == pytest.approx(1200 * 100, rel=1e-3)
+    assert said["masked area"] == pytest.approx(1200 * 100, rel=1e-3)
 
 
 def shared_model(kind):

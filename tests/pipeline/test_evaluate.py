@@ -415,6 +415,9 @@ def test_the_command_writes_its_files(scene, tmp_path, run):
     curves = table(out / "reliability.csv")
     assert len(curves) == 4 * 10
     assert sum(int(r["samples"]) for r in curves if r["curve"] == "top label") == 180
+    twice = ("evaluate", folder, "--reference", path, *options, "--out", "out")
+    assert "evaluation.json exists already; replace it with --overwrite" in run(*twice).stderr
+    assert run(*twice, "--overwrite").exit_code == 0
     again = run("evaluate", folder, "--reference", path, *options, "--out", "again")
     assert again.stdout == result.stdout
     for name in files:

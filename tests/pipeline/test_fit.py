@@ -58,7 +58,15 @@ def test_the_chain_by_the_command_line_gives_the_model_of_the_arrays(run, tmp_pa
     assert model.units_ == "reflectance"
     assert model.provenance_["scheme"] == SCHEME.as_dict()
     assert str(tmp_path) not in str(model.provenance_)
-    assert where.sum() < (labels > 0).sum()  # clouds did take some
+    lost = (labels > 0).sum() - where.sum()
+    assert sum(model.provenance_["sources"][0]["not used"].values()) == lost > 0  # clouds did take some
+    assert "  not used: " in made.stdout and "cloud" in made.stdout
+    again = ("fit", tree.path, "--labels", "labels.tif", "--out", "model.uncover")
+    assert "model.uncover exists already; replace it with --overwrite" in run(*again).stderr
+    made = run(*again, "--overwrite", "--mask-classes", "none")
+    assert made.exit_code == 0, made.output
+    everything = load_model(tmp_path / "model.uncover")
+    assert where.sum() < everything.class_count_.sum() <= (labels > 0).sum()
 
 
 def _lulucf():
@@ -278,3 +286,19 @@ def test_a_table_whose_class_column_has_to_be_named(refused, run, tmp_path):
     assert made.exit_code == 0, made.output
     assert load_model(tmp_path / "model.uncover").n_features_in_ == 36
     assert "has no column 'kind'" in refused("fit", path, "--class-field", "kind", "--out", "other.uncover")
+
+
+def test_class_shares_by_name_or_table_are_those_of_the_model(problem, run, tmp_path):
+    codes, values, _ = problem
+    table_of(values, codes).to_csv("pixels.csv", index=False)
+    names = sorted(set(names_of(codes[codes > 0])))
+    total = sum(range(1, len(names) + 1))
+    shares = {name: i / total for i, name in enumerate(names, start=1)}
+    text = ",".join(f"{name}={share!r}" for name, share in shares.items())
+    rows = "".join(f"{name},{share!r}\n" for name, share in shares.items())
+    (tmp_path / "shares.csv").write_text(f"class,share\n{rows}")
+    for given in (text, "shares.csv"):
+        made = run("fit", "pixels.csv", "--class-prior", given, "--overwrite", "--out", "model.uncover")
+        assert made.exit_code == 0, made.output
+        found = load_model("model.uncover").model_
+        assert_allclose(found.concentration / found.concentration.sum(), list(shares.values()), rtol=1e-6)

@@ -89,6 +89,8 @@ def test_labels_that_do_not_meet_the_scene_are_refused(problem, refused, tmp_pat
         (["--labels", "labels.tif", "--out", "nowhere/model.uncover"], "there is no folder"),
         (["--labels", "labels.tif", "--bbox", 10, 50, 11, 51], "lies outside"),
         (["--labels", "labels.tif", "--class-prior", -1], "class_prior must be positive"),
+        (["--labels", "labels.tif", "--class-prior", "forest=1"], "--class-prior has the classes forest"),
+        (["--labels", "labels.tif", "--class-prior", "forest=a,b=c"], "give forest=0.6,water=0.4"),
     ],
 )
 def test_other_bad_input_is_refused(problem, refused, more, complaint):

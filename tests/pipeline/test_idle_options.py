@@ -22,6 +22,8 @@ def files(tmp_path):
     [
         (("--labels", "labels.tif"), "--labels came, and no scene or cube"),
         (("--bbox", 1, 2, 3, 4, "--aoi", "a.gpkg"), "--bbox, --aoi came, and no scene or cube"),
+        (("--mask-classes", "none"), "--mask-classes came, and no scene or cube"),
+        (("--mask-values", "3"), "--mask-values came without --mask"),
         (("--aod", 0.1), "--aod came, and no scene"),
         (("--scale", 0.1, "--offset", 0), "--scale, --offset came, and no scene"),
         (("--mask", "m.tif", "--scene-id", "s"), "--mask, --scene-id came, and no scene"),

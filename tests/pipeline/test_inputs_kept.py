@@ -83,4 +83,19 @@ def test_labels_are_not_translated_twice(run, refused, tmp_path):
         own = None if scheme == "codes" else load_scheme(scheme)
         if own is not None:
             write_labels(tmp_path / "lcm.tif", codes, GRID, own)
-        assert run("labels", "lcm.tif", "--scheme", "ukceh-lulucf", "--out", "l.tif").exit_code == 0
+        assert run("labels", "lcm.tif", "--scheme", "ukceh-lulucf", "--out", f"{scheme}.tif").exit_code == 0
+
+
+def test_outputs_that_exist_are_kept_unless_they_are_to_be_replaced(run, refused, tmp_path):
+    """`fit` and `map` are tested with their own laws."""
+    codes = np.ones(GRID.shape, np.uint8)
+    codes[:, ::2] = 2
+    write_labels(tmp_path / "labels.tif", codes, GRID, load_scheme("lulucf-study"))
+    command = ("labels", "labels.tif", "--scheme", "lulucf-study", "--out", "out.tif", "--report", "r.json")
+    assert run(*command).exit_code == 0
+    before = (tmp_path / "out.tif").read_bytes()
+    assert "out.tif exists already; replace it with --overwrite" in refused(*command)
+    (tmp_path / "out.tif").unlink()
+    assert "r.json exists already" in refused(*command)
+    assert run(*command, "--overwrite").exit_code == 0
+    assert (tmp_path / "out.tif").read_bytes() == before

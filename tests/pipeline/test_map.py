@@ -241,7 +241,13 @@ def test_areas_add_up(run, model, scene):
     with open("map/areas.csv") as file:
         rows = list(csv.DictReader(file))
     codes = read("map/class.tif", 1)
-    for row in rows:
+    assert [row["class"] for row in rows] == [
+        *CLASSES,
+        "no class: no data",
+        "no class: some bands are missing",
+    ]
+    assert int(rows[-2]["pixels"]) + int(rows[-1]["pixels"]) == (codes == 0).sum()
+    for row in rows[: len(CLASSES)]:
         count = (codes == int(row["code"])).sum()
         assert int(row["pixels"]) == count
         assert float(row["area_ha"]) == pytest.approx(count * 0.01 / scale, rel=3e-5)
@@ -405,10 +411,8 @@ def test_a_scene_without_any_data(run, model, tmp_path):
     assert result.exit_code == 0, result.output
     assert (read("map/class.tif") == 0).all()
     assert (read("map/quality.tif") == Quality.NODATA).all()
-    assert (
-        result.stderr.startswith("Warning: no pixel of scene s has a class")
-        and result.stderr.count("\n") == 1
-    )
+    assert result.stderr.startswith("Warning: no pixel of scene s has a class (no data 2,000)")
+    assert result.stderr.count("Warning") == 1
 
 
 def test_a_scene_of_one_pixel(run, model, tmp_path):
@@ -466,6 +470,18 @@ def test_a_product_that_is_there_is_not_touched(run, refused, model, scene):
     assert contents("map") == before
 
 
+def test_a_map_is_replaced_on_request_and_nothing_else(run, refused, model, scene):
+    run("map", model, scene, "--out", "map")
+    before = read("map/class.tif")
+    made = run("map", model, scene, "--out", "map", "--overwrite", "--dtype", "float32")
+    assert made.exit_code == 0, made.output
+    assert read("map/probability.tif").dtype == np.float32 and not Path("map.partial").exists()
+    np.testing.assert_array_equal(read("map/class.tif"), before)
+    Path("notes").mkdir()
+    assert "replaces maps only" in refused("map", model, scene, "--out", "notes", "--overwrite")
+    assert "an input lies in map" in refused("map", "map/model.uncover", scene, "--out", "map", "--overwrite")
+
+
 def test_too_little_memory_is_refused(refused, model, scene):
     line = refused("map", model, scene, "--out", "map", "--memory", "20MB")
     assert "--memory" in line
@@ -511,4 +527,23 @@ def test_a_mask_of_the_whole_scene_is_named_as_the_cause(run, model, scene, tmp_
     with rasterio.open(tmp_path / "mask.tif", "w", driver="GTiff", **size, **place) as file:
         file.write(np.ones((1, *shape), np.uint8))
     made = run("map", model, scene, "--mask", tmp_path / "mask.tif", "--out", "masked")
-    assert "has a class: a mask (--mask) leaves out all of it" in made.stderr
+    assert "has a class (no data 400, own mask 16,400)" in made.stderr
+
+
+def test_the_overview_has_the_scene_the_map_and_what_is_known_of_it(run, model, scene, monkeypatch):
+    from uncover.pipeline import map_styles
+    from uncover.raster import open_scene
+
+    made, draw = [], map_styles._overview
+    monkeypatch.setattr(map_styles, "_overview", lambda *given: made.append(draw(*given)) or made[0])
+    assert run("map", model, scene, "--out", "map").exit_code == 0
+    titles = [ax.get_title(loc="left") for ax in made[0].axes if ax.get_title(loc="left")]
+    assert titles == [
+        "(a) Scene", "(b) Class", "(c) Probability of the class", "(d) Total uncertainty, nats",
+        "(e) Typicality",
+    ]  # fmt: skip
+    colours = made[0].axes[0].images[0].get_array()
+    opened = open_scene(scene)
+    known = opened.read().valid
+    np.testing.assert_array_equal(map_styles.thumbnail(opened, opened.grid.shape)[~known] == 200, True)
+    assert colours.shape[2] == 3 and colours.std() > 10

@@ -1,5 +1,9 @@
 """Maps and cubes as xarray, rioxarray and GDAL read them: the values of the GeoTIFFs, and nothing masked."""
 
+import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +121,71 @@ def test_columns_of_samples_have_no_nodata(tmp_path):
         assert data["label"].values.tolist() == [0, 1, 2]
         assert data["label"].dtype == np.uint8
         np.testing.assert_array_equal(data["reflectance"], samples.values)
+
+
+def test_a_dataset_describes_itself_by_cf(dataset):
+    """Coordinates, grid mapping and history by CF; no clock, so that the same map is the same bytes."""
+    with xarray.open_dataset(dataset, engine=engine(dataset), decode_coords="all") as data:
+        assert (data.x.standard_name, data.y.standard_name) == tuple(
+            f"projection_{a}_coordinate" for a in "xy"
+        )
+        assert data.x.units == data.y.units == "metre"
+        mapping = data["spatial_ref"].attrs
+        assert mapping["grid_mapping_name"] == "transverse_mercator"
+        assert mapping["longitude_of_central_meridian"] == 15
+        assert {"history", "summary", "keywords", "source", "geospatial_lat_min"} <= set(data.attrs)
+        assert all(len(data[name].long_name) > len("total") for name in data.data_vars)
+        assert all(data[name].attrs["units"] == "1" for name in PARTS)
+
+
+#: Said by the checker, and no fault: it knows no unsigned numbers, which CF has had since 1.9.
+_NO_FAULT = "Variable is not of type byte, short, or int"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["netcdf"], indirect=True)
+def test_the_compliance_checker_finds_nothing(dataset, tmp_path):
+    """The checker of IOOS, from the environment or by the command that UNCOVER_COMPLIANCE_CHECKER names."""
+    checker = os.environ.get("UNCOVER_COMPLIANCE_CHECKER") or shutil.which("compliance-checker")
+    if checker is None:
+        pytest.skip("compliance-checker is not installed (pip install compliance-checker)")
+    words = [checker, "--test", "cf:1.11", "--format", "json", "--output", str(tmp_path / "cf.json")]
+    alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    subprocess.run([*words, str(dataset)], env=alone, capture_output=True, check=False)
+    (found,) = json.loads((tmp_path / "cf.json").read_text()).values()
+    said = [
+        m for part in ("high_priorities", "medium_priorities") for each in found[part] for m in each["msgs"]
+    ]
+    assert [message for message in said if not message.startswith(_NO_FAULT)] == []
+
+
+@pytest.mark.slow
+def test_qgis_reads_the_styles(run, tmp_path):
+    """By Debian's python3-qgis, where it is installed."""
+    python = Path("/usr/bin/python3")
+    if (
+        not python.exists()
+        or subprocess.run([python, "-c", "import qgis.core"], capture_output=True).returncode
+    ):
+        pytest.skip("QGIS is not installed (apt install python3-qgis)")
+    model = save_model(tmp_path / "m.uncover", fitted())
+    run("map", model, write_scene(tmp_path / "scene.tif", reflectance(60, 80)), "--out", "map")
+    code = """
+import sys
+from qgis.core import QgsApplication, QgsRasterLayer
+application = QgsApplication([], False)
+application.initQgis()
+for name in ("class", "probability", "uncertainty", "quality"):
+    layer = QgsRasterLayer(f"map/{name}.tif", name)
+    _, done = layer.loadNamedStyle(f"map/{name}.qml")
+    assert layer.isValid() and done, name
+    print(layer.renderer().type())
+"""
+    done = subprocess.run(
+        [python, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"QT_QPA_PLATFORM": "offscreen"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["paletted", "singlebandpseudocolor", "singlebandpseudocolor", "paletted"]

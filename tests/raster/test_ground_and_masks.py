@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from uncover.cli import main
 from uncover.pipeline import FitOptions, RealiseOptions, fit_model, open_labels, realise_scene
 from uncover.raster import Quality, SceneError, SceneOptions, Window, open_scene
+from uncover.raster.quality import mask_values
 from uncover.raster.tiles import TileCache
 from uncover.studies.landscape import LandscapeOptions, write_scene
 
@@ -132,8 +133,8 @@ def test_a_mask_in_any_geometry_blanks_what_it_covers(product, tmp_path, kind):
     inside = geometries.at_centres(mask, plain.grid) != 0
     assert 5000 < inside.sum() < 12000
     block, before = open_scene(product, SceneOptions(mask=mask)).read(), plain.read()
-    np.testing.assert_array_equal(block.quality & np.uint16(Quality.NODATA) != 0, inside)
-    assert np.isnan(block.reflectance[:, inside]).all()
+    np.testing.assert_array_equal(block.quality & np.uint16(Quality.MASKED) != 0, inside)
+    assert not block.valid[inside].any()
     np.testing.assert_array_equal(block.reflectance[:, ~inside], before.reflectance[:, ~inside])
 
 
@@ -224,11 +225,34 @@ def test_a_mask_has_one_band(product, tmp_path):
 
 
 @pytest.mark.parametrize("value", [1.0, np.nan])
-def test_a_mask_of_everything_is_known(product, tmp_path, value):
+def test_a_mask_of_everything_leaves_nothing(product, tmp_path, value):
     scene = open_scene(product)
     path = raster(tmp_path / "mask.tif", scene, np.full((1, 200, 200), value, np.float32))
-    assert open_scene(product, SceneOptions(mask=path)).masked_out()
-    assert not scene.masked_out()
+    assert not open_scene(product, SceneOptions(mask=path)).read().valid.any()
+
+
+def test_a_scene_classification_is_no_mask_unless_its_codes_are_named(product, tmp_path):
+    """All that is not 0 would blank the scene: refused, with the options that settle it."""
+    scene = open_scene(product)
+    codes = np.random.default_rng(0).choice([2, 4, 5, 6, 3, 8, 9, 10], (1, 200, 200)).astype(np.uint8)
+    path = raster(tmp_path / "classes.tif", scene, codes)
+    with pytest.raises(SceneError, match=r"looks like a scene classification .*--mask-values 3,8-10"):
+        open_scene(product, SceneOptions(mask=path))
+    left_out = open_scene(product, SceneOptions(mask=path, mask_values=mask_values("3,8-10"))).read()
+    before = scene.read()
+    wanted = before.valid & ~np.isin(codes[0], [3, 8, 9, 10])
+    np.testing.assert_array_equal(left_out.valid, wanted)
+    meant = open_scene(product, SceneOptions(mask=path, mask_values=mask_values("scl"))).read()
+    np.testing.assert_array_equal(meant.valid, before.valid)
+    np.testing.assert_array_equal(meant.quality & np.uint16(Quality.SHADOW) > 0, codes[0] == 3)
+    yes_or_no = raster(tmp_path / "SCL_mask.tif", scene, (codes == 3).astype(np.uint8))
+    assert open_scene(product, SceneOptions(mask=yes_or_no)).grid == scene.grid
+
+
+@pytest.mark.parametrize("text", ["3,", "a", "10-8", "-3"])
+def test_numbers_of_a_mask_that_are_none(text):
+    with pytest.raises(ValueError, match=r"is no number or range; give 3,8-10, or scl"):
+        mask_values(text)
 
 
 def test_an_area_without_a_pixel_centre_is_refused(product, tmp_path):

@@ -111,8 +111,8 @@ def test_a_mask_of_the_users_own(made_products, tmp_path, crs):
     if crs != "same":
         path = warped(path, crs, tmp_path)
     block = open_scene(tree.path, SceneOptions(mask=path)).read()
-    assert (block.quality[102:148, 22:88] == Quality.NODATA).all()
-    assert np.isnan(block.reflectance[:, 102:148, 22:88]).all()
+    assert (block.quality[102:148, 22:88] == Quality.MASKED).all()
+    assert not block.valid[102:148, 22:88].any()
     assert (block.quality[152:] == 0).all()
     meant = open_scene(tree.path, SceneOptions(mask=path, mask_values={1: Quality.SHADOW})).read()
     assert (meant.quality[102:148, 22:88] == Quality.SHADOW).all()

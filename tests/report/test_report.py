@@ -213,4 +213,4 @@ def test_a_map_of_nothing_is_one_clear_line(tmp_path):
         made = odd_map(tmp_path, np.full((2, 20, 30), np.nan, np.float32), ("a", "b"))
     result = run(made)
     assert result.exit_code == 1
-    assert "has a class and no flag" in result.stderr and "nothing to report" in result.stderr
+    assert "has a class (no data)" in result.stderr and "nothing to report" in result.stderr

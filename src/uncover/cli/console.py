@@ -6,84 +6,103 @@ import errno
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import click
 
-Progress = Callable[[int, int], None]  # done, in all
+_SECONDS_BETWEEN_LINES = 60.0
+#: The rate is that of the last seconds; an estimate needs some of them.
+_WINDOW, _LEAST = 15.0, 2.0
 
-_SECONDS_BETWEEN_LINES = 10.0
+
+class Watch:
+    """Progress of a long command: `phase` names what goes on, a call says how much of it is done.
+
+    A bar on a terminal, one line a minute in a pipe; with a unit also the rate and the time that is left.
+    """
+
+    def __init__(self, label: str, unit: str = "", shown: Any = None) -> None:
+        self._label, self._unit, self._shown = label, unit, shown
+        self._phase, self._pace, self._spoke = "", _Pace(), time.monotonic()
+
+    def phase(self, name: str) -> None:
+        """Say what begins now."""
+        self._phase, self._pace = name, _Pace()
+        if self._shown is not None:
+            self._shown.label = f"{self._label}: {name}"
+            self._shown.render_progress()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how much is done, of how much in all."""
+        speed = self._pace.speed(done)
+        rate = f"{speed:,.0f} {self._unit}/s, " if speed and self._unit else ""
+        words = f"{rate}{_duration((total - done) / speed)} left" if speed else ""
+        if self._shown is not None:
+            self._shown.length = total
+            self._shown.update(done - self._shown.pos, words)
+        elif time.monotonic() - self._spoke >= _SECONDS_BETWEEN_LINES:
+            self._spoke = time.monotonic()
+            what = f"{self._label}: {self._phase}, " if self._phase else f"{self._label}: "
+            unit = f" {self._unit}" if self._unit else ""
+            click.echo(f"{what}{done:,} of {total:,}{unit}{', ' if words else ''}{words}", err=True)
 
 
 @contextmanager
-def bar(label: str) -> Iterator[Progress | None]:
-    """A bar on a terminal; nothing in a pipe."""
-    with _shown(label) if sys.stderr.isatty() else nullcontext() as show:
-        yield show
+def counter(label: str, unit: str = "") -> Iterator[Watch]:
+    """The progress of one command."""
+    if not sys.stderr.isatty():
+        yield Watch(label, unit)
+        return
+    with click.progressbar(
+        length=1, label=label, file=sys.stderr, show_eta=False, item_show_func=lambda words: words
+    ) as shown:
+        yield Watch(label, unit, shown)
 
 
-@contextmanager
-def counter(label: str, unit: str = "") -> Iterator[Progress]:
-    """A bar on a terminal, now and then a line in a pipe, for long work; with a unit also its speed."""
-    with _shown(label, unit) if sys.stderr.isatty() else nullcontext(_lines(label, unit)) as show:
-        yield show
+bar = counter
 
 
-def pixel_bar(label: str) -> AbstractContextManager[Progress]:
+def pixel_bar(label: str) -> AbstractContextManager[Watch]:
     """A counter of pixels."""
     return counter(label, "pixels")
 
 
-@contextmanager
-def _shown(label: str, unit: str = "") -> Iterator[Progress]:
-    """A bar, which shows its speed where it has a unit."""
-    pace = _Pace()
-    told = (lambda speed: speed or "beginning: up to a minute of compiling, the first time") if unit else None
-    with click.progressbar(length=1, label=label, file=sys.stderr, item_show_func=told) as shown:
-
-        def show(done: int, total: int) -> None:
-            shown.length = total
-            shown.update(done - shown.pos, f"{pace.speed(done):,.0f} {unit}/s" if unit else None)
-
-        yield show
-
-
-def _lines(label: str, unit: str) -> Progress:
-    """Progress as lines that are not too many."""
-    pace = _Pace()
-
-    def show(done: int, total: int) -> None:
-        speed = pace.speed(done)
-        if pace.time_to_speak():
-            rate = f" {unit}, {speed:,.0f} {unit}/s" if unit else ""
-            left = f", {(total - done) / speed:,.0f} s left" if speed > 0 else ""
-            click.echo(f"{label}: {done:,} of {total:,}{rate}{left}", err=True)
-
-    return show
-
-
 class _Pace:
-    """Speed of the work; what an earlier run had done does not count."""
+    """Rate over the last seconds.
+
+    What an earlier run had done, and the first piece, do not count: kernels are compiled in it.
+    """
 
     def __init__(self) -> None:
-        self._began = self._spoke = time.monotonic()
-        self._first: int | None = None
+        self._start: int | None = None
+        self._marks: deque[tuple[float, int]] = deque()
 
-    def speed(self, done: int) -> float:
-        """Pieces per second since the beginning."""
-        if self._first is None:
-            self._first = done
-        return (done - self._first) / max(time.monotonic() - self._began, 1e-6)
-
-    def time_to_speak(self) -> bool:
-        """Return whether the last line in a pipe is long enough ago."""
+    def speed(self, done: int) -> float | None:
+        """Pieces per second; None where that is not known yet."""
         now = time.monotonic()
-        if now - self._spoke < _SECONDS_BETWEEN_LINES:
-            return False
-        self._spoke = now
-        return True
+        if self._start is None:
+            self._start = done
+        if done > self._start:
+            self._marks.append((now, done))
+        while len(self._marks) > 2 and self._marks[1][0] < now - _WINDOW:
+            self._marks.popleft()
+        if not self._marks or now - self._marks[0][0] < _LEAST:
+            return None
+        return (done - self._marks[0][1]) / (now - self._marks[0][0]) or None
+
+
+def _duration(seconds: float) -> str:
+    """Time in words.
+
+    >>> _duration(8.4), _duration(200.0), _duration(8000.0)
+    ('8 s', '3 min', '2.2 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def say(step: str) -> None:

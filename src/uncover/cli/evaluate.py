@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from uncover.cli.console import bar
-from uncover.cli.options import class_options, seed_option
+from uncover.cli.options import class_options, overwrite_option, seed_option
 
 
 @click.command(
@@ -57,7 +57,8 @@ from uncover.cli.options import class_options, seed_option
     help="Leave out samples nearer than this to --training labels (default: distance at which the "
     "correlation of the map's classes falls to 1/e).",
 )
-def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
+@overwrite_option
+def evaluate(folder: str, reference: str, out: str, overwrite: bool, **given: Any) -> None:
     """Compare a map with reference data: accuracy, areas, scores and calibration, with intervals.
 
     Writes evaluation.json, confusion.csv, accuracy.csv, areas.csv and reliability.csv.
@@ -65,7 +66,8 @@ def evaluate(folder: str, reference: str, out: str, **given: Any) -> None:
     from uncover import pipeline
 
     inputs = (reference, *(given[name] for name in ("stratum_areas", "training", "scheme")))
-    pipeline.check_folder(out, folder, *inputs)
+    goal = pipeline.check_folder(out, folder, *inputs)
+    pipeline.check_new(goal / "evaluation.json", overwrite=overwrite)
     with bar("evaluate") as progress:
         found = pipeline.evaluate_map(folder, reference, pipeline.EvaluateOptions(**given), progress)
     found.write(out)

@@ -13,6 +13,7 @@ from uncover.cli.options import (
     filled,
     measurement_from,
     measurement_options,
+    overwrite_option,
     pixel_purity_option,
     probability_scale_option,
     refuse,
@@ -153,9 +154,15 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     help="Meaning of several realisations of a pixel: of one distribution (pooled), repeated measurements, "
     "draws of independent errors, or worlds of a shared error.",
 )
-@click.option("--class-prior", default=1.0, help="Dirichlet parameter of the class shares.")
+@click.option(
+    "--class-prior",
+    metavar="NAME=SHARE,…|FILE",
+    help="Class shares of the place that is mapped, of all classes, or a CSV with columns class and share; "
+    "a number is the Dirichlet parameter of every class (default: 1).",
+)
 @measurement_options
-def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any) -> None:
+@overwrite_option
+def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: bool, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
     Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are not used. The
@@ -168,6 +175,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
     files = ("label_probability", "scheme", *FILES_OF_A_SCENE)
     pipeline.check_apart(out, *sources, label_file, *(given[name] for name in files))
     pipeline.check_goal(out)
+    pipeline.check_new(out, overwrite=overwrite)
     if given["label_probability"] is None:
         why = "without --label-probability, whose numbers it explains; give that too, or leave it out"
         refuse(why, "probability_scale", "label_meaning")
@@ -179,9 +187,10 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, **given: Any
         draw=filled(pipeline.Draw, given),
         calibration="loo" if given["calibrate"] else None,
         doubt=pipeline.LabelDoubt(*(given[name] for name in doubt)),
+        class_prior=pipeline.read_class_prior(given["class_prior"]),
         **measurement_from(given),
     )
     with bar("fit") as progress:
-        training = pipeline.fit_model(sources, options, progress)
+        training = pipeline.fit_model(sources, options, progress, progress.phase)
     training.save(out)
     click.echo(training.summary())

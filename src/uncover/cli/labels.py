@@ -12,6 +12,7 @@ from uncover.cli.options import (
     area_options,
     class_options,
     filled,
+    overwrite_option,
     pixel_purity_option,
     probability_scale_option,
     seed_option,
@@ -77,6 +78,7 @@ from uncover.cli.options import (
     "correlation of labels falls to 1/e, at most half a block).",
 )
 @seed_option
+@overwrite_option
 @click.option("--report", type=click.Path(), help="JSON file for the counts that are printed.")
 def labels(
     maps: tuple[str, ...],
@@ -85,6 +87,7 @@ def labels(
     like: str | None,
     test_out: str | None,
     report: str | None,
+    overwrite: bool,
     **given: Any,
 ) -> None:
     """Collect labels from land cover maps of several years (FILE or FILE:BAND) or from a vector file.
@@ -101,6 +104,7 @@ def labels(
             pipeline.check_apart(goal, *inputs)
             pipeline.check_goal(goal)
             inputs += (goal,)
+    pipeline.check_new(out, test_out, report, overwrite=overwrite)
     options = filled(
         pipeline.LabelOptions,
         given,

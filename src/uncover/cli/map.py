@@ -13,7 +13,13 @@ from typing import Any
 import click
 
 from uncover.cli.console import pixel_bar
-from uncover.cli.options import FILES_OF_A_SCENE, filled, measurement_from, measurement_options
+from uncover.cli.options import (
+    FILES_OF_A_SCENE,
+    filled,
+    measurement_from,
+    measurement_options,
+    overwrite_option,
+)
 
 
 def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | None:
@@ -46,7 +52,7 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
 )
 @click.argument("model", metavar="MODEL")
 @click.argument("scene", metavar="SCENE|CUBE")
-@click.option("--out", required=True, type=click.Path(), help="Folder of the product; it must not exist yet.")
+@click.option("--out", required=True, type=click.Path(), help="Folder of the product.")
 @click.option(
     "--paired/--unpaired",
     default=None,
@@ -100,6 +106,7 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
+@overwrite_option
 @click.option("--dry-run", is_flag=True, help="Estimate time, memory and disk space, and write nothing.")
 @measurement_options
 def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -> None:
@@ -117,13 +124,22 @@ def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -
         click.echo(pipeline.forecast(model, scene, options).text())
         return
     with _little_garbage(), pixel_bar("map") as progress:
-        made = pipeline.map_scene(model, scene, out, options, progress)
-    _say_if_undated(made)
+        made = pipeline.map_scene(model, scene, out, options, progress, progress.phase)
+    _conclude(made)
     click.echo(f"{made}")
 
 
-def _say_if_undated(folder: Path) -> None:
-    when = json.loads((folder / "item.json").read_text("utf-8"))["properties"]
+def _conclude(folder: Path) -> None:
+    """Say how far the map can be believed, and what it took."""
+    from uncover import pipeline
+
+    item, run = (json.loads((folder / name).read_text("utf-8")) for name in ("item.json", "run.json"))
+    facts = pipeline.MapFacts.in_item(item)
+    if facts is not None:
+        click.echo(f"{facts.text()}\n{'time':<13}{run['seconds']:,.0f} s", err=True)
+        for warning in facts.warnings() if facts.mapped_pixels else ():
+            click.echo(f"Warning: {warning}", err=True)
+    when = item["properties"]
     if when["datetime"] is None and "start_datetime" not in when:
         click.echo(
             "the scene does not say when it was measured: item.json has no date, and STAC catalogues "

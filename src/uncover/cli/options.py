@@ -30,6 +30,8 @@ def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace outputs that exist already.")
+
 seed_option = click.option("--seed", default=0, help="Seed of all random numbers.")
 
 class_options = _stacked(
@@ -92,6 +94,11 @@ scene_options = _stacked(
         "--mask",
         type=click.Path(),
         help="Mask raster (FILE or FILE:BAND): pixels that are not 0, NaN included, are left out.",
+    ),
+    click.option(
+        "--mask-values",
+        metavar="3,8-10|scl",
+        help="Numbers of --mask that are left out; scl: it is a scene classification of Sen2Cor.",
     ),
     click.option("--granule", metavar="TILE", help="Tile of a product that has several, such as T32TQM."),
     click.option(
@@ -212,6 +219,13 @@ measurement_options = _stacked(
     product_aod_option,
     _uncertainty_options,
     scene_options,
+    click.option(
+        "--mask-classes",
+        default="cloud,shadow,snow,saturated",
+        show_default=True,
+        metavar="NAMES|none",
+        help="Pixels of the scene's masks that neither train nor get a class and an area.",
+    ),
 )
 
 
@@ -223,11 +237,14 @@ def filled(kind: Callable[..., Options], given: dict[str, Any], **others: Any) -
 
 def measurement_from(given: dict[str, Any]) -> dict[str, Any]:
     """Return what `measurement_options` were given, by the fields of FitOptions and SourceOptions."""
+    from uncover import pipeline
+
     return {
         "scene": scene_from(given),
         "realise": _optional_worlds(given),
         "uncertainty": given["uncertainty"],
         "uncertainty_options": _uncertainty(given),
+        "mask_classes": pipeline.mask_bits(given["mask_classes"]),
     }
 
 
@@ -264,7 +281,12 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
     """Return what `scene_options` were given."""
     from uncover import pipeline
 
-    return filled(pipeline.SceneOptions, given, bands=_names(given["bands"]))
+    meaning = given["mask_values"]
+    if given["mask"] is None:
+        refuse("without --mask, whose numbers it explains; give that too, or leave it out", "mask_values")
+    elif meaning is not None:
+        meaning = pipeline.mask_values(meaning)
+    return filled(pipeline.SceneOptions, given, bands=_names(given["bands"]), mask_values=meaning)
 
 
 def worlds_from(given: dict[str, Any]) -> RealiseOptions:

@@ -1,5 +1,6 @@
 """X, y and weights as users pass them, brought into one shape at the door. No statistics here."""
 
+import sys
 import warnings
 from contextlib import contextmanager
 
@@ -46,20 +47,32 @@ def read_inputs(estimator, X, X_cov=None, *, reset, allow_nan=False):
     return Observation(values, X_cov, systematic, complete=not allow_nan)
 
 
-def warn_of_units(noise, spread, names):
-    """Warn where standard uncertainties and the spread of the data are too far apart to be in one unit."""
+def warn_of_units(noise, spread, names, *, training=True):
+    """Warn where standard uncertainties and the spread of the data are too far apart to be in one unit.
+
+    Some quantities are known very well, such as a period: small uncertainties are odd only if those of all of
+    several features are, and are said once, in training.
+    """
     uncertainty = np.sqrt(np.median(noise.variances(), axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((uncertainty > 0) & (spread > 0), uncertainty / spread, 1.0)
-    odd = (ratio > 30) | (ratio < 1e-4)
-    if odd.any():
-        worst = int(np.argmax(np.abs(np.log(ratio))))
+    small = training and len(ratio) > 1 and bool((ratio < 1e-4).all())
+    if small or (ratio > 30).any():
+        worst = int(np.argmax(-ratio if small else ratio))
         warnings.warn(
             f"feature {names[worst]} has a standard deviation of {spread[worst]:.3g} in the data and a "
             f"typical standard uncertainty of {uncertainty[worst]:.3g} in X_cov: are both in the same units?",
             UserWarning,
-            stacklevel=4,
+            stacklevel=_level_of_the_caller(),
         )
+
+
+def _level_of_the_caller():
+    """Return the stack level of the first line outside this package, for a warning of who asks."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "uncover":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def warn_of_single(kind, X):
@@ -81,9 +94,10 @@ def _naming_the_remedy(estimator, reset):
     except ValueError as error:
         if "contains NaN" not in str(error) or not hasattr(estimator, "missing"):
             raise
-        training = "training samples must be complete (leave out or fill these); " if reset else ""
+        training = "training samples must be complete (leave these out, or fill them); " if reset else ""
         raise ValueError(
-            f'Input X contains NaN: {training}new inputs may lack features with missing="marginalise".'
+            f"Input X contains NaN: {training}new inputs may lack features with "
+            f'{type(estimator).__name__}(missing="marginalise").'
         ) from None
 
 

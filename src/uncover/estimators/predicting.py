@@ -184,7 +184,7 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
         model = self.fitted_value()
         if observation.noise is not None:
             model.class_model.check_noise(observation.noise)
-            warn_of_units(observation.noise, model.training_spread, self._feature_names())
+            warn_of_units(observation.noise, model.training_spread, self._feature_names(), training=False)
         repeated = model.realisations == "repeats" and model.statistics.noise is not None
         if model.describes_true_values and not (repeated or model.kind.knows_noise(observation.structure)):
             warn_of_exactness()

@@ -329,15 +329,15 @@ def check_between_pixels(word: object, name: str) -> BetweenPixels:
     >>> check_between_pixels("correlated", "unc.json")
     Traceback (most recent call last):
     ...
-    ValueError: unc.json: between_pixels is 'correlated'; use "random" where errors of two pixels are
-    independent, "systematic" where a scene shares one error.
+    ValueError: unc.json: between_pixels (--between-pixels) is 'correlated'; use random where errors of two
+    pixels are independent, systematic where a scene shares one error.
     """
     for known in get_args(BetweenPixels):
         if word == known:
             return known
     raise ValueError(
-        f'{name}: between_pixels is {word!r}; use "random" where errors of two pixels are independent, '
-        '"systematic" where a scene shares one error.'
+        f"{name}: between_pixels (--between-pixels) is {word!r}; use random where errors of two pixels are "
+        "independent, systematic where a scene shares one error."
     )
 
 
@@ -347,13 +347,13 @@ def check_between_scenes(word: object, between_pixels: str, name: str) -> Betwee
         if word == known:
             if known == "common" and between_pixels == "random":
                 raise ValueError(
-                    f'{name}: a random effect has another error in each pixel; between_scenes="common" needs '
-                    'between_pixels="systematic".'
+                    f"{name}: a random effect has another error in each pixel; common between scenes "
+                    "(--between-scenes) needs systematic between pixels (--between-pixels)."
                 )
             return known
     raise ValueError(
-        f'{name}: between_scenes is {word!r}; use "independent" where each scene has its own error, "common" '
-        "where all scenes share one."
+        f"{name}: between_scenes (--between-scenes) is {word!r}; use independent where each scene has its "
+        "own error, common where all scenes share one."
     )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uncover.files import check_goal as check_goal
+    from uncover.files import check_new as check_new
     from uncover.files import whole_or_nothing as whole_or_nothing
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.file_kinds import check_apart as check_apart
     from uncover.pipeline.fitting import TrainedModel as TrainedModel
     from uncover.pipeline.fitting import fit_model as fit_model
+    from uncover.pipeline.fitting import read_class_prior as read_class_prior
     from uncover.pipeline.info import Description as Description
     from uncover.pipeline.info import describe_file as describe_file
     from uncover.pipeline.label_collection import HoldOut as HoldOut
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.label_sources import open_labels as open_labels
     from uncover.pipeline.label_sources import write_labels as write_labels
     from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
+    from uncover.pipeline.map_facts import MapFacts as MapFacts
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
@@ -46,21 +49,24 @@ if TYPE_CHECKING:
     from uncover.raster.executors import parse_memory as parse_memory
     from uncover.raster.opening import grid_of as grid_of
     from uncover.raster.product import Thresholds as Thresholds
+    from uncover.raster.quality import mask_bits as mask_bits
+    from uncover.raster.quality import mask_values as mask_values
     from uncover.raster.scene import SceneOptions as SceneOptions
     from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
 _NAMES = {
-    "uncover.files": "check_goal whole_or_nothing",
+    "uncover.files": "check_goal check_new whole_or_nothing",
     "uncover.labels": "Criteria Draw",
     "uncover.pipeline.evaluation": "EvaluateOptions Evaluation check_folder",
     "uncover.pipeline.file_kinds": "check_apart",
-    "uncover.pipeline.fitting": "TrainedModel fit_model",
+    "uncover.pipeline.fitting": "TrainedModel fit_model read_class_prior",
     "uncover.pipeline.info": "Description describe_file",
     "uncover.pipeline.label_collection": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
     "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels write_labels",
     "uncover.pipeline.map_evaluation": "evaluate_map",
     "uncover.pipeline.scene_sources": "SourceOptions",
+    "uncover.pipeline.map_facts": "MapFacts",
     "uncover.pipeline.mapping": "Forecast MapOptions forecast map_scene",
     "uncover.pipeline.realisations": "RealiseOptions Sen2CorOptions plan_sen2cor realise_scene "
     "write_realisations write_sen2cor write_worlds",
@@ -70,6 +76,7 @@ _NAMES = {
     "uncover.raster.executors": "parse_memory",
     "uncover.raster.opening": "grid_of",
     "uncover.raster.product": "Thresholds",
+    "uncover.raster.quality": "mask_bits mask_values",
     "uncover.raster.scene": "SceneOptions",
     "uncover.raster.uncertainty": "UncertaintyOptions",
 }

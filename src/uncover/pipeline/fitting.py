@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ from uncover.raster.uncertainty import UncertaintyWarning
 _LEVEL = 1e-3
 #: Bands that a warning names.
 _NAMED = 3
+#: Sum of the Dirichlet parameters of class shares that are known: no number of samples changes them.
+_CERTAIN = 1e12
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class TrainedModel:
             lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
+            lost = ", ".join(f"{name} {n:,}" for name, n in source.get("not used", {}).items())
+            lines += [f"  not used: {lost}"] if lost else []
         for source in self.provenance["sources"]:
             if "available" in source:
                 drawn, there = sum(source["drawn"].values()), source["available"]
@@ -98,7 +104,10 @@ class TrainedModel:
 
 
 def fit_model(
-    sources: Sequence[str | Path], options: FitOptions | None = None, progress: Progress | None = None
+    sources: Sequence[str | Path],
+    options: FitOptions | None = None,
+    progress: Progress | None = None,
+    phase: Callable[[str], None] = lambda name: None,
 ) -> TrainedModel:
     """Fit a model to labelled pixels of scenes and to sample tables; several add samples, not features.
 
@@ -119,6 +128,7 @@ def fit_model(
     model = make_model(options)
     if options.coverage is not None:
         check_coverage(options.coverage)
+    phase("opening")
     opened = open_sources(sources, options)
     features = common_features({source.name: source.features for source in opened})
     classes = sorted({name for source in opened for name, n in source.drawn.items() if n})
@@ -130,10 +140,14 @@ def fit_model(
     keeper = None if options.coverage is None else HeldOut.of(opened, options)
     if options.doubt.noise is not None:
         model.label_noise = options.doubt.confusion(len(classes))
+    if isinstance(options.class_prior, Mapping):
+        model.class_prior = _known_shares(options.class_prior, classes)
+    phase("reading")
     checked = Checked.of(opened, options)
-    used = _accumulate(model, opened, classes, progress, keeper, options.doubt, checked)
+    used, lost = _accumulate(model, opened, classes, progress, keeper, options.doubt, checked, phase)
     units = {source.units for source in opened}
-    provenance = _provenance(opened, used, options)
+    provenance = _provenance(opened, used, lost, options)
+    phase("checking")
     provenance["left out"] = _left_out(make_model(options), checked, opened, options)
     if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
         for record, source in zip(provenance["sources"], sources, strict=True):
@@ -146,10 +160,52 @@ def fit_model(
     return TrainedModel(fitted, units.pop() if len(units) == 1 else None, provenance, features)
 
 
+def read_class_prior(text: str | None) -> float | dict[str, float]:
+    """Class shares by name from the command line or a table (class, share); a number as it is.
+
+    >>> read_class_prior("forest=0.6, water=0.4")
+    {'forest': 0.6, 'water': 0.4}
+    """
+    if text is None:
+        return 1.0
+    if Path(text).is_file():
+        with open(text, newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+        if not rows or not {"class", "share"} <= rows[0].keys():
+            raise ValueError(f"{text} is no table of class shares; its columns must be class and share")
+        pairs = [(row["class"].strip(), row["share"]) for row in rows]
+    elif "=" in text:
+        pairs = [
+            (name.strip(), share) for name, _, share in (part.partition("=") for part in text.split(","))
+        ]
+    else:
+        pairs = [("", text)]
+    try:
+        found = {name: float(share) for name, share in pairs}
+    except ValueError:
+        raise ValueError(
+            f"--class-prior {text}: give forest=0.6,water=0.4, or a CSV (class, share)"
+        ) from None
+    return found.get("", 0.0) if "" in found else found
+
+
+def _known_shares(shares: Mapping[str, float], classes: Sequence[str]) -> NDArray[np.float64]:
+    """Dirichlet parameters so large that the shares of the training samples do not count."""
+    strange, lacking = sorted(set(shares) - set(classes)), sorted(set(classes) - set(shares))
+    total = sum(shares.values())
+    if strange or lacking or abs(total - 1) > 1e-3 or min(shares.values()) <= 0:
+        raise ValueError(
+            f"--class-prior has the classes {', '.join(shares)} with the sum {total:g}; give each of "
+            f"{', '.join(classes)} a share above 0, that add up to 1"
+        )
+    return _CERTAIN * np.array([shares[name] for name in classes]) / total
+
+
 def make_model(options: FitOptions) -> Any:
     """The estimator that is asked for, not fitted yet."""
     options.doubt.check(options.model, options.calibration is not None, options.coverage)
-    common = {"class_prior": options.class_prior, "realisations": options.realisations}
+    known = isinstance(options.class_prior, Mapping)  # by name: once the classes are known
+    common = {"class_prior": 1.0 if known else options.class_prior, "realisations": options.realisations}
     if options.model == "recommended":
         if options.prior is not None or options.calibration is not None:
             raise ValueError(
@@ -175,10 +231,14 @@ def _accumulate(
     keeper: HeldOut | None,
     doubt: LabelDoubt,
     checked: Checked,
-) -> list[dict[str, int]]:
-    """Fold all batches into the model; the number of samples that each source gave by class."""
-    used = [dict.fromkeys(classes, 0) for _ in sources]
-    batches = _counted(sources, used, progress)
+    phase: Callable[[str], None],
+) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    """Fold all batches into the model.
+
+    Returns the number of samples that each source gave by class, and of those not used by the reason.
+    """
+    used, lost = [dict.fromkeys(classes, 0) for _ in sources], [Counter[str]() for _ in sources]
+    batches = _counted(sources, used, lost, progress)
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
     batches = map(checked.seen, batches)
@@ -187,17 +247,18 @@ def _accumulate(
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
         warn_of_too_much_noise(everything, sources[0].bands)
+        phase(f"fitting to {len(everything.classes):,} samples")
         groups: dict[str, Any] = {}
         if everything.groups is not None and _calibrates(model):
             groups = {"groups": everything.groups, "scored": everything.inner}
         model.fit(_measured(everything, sources), **_labels(everything, classes, doubt), **groups)
-        return used
+        return used, [dict(each) for each in lost]
     statistics = None
     for batch in _large_batches(batches):
         statistics = model.collect(batch.values, batch.classes, classes, after=statistics)
     _check_used(sources, used, classes, keeper)
     model.fit_statistics(classes, statistics)
-    return used
+    return used, [dict(each) for each in lost]
 
 
 def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, Any]:
@@ -233,15 +294,19 @@ def _needs_all(model: ClassifierMixin) -> bool:
 
 
 def _counted(
-    sources: Sequence[TrainingSource], used: list[dict[str, int]], progress: Progress | None
+    sources: Sequence[TrainingSource],
+    used: list[dict[str, int]],
+    lost: list[Counter[str]],
+    progress: Progress | None,
 ) -> Iterator[Batch]:
-    """All batches that hold a sample, counted into `used` as they pass."""
+    """All batches that hold a sample, counted into `used` and `lost` as they pass."""
     total, done = sum(source.size for source in sources), 0
-    for source, counts in zip(sources, used, strict=True):
+    for source, counts, not_used in zip(sources, used, lost, strict=True):
         for covered, batch in source.batches():
             done += covered
             if progress is not None:
                 progress(done, total)
+            not_used.update(batch.lost)
             for name, n in zip(*np.unique(batch.classes, return_counts=True), strict=True):
                 counts[str(name)] += int(n)
             if len(batch.classes):
@@ -273,14 +338,18 @@ def _check_used(
         drawn = sum(source.drawn.get(empty[0], 0) for source in sources)
         raise ValueError(
             f"class {empty[0]!r} has {drawn} labelled pixels and none of them is usable (cloud, shadow, "
-            f"snow, saturation or nodata); add a scene that shows it, or leave the class out of the labels"
+            "snow, saturation or nodata); add a scene that shows it, leave the class out of the labels, or "
+            "say with --mask-classes what is masked"
         )
     if keeper is not None:
         keeper.check(total)
 
 
 def _provenance(
-    sources: Sequence[TrainingSource], used: list[dict[str, int]], options: FitOptions
+    sources: Sequence[TrainingSource],
+    used: list[dict[str, int]],
+    lost: list[dict[str, int]],
+    options: FitOptions,
 ) -> dict[str, Any]:
     """Provenance of the model: names and counts of its sources; no path, no clock."""
     schemes = [source.scheme.as_dict() for source in sources if source.scheme is not None]
@@ -292,9 +361,10 @@ def _provenance(
                 "drawn": source.drawn,
                 **_drawn_by_default(source, options),
                 "used": {k: v for k, v in counts.items() if v},
+                **({"not used": not_used} if not_used else {}),
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
             }
-            for source, counts in zip(sources, used, strict=True)
+            for source, counts, not_used in zip(sources, used, lost, strict=True)
         ],
         "labels": None if options.labels is None else Path(options.labels).name,
         "scheme": schemes[0] if schemes else None,

@@ -19,8 +19,9 @@ from uncover.measurement.features import Features
 from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
+from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
-from uncover.pipeline.map_table import NONE, left_out, none_of
+from uncover.pipeline.map_table import NONE, none_of
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import SceneError, damaged, require
@@ -291,9 +292,10 @@ def _read(path: Path) -> dict[str, Any]:
 def _map(path: Path) -> Description:
     item = _read(path / "item.json")
     said = {k.removeprefix("uncover:"): v for k, v in item["properties"].items() if k.startswith("uncover:")}
-    product = MapProduct.open(path)
+    product, known = MapProduct.open(path), MapFacts.in_item(item)
     facts: Facts = {
         "scene": said.get("scene"),
+        **({} if known is None else known.lines() | {"warnings": known.warnings() or None}),
         "format": next(title for name, title in FORMATS.items() if (path / name).exists()),
         **_areas(path / "areas.csv", said),
         "measurement uncertainty": said.get("measurement_uncertainty"),
@@ -319,7 +321,7 @@ def _areas(path: Path, said: Mapping[str, Any]) -> Facts:
     if not path.is_file():
         return {"lacks": [path.name]}
     with damaged(str(path)), open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+        rows = [row for row in csv.DictReader(file) if row["share"]]  # others have no class: said above
         unit = "ha" if "area_ha" in rows[0] else "pixels"
         columns = ["pixels", f"area_{unit}", "share", f"expected_{unit}"]
         if int(rows[0]["worlds"]) > 1:
@@ -330,9 +332,8 @@ def _areas(path: Path, said: Mapping[str, Any]) -> Facts:
             share = f"{said.get('unknown_share', math.nan):.3g}"
             if (error := said.get("unknown_share_uncertainty")) is not None:
                 share = f"{share} ± {error:.2g}, estimated from the scene"
-            found[NONE] = {**none, "share assumed before": share, "note": rows[-1]["note"]}
-        lost = left_out(rows)
-        return found if lost is None else {**found, "left out": lost}
+            found[NONE] = {**none, "share assumed before": share}
+        return found
 
 
 def _number(text: str) -> float | int | None:
@@ -417,9 +418,20 @@ def _lines(facts: Mapping[str, Any], indent: str) -> list[str]:
         elif isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple):
             lines.append(f"{indent}{key}: {len(value)} x {len(value[0])} numbers")
         else:
-            shown = ", ".join(str(v) for v in value) if isinstance(value, list | tuple) else value
+            shown = ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else _shown(value)
             lines.append(f"{indent}{key}: {shown}")
     return lines
+
+
+def _shown(value: Any) -> str:
+    """A value for people: six digits of a number.
+
+    >>> _shown(0.1234567890123), _shown(5790240.0), _shown("a"), _shown(3)
+    ('0.123457', '5790240', 'a', '3')
+    """
+    if not isinstance(value, float) or not np.isfinite(value):
+        return str(value)
+    return np.format_float_positional(value, 6, fractional=False, trim="-")
 
 
 #: Kinds of files by what tells them apart, in the order in which they are tried.

@@ -144,17 +144,17 @@ class _Comparison:
         k = len(self.reference.legend.names)
         numbers = self.product.class_numbers(window, cache)
         area = pixel_areas(self.product.grid, window)
-        clear = self.product.clear(window, cache)
-        there = (numbers >= 0) & clear
+        masked = self.product.masked(window, cache)
+        there = numbers >= 0
         known = numbers[there]
         pixels, areas = (np.bincount(known, w, minlength=k) for w in (None, area[there]))
         so_far = so_far.plus(pixels=pixels.astype(np.float64), areas=areas.astype(np.float64))
         found = self.reference.samples(window, cache)
-        on_map, known_class = there[found.rows, found.cols], (numbers >= 0)[found.rows, found.cols]
+        on_map, hidden = there[found.rows, found.cols], masked[found.rows, found.cols]
         so_far = so_far.plus(
-            nodata=int((~known_class).sum()),
-            flagged=int((known_class & ~on_map).sum()),
-            flagged_area=float(area[(numbers >= 0) & ~clear].sum()),
+            nodata=int((~on_map & ~hidden).sum()),
+            masked=int(hidden.sum()),
+            masked_area=float(area[masked].sum()),
         )
         if self.training is not None:
             near = on_map & self.training.near(window, cache)[found.rows, found.cols]
@@ -256,9 +256,9 @@ Results = dict[tuple[str, str], Result]  # by measure and class
 class Tally:
     """Sums over the map and over the samples that were met so far."""
 
-    pixels: Floats  # (class,) of the map's clear land
+    pixels: Floats  # (class,) of the map
     areas: Floats  # (class,) of it, m²
-    nodata: int  # samples where the map has no class
+    nodata: int  # samples where the map has no class and is not masked
     scores: ScoreSums  # (group, ...)
     reliability: Reliability  # (group, ...)
     cells: SampleCells  # (stratum, ...)
@@ -266,8 +266,8 @@ class Tally:
     covered: Floats | None = None
     near: int = 0  # samples next to training labels
     buffer: float = 0.0  # metres that are next to them
-    flagged: int = 0  # samples where the map is flagged as cloud, shadow, snow or saturated
-    flagged_area: float = 0.0  # m² that have a class and such a flag
+    masked: int = 0  # samples where the map is masked: cloud, shadow, snow, saturated, own mask
+    masked_area: float = 0.0  # m² that are
 
     @property
     def taken(self) -> Floats:
@@ -509,11 +509,11 @@ def _facts(
             "samples": tally.samples,
             "outside the map": reference.outside,
             "on nodata": tally.nodata,
-            "on flagged pixels": tally.flagged,
+            "on masked pixels": tally.masked,
             "near training labels": tally.near,
             "buffer": round(tally.buffer, 1),
         },
-        "flagged area left out": tally.flagged_area,
+        "masked area": tally.masked_area,
         "design": {
             "name": design.name,
             "probability sample": design.name is not None,
@@ -554,11 +554,11 @@ def _warnings(reference: Reference, design: Design, tally: Tally, groups: int) -
         )
     if groups < _FEW:
         said.append(f"errors rest on {groups} independent parts of the reference; they are rough at best")
-    if tally.flagged_area:
-        part = 100 * tally.flagged_area / (tally.flagged_area + tally.areas.sum())
+    if tally.masked_area:
+        part = 100 * tally.masked_area / (tally.masked_area + tally.areas.sum())
         said.append(
-            f"{part:.3g} % of the area that has a class is flagged as cloud, shadow, snow or saturated, and "
-            f"left out with {tally.flagged} samples; estimates are for the clear land"
+            f"{part:.3g} % of the observed area is masked (cloud, shadow, snow, saturated or own mask) and "
+            f"has no class; it is left out with {tally.masked} samples, estimates are for the mapped area"
         )
     if tally.near:
         said.append(

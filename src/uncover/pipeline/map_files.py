@@ -20,6 +20,7 @@ from uncover import __version__
 from uncover.files import json_text
 from uncover.labels import Scheme
 from uncover.models.record import ModelRecord
+from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table, none_of
 from uncover.raster.errors import SceneError
@@ -37,7 +38,7 @@ from uncover.raster.map_formats import (
 )
 from uncover.raster.mapper import Mapper
 from uncover.raster.product import Layer, Product
-from uncover.raster.quality import Quality
+from uncover.raster.quality import FLAGGED, REASONS, Quality
 from uncover.raster.scratch import Scratch
 
 _EXTENSIONS = "https://stac-extensions.github.io"
@@ -75,29 +76,30 @@ class Finish:
         """Write all files; those that the journal knows are there already."""
         store.mkdir(parents=True, exist_ok=True)
         areas = scratch.areas()
-        if self.format != "cog" and "dataset" not in scratch.journal.done:
-            write_dataset(store / self._dataset, scratch, self.format, self._attributes())
-            scratch.journal.add("dataset")
         counted = areas[1, : self.product.classes]
+        scene = self.mapper.observed.own_scene
+        has_mask = None if scene is None else bool(scene.masks)
+        facts = MapFacts.of(scratch, self.mapper.reader.masked, has_mask)
+        if self.format != "cog" and "dataset" not in scratch.journal.done:
+            write_dataset(store / self._dataset, scratch, self.format, self._attributes(facts))
+            scratch.journal.add("dataset")
         self._rasters(store, scratch, counted / max(counted.sum(), 1e-300))
-        if not (areas[0] + areas[3]).any():
-            warnings.warn(self._emptiness(), UserWarning, stacklevel=2)
-        known = self.product.grid.crs is not None
+        if not facts.mapped_pixels:
+            warnings.warn(self._emptiness(facts), UserWarning, stacklevel=2)
         pairs, why = self.mapper.world_pairs, self.mapper.without_spread
-        table = area_table(areas, pairs, self.product.scheme, known, why)
+        table = area_table(areas, pairs, self.product.scheme, facts, why)
         _write(store / "areas.csv", table)
         shutil.copyfile(self.model_file, store / "model.uncover")
         none = none_of(list(csv.DictReader(table.splitlines())))
-        self._items(store, {"none_of_the_classes": none} if none else {})
+        self._items(store, facts, {"none_of_the_classes": none} if none else {})
 
-    def _emptiness(self) -> str:
-        identity, scene = self.mapper.observed.identity, self.mapper.observed.own_scene
-        if scene is not None and scene.masked_out():
-            return f"no pixel of scene {identity} has a class: a mask (--mask) leaves out all of it"
-        hint = "" if self.record["missing"] == "marginalise" else "; --missing marginalise classifies by some"
-        return (
-            f"no pixel of scene {identity} has a class: none has data in all bands that the model needs{hint}"
-        )
+    def _emptiness(self, facts: MapFacts) -> str:
+        lost = ", ".join(f"{name} {n:,}" for name, n in facts.unmapped_pixels.items())
+        partial = REASONS[Quality.PARTIAL] in facts.unmapped_pixels and self.record["missing"] == "nodata"
+        hint = "; --missing marginalise classifies by the bands that are there" if partial else ""
+        masked = any(REASONS[bit] in facts.unmapped_pixels for bit in Quality if bit & FLAGGED)
+        hint += "; --mask-classes says what is masked" if masked else ""
+        return f"no pixel of scene {self.mapper.observed.identity} has a class ({lost}){hint}"
 
     @property
     def _dataset(self) -> str:
@@ -116,7 +118,8 @@ class Finish:
         with ThreadPoolExecutor(self.threads) as pool:
             files = [pool.submit(write, layer) for layer in missing]
             title = self.mapper.observed.identity
-            picture = pool.submit(write_overview, store / "overview.png", scratch, title, shares)
+            scene = self.mapper.observed.own_scene
+            picture = pool.submit(write_overview, store / "overview.png", scratch, scene, title, shares)
             for layer, file in zip(missing, files, strict=True):
                 file.result().result()
                 scratch.journal.add(f"{layer.name}.tif")
@@ -140,10 +143,39 @@ class Finish:
         for name, text in styles(self.product, seen, largest):
             _write(store / name, text)
 
-    def _attributes(self) -> dict[str, Any]:
-        return {"title": f"Land cover of {self.mapper.observed.identity}", "uncover": dict(self.record)}
+    def _attributes(self, facts: MapFacts) -> dict[str, Any]:
+        """Global attributes by CF and ACDD; people, licence and dates of making are not known here."""
+        observed = self.mapper.observed
+        classes = ", ".join(self.product.scheme.names)
+        found: dict[str, Any] = {
+            "title": f"Land cover of {observed.identity}",
+            "summary": f"Most probable class of each pixel ({classes}), the probability of each class, and "
+            "the uncertainty of the class with its causes.",
+            "keywords": "land cover, classification, uncertainty, remote sensing",
+            "source": f"scene {observed.identity}, bands {', '.join(observed.bands)}; {observed.features}",
+            "history": f"uncover {__version__}: {observed.identity} by {self.mapper.model.estimator_name}",
+            "processing_level": "classification of reflectance",
+            "comment": "; ".join([f"{name}: {line}" for name, line in facts.lines().items()]),
+            "id": self.key,
+            "references": "Bilson, McCrory and Pustogvar (2025), An uncertainty-aware Bayesian framework for "
+            "machine learning classification models",
+            "standard_name_vocabulary": "CF Standard Name Table",
+            "uncover": dict(self.record),
+        }
+        begin, end = (self.when.get(f"{name}_datetime") or self.when["datetime"] for name in ("start", "end"))
+        if begin is not None:
+            found |= {"time_coverage_start": begin, "time_coverage_end": end}
+        outline = footprint(self.product.grid)
+        if outline is not None:
+            west, south, east, north = outline[1]
+            found |= {"geospatial_lat_min": south, "geospatial_lat_max": north}
+            found |= {"geospatial_lon_min": west, "geospatial_lon_max": east}
+            corners = ((south, west), (south, east), (north, east), (north, west), (south, west))
+            ring = ", ".join(f"{lat} {lon}" for lat, lon in corners)
+            found |= {"geospatial_bounds": f"POLYGON (({ring}))", "geospatial_bounds_crs": "EPSG:4326"}
+        return found
 
-    def _items(self, store: Path, extra: Mapping[str, Any]) -> None:
+    def _items(self, store: Path, facts: MapFacts, extra: Mapping[str, Any]) -> None:
         assets: dict[str, Any] = {}
         if self.format == "cog":
             for layer in self.product.layers:
@@ -155,6 +187,7 @@ class Finish:
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
         record = {**self.record, **extra, "run": self.key}
         item = map_item(self.product, self.mapper.observed.identity, self.when, record, assets)
+        item["properties"] |= facts.as_property()
         _write(store / "item.json", json_text(item))
         bands = self.mapper.observed.bands
         model = model_item(self.mapper.model, self.product.scheme, self.product.grid, self.when, bands)

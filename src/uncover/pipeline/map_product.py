@@ -16,7 +16,7 @@ from uncover.raster.cube import check_chunks, open_store
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.product import UNCERTAINTY, set_bands
-from uncover.raster.quality import FLAGGED, without
+from uncover.raster.quality import FLAGGED, Quality, without
 from uncover.raster.tiles import BandFile, RasterInfo, Source, TileCache, describe, open_raster
 
 Floats = NDArray[np.floating[Any]]
@@ -193,11 +193,12 @@ class MapProduct:
         table[list(self.codes)] = np.arange(1, len(self.codes) + 1)
         return table[codes]
 
-    def clear(self, window: Window, cache: TileCache) -> NDArray[np.bool_]:
-        """Pixels that are not flagged as cloud, shadow, snow or saturated, (row, col)."""
+    def masked(self, window: Window, cache: TileCache) -> NDArray[np.bool_]:
+        """Pixels without a class that are flagged as cloud, shadow, snow, saturated or masked, (row, col)."""
         if "quality" not in self.layers:
-            return np.ones(window.shape, np.bool_)
-        return without(self.layers["quality"].source.read(window, cache)[0], FLAGGED)
+            return np.zeros(window.shape, np.bool_)
+        flagged = ~without(self.layers["quality"].source.read(window, cache)[0], FLAGGED | Quality.MASKED)
+        return flagged & (self.class_numbers(window, cache) < 0)
 
     def probabilities(
         self, window: Window, rows: NDArray[np.intp], cols: NDArray[np.intp], cache: TileCache

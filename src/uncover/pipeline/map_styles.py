@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -11,19 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Scheme
+from uncover.pipeline.map_facts import percent
 from uncover.raster.errors import require
 from uncover.raster.product import UNIT, Layer, Product
 from uncover.raster.quality import Quality
+from uncover.raster.scene import Scene
 from uncover.raster.scratch import Scratch
+from uncover.raster.tiles import BandFile, open_raster
 
 #: From none to much, readable in print and by every eye (dark blue to yellow).
 RAMP = ((0.0, "#0d0887"), (0.25, "#7e03a8"), (0.5, "#cc4778"), (0.75, "#f89540"), (1.0, "#f0f921"))
 _FLAGS = (
     *("#4d4d4d", "#b35806", "#e0e0e0", "#542788", "#9ecae1"),
-    *("#d73027", "#e7298a", "#1b9e77", "#fdae61", "#7f7f00"),
+    *("#d73027", "#e7298a", "#1b9e77", "#fdae61", "#7f7f00", "#8c8c8c"),
 )
 _NODATA = (225, 225, 225)
-_SIDE, _MARGIN = 720, 20  # pixels of the longer side of each map of the overview, and around it
+_SIDE = 720  # pixels of the longer side of each map of the overview
 
 Entry = tuple[int, str, str, int]  # value, colour, label, opacity
 
@@ -118,47 +121,74 @@ def ramp(share: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     return np.rint(np.stack(mixed, axis=-1)).astype(np.uint8)
 
 
-def write_overview(path: Path, scratch: Scratch, title: str, shares: NDArray[np.float64]) -> None:
-    """Write a PNG with the classes and the total uncertainty side by side, and the legend below."""
-    require("PIL")
-    from PIL import Image, ImageDraw
+def write_overview(
+    path: Path, scratch: Scratch, scene: Scene | None, title: str, shares: NDArray[np.float64]
+) -> None:
+    """Write a PNG for print: scene, class, its probability, total uncertainty, typicality, and the legend."""
+    require("matplotlib")
+    from matplotlib import style
 
     layers = {layer.name: layer for layer in scratch.product.layers}
-    scheme, top = scratch.product.scheme, float(np.log(scratch.product.classes))
-    left = _class_picture(_sampled(scratch, layers["class"]), scheme)
-    right = _uncertainty_picture(_sampled(scratch, layers["uncertainty"]), layers["uncertainty"], top)
-    height, width, _ = left.shape
-    column, foot = max(_MARGIN + width, 340) + _MARGIN, 68 + height + _MARGIN
-    per_row = max(1, (2 * width - 220) // 340)  # classes beside each other, and beside the scale
-    lowest = foot + max(26 * -(-len(scheme.classes) // per_row), 60)
-    page = Image.new("RGB", (column + max(width, 240) + _MARGIN, lowest + _MARGIN), "white")
-    draw = ImageDraw.Draw(page)
-    _write(draw, (_MARGIN, 12), title, page.width - 2 * _MARGIN)
-    _write(draw, (_MARGIN, 42), "most probable class", column - _MARGIN)
-    _write(draw, (column, 42), "total uncertainty, nats", page.width - column)
-    page.paste(Image.fromarray(left), (_MARGIN, 68))
-    page.paste(Image.fromarray(right), (column, 68))
-    for i, (entry, share) in enumerate(zip(scheme.classes, shares, strict=True)):
-        x, y = _MARGIN + 340 * (i % per_row), foot + 26 * (i // per_row)
-        draw.rectangle((x, y + 2, x + 27, y + 19), entry.colour)
-        number = f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else "<0.1 %"
-        _write(draw, (x + 38, y + 11), entry.name, 205, "lm")
-        _write(draw, (x + 316, y + 11), number, 80, "rm")
-    scale = page.width - 220 - _MARGIN
-    page.paste(Image.fromarray(np.repeat(ramp(np.linspace(0, 1, 220))[None], 18, axis=0)), (scale, foot + 2))
-    _write(draw, (scale, foot + 28), "0", 100)
-    _write(draw, (scale + 220, foot + 28), f"{top:.2f}", 100, "ra")
-    page.save(path, "PNG")
+    codes = _sampled(scratch, layers["class"], 0)
+    planes = [_numbers(scratch, layers["probability"], i) for i in range(scratch.product.classes)]
+    shown = {"Total uncertainty, nats": 0, "Typicality": 5}  # bands of the uncertainty layer
+    values = {name: _numbers(scratch, layers["uncertainty"], band) for name, band in shown.items()}
+    panels = {"Probability of the class": np.max(planes, axis=0), **values}
+    colours = None if scene is None else thumbnail(scene, codes.shape)
+    with style.context("default"):
+        figure = _overview(title, scratch.product.scheme, codes, colours, panels, shares)
+        figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
-def _write(draw: Any, at: tuple[int, int], text: str, space: int, anchor: str = "la") -> None:
-    """Write text that is cut, with dots to say so, where it is longer than its space in pixels."""
-    from PIL import ImageFont
+def _overview(
+    title: str,
+    scheme: Scheme,
+    codes: NDArray[np.uint8],
+    colours: NDArray[np.uint8] | None,
+    panels: Mapping[str, NDArray[Any]],
+    shares: NDArray[np.float64],
+) -> Any:
+    """Panels in two rows, and the legend in the last place."""
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
-    font = ImageFont.load_default(17)
-    while font.getlength(text) > space and len(text) > 2:
-        text = text.rstrip("…")[:-1] + "…"
-    draw.text(at, text, "#222222", font, anchor)
+    height, width = codes.shape
+    figure = Figure(figsize=(10.5, 1.0 + 2 * min(max(3.3 * height / width, 2.0), 6.0)), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    axes = iter(figure.subplots(2, 3).flat)
+    grey = tuple(level / 255 for level in _NODATA)
+    ramp_colours = LinearSegmentedColormap.from_list("uncover", RAMP).with_extremes(bad=grey)
+    pictures = {} if colours is None else {"Scene": colours}
+    for number, (name, picture) in enumerate((pictures | {"Class": _class_picture(codes, scheme)}).items()):
+        _panel(next(axes), f"({'abcdef'[number]}) {name}").imshow(picture, interpolation="nearest")
+    scales = (Normalize(0, 1), Normalize(0, float(np.log(len(scheme.classes)))), LogNorm(1e-4, 1))
+    for number, (name, plane) in enumerate(panels.items(), start=len(pictures) + 1):
+        ax = _panel(next(axes), f"({'abcdef'[number]}) {name}")
+        scale = scales[number - len(pictures) - 1]
+        least = np.maximum(plane, 1e-4) if isinstance(scale, LogNorm) else plane
+        image = ax.imshow(np.ma.masked_invalid(least), cmap=ramp_colours, norm=scale, interpolation="nearest")
+        figure.colorbar(image, ax=ax, location="bottom", shrink=0.8, aspect=30, pad=0.02).ax.tick_params(
+            labelsize=7
+        )
+    legend = next(axes)
+    names = [entry.name if len(entry.name) < 30 else f"{entry.name[:28]}…" for entry in scheme.classes]
+    patches = [Patch(color=c.colour, label=f"{n}, {percent(float(s))}")
+               for c, n, s in zip(scheme.classes, names, shares, strict=True)]  # fmt: skip
+    patches.append(Patch(color=grey, label="no class"))
+    size, columns = (8, 1) if len(patches) <= 12 else (6, 2)
+    legend.legend(handles=patches, loc="upper left", frameon=False, fontsize=size, ncols=columns,
+                  title="Class, share of the mapped area", title_fontsize=8, alignment="left")  # fmt: skip
+    for ax in (legend, *axes):
+        ax.set_axis_off()
+    return figure
+
+
+def _panel(ax: Any, title: str) -> Any:
+    ax.set_title(title, fontsize=9, loc="left")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return ax
 
 
 def _class_picture(codes: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8]:
@@ -168,16 +198,51 @@ def _class_picture(codes: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8
     return table[codes]
 
 
-def _uncertainty_picture(numbers: NDArray[Any], layer: Layer, top: float) -> NDArray[np.uint8]:
-    """Total entropy along the ramp, whose end is that of a guess among all classes."""
-    missing = np.isnan(numbers) | (numbers == layer.nodata)
-    picture = ramp(np.where(missing, 0, numbers) * layer.scale / top)
-    picture[missing] = _NODATA
-    return picture
+def _numbers(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
+    """A band at the size of a picture, NaN where there is none."""
+    numbers = _sampled(scratch, layer, band)
+    return np.where(np.isnan(numbers) | (numbers == layer.nodata), np.nan, numbers * np.float32(layer.scale))
 
 
-def _sampled(scratch: Scratch, layer: Layer) -> NDArray[Any]:
-    """First band of a layer at the size of a picture, by nearest neighbour; small maps are magnified."""
+def thumbnail(scene: Scene, shape: tuple[int, int]) -> NDArray[np.uint8] | None:
+    """The scene in natural colours at the size of a picture, read from overviews (row, col, 3).
+
+    None where a band is not in a file of the scene's own reference system, along its axes.
+    """
+    from rasterio.enums import Resampling
+    from rasterio.windows import from_bounds
+
+    wanted = ("B04", "B03", "B02")
+    bands = wanted if set(wanted) <= set(scene.bands) else (scene.bands * 3)[2::-1]
+    planes = []
+    for band in bands:
+        group = next(group for group in scene.groups if band in group.bands)
+        source, at = group.source, group.bands.index(band)
+        _, b, _, d, e, _ = source.grid.transform
+        if not isinstance(source, BandFile) or source.grid.crs != scene.grid.crs or b or d or e > 0:
+            return None
+        with open_raster(source.path) as file:
+            window = from_bounds(*scene.grid.bounds, transform=file.transform)
+            how = {"window": window, "out_shape": shape, "resampling": Resampling.nearest}
+            numbers = file.read(source.indexes[at], **how)
+        planes.append(group.calibrations[at].apply(numbers)[0])
+    return stretched(np.stack(planes))
+
+
+def stretched(picture: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
+    """Bytes (row, col, 3): each band from its 1st to its 99th percentile, a little brighter in the dark."""
+    out = np.empty((*picture.shape[1:], 3), np.uint8)
+    for i, plane in enumerate(picture):
+        known = plane[np.isfinite(plane)]
+        low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
+        share = np.clip((np.nan_to_num(plane, nan=low) - low) / max(high - low, 1e-9), 0, 1)
+        out[..., i] = np.rint(255 * share**0.8)
+    out[~np.isfinite(picture).all(axis=0)] = 200
+    return out
+
+
+def _sampled(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
+    """One band of a layer at the size of a picture, by nearest neighbour; small maps are magnified."""
     shape = scratch.product.grid.shape
     longest = max(shape)
     factor = _SIDE // longest if longest <= _SIDE // 2 else _SIDE / longest
@@ -189,5 +254,5 @@ def _sampled(scratch: Scratch, layer: Layer) -> NDArray[Any]:
     for strip in scratch.strips(UNIT):
         mine = lines[0][(lines[0] >= strip.row) & (lines[0] < strip.row + strip.height)] - strip.row
         if mine.size:
-            found.append(scratch.read(layer, strip, [0])[0][mine[:, None], lines[1]])
+            found.append(scratch.read(layer, strip, [band])[0][mine[:, None], lines[1]])
     return np.concatenate(found)

@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -16,11 +16,12 @@ from typing import Any, Literal
 from uncover import __version__
 from uncover.bayes.population import UnknownShare
 from uncover.engines.machine import machine_code
-from uncover.files import check_place
+from uncover.files import check_new, check_place
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
+from uncover.pipeline.map_product import is_map
 from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
 from uncover.raster.classify import make_mapper
 from uncover.raster.errors import SceneError, require
@@ -32,6 +33,7 @@ from uncover.raster.mapper import Device, Mapper, Method, Missing, Reader
 from uncover.raster.model_checks import check_match, is_namesake, trained_on
 from uncover.raster.observed import ObservedScene, SceneWithNoise
 from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
+from uncover.raster.quality import mask_names
 from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch
 
@@ -66,6 +68,8 @@ class MapOptions:
         dask scheduler.
     resume
         Go on with a run that was stopped.
+    overwrite
+        Replace a map that is there, once the new one is finished.
     """
 
     source: SourceOptions = field(default_factory=SourceOptions)
@@ -83,6 +87,7 @@ class MapOptions:
     block: int = 1024
     scheduler: str | None = None
     resume: bool = False
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,8 @@ class PreparedMap:
             observed = open_observed(scene, model, options.source, opened)
             check_match(model, observed)
             reader = Reader(missing=options.missing, method=options.method, device=options.device)
-            reader = replace(reader, unknown_share=_stated(options.unknown_share))
+            unknown_share, masked = _stated(options.unknown_share), options.source.mask_classes
+            reader = replace(reader, unknown_share=unknown_share, masked=masked)
             mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
         if options.method == "exact" and isinstance(mapper.summariser, PoolSummariser):
             raise SceneError(
@@ -148,6 +154,7 @@ class PreparedMap:
             "measurement_uncertainty": self.observed.facts(),
             "worlds": self.mapper.product.worlds,
             "missing": self.options.missing,
+            "mask_classes": mask_names(self.options.source.mask_classes),
             "method": self.options.method,
             **({} if self.options.device == "cpu" else {"device": self.options.device}),
             "thresholds": asdict(self.options.thresholds),
@@ -233,26 +240,29 @@ def map_scene(
     out: str | Path,
     options: MapOptions | None = None,
     progress: Progress | None = None,
+    phase: Callable[[str], None] = lambda name: None,
 ) -> Path:
     """Map a scene with a model; the folder `out` appears when everything in it is finished.
 
     Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
-    inputs, model and options are the same; the product does not differ by a byte.
+    inputs, model and options are the same; the product does not differ by a byte. `phase` is told what goes
+    on.
     """
     clock = [time.time()]
     chosen = options or MapOptions()
     goal = Path(out)
-    _check_goal(goal, chosen.resume)
+    _check_goal(goal, chosen, model_file, scene)
+    phase("opening")
     prepared = PreparedMap.of(model_file, scene, chosen)
     key = prepared.key()
-    if goal.exists():
+    if goal.exists() and not chosen.overwrite:
         return _already(goal, key)
-    with unfinished(goal, key, chosen.resume) as (store, journal), _resumable(journal):
+    with unfinished(goal, key, chosen.resume, chosen.overwrite) as (store, journal), _resumable(journal):
         # Scratch is kept until the product has its name: whoever goes on before that needs it.
         place = store.parent / "scratch"
         with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
             clock.append(time.time())
-            _compute(prepared, scratch, progress)
+            _compute(prepared, scratch, progress, phase)
             clock.append(time.time())
             finish = Finish(
                 prepared.mapper,
@@ -263,22 +273,28 @@ def map_scene(
                 chosen.format,
                 prepared.plan.threads,
             )
+            phase("writing")
             finish.write(store, scratch)
             clock.append(time.time())
             finish.run_file(store, _run_facts(prepared, scene, clock))
     return goal
 
 
-def _compute(prepared: PreparedMap, scratch: Scratch, progress: Progress | None) -> None:
+def _compute(
+    prepared: PreparedMap, scratch: Scratch, progress: Progress | None, phase: Callable[[str], None]
+) -> None:
     """Compute the units that are missing."""
     product = prepared.mapper.product
     numbers = scratch.missing(product.order(prepared.options.block))
     total = product.grid.window.pixels
     done = total - sum(scratch.units[number].pixels for number in numbers)
+    phase("mapping" if machine_code() is None else "starting, kernels are compiled once")
     if progress is not None:
         progress(done, total)
     try:
-        for unit in prepared.executor().run(prepared.mapper, numbers):
+        for i, unit in enumerate(prepared.executor().run(prepared.mapper, numbers)):
+            if i == 0:
+                phase("mapping")
             scratch.put(unit)
             done += scratch.units[unit.number].pixels
             if progress is not None:
@@ -287,11 +303,16 @@ def _compute(prepared: PreparedMap, scratch: Scratch, progress: Progress | None)
         scratch.sync()
 
 
-def _check_goal(goal: Path, resume: bool) -> None:
-    """Find out before the work whether its result can be written."""
+def _check_goal(goal: Path, options: MapOptions, *inputs: str | Path) -> None:
+    """Find out before the work whether its result can be written, and nothing is lost by it."""
     check_place(goal)
-    if goal.exists() and not (resume and goal.is_dir()):
-        raise SceneError(f"{goal} exists already; remove it, or write somewhere else")
+    if not goal.exists() or (options.resume and goal.is_dir() and not options.overwrite):
+        return
+    check_new(goal, overwrite=options.overwrite)
+    if not is_map(goal):
+        raise SceneError(f"{goal} is no map, and --overwrite replaces maps only; write somewhere else")
+    if any(Path(each).resolve().is_relative_to(goal.resolve()) for each in inputs):
+        raise SceneError(f"an input lies in {goal}, which --overwrite would replace; write somewhere else")
 
 
 def _already(goal: Path, key: str) -> Path:

@@ -16,7 +16,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.model_checks import model_bands
 from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
-from uncover.raster.quality import Quality
+from uncover.raster.quality import FLAGGED, Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
 
@@ -33,12 +33,15 @@ class SourceOptions:
         File that states the standard uncertainty of the values, and how it is read. In training, random
         effects are taken out of the spread of the classes; systematic ones count where the model meets
         another scene.
+    mask_classes
+        Pixels with any of these quality bits neither train nor get a class; `mask_bits` makes them of names.
     """
 
     scene: SceneOptions = field(default_factory=SceneOptions)
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+    mask_classes: Quality = FLAGGED
 
 
 def source_record(options: SourceOptions) -> dict[str, Any]:
@@ -73,6 +76,7 @@ def source_options(record: Mapping[str, Any]) -> SourceOptions:
         realise=RealiseOptions(**values("realise")) if record.get("realise") else None,
         uncertainty=record.get("uncertainty"),
         uncertainty_options=UncertaintyOptions(**values("uncertainty_options")),
+        mask_classes=Quality(record.get("mask_classes", FLAGGED)),
     )
 
 

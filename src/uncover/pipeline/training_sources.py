@@ -41,6 +41,7 @@ from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
+from uncover.raster.quality import FLAGGED, INCOMPLETE, Quality, reasons, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
@@ -81,7 +82,7 @@ class FitOptions(SourceOptions):
         (the published method), "lda", "nb" or "mda" (classes of several parts).
     prior, class_prior, realisations, calibration
         As in `BayesianQDA`; without a prior it is the model's own, "evidence" for "mda", which is always
-        calibrated.
+        calibrated. Class shares by name stand in the place of those of the training samples.
     coverage
         Make sets of classes that hold the true one with this probability; part of the samples is kept from
         the model for that.
@@ -105,7 +106,7 @@ class FitOptions(SourceOptions):
     draw: Draw = field(default_factory=Draw)
     model: str = "recommended"
     prior: str | None = None
-    class_prior: float = 1.0
+    class_prior: float | Mapping[str, float] = 1.0
     realisations: str = "pooled"
     calibration: str | None = None
     coverage: float | None = None
@@ -118,6 +119,7 @@ class FitOptions(SourceOptions):
     realise: RealiseOptions | None = None
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
+    mask_classes: Quality = FLAGGED
 
     def __post_init__(self) -> None:
         if self.model == "published":
@@ -153,6 +155,7 @@ class Batch:
     covariances: Covariances | None = None  # of the random errors of each sample, where they are stated
     sure: NDArray[np.float64] | None = None  # (sample,), probability that the class is right
     inner: NDArray[np.bool_] | None = None  # (sample,), which are far from other groups; all where None
+    lost: Mapping[str, int] = field(default_factory=dict)  # drawn pixels that are not used, by the reason
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
@@ -203,7 +206,8 @@ def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     scene, pixels = options.scene, [source for source in opened if isinstance(source, LabelledPixels)]
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
-        _refuse("scene or cube", **words)
+        chosen = {} if options.mask_classes == FLAGGED else {"mask-classes": options.mask_classes}
+        _refuse("scene or cube", **words, **chosen)
     if options.doubt.probability is not None and len(pixels) < len(opened):
         raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
@@ -274,6 +278,7 @@ class LabelledPixels:
     available: int = 0  # labelled pixels, drawn or not
     units: str | None = "reflectance"
     certainty: Certainty | None = None
+    masked: Quality = FLAGGED  # pixels with any of these bits are not used
 
     @property
     def raster(self) -> Scene | Cube | RealisedScene:
@@ -322,7 +327,8 @@ class LabelledPixels:
         bands = tuple(canonical_band(band) for band in options.scene.bands or observed.bands)
         file = options.doubt.probability
         certainty = None if file is None else Certainty.on(grid, RasterBand.open(file), options.doubt.scale)
-        return cls(observed, name, bands, labels.scheme, codes, blocks, available, certainty=certainty)
+        found = cls(observed, name, bands, labels.scheme, codes, blocks, available, certainty=certainty)
+        return replace(found, masked=options.mask_classes)
 
     def __post_init__(self) -> None:
         missing = [band for band in self.bands if band not in self.raster.bands]
@@ -358,7 +364,8 @@ class LabelledPixels:
                 yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
                 continue
             block = self.raster.read(window)
-            where, noise = (codes > 0) & block.usable, None
+            where, noise = (codes > 0) & without(block.quality, INCOMPLETE | self.masked), None
+            lost = reasons(block.quality[(codes > 0) & ~where], self.masked)
             sure = None if self.certainty is None else self.certainty.read(window)
             if sure is not None:  # of a label without a probability nothing is known
                 where = where & np.isfinite(sure)
@@ -372,7 +379,8 @@ class LabelledPixels:
                 groups = first_number(f"{self.raster.grid}") + squares.numbers(window)[where]
                 inner = squares.inner(window, self.blocks.buffer)[where]
             sure = None if sure is None else sure[where]
-            yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure, inner)
+            found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
+            yield window.pixels, found
 
 
 def _drawn(labels: NDArray[np.uint8], options: FitOptions) -> NDArray[np.bool_]:

@@ -215,7 +215,30 @@ def crs_attributes(grid: Grid) -> dict[str, Any]:
     if grid.crs is None:
         return {"GeoTransform": numbers}
     wkt = _spatial(grid)["_CRS"]["wkt"]
-    return {"crs_wkt": wkt, "spatial_ref": wkt, "GeoTransform": numbers}
+    named = {key: value for key, value in _cf_system(wkt).to_cf().items() if value not in (None, "unknown")}
+    return {**named, "crs_wkt": wkt, "spatial_ref": wkt, "GeoTransform": numbers}
+
+
+def axis_attributes(grid: Grid, axis: str) -> dict[str, str]:
+    """CF attributes of the coordinate x or y: its standard name and its units, if it has a reference system.
+
+    >>> axis_attributes(Grid("EPSG:32633", (10, 0, 0, 0, -10, 0), 2, 1), "x")["standard_name"]
+    'projection_x_coordinate'
+    """
+    if grid.crs is None:
+        words = {"x": "column", "y": "row"}
+        return {"axis": axis.upper(), "long_name": f"{words[axis]} of the pixels", "units": "1"}
+    described = _cf_system(_spatial(grid)["_CRS"]["wkt"]).cs_to_cf()
+    return next(
+        (dict(each) for each in described if each.get("axis") == axis.upper()), {"axis": axis.upper()}
+    )
+
+
+def _cf_system(wkt: str) -> Any:
+    require("pyproj")
+    from pyproj import CRS
+
+    return CRS.from_wkt(wkt)
 
 
 def _coordinates(layout: CubeLayout) -> dict[str, tuple[Any, list[str], dict[str, Any]]]:
@@ -227,8 +250,8 @@ def _coordinates(layout: CubeLayout) -> dict[str, tuple[Any, list[str], dict[str
         )
     x, y = grid.axes()
     found: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
-        "x": (x, ["x"], {"axis": "X"}),
-        "y": (y, ["y"], {"axis": "Y"}),
+        "x": (x, ["x"], axis_attributes(grid, "x")),
+        "y": (y, ["y"], axis_attributes(grid, "y")),
         "band": (np.array(layout.bands, dtype=np.str_), ["band"], {}),
         "realisation": (np.arange(layout.realisations), ["realisation"], {}),
     }

@@ -65,13 +65,16 @@ class Journal:
 
 
 @contextmanager
-def unfinished(path: str | Path, key: str, resume: bool) -> Iterator[tuple[Path, Journal]]:
+def unfinished(
+    path: str | Path, key: str, resume: bool, overwrite: bool = False
+) -> Iterator[tuple[Path, Journal]]:
     """A store that becomes `path` if all goes well; kept for resuming if not, unless nothing was done yet.
 
-    It lies in `PATH.partial`, with a journal; what else lies there goes when the store has its name.
+    It lies in `PATH.partial`, with a journal; what else lies there goes when the store has its name. With
+    `overwrite` it then takes the place of a folder that is there.
     """
     final, partial = Path(path), Path(f"{path}.partial")
-    if final.exists():
+    if final.exists() and not overwrite:
         raise SceneError(f"{final} exists already; remove it, or write somewhere else")
     if partial.exists() and not resume:
         raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
@@ -84,6 +87,8 @@ def unfinished(path: str | Path, key: str, resume: bool) -> Iterator[tuple[Path,
         try:
             yield partial / "store", journal
             with writing(final):
+                if final.exists():
+                    final.rename(partial / "replaced")
                 (partial / "store").rename(final)
                 shutil.rmtree(partial)
         finally:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Scheme
-from uncover.raster.cube import create_array, crs_attributes, open_arrays, put_array
+from uncover.raster.cube import axis_attributes, create_array, crs_attributes, open_arrays, put_array
 from uncover.raster.errors import SceneError, require
 from uncover.raster.grid import Grid, Window
 from uncover.raster.pixel_kernels import count
@@ -257,7 +257,7 @@ def write_dataset(path: Path, scratch: Scratch, kind: Format, attributes: Mappin
         raise SceneError("a CF dataset needs a grid that runs along its axes; this one is rotated, use cog")
     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     opener = _open_zarr if kind == "zarr" else _open_netcdf
-    with opener(path, product, {"Conventions": "CF-1.11", **attributes}) as arrays:
+    with opener(path, product, {"Conventions": "CF-1.11, ACDD-1.3", **attributes}) as arrays:
         for layer in product.layers:
             for name, band in _variables(layer):
                 for i in range(len(layer.bands)) if band is None else (band,):
@@ -273,18 +273,30 @@ def _variables(layer: Layer) -> list[tuple[str, int | None]]:
     return [(band, i) for i, band in enumerate(layer.bands)]
 
 
+_LONG_NAMES = {
+    "total": "total uncertainty of the class: entropy of its probabilities, in nats",
+    "measurement": "part of the total uncertainty that comes from the measurement, in nats",
+    "model": "part of the total uncertainty that comes from the model, in nats",
+    "overlap": "part of the total uncertainty that comes from classes that overlap, in nats",
+    "margin": "probability of the most probable class less that of the second",
+    "typicality": "p-value of the pixel among the training data, small where it is unlike all of them",
+    "set_size": "number of classes that cannot be excluded",
+}
+
+
 def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
-    found: dict[str, Any] = {"long_name": name if layer.name in ("uncertainty", "sets") else layer.title}
+    title = f"1 where the class cannot be excluded, {name.removeprefix('in_set_')}"
+    several = layer.name in ("uncertainty", "sets")
+    found: dict[str, Any] = {"long_name": _LONG_NAMES.get(name, title) if several else layer.title}
+    found["coverage_content_type"] = "thematicClassification" if name == "class" else "qualityInformation"
     if layer.name == "class":
         ordered = product.scheme.in_code_order()  # that of class_name
         found["flag_values"] = [int(code) for code in ordered.codes]
         found["flag_meanings"] = " ".join(word.replace(" ", "_") for word in ordered.names)
     if layer.name == "quality":
         found |= flag_attributes()
-    if name in ("total", "measurement", "model", "overlap"):
-        found["units"] = "nat"
-    elif layer.name in ("probability", "uncertainty", "unknown"):
-        found["units"] = "1"
+    if layer.name in ("probability", "uncertainty", "unknown"):
+        found["units"] = "1"  # entropies too: UDUNITS reads nat as a pressure
     if layer.scale != 1.0:
         found["scale_factor"] = layer.scale
     if product.grid.crs is not None:
@@ -317,8 +329,9 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
             create_array(group, name, shape, chunks, layer.dtype, axes, layer.nodata, **more)
             names.append(name)
     for name, values in zip("xy", product.grid.axes(), strict=True):
-        put_array(group, name, values, [name], {"axis": name.upper()})
-    put_array(group, "class_name", np.array(product.scheme.in_code_order().names), ["class_name"], {})
+        put_array(group, name, values, [name], axis_attributes(product.grid, name))
+    words = np.array(product.scheme.in_code_order().names)
+    put_array(group, "class_name", words, ["class_name"], {"long_name": "name of the class"})
     put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(product.grid))
     yield open_arrays(path, *names)
     zarr.consolidate_metadata(str(path), zarr_format=2)
@@ -334,7 +347,8 @@ def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) ->
         height, width = product.grid.shape
         file.dimensions = {"y": height, "x": width, "class_name": product.classes}
         for name, values in zip("xy", product.grid.axes(), strict=True):
-            file.create_variable(name, (name,), values.dtype, data=values).attrs["axis"] = name.upper()
+            axis = file.create_variable(name, (name,), values.dtype, data=values)
+            axis.attrs.update(axis_attributes(product.grid, name))
         names = np.array(product.scheme.in_code_order().names, dtype=object)
         _text_variable(file, names)
         mapping = file.create_variable("spatial_ref", (), np.int32)
@@ -363,6 +377,7 @@ def _text_variable(file: Any, names: NDArray[Any]) -> None:
 
     variable = file.create_variable("class_name", ("class_name",), h5py.string_dtype())
     variable[...] = names
+    variable.attrs["long_name"] = "name of the class"
 
 
 def _typed(key: str, value: Any, layer: Layer) -> Any:

@@ -46,6 +46,8 @@ class Reader:
         Where pixels are computed: "cpu", or "cuda" for a GPU of NVIDIA.
     unknown_share
         Share of pixels that are of none of the classes; None: the map does not say which.
+    masked
+        Pixels with any of these bits get no class.
     """
 
     paired: bool = False
@@ -54,6 +56,7 @@ class Reader:
     true_values: int = 192
     device: Device = "cpu"
     unknown_share: float | None = None
+    masked: Quality = FLAGGED
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,24 +140,25 @@ class Mapper:
             if self.model.sets_ is not None:
                 inside = self.model.sets_.inside(summary.probability.T)[:, order]
                 flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
-            clear = without(quality[where], FLAGGED)
             known = None  # P(any of the classes)
             if self.reader.unknown_share is not None:
                 none = self._unknown(pixels, features).by_reading(self.reader.unknown_share)
                 put(layers["unknown"], none.mean(1)[None], where, flat["unknown"])
-                _add_unknown(areas[:, -1], none[clear], weight[where[clear]])
-                known = 1.0 - none.mean(1)[clear]
-            _add_areas(areas[:, : self.product.classes], summary, weight, where, clear, known)
+                _add_unknown(areas[:, -1], none, weight[where])
+                known = 1.0 - none.mean(1)
+            _add_areas(areas[:, : self.product.classes], summary, weight, where, known)
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
 
     def _chunks(self, reading: WindowReading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
         """Places of pixels that are computed together, and the bands that they have (None for all)."""
-        yield from ((part, None) for part in reading.parts(reading.complete))
+        masked = self.reader.masked | Quality.MASKED
+        yield from ((part, None) for part in reading.parts(reading.clear(masked)))
         if self.reader.missing == "nodata":
             return
-        partial = np.flatnonzero(reading.quality.ravel() & np.uint16(Quality.PARTIAL))
+        quality = reading.quality.ravel()
+        partial = np.flatnonzero((quality & np.uint16(Quality.PARTIAL) > 0) & without(quality, masked))
         if not len(partial):
             return
         present = reading.present.reshape(len(self.observed.bands), -1)[:, partial].T
@@ -173,7 +177,8 @@ class Mapper:
         finer = replace(self, reader=replace(self.reader, true_values=4 * n))
         for window in self.observed.grid.spots(64):
             reading = self.observed.read(window)
-            some = reading.complete[:: max(1, len(reading.complete) // pixels)]
+            clear = reading.clear(self.reader.masked)
+            some = clear[:: max(1, len(clear) // pixels)]
             for part in list(reading.parts(some))[:1]:
                 here = reading.pixels(part)
                 if here.planes.shape[-1]:
@@ -192,8 +197,7 @@ class Mapper:
         golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
         for number in np.unique((golden * len(windows)).astype(int)):
             reading = self.observed.read(windows[number])
-            clear = without(reading.quality.ravel(), Quality.NODATA | Quality.PARTIAL | FLAGGED)
-            for part in reading.parts(np.flatnonzero(clear)):
+            for part in reading.parts(reading.clear(self.reader.masked)):
                 some = reading.pixels(part)
                 if some.planes.shape[-1]:
                     found.append(self._unknown(some, None))
@@ -226,29 +230,23 @@ def _add_areas(
     summary: PixelSummary,
     weight: NDArray[np.float64],
     where: NDArray[np.intp],
-    clear: NDArray[np.bool_],
     known: NDArray[np.float64] | None = None,
 ) -> None:
-    """Add the areas of some pixels to (row of `AREA_ROWS` + world, class); flagged ones to their own rows.
+    """Add the areas of some pixels to (row of `AREA_ROWS` + world, class).
 
-    ``known`` is the probability of clear pixels to be of any of the classes, 1 where it is None: expected
-    areas of the classes and of none of them add up to the area of clear land.
+    ``known`` is the probability of the pixels to be of any of the classes, 1 where it is None: expected
+    areas of the classes and of none of them add up to the area of mapped land.
     """
-    best, worlds, probability = summary.best, summary.world_classes, summary.probability
-    if not clear.all():
-        beyond = np.zeros((2, areas.shape[1]))
-        add_areas(beyond, best[~clear], worlds[:0, ~clear], weight, where[~clear])
-        areas[3:5] += beyond
-        best, worlds, probability, where = best[clear], worlds[:, clear], probability[:, clear], where[clear]
-    counted = np.zeros((2 + len(worlds), areas.shape[1]))
-    add_areas(counted, best, worlds, weight, where)
+    counted = np.zeros((2 + len(summary.world_classes), areas.shape[1]))
+    add_areas(counted, summary.best, summary.world_classes, weight, where)
     areas[:2] += counted[:2]
-    areas[2] += (probability * (weight[where] if known is None else weight[where] * known)).sum(axis=1)
+    expected = weight[where] if known is None else weight[where] * known
+    areas[2] += (summary.probability * expected).sum(axis=1)
     areas[len(AREA_ROWS) :] += counted[2:]
 
 
 def _add_unknown(areas: NDArray[np.float64], none: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
-    """Add P(none) (pixel, reading) of clear pixels to the expected area (row + world,), and world by world.
+    """Add P(none) (pixel, reading) to the expected area (row + world,), and world by world.
 
     No pixel is counted: none of the classes is never the class of a pixel. Worlds that are not read one by
     one have NaN.

@@ -20,7 +20,7 @@ from uncover.raster.grid import Window
 from uncover.raster.layers import Flags
 from uncover.raster.pixel_kernels import take
 from uncover.raster.product import CHUNK
-from uncover.raster.quality import INCOMPLETE, without
+from uncover.raster.quality import CLEAR, INCOMPLETE, Quality, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import OfRaster, Scene
 from uncover.raster.uncertainty import Uncertainty
@@ -71,7 +71,11 @@ class WindowReading:
     @property
     def complete(self) -> NDArray[np.intp]:
         """Places of pixels with a value in every band, counted row by row."""
-        return np.flatnonzero(without(self.quality.ravel(), INCOMPLETE))
+        return self.clear()
+
+    def clear(self, masked: Quality = CLEAR) -> NDArray[np.intp]:
+        """Those of them that have none of the masked bits."""
+        return np.flatnonzero(without(self.quality.ravel(), INCOMPLETE | masked))
 
     def parts(self, where: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
         """Places in the window, cut into pieces that `pixels` takes: of one cell, and not too many."""

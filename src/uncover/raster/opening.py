@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from uncover.raster.align import check_cover, split_band
 from uncover.raster.area import Area
 from uncover.raster.errors import SceneError
@@ -13,7 +15,7 @@ from uncover.raster.grid import Grid
 from uncover.raster.layers import Mask, ValueMask
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene, SceneOptions
-from uncover.raster.tiles import check_exists, describe
+from uncover.raster.tiles import Source, TileCache, check_exists, describe
 
 
 def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions | None = None) -> Scene:
@@ -88,6 +90,21 @@ def _user_mask(options: SceneOptions) -> Mask:
             f"{path} has {info.count} bands; a mask is one: say which with --mask {path}:1 (or {path}:2 ...)"
         )
     source = info.bands(band)
-    if options.mask_values is None:
-        return ValueMask(source, ((0, CLEAR),), other=Quality.NODATA)
-    return ValueMask(source, tuple(options.mask_values.items()))
+    if options.mask_values is not None:
+        return ValueMask(source, tuple(options.mask_values.items()))
+    codes = _codes_of(source)
+    if len(codes - {0}) > 3 or ("SCL" in Path(path).name.upper() and codes - {0, 1}):
+        listed = ", ".join(map(str, sorted(codes)))
+        raise SceneError(
+            f"{path} looks like a scene classification (SCL) with the codes {listed}, "
+            "and as a mask it would leave out all that is not 0: say which codes with --mask-values 3,8-10, "
+            "--mask-values scl for cloud, shadow, snow and saturated, or --mask-values 1-255 for all"
+        )
+    return ValueMask(source, ((0, CLEAR),), other=Quality.MASKED)
+
+
+def _codes_of(source: Source) -> set[int]:
+    """Codes of Sen2Cor's classes in nine windows of a raster; none where it has other numbers as well."""
+    cache = TileCache(0)
+    found = np.unique([v for window in source.grid.spots(256) for v in np.unique(source.read(window, cache))])
+    return {int(v) for v in found} if set(found.tolist()) <= set(range(12)) else set()

@@ -23,8 +23,8 @@ CHUNK = 16384
 QUANTUM = 1e-4
 NOTHING = 65535
 
-#: Rows of a table of areas before those of the worlds. All but the last two are of clear land.
-AREA_ROWS = ("pixels", "area", "expected", "flagged_pixels", "flagged_area")
+#: Rows of a table of areas before those of the worlds.
+AREA_ROWS = ("pixels", "area", "expected")
 
 UNCERTAINTY = ("total", "measurement", "model", "overlap", "margin", "typicality")
 

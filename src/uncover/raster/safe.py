@@ -17,7 +17,7 @@ from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
-from uncover.raster.quality import Quality
+from uncover.raster.quality import SCL_MEANING, Quality
 from uncover.raster.safe_metadata import ProductMetadata, named, read_product, read_tile
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import TileCache, describe
@@ -25,15 +25,6 @@ from uncover.raster.tiles import TileCache, describe
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
 TEN_BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
 
-#: Scene classification of Sen2Cor. Dark areas (2) and unclassified (7) are measurements like others.
-SCL_MEANING = (
-    (1, Quality.SATURATED),
-    (3, Quality.SHADOW),
-    (8, Quality.CLOUD),
-    (9, Quality.CLOUD),
-    (10, Quality.CLOUD),
-    (11, Quality.SNOW),
-)
 #: Planes of MSK_CLASSI: opaque cloud, cirrus, snow.
 CLASSI_MEANING = (Quality.CLOUD, Quality.CLOUD, Quality.SNOW)
 #: Planes of MSK_QUALIT that matter: lost packets (3), defective (5), no data (6), saturated (8).
@@ -53,7 +44,7 @@ _IMAGE = re.compile(r"_(B\d{2}|B8A|SCL|AOT|WVP)(?:_(\d0)m)?\.(?:jp2|tiff?)$", re
 
 
 class MaskWarning(UserWarning):
-    """The product carries no cloud mask, so clouds are not flagged."""
+    """The product carries no cloud mask, so clouds are mapped as land."""
 
 
 @dataclass(frozen=True)
@@ -253,8 +244,8 @@ def _scene_masks(tree: SafeTree, granule: str, images: dict[str, str], level: st
     if clouds is not None:
         return (PolygonMask(read_gml_mask(tree.text(clouds), GML_CLOUDS, f"{tree.name}/{clouds}")),)
     warnings.warn(
-        f"{tree.name} carries no cloud mask (SCL, MSK_CLASSI or MSK_CLOUDS): clouds are not flagged; "
-        "give a mask file of your own",
+        f"{tree.name} carries no cloud mask (SCL, MSK_CLASSI or MSK_CLOUDS): clouds are mapped as land; "
+        "give a mask of your own with --mask",
         MaskWarning,
         stacklevel=5,
     )

@@ -20,7 +20,7 @@ from uncover.raster.angles import AngleGrids, Angles
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Bounds, Grid, Window, finest_grid
-from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, ValueMask, inside_polygons
+from uncover.raster.layers import BandGroup, Calibration, Flags, Mask, PlaneBits, inside_polygons
 from uncover.raster.pixel_kernels import complete
 from uncover.raster.quality import Flagged, Quality
 from uncover.raster.resample import Resampling
@@ -248,14 +248,6 @@ class Scene:
             ],
         }
 
-    def masked_out(self) -> bool:
-        """True where a mask of the user's own leaves out every pixel."""
-        own = [mask for mask in self.masks if isinstance(mask, ValueMask) and mask.other == Quality.NODATA]
-        return bool(own) and all(
-            (own[-1].flags(self.grid, window, self.cache) & Quality.NODATA).all()
-            for window in self.grid.blocks()
-        )
-
     def crop(self, window: Window) -> Scene:
         """The same scene on a window of its grid."""
         return replace(self, grid=self.grid.crop(window))
@@ -369,8 +361,8 @@ class SceneOptions:
     aoi
         A vector file: the scene is cut to its extent, and pixels outside its polygons become nodata.
     mask, mask_values
-        A raster of the user's own. Where it is not 0 there is no data, unless `mask_values` says what each
-        number means.
+        A raster of the user's own. Pixels where it is not 0 are left out, unless `mask_values` says what each
+        number means (`uncover.raster.quality.mask_values` reads "3,8-10" and "scl").
     scene_id
         Identity of the scene, in place of the one that the product or the file has.
     level

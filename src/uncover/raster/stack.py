@@ -19,7 +19,8 @@ from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import OffsetWarning, ReadError, SceneError
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
-from uncover.raster.safe import SCL_MEANING, TEN_BANDS
+from uncover.raster.quality import SCL_MEANING
+from uncover.raster.safe import TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
 from uncover.raster.scene import Level, Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe

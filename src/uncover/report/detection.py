@@ -109,11 +109,11 @@ def map_classes(scheme: Scheme, product: MapProduct) -> dict[int, str | None]:
 
 
 def true_areas(product: MapProduct, truth: Path) -> dict[str, float]:
-    """True area of each of the map's classes, in hectares or pixels, on the clear land that it is of."""
+    """True area of each of the map's classes, in hectares or pixels, on the land that has a class."""
     source, cache = open_labels(truth), TileCache(64 << 20)
     on_grid, areas = source.on(product.grid), np.zeros(256)
     for window in product.grid.blocks(1024):
-        counted = product.clear(window, cache) & (product.class_numbers(window, cache) >= 0)
+        counted = product.class_numbers(window, cache) >= 0
         weights = np.where(counted, pixel_areas(product.grid, window), 0.0)
         areas += np.bincount(on_grid.labels(window, cache).ravel(), weights.ravel(), minlength=256)
     scale = 1.0 if product.grid.crs is None else 1e-4

@@ -102,6 +102,7 @@ def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
         ),
         sections=tuple(section for section in sections if section is not None),
         headlines=_headlines(summary),
+        warnings=tuple(f"Warning: {each}." for each in summary.facts.warnings()),
         data={"viewer": data},
         styles=("viewer.css",),
         scripts=("story.js", "viewer.js"),
@@ -123,17 +124,19 @@ def _headlines(summary: Summary) -> tuple[Headline, ...]:
         error = evaluation.facts["calibration error"]["top label"]
         what = f"calibration error of {evaluation.population(summary.names)}"
         found.append(Headline(f"{error['value']:.3f}", what, "promised against what came true"))
-    total = summary.means["total"]
+    total = summary.facts.mean_uncertainty["total"]
     found.append(
         Headline(
             f"{total:.3f}", "mean uncertainty, nats", f"at most {math.log(max(len(summary.names), 2)):.2f}"
         )
     )
     if total > 0:
-        part = percent(summary.means["measurement"] / total)
+        part = percent(summary.facts.mean_uncertainty["measurement"] / total)
         found.append(Headline(part, "of it from the measurement"))
-    outside = summary.flagged["outside domain"]
-    found.append(Headline(percent(outside), "unlike anything trained", "typicality below the threshold"))
+    found.append(Headline(percent(summary.facts.unlike), "unlike anything trained", "of the mapped area"))
+    mapped = percent(summary.facts.mapped_pixels / summary.facts.pixels)
+    lost = ", ".join(summary.facts.unmapped_pixels)
+    found.append(Headline(mapped, "of all pixels are mapped", f"the others: {lost}" if lost else ""))
     return tuple(found)
 
 
@@ -252,11 +255,14 @@ def _areas_section(summary: Summary) -> Section:
                 "corrected, and get intervals.",
             )
         )
-    areas = summary.areas
-    lead = _areas_lead(areas.note, areas.unit)
-    if areas.left_out is not None:
-        lead += f" {areas.left_out}."
-    return Section("areas", "Areas", lead, tuple(parts))
+    facts = summary.facts
+    rows = tuple(
+        (name, f"{n:,}", f"{facts.unmapped_area[name]:,.6g}") for name, n in facts.unmapped_pixels.items()
+    )
+    if rows:
+        header = ("why", "pixels", f"area, {facts.unit}")
+        parts.append(Table("Without a class, in no area above", header, rows, wide=False))
+    return Section("areas", "Areas", _areas_lead(summary.areas.note, summary.areas.unit), tuple(parts))
 
 
 def _areas_lead(note: str, unit: str) -> str:
@@ -276,8 +282,10 @@ def _areas_lead(note: str, unit: str) -> str:
 
 
 def _unknown_section(summary: Summary) -> Section:
-    flagged = percent(summary.flagged["outside domain"])
-    lead = f"{flagged} of the map looks like nothing that the model was trained on.{_none_words(summary)}"
+    unlike = percent(summary.facts.unlike)
+    lead = (
+        f"{unlike} of the mapped area looks like nothing that the model was trained on.{_none_words(summary)}"
+    )
     if summary.detection is None:
         return Section("unknown", "The unknown", lead, tuple(_notes(summary, "truth")))
     found = summary.detection
@@ -296,7 +304,7 @@ def _none_words(summary: Summary) -> str:
     estimated = "estimated" if "uncover:unknown_share_uncertainty" in item else "stated"
     return (
         f" None of the classes is expected on {areas.none[f'expected_{unit}']:,.4g}{within} {unit}, "
-        f"{percent(areas.none['share'])} of clear land, with a share of "
+        f"{percent(areas.none['share'])} of mapped land, with a share of "
         f"{item.get('uncover:unknown_share', math.nan):.3g} {estimated} beforehand."
     )
 

@@ -110,6 +110,7 @@ class Page:
     subtitle: str
     sections: tuple[Section, ...]
     headlines: tuple[Headline, ...] = ()
+    warnings: tuple[str, ...] = ()  # shown at the top
     data: Mapping[str, Any] = field(default_factory=dict)  # for scripts, plain or as `packed` arrays
     styles: tuple[str, ...] = ()  # files of this package that the page takes in after the shell's own
     scripts: tuple[str, ...] = ()

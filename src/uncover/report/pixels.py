@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
+from uncover.pipeline.map_styles import stretched
 from uncover.raster.grid import Window
 from uncover.raster.observed import ObservedScene, StoredWorlds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
@@ -170,7 +171,7 @@ def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint
         part = block_means(values, step)
         top, left = window.row // step, window.col // step
         picture[:, top : top + part.shape[1], left : left + part.shape[2]] = part
-    return _stretched(picture), bands
+    return stretched(picture), bands
 
 
 def _reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
@@ -185,15 +186,3 @@ def _reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
     few = replace(scene, bands=tuple(band for group in groups for band in group.bands), groups=groups)
     places = [few.bands.index(band) for band in bands]
     return lambda window: few.read(window).reflectance[places]
-
-
-def _stretched(picture: Floats) -> NDArray[np.uint8]:
-    """Bytes (row, col, 3): each band from its 1st to its 99th percentile, a little brighter in the dark."""
-    out = np.empty((*picture.shape[1:], 3), np.uint8)
-    for i, plane in enumerate(picture):
-        known = plane[np.isfinite(plane)]
-        low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
-        share = np.clip((np.nan_to_num(plane, nan=low) - low) / max(high - low, 1e-9), 0, 1)
-        out[..., i] = np.rint(255 * share**0.8)
-    out[~np.isfinite(picture).all(axis=0)] = 200
-    return out

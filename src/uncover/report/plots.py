@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.pipeline.map_facts import percent as percent
 from uncover.report.style import (
     FAINT,
     INK,
@@ -59,6 +60,7 @@ def class_shares(shares: Mapping[str, Floats], names: Sequence[str], colours: Se
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlim(0, 100 * max(float(max(s.max() for s in shares.values())) * 1.45, 0.05))
+    axes.set_xticks([tick for tick in axes.get_xticks() if tick <= 100])  # beyond is room for words
     axes.set_xlabel("share, %")
     axes.grid(axis="y", visible=False)
     return figure
@@ -503,18 +505,3 @@ def _fit_axis(ax: Axes, ends: np.ndarray[Any, Any]) -> None:
         return
     room = 0.06 * (max(ends.max(), 0.0) - min(ends.min(), 0.0))
     ax.set_xlim(min(ends.min(), 0.0) - room, max(ends.max(), 0.0) + room)
-
-
-def percent(share: float) -> str:
-    """A share in per cent, with the digits that it needs.
-
-    >>> percent(0.1234), percent(0.0004), percent(0.0), percent(float("nan"))
-    ('12.3 %', '<0.1 %', '0 %', '–')
-    """
-    if share != share:
-        return "–"
-    if share == 0 or share == 1:
-        return f"{100 * share:.0f} %"
-    if share < 0.001:
-        return "<0.1 %"
-    return f"{100 * share:.1f} %" if share <= 0.999 else ">99.9 %"

@@ -17,8 +17,9 @@ from uncover.models.files import load_fitted
 from uncover.models.record import ModelRecord
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
+from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
-from uncover.pipeline.map_table import left_out, none_of
+from uncover.pipeline.map_table import none_of
 from uncover.raster.grid import Grid
 from uncover.raster.observed import ObservedScene
 from uncover.raster.product import UNCERTAINTY
@@ -53,10 +54,10 @@ class ClassSummary:
 
 @dataclass(frozen=True)
 class Areas:
-    """Area of each class on clear land, and in each world; unit ha or pixels."""
+    """Area of each class on mapped land, and in each world; unit ha or pixels."""
 
     unit: str
-    pixels: NDArray[np.int64]  # (class,), of clear land
+    pixels: NDArray[np.int64]  # (class,), of mapped land
     area: Floats  # (class,), pixels counted
     share: Floats  # (class,)
     expected: Floats  # (class,), probabilities added up
@@ -64,7 +65,6 @@ class Areas:
     spread: Floats  # (class,), standard deviation over the worlds; NaN without
     spread_error: Floats  # (class,), its Monte Carlo error
     note: str  # what is in these numbers
-    left_out: str | None  # land under flags
     none: Mapping[str, float] = field(default_factory=dict)  # of none of the classes, as `none_of` has it
 
 
@@ -95,8 +95,7 @@ class Summary:
     pictures: Pictures
     areas: Areas
     stories: Stories
-    means: Mapping[str, float]  # of the uncertainty layers over the map
-    flagged: Mapping[str, float]  # share of pixels with each quality bit
+    facts: MapFacts  # what is mapped, masked, unlike anything trained, uncertain
     model: ClassSummary | None = None
     label_counts: Mapping[str, int] = field(default_factory=dict)
     sample: LabelledSample | None = None
@@ -127,11 +126,14 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     say("reading the map")
     product = MapProduct.open(contents.map)
     classes = contents.classes(product.names)
-    areas = _areas(contents.map / "areas.csv", product)
+    item, areas = contents.item(), _areas(contents.map / "areas.csv", product)
+    facts = MapFacts.in_item(item)
+    if facts is None:
+        raise ValueError(f"{contents.map} was made by an earlier version; make the map again")
     if not areas.pixels.sum():
         raise ValueError(
-            f"no pixel of {contents.map} has a class and no flag (cloud, shadow, snow, saturated); there is "
-            "nothing to report"
+            f"no pixel of {contents.map} has a class ({', '.join(facts.unmapped_pixels)}): there is nothing "
+            "to report"
         )
     model = None if contents.model is None else load_fitted(contents.model)
     evidence, lost = (None, "the model is lost") if model is None else reopen(contents, model, product.grid)
@@ -142,7 +144,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     stories, sample = _pixels(contents, product, evidence, labels, model)
     say("reading pictures")
     pictures, label_counts = _pictures(product, evidence, labels)
-    item, truth = contents.item(), contents.truth()
+    truth = contents.truth()
     threshold = item["properties"].get("uncover:thresholds", {}).get("typicality", 0.001)
     say("comparing")
     return Summary(
@@ -153,8 +155,7 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
         pictures=pictures,
         areas=areas,
         stories=stories,
-        means={name: float(np.nanmean(plane)) for name, plane in pictures.layers.items()},
-        flagged=_flagged(stories),
+        facts=facts,
         model=None if model is None else _class_model(model, product),
         label_counts=label_counts,
         sample=sample,
@@ -281,23 +282,12 @@ def _areas(path: Path, product: MapProduct) -> Areas:
             spread,
             error,
             next(row["note"] for row in rows.values() if row["note"]),
-            left_out(list(rows.values())),
             none_of(list(rows.values())),
         )
     except (OSError, KeyError, ValueError, IndexError, StopIteration) as error:
         raise ValueError(
             f"{path} is not the table of areas of this map ({error}); make the map again"
         ) from None
-
-
-def _flagged(stories: Stories) -> dict[str, float]:
-    """Share of pixels with each quality bit, from the lattice of stories."""
-    from uncover.raster.quality import Quality
-
-    return {
-        str(bit.name).lower().replace("_", " "): float((stories.quality & np.uint16(bit) > 0).mean())
-        for bit in Quality
-    }
 
 
 def _class_model(model: ModelRecord, product: MapProduct) -> ClassSummary:
