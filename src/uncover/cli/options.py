@@ -67,6 +67,13 @@ area_options = _stacked(
     click.option("--aoi", type=click.Path(), help="Vector file with the polygons of the area."),
 )
 
+resolution_option = click.option(
+    "--resolution",
+    type=click.Choice(["10", "20", "60"]),
+    callback=lambda _context, _option, text: None if text is None else int(text),
+    help="Pixel size in metres of the images that are read; coarser ones fill in (default: the finest).",
+)
+
 scene_options = _stacked(
     area_options,
     click.option(
@@ -93,11 +100,30 @@ scene_options = _stacked(
         type=click.Path(),
         help="Mask raster (FILE or FILE:BAND): pixels that are not 0, NaN included, are left out.",
     ),
+    click.option(
+        "--sensor",
+        type=click.Choice(["S2A", "S2B", "S2C"]),
+        help="Satellite of a scene that does not state it.",
+    ),
+    click.option(
+        "--date",
+        metavar="DATE",
+        help="Date of a scene that does not state it: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
+    ),
+    resolution_option,
     click.option("--granule", metavar="TILE", help="Tile of a product that has several, such as T32TQM."),
     click.option(
         "--scene-id",
         help="Identity of the scene (default: the datatake of the product, or a hash of the file).",
     ),
+)
+
+angles_option = click.option(
+    "--angles",
+    type=float,
+    nargs=3,
+    metavar="SUN VIEW RELATIVE",
+    help="Sun zenith, view zenith and relative azimuth in degrees, for scenes without angles.",
 )
 
 _world_options = _stacked(
@@ -129,13 +155,7 @@ _world_options = _stacked(
     click.option(
         "--ozone", type=float, metavar="DU", help="Ozone column (default: that of the product, or 330 DU)."
     ),
-    click.option(
-        "--angles",
-        type=float,
-        nargs=3,
-        metavar="SUN VIEW RELATIVE",
-        help="Sun zenith, view zenith and relative azimuth in degrees, for products without angles.",
-    ),
+    angles_option,
     seed_option,
 )
 
@@ -265,6 +285,16 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
     from uncover import pipeline
 
     return filled(pipeline.SceneOptions, given, bands=_names(given["bands"]))
+
+
+def one_scene(sources: tuple[str, ...], command: str) -> str | tuple[str, ...]:
+    """The scene of the names that a command was given: one path, or the files of its bands."""
+    from uncover import pipeline
+
+    scenes = pipeline.gathered(sources)
+    if len(scenes) > 1:
+        raise ValueError(f"{len(scenes)} scenes came; uncover {command} takes one, or the band files of one")
+    return scenes[0]
 
 
 def worlds_from(given: dict[str, Any]) -> RealiseOptions:

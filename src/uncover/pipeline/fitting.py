@@ -31,6 +31,7 @@ from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
 from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
 from uncover.raster.grid import Progress
+from uncover.raster.loose_files import gathered, source_name
 from uncover.raster.uncertainty import UncertaintyWarning
 
 #: Probability of a warning where the pixels of all classes have no spread but the stated noise.
@@ -129,8 +130,8 @@ def fit_model(
     units = {source.units for source in opened}
     provenance = _provenance(opened, used, options)
     if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
-        for record, source in zip(provenance["sources"], sources, strict=True):
-            record["file"] = Path(str(source).rstrip("/")).name
+        for record, source in zip(provenance["sources"], gathered(sources), strict=True):
+            record["file"] = Path(source_name(source).rstrip("/")).name
     fitted = model
     if keeper is not None:
         fitted = keeper.calibrated(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
-from uncover.measurement.bands import canonical_band
+from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.measurement.features import Features, Level
 from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
@@ -28,9 +29,10 @@ from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_t
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area
 from uncover.raster.cube import Cube, is_zarr, open_cube, stated_features, zarr_kind
-from uncover.raster.errors import SceneError
+from uncover.raster.errors import OffsetWarning, SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
+from uncover.raster.loose_files import Source, gathered, source_name
 from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
@@ -150,9 +152,12 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Tra
     if not sources:
         raise ValueError("nothing to fit to: name at least one scene or sample table")
     opened: list[TrainingSource] = []
-    for name in sources:
+    for name in gathered(sources):
         bands = opened[0].bands if opened else options.scene.bands
-        source = _table(name, bands, options) if is_table(name) else _raster(name, options)
+        if isinstance(name, str) and is_table(name):
+            source: TrainingSource = _table(name, bands, options)
+        else:
+            source = _raster(name, options)
         if opened and source.bands != opened[0].bands:
             raise ValueError(
                 f"{source.name} has the bands {', '.join(source.bands)} and {opened[0].name} has "
@@ -186,7 +191,9 @@ def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     if options.doubt.probability is not None and len(pixels) < len(opened):
         raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
-        words = {"scale": scene.scale, "offset": scene.offset, "mask": scene.mask, "scene-id": scene.scene_id}
+        words = {"mask": scene.mask, "scene-id": scene.scene_id}
+        if not any(isinstance(source, TableRows) for source in opened):
+            words |= {"scale": scene.scale, "offset": scene.offset}
         _refuse("scene", aod=options.realise, **words)
 
 
@@ -196,8 +203,11 @@ def _refuse(needed: str, **given: Any) -> None:
         raise ValueError(f"{came} came, and no {needed} to use it on; name one, or leave it out")
 
 
-def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
+def _raster(name: Source, options: FitOptions) -> TrainingSource:
     check_one_source(options)
+    if not isinstance(name, str | Path):
+        observed: ObservedScene = observe(open_scene(name, options.scene), options)
+        return LabelledPixels.of(observed, observed.identity, _labels(source_name(name), options), options)
     kind = zarr_kind(name) if is_zarr(name) else "scene"
     if options.uncertainty is not None and kind != "scene":
         raise ValueError(
@@ -206,7 +216,7 @@ def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
     if kind == "samples":
         return SampleCubeRows.of(open_samples(name), options)
     if kind == "cube":
-        observed: ObservedScene = StoredWorlds(replace(open_cube(name), level=options.scene.level))
+        observed = StoredWorlds(replace(open_cube(name), level=options.scene.level))
     else:
         check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
         observed = observe(open_scene(name, options.scene), options)
@@ -220,10 +230,35 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
 
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> TrainingSource:
-    rows = TableRows.of(read_table(name, options.class_field, bands), options)
+    table = read_table(name, options.class_field, bands)
+    scale, offset = options.scene.scale, options.scene.offset
+    if scale is not None or offset is not None:
+        table = replace(table, values=table.values * (1.0 if scale is None else scale) + (offset or 0.0))
+    else:
+        _warn_of_table_offset(table)
+    rows = TableRows.of(table, options)
     found = _of_table(rows.table, options)
     about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
     return replace(rows, path=Path(name), uncertainty=found, about=about)
+
+
+def _warn_of_table_offset(table: SampleTable) -> None:
+    """Say where the lowest values of most bands lie near the offset of a product."""
+    values = table.values.reshape(-1, len(table.bands))
+    if len(table.bands) < 4 or not all(map(is_sentinel2, table.bands)):
+        return
+    dark, unit = np.percentile(values, 0.5, axis=0), 10_000.0 if np.median(values) > _BRIGHTEST else 1.0
+    near = (dark > 0.08 * unit) & (dark < 0.15 * unit)
+    if near.mean() >= 0.5 and dark.min() > 0.08 * unit:
+        warnings.warn(
+            f"{table.name}: the lowest values of {int(near.sum())} of {dark.size} columns lie near "
+            f"{0.1 * unit:g}, as "
+            "if the offset of Sentinel-2 from baseline 04.00 on had been left in; give --offset "
+            f"{-0.1 * unit:g}, or "
+            "--offset 0 if the values are right",
+            OffsetWarning,
+            stacklevel=4,
+        )
 
 
 def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
@@ -397,6 +432,7 @@ class TableRows:
     uncertainty: BandUncertainty | None = None
     level: Level | None = None
     about: Mapping[str, Any] = field(default_factory=dict)  # the file that states the uncertainty
+    calibration: tuple[float, float] | None = None  # scale and offset that were applied to the numbers
 
     @property
     def identity(self) -> str:
@@ -435,7 +471,10 @@ class TableRows:
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        return cls(drawn, scheme, level=options.scene.level)
+        scale, offset = options.scene.scale, options.scene.offset
+        stated = scale is not None or offset is not None
+        applied = (1.0 if scale is None else scale, offset or 0.0) if stated else None
+        return cls(drawn, scheme, level=options.scene.level, calibration=applied)
 
     @property
     def name(self) -> str:
@@ -455,7 +494,10 @@ class TableRows:
     @property
     def features(self) -> Features:
         """A table does not say what its values are; the user may."""
-        return Features.of_level(self.bands, self.level)
+        scale, offset = self.calibration or (None, None)
+        n = len(self.bands)
+        scales, offsets = (() if each is None else (each,) * n for each in (scale, offset))
+        return Features.of_level(self.bands, self.level, scales, offsets)
 
     @property
     def drawn(self) -> dict[str, int]:

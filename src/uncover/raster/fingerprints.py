@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from uncover.engines.threads import in_order
+from uncover.raster.npy import is_npy, npy_file
 from uncover.raster.tiles import split_vsizip
 
 #: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.
@@ -66,7 +67,7 @@ def _files(path: str) -> Iterator[Path]:
     """Files of this machine behind a path: the file, all files of a folder, the archive of a member."""
     if path.startswith("/vsizip/"):
         path = split_vsizip(path)[0]
-    found = Path(path)
+    found = npy_file(path)[0] if is_npy(path) else Path(path)
     if found.is_dir():
         yield from (file for file in found.rglob("*") if file.is_file())
     elif found.is_file():
