@@ -23,7 +23,6 @@ def files(tmp_path):
         (("--labels", "labels.tif"), "--labels came, and no scene or cube"),
         (("--bbox", 1, 2, 3, 4, "--aoi", "a.gpkg"), "--bbox, --aoi came, and no scene or cube"),
         (("--aod", 0.1), "--aod came, and no scene"),
-        (("--scale", 0.1, "--offset", 0), "--scale, --offset came, and no scene"),
         (("--mask", "m.tif", "--scene-id", "s"), "--mask, --scene-id came, and no scene"),
         (("--draws", 25), "--draws came without --aod or --product-aod"),
         (("--dem", "heights.tif"), "--dem came without --aod or --product-aod"),

@@ -39,6 +39,18 @@ class_options = _stacked(
         metavar="NAME|FILE",
         help="Table that translates the classes (see `uncover info schemes`).",
     ),
+    click.option(
+        "--ignore",
+        metavar="VALUES",
+        callback=lambda _context, _option, text: _names(text) or (),
+        help="Values of the labels that are no class, such as 0,-999.",
+    ),
+    click.option(
+        "--classes",
+        metavar="VALUE=NAME,…",
+        callback=lambda _context, _option, text: _pairs(text),
+        help="Names of the values that are classes; other values are none. Several may have one name.",
+    ),
 )
 
 pixel_purity_option = click.option(
@@ -265,6 +277,15 @@ def _uncertainty(given: dict[str, Any]) -> UncertaintyOptions:
 def _names(text: str | None) -> tuple[str, ...] | None:
     """Names between commas."""
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _pairs(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Values and their names between commas."""
+    pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in _names(text) or ()]
+    wrong = next((pair[0] for pair in pairs if len(pair) < 2 or not all(pair)), None)
+    if wrong is not None:
+        raise click.BadParameter(f"{wrong!r} has no name; write VALUE=NAME, such as 1=Built,2=Vegetation")
+    return tuple((pair[0], pair[1]) for pair in pairs)
 
 
 def refuse(why: str, *names: str) -> None:

@@ -29,7 +29,14 @@ from uncover.models.sets import samples_needed
 from uncover.pipeline import training_sources
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
-from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
+from uncover.pipeline.training_sources import (
+    Batch,
+    FitOptions,
+    LabelledPixels,
+    TableRows,
+    TrainingSource,
+    open_sources,
+)
 from uncover.raster.grid import Progress
 from uncover.raster.loose_files import gathered, source_name
 from uncover.raster.uncertainty import UncertaintyWarning
@@ -49,6 +56,7 @@ class TrainedModel:
     >>> _ = path.write_text("B4,class\\n0.03,forest\\n0.02,forest\\n0.11,village\\n0.13,village\\n")
     >>> print(fit_model([path]).summary())
     pixels.csv
+      class: column class; features: columns B04
       class         drawn        used
       forest            2           2
       village           2           2
@@ -72,7 +80,8 @@ class TrainedModel:
         wide = max(len(name) for name in [*names, "class"])
         lines = []
         for source in self.provenance["sources"]:
-            lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
+            lines += [source["name"], *_columns_of(source)]
+            lines.append(f"  {'class':<{wide}}{'drawn':>12}{'used':>12}")
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
         lines.append(f"features: {self.features}")
@@ -84,6 +93,15 @@ class TrainedModel:
             metres = ", ".join(f"{buffer:.0f} m" for buffer in self.provenance["buffer"])
             lines.append(f"pixels nearer than {metres} to another block do not count in the calibration")
         return "\n".join(lines)
+
+
+def _columns_of(source: Mapping[str, Any]) -> list[str]:
+    """Line on the columns that a table was read by; none for scenes."""
+    columns = source.get("columns")
+    if not columns:
+        return []
+    unused = f"; not used: {', '.join(columns['unused'])}" if columns["unused"] else ""
+    return [f"  class: column {columns['class']}; features: columns {', '.join(columns['features'])}{unused}"]
 
 
 def fit_model(
@@ -288,6 +306,7 @@ def _provenance(
                 "drawn": source.drawn,
                 "used": {k: v for k, v in counts.items() if v},
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
+                **({"columns": source.columns} if isinstance(source, TableRows) else {}),
             }
             for source, counts in zip(sources, used, strict=True)
         ],

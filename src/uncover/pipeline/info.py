@@ -29,10 +29,12 @@ from uncover.raster.loose_files import Source
 from uncover.raster.map_formats import LAYER_TAG
 from uncover.raster.npy import is_npy
 from uncover.raster.opening import open_scene
+from uncover.raster.points import is_points, point_dates, read_points
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe, metadata_of
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.raster.vectors import fields_of, read_features
 
 Facts = dict[str, Any]
 
@@ -128,7 +130,12 @@ def _translation(table: Translation) -> Description:
 
 
 def _table(path: Path) -> Description:
-    table = read_table(path)
+    try:
+        table = read_table(path)
+    except ValueError:
+        if not is_points(path):
+            raise
+        return _points(path)
     names, counts = np.unique(table.classes, return_counts=True)
     facts: Facts = {
         "samples": len(table),
@@ -139,6 +146,13 @@ def _table(path: Path) -> Description:
     columns = {"dates": table.dates, "groups": table.groups}
     facts |= {what: len(np.unique(column)) for what, column in columns.items() if column is not None}
     return Description("sample table", facts)
+
+
+def _points(path: Path) -> Description:
+    points = read_features(path, None)
+    dates = sorted({date[:10] for date in point_dates(path)})
+    facts: Facts = {"points": len(points), "columns": fields_of(path), "crs": read_points(path, ())[0]["crs"]}
+    return Description("points", _known(facts | {"dates": dates or None}))
 
 
 def _is_model(path: Path) -> bool:

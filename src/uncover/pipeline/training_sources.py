@@ -16,13 +16,21 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, draw, load_translation
+from uncover.labels.scheme import one_spelling
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.measurement.features import Features, Level
 from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import Groups, Squares, default_buffer, first_number, numbered
-from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.label_sources import (
+    Certainty,
+    ClassChoice,
+    LabelDoubt,
+    LabelSource,
+    numbered_scheme,
+    open_labels,
+)
 from uncover.pipeline.realisations import RealiseOptions
 from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
@@ -35,6 +43,7 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.loose_files import Source, gathered, source_name
 from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
+from uncover.raster.points import is_points, point_dates
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
@@ -60,6 +69,8 @@ class FitOptions(SourceOptions):
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
         given. For sample tables `class_field` is the column of the class.
+    ignore, classes
+        Values that are no class; (value, name) of those that are, others then being none.
     pixel_purity
         Share of a pixel that its label covers at least, where a label raster is finer than the scene; the
         label of most of a pixel counts.
@@ -90,6 +101,8 @@ class FitOptions(SourceOptions):
     labels: str | Path | None = None
     class_field: str | None = None
     scheme: str | None = None
+    ignore: tuple[str, ...] = ()
+    classes: tuple[tuple[str, str], ...] = ()
     pixel_purity: float = 0.0
     draw: Draw = field(default_factory=Draw)
     model: str = "qda"
@@ -226,7 +239,8 @@ def _raster(name: Source, options: FitOptions) -> TrainingSource:
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     if options.labels is None:
         raise ValueError(f"{name} is a scene: say with --labels which file holds the labels of its pixels")
-    return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity)
+    choice = ClassChoice(options.ignore, options.classes)
+    return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity, choice)
 
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> TrainingSource:
@@ -330,6 +344,8 @@ class LabelledPixels:
                 f"{labels.name} has no label on {name}, whose bounds are {grid.bounds} ({grid.crs}); check "
                 f"that they show the same place"
             )
+        if observed.sensing_time is not None and is_points(labels.name):
+            _warn_of_years(labels.name, observed.sensing_time.year)
         buffer = _buffer(codes, grid, options)
         codes[~draw(codes, options.draw, stream(options.seed, "draw"))] = 0
         bands = tuple(canonical_band(band) for band in options.scene.bands or observed.bands)
@@ -388,6 +404,18 @@ class LabelledPixels:
             yield window.pixels, Batch(values, names[table[codes[where]]], groups, noise, sure, inner)
 
 
+def _warn_of_years(name: str, year: int) -> None:
+    """Say how many points were seen in other years than the scene."""
+    dates = point_dates(name)
+    others = sum(not date.startswith(str(year)) for date in dates)
+    if others:
+        warnings.warn(
+            f"{others} of {len(dates)} points of {name} are of other years than the scene ({year}); leave them "
+            "out where the land changed",
+            stacklevel=4,
+        )
+
+
 def _buffer(codes: NDArray[np.uint8], grid: Grid, options: FitOptions) -> float:
     """Metres between squares: what is asked for, or the default."""
     if options.block is None:
@@ -422,6 +450,17 @@ def _check_reflectance(table: SampleTable) -> None:
         )
 
 
+def _chosen(table: SampleTable, options: FitOptions) -> NDArray[np.str_]:
+    """Names of the classes of a table, empty for values that are none; one class has one spelling."""
+    values = sorted({str(value) for value in table.classes})
+    named = ClassChoice(options.ignore, options.classes).named(values, table.name)
+    try:
+        one_spelling(name for name in named.values() if name)
+    except ValueError as error:
+        raise ValueError(f"{table.name}: {error}") from None
+    return np.array([named[str(value)] or "" for value in table.classes])
+
+
 @dataclass(frozen=True)
 class TableRows:
     """The drawn samples of a table."""
@@ -452,7 +491,7 @@ class TableRows:
     @classmethod
     def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
         """Classes translated where a scheme is given, and the draw among the samples."""
-        classes, scheme = table.classes, None
+        classes, scheme = _chosen(table, options), None
         if options.scene.level is not None:
             _check_reflectance(table)
         if options.scheme is not None:
@@ -460,7 +499,8 @@ class TableRows:
             scheme = translation.target
             names = {c.code: c.name for c in translation.target.classes} | {0: ""}
             found, inverse = np.unique(classes, return_inverse=True)
-            classes = np.array([names[translation.of_name(str(f))] for f in found])[inverse.ravel()]
+            codes_of = [translation.of_name(str(f)) if f else 0 for f in found]
+            classes = np.array([names[code] for code in codes_of])[inverse.ravel()]
         known, codes = np.unique(classes, return_inverse=True)
         labels = (codes.ravel() + 1).astype(np.uint8)
         if known.size > 254:
@@ -485,6 +525,12 @@ class TableRows:
     def bands(self) -> tuple[str, ...]:
         """Columns of measurements."""
         return self.table.bands
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Columns of the table by their use, for the provenance of a model."""
+        unused = list(self.table.unused)
+        return {"class": self.table.class_column, "features": list(self.bands), "unused": unused}
 
     @property
     def units(self) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uncover.measurement.bands import is_sentinel2
+from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import ReadError, SceneError
 from uncover.raster.grid import same_crs
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
@@ -122,9 +122,6 @@ def open_files(files: Sequence[str | Path], options: SceneOptions, what: str) ->
     loose = LooseFiles.of(names, what, options.resolution)
     if not loose.bands or any(NamedFacts.of(name).band is None for name in names):
         return open_stack(files, options)  # files whose names say nothing: their bands in the order given
-    if options.bands is None:
-        usual = [band for band in TEN_BANDS if band in loose.bands]
-        options = replace(options, bands=tuple(usual or sorted(loose.bands)))
     facts = loose.facts
     if facts.official:
         options = replace(
@@ -190,6 +187,8 @@ def open_folder(folder: Path, options: SceneOptions) -> Scene:
     files = folder_files(folder)
     loose = LooseFiles.of([f for f in files if _is_single(f)], str(folder), options.resolution)
     if loose.bands:
+        usual = tuple(band for band in TEN_BANDS if band in loose.bands) or tuple(sorted(loose.bands))
+        options = replace(options, bands=options.bands or usual)
         return open_files([*loose.bands.values(), *loose.layers.values()], options, str(folder))
     stacks = [file for file in files if len(_band_names(file)) > 1]
     if len(stacks) == 1:
@@ -223,8 +222,6 @@ def _is_single(file: str) -> bool:
 
 def _band_names(file: str) -> list[str]:
     """Sentinel-2 bands that a raster names."""
-    from uncover.measurement.bands import canonical_band
-
     try:
         return [
             name for name in map(canonical_band, filter(None, describe(file).names)) if is_sentinel2(name)
