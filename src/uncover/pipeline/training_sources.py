@@ -410,8 +410,8 @@ def _warn_of_years(name: str, year: int) -> None:
     others = sum(not date.startswith(str(year)) for date in dates)
     if others:
         warnings.warn(
-            f"{others} of {len(dates)} points of {name} are of other years than the scene ({year}); leave them "
-            "out where the land changed",
+            f"{others} of {len(dates)} points of {name} are of other years than the scene ({year}); leave "
+            "them out where the land changed",
             stacklevel=4,
         )
 

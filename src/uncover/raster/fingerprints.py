@@ -34,8 +34,11 @@ def content_identity(thing: Any) -> str:
 def _hash(thing: Any, contents: list[bytes]) -> str:
     digest = hashlib.sha256(b"".join(contents))
     for part in _parts(thing):
+        path = str(getattr(part, "path", ""))
         if isinstance(part, np.ndarray):
             digest.update(np.ascontiguousarray(part).tobytes())
+        elif is_npy(path):
+            digest.update(f"date {npy_file(path)[1]}".encode())  # dates of one file are different scenes
     return digest.hexdigest()
 
 

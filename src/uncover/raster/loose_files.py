@@ -10,7 +10,6 @@ from pathlib import Path
 
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import ReadError, SceneError
-from uncover.raster.grid import same_crs
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
 from uncover.raster.names import LAYERS, NamedFacts, instant
 from uncover.raster.safe import SCL_MEANING, TEN_BANDS
@@ -130,7 +129,6 @@ def open_files(files: Sequence[str | Path], options: SceneOptions, what: str) ->
             assumed=options.assumed or (1e-4, facts.offset, "the names of its files"),
         )
     scene = open_stack(list(loose.bands.values()), options)
-    check_one_grid(scene.groups)
     if facts.official and facts.tile and facts.date and options.scene_id is None:
         scene = replace(scene, identity=f"{facts.tile}_{re.sub('[-:Z]', '', facts.date)}", named=True)
     return beside(scene, loose)
@@ -160,26 +158,6 @@ def _layer(found: dict[str, RasterInfo], key: str) -> BandGroup | None:
     silent = info.scales[0] == 1 and info.dtype[0] in "ui"
     scale = 1e-3 if silent else info.scales[0]
     return BandGroup(info.bands(1), (key,), (Calibration(scale, info.offsets[0], nodata=0),))
-
-
-def check_one_grid(groups: Sequence[BandGroup]) -> None:
-    """Refuse bands of different places: pixel sizes may differ, reference system and extent may not."""
-    first = groups[0].source
-    for group in groups[1:]:
-        other = group.source
-        pixel = max(*first.grid.resolution, *other.grid.resolution)
-        apart = max(abs(a - b) for a, b in zip(first.grid.bounds, other.grid.bounds, strict=True))
-        if not same_crs(first.grid.crs, other.grid.crs) or apart > pixel:
-            raise SceneError(
-                f"{other.name} lies on another grid than {first.name} ({other.grid.crs}, "
-                f"{_extent(other.grid.bounds)}; "
-                f"{first.grid.crs}, {_extent(first.grid.bounds)}); bands of a scene cover the same ground: "
-                "warp it first"
-            )
-
-
-def _extent(bounds: tuple[float, ...]) -> str:
-    return " ".join(f"{value:.10g}" for value in bounds)
 
 
 def open_folder(folder: Path, options: SceneOptions) -> Scene:

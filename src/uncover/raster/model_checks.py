@@ -62,6 +62,8 @@ def _check_features(model: ModelRecord, observed: ObservedScene) -> None:
     if model.in_memory:
         return  # a model in memory: whoever fitted it has the scene at hand
     trained, here = model_features(model), observed.features
+    if trained is not None:
+        _check_calibration(trained, observed)
     if trained is None or trained.quantity is None:
         if here.quantity is not None or observed.source_id not in _identities(model):
             warnings.warn(
@@ -81,7 +83,6 @@ def _check_features(model: ModelRecord, observed: ObservedScene) -> None:
             f"{_remedy(here, isinstance(observed, StoredWorlds))}"
         )
     _warn_of_correction(trained, here, name_of(observed))
-    _check_calibration(trained, observed)
 
 
 def name_of(observed: ObservedScene) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from uncover.engines.threads import in_order
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import NoScaleError, OffsetWarning, ReadError, SceneError
-from uncover.raster.grid import finest_grid
+from uncover.raster.grid import finest_grid, same_crs
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
 from uncover.raster.names import NamedFacts
 from uncover.raster.safe import SCL_MEANING, TEN_BANDS
@@ -47,6 +47,7 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
         every = [replace(c, name=canonical_band(name)) for c, name in zip(every, names, strict=True)]
     chosen = choose_bands(every, options, str(paths[0]))
     groups = tuple(_group(info, chosen, options) for info in infos if any(c.info is info for c in chosen))
+    _check_one_grid(groups)
     scene = Scene(
         identity=options.scene_id or Path(str(paths[0])).stem,
         bands=tuple(choice.name for choice in chosen),
@@ -63,6 +64,26 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
     if options.scale is not None:
         warn_of_scale(scene)
     return scene
+
+
+def _check_one_grid(groups: Sequence[BandGroup]) -> None:
+    """Refuse bands of different places: pixel sizes may differ, reference system and extent may not."""
+    first = groups[0].source
+    for group in groups[1:]:
+        other = group.source
+        pixel = max(*first.grid.resolution, *other.grid.resolution)
+        apart = max(abs(a - b) for a, b in zip(first.grid.bounds, other.grid.bounds, strict=True))
+        if not same_crs(first.grid.crs, other.grid.crs) or apart > pixel:
+            raise SceneError(
+                f"{other.name} lies on another grid than {first.name} ({other.grid.crs}, "
+                f"{_extent(other.grid.bounds)}; "
+                f"{first.grid.crs}, {_extent(first.grid.bounds)}); bands of a scene cover the same ground: "
+                "warp it first"
+            )
+
+
+def _extent(bounds: tuple[float, ...]) -> str:
+    return " ".join(f"{value:.10g}" for value in bounds)
 
 
 def _calibrated_by(infos: list[RasterInfo], options: SceneOptions) -> str:
