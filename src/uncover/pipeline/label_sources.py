@@ -127,6 +127,7 @@ class RasterOnGrid:
         """Translated codes by nearest neighbour."""
         values, known = self.source.layer.read(grid, window, cache)
         labels = np.zeros(window.shape, np.uint8)
+        known = known.copy()  # it may be shared between windows
         known[known] = self.source.labelled(values[known])
         try:
             labels[known] = self.source.translation(values[known], self.source.name)
