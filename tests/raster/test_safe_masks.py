@@ -140,7 +140,7 @@ def warped(path, crs, folder):
 
 
 def test_the_masks_of_a_real_product_are_read_as_rasterio_reads_them(tmp_path):
-    """Without its scene classification a real product of 04.00 falls back on MSK_CLASSI; MSK_QUALIT is clear."""
+    """Without its scene classification a real product of 04.00 falls back on MSK_CLASSI."""
     (real,) = shared("safe_l2a_real").glob("*.SAFE")
     product = tmp_path / real.name
     shutil.copytree(real, product, copy_function=os.symlink, ignore=shutil.ignore_patterns("*SCL*"))
