@@ -10,6 +10,7 @@ from safe_trees import shared, write_raster
 from uncover.raster import SceneError, SceneOptions, open_scene
 from uncover.raster.loose_files import gathered
 from uncover.raster.opening import grid_of
+from uncover.raster.scene_file import write_scene_file
 
 ORIGIN, CRS = (600000, 5800020), "EPSG:32611"
 NAME = "T11UPT_20200804T183919_{}_{}m.jp2"
@@ -93,6 +94,19 @@ def test_several_names_make_one_scene_for_each_date(tmp_path):
     files = [f"{year}/T11UPT_{year}0804T183919_{b}.jp2" for year in (2019, 2020) for b in ("B02", "B03")]
     assert gathered(files) == [tuple(files[:2]), tuple(files[2:])]
     assert gathered(["a.SAFE", "b.tif"]) == ["a.SAFE", "b.tif"]
+    assert gathered(["a_B02.tif", "b_B02.tif"]) == ["a_B02.tif", "b_B02.tif"]
+
+
+def test_the_scene_toml_of_another_scene_is_not_overwritten(tmp_path):
+    one, other = (band(tmp_path, name, 2000) for name in ("a.tif", "b.tif"))
+    written = write_scene_file(one, SceneOptions(scale=1e-4, level="L2A", scene_id='with "quotes"'))
+    assert open_scene(one).identity == 'with "quotes"'
+    with pytest.raises(SceneError, match="is about another scene"):
+        write_scene_file(other, SceneOptions(scale=1e-3))
+    write_scene_file(one, SceneOptions(date="2020-08-04"))
+    assert open_scene(one).date == "2020-08-04"
+    assert open_scene(one).level == "L2A"
+    assert written == tmp_path / "scene.toml"
 
 
 @pytest.mark.parametrize(

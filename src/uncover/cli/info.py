@@ -17,9 +17,9 @@ from uncover.cli.options import angles_option, one_scene, scene_from, scene_opti
       uncover info model.uncover
       uncover info S2A_MSIL2A_….SAFE
       uncover info map/
-      uncover info stack.tif --level L2A --date 2020-08-04 --scale 0.0001 --write-scene
       uncover info schemes
       uncover info ukceh-lulucf
+      uncover info scene.tif --level L2A --scale 0.0001 --offset -0.1 --write-scene
     """
 )
 @click.argument("names", nargs=-1, required=True, metavar="FILE|DIR|SCHEME")

@@ -307,6 +307,7 @@ def _provenance(
                 "used": {k: v for k, v in counts.items() if v},
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
                 **({"columns": source.columns} if isinstance(source, TableRows) else {}),
+                **({"calibration": source.calibrated_by} if source.calibrated_by != "metadata" else {}),
             }
             for source, counts in zip(sources, used, strict=True)
         ],

@@ -309,6 +309,12 @@ class LabelledPixels:
         return self.observed.raster
 
     @property
+    def calibrated_by(self) -> str:
+        """Who states scale and offset of the numbers; cubes have reflectance."""
+        scene = self.observed.own_scene
+        return "metadata" if scene is None else scene.calibrated_by
+
+    @property
     def identity(self) -> str:
         """Identity of the scene or cube."""
         return self.raster.source_id
@@ -527,6 +533,11 @@ class TableRows:
         return self.table.bands
 
     @property
+    def calibrated_by(self) -> str:
+        """Who states scale and offset of the numbers."""
+        return "nobody" if self.calibration is None else "options"
+
+    @property
     def columns(self) -> dict[str, Any]:
         """Columns of the table by their use, for the provenance of a model."""
         unused = list(self.table.unused)
@@ -584,6 +595,7 @@ class SampleCubeRows:
     units: str | None = "reflectance"
     stated: Stated | None = None
     level: Level | None = None
+    calibrated_by: str = "metadata"
 
     @property
     def identity(self) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import ReadError, SceneError
@@ -40,7 +41,7 @@ def _matches(name: str | Path) -> list[str | Path]:
 
 
 def gathered(sources: Sequence[str | Path]) -> list[str | tuple[str, ...]]:
-    """Scenes of several names: files of one band each make one scene per folder, tile and date.
+    """Scenes of several names: files of one band each whose names differ in the band alone make one scene.
 
     >>> gathered(["a/B02.tif", "a/B03.tif", "stack.tif"])
     [('a/B02.tif', 'a/B03.tif'), 'stack.tif']
@@ -53,7 +54,7 @@ def gathered(sources: Sequence[str | Path]) -> list[str | tuple[str, ...]]:
             scenes[name, len(scenes)] = [name]  # a scene of its own; twice is for the caller to refuse
             continue
         folder = path.parent.parent if re.fullmatch(r"R\d0m", path.parent.name) else path.parent
-        scenes.setdefault((folder, facts.tile, facts.date), []).append(name)
+        scenes.setdefault((folder, facts.tile, facts.date, facts.rest), []).append(name)
     return [files[0] if len(files) == 1 else tuple(files) for files in scenes.values()]
 
 
@@ -108,7 +109,7 @@ class LooseFiles:
 def _common(facts: list[NamedFacts]) -> NamedFacts:
     """What all names state alike."""
     first = facts[0]
-    same = {
+    same: dict[str, Any] = {
         key: getattr(first, key) if len({getattr(f, key) for f in facts}) == 1 else None
         for key in ("tile", "date", "sensor", "level", "baseline")
     }

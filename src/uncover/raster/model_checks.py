@@ -63,7 +63,8 @@ def _check_features(model: ModelRecord, observed: ObservedScene) -> None:
         return  # a model in memory: whoever fitted it has the scene at hand
     trained, here = model_features(model), observed.features
     if trained is not None:
-        _check_calibration(trained, observed)
+        by_hand = all(source.get("calibration") for source in _sources(model))
+        _check_calibration(trained, observed, by_hand)
     if trained is None or trained.quantity is None:
         if here.quantity is not None or observed.source_id not in _identities(model):
             warnings.warn(
@@ -116,8 +117,8 @@ def _warn_of_correction(trained: Features, here: Features, name: str) -> None:
         )
 
 
-def _check_calibration(trained: Features, observed: ObservedScene) -> None:
-    """Refuse a raster that options read otherwise than the training data; metadata may differ."""
+def _check_calibration(trained: Features, observed: ObservedScene, by_hand: bool) -> None:
+    """Refuse a raster that options read otherwise than training data without metadata on their numbers."""
     here, scene = observed.features, observed.own_scene
     if scene is None or not trained.scales or not here.scales:
         return
@@ -129,7 +130,7 @@ def _check_calibration(trained: Features, observed: ObservedScene) -> None:
             stacklevel=4,
         )
     same = np.allclose(here.scales, trained.scales) and np.allclose(here.offsets, trained.offsets)
-    if scene.calibrated_by == "options" and not same:
+    if scene.calibrated_by == "options" and not same and by_hand:
         raise SceneError(
             f"{name_of(observed)} is read with scale {here.scales[0]:g} and offset {here.offsets[0]:g}, "
             "the training "

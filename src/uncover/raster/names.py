@@ -43,6 +43,7 @@ class NamedFacts:
     level: Level | None = None
     baseline: str | None = None
     official: bool = False  # named as files of a product are
+    rest: str = ""  # the file's name without band and pixel size: the same in all files of a scene
 
     @classmethod
     def of(cls, path: str | Path) -> NamedFacts:
@@ -64,6 +65,7 @@ class NamedFacts:
             level,
             None if baseline is None else f"{baseline.group(1)}.{baseline.group(2)}",
             official is not None,
+            _METRES.sub("", _BAND.sub("", parts[0])),
         )
 
     @property

@@ -45,13 +45,9 @@ def open_scene(source: Source, options: SceneOptions | None = None) -> Scene:
 def grid_of(name: Source, options: SceneOptions | None = None) -> Grid:
     """Grid of a scene or of any raster; its numbers need no scale for that."""
     found = expanded(name)
-    text = str(found).rstrip("/").lower() if isinstance(found, str | Path) else ""
-    if (
-        text
-        and not Path(text).is_dir()
-        and not text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5"))
-    ):
-        return describe(str(found) if is_npy(text) else split_band(str(found))[0]).grid
+    others = (".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")
+    if isinstance(found, str | Path) and not (Path(found).is_dir() or str(found).lower().endswith(others)):
+        return describe(found if is_npy(found) else split_band(found)[0]).grid
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of bands and offsets, which do not matter here
         return open_scene(found, replace(options or SceneOptions(), assumed=(1.0, 0.0, "nobody"))).grid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 import warnings
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from uncover.raster.loose_files import Source
 from uncover.raster.names import instant
 from uncover.raster.npy import is_npy, npy_file
 from uncover.raster.scene import Level, Scene, SceneOptions
+from uncover.raster.tiles import check_exists
 
 SCENE_FILE = "scene.toml"
 
@@ -104,7 +106,7 @@ SENSORS = ("S2A", "S2B", "S2C")
 def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _date_text(value: Any) -> str:
@@ -194,7 +196,11 @@ def _contradicted(scene: Scene, key: str, written: Any, own: Any) -> None:
 
 def write_scene_file(source: Source, options: SceneOptions) -> Path:
     """Write what the options state, and what an earlier file stated, beside the data."""
+    for file in [source] if isinstance(source, str | Path) else source:
+        check_exists(str(file))
     path, earlier = scene_file_of(source), StatedFacts.beside(source)
+    if path.is_file() and earlier == StatedFacts():
+        raise SceneError(f"{path} is about another scene, or empty; give each scene a folder of its own")
     given = {f.name: getattr(options, f.name) for f in fields(StatedFacts) if f.name != "source"}
     kept = {key: value for key, value in given.items() if value is not None}
     found = replace(earlier, source=_own_name(source), **kept)
