@@ -7,9 +7,6 @@ from xml.etree import ElementTree
 
 from uncover.raster.tiles import open_raster
 
-# Usages of columns in GDAL attribute tables.
-_NAME, _VALUE = ("2",), ("5", "0")
-
 
 def read_legend(path: str, band: int) -> dict[int, str]:
     """Names of the codes of a band, from its `.aux.xml`, its VRT, or its `.vat.dbf`."""

@@ -164,7 +164,9 @@ def _layer(found: dict[str, RasterInfo], key: str) -> BandGroup | None:
 def open_folder(folder: Path, options: SceneOptions) -> Scene:
     """A scene from a folder of band files, or of one raster with bands and its layers."""
     files = folder_files(folder)
-    loose = LooseFiles.of([f for f in files if _is_single(f)], str(folder), options.resolution)
+    loose = LooseFiles.of(
+        [f for f in files if NamedFacts.of(f).band is not None], str(folder), options.resolution
+    )
     if loose.bands:
         usual = tuple(band for band in TEN_BANDS if band in loose.bands) or tuple(sorted(loose.bands))
         options = replace(options, bands=options.bands or usual)
@@ -192,11 +194,6 @@ def folder_files(folder: Path) -> list[str]:
         if files:
             return files
     return []
-
-
-def _is_single(file: str) -> bool:
-    """True for a file whose name states its band."""
-    return NamedFacts.of(file).band is not None
 
 
 def _band_names(file: str) -> list[str]:
