@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from safe_trees import shared
 from sen2cor_stand_in import AC_GIPP, GIPP, write_program
 from uncover.atmosphere import ConstantVisibility, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.atmosphere.grib import aod_fields, decode_ibm, encode_ibm, shift_aod
@@ -236,6 +237,24 @@ def test_only_the_reference_value_of_the_aod_field_changes():
     assert changed[: len(other)] == other
     assert [f.smallest for f in aod_fields(changed)] == pytest.approx([0.35, 0.15])
     assert sum(a != b for a, b in zip(changed, content, strict=True)) <= 8
+
+
+@pytest.mark.parametrize("folder", ["safe_l2a_real", "s2_metadata"])
+@pytest.mark.parametrize("shift", [0.07, -0.01])
+def test_the_field_of_a_real_forecast_is_shifted_and_nothing_else(tmp_path, folder, shift):
+    """GDAL's own decoder sees the same fields as before, and the optical depth moved by the shift."""
+    rasterio = pytest.importorskip("rasterio")
+    path = next(shared(folder).glob("*/GRANULE/*/AUX_DATA/AUX_CAMSFO"))
+    changed = tmp_path / "AUX_CAMSFO"
+    changed.write_bytes(shift_aod(path.read_bytes(), shift))
+    assert changed.stat().st_size == path.stat().st_size
+    with rasterio.open(path) as before, rasterio.open(changed) as after:
+        moved = [i for i in before.indexes if "var207" in before.tags(i)["GRIB_ELEMENT"]]
+        assert len(moved) == 1
+        assert after.count == before.count
+        for i in before.indexes:
+            expected = before.read(i) + (shift if i in moved else 0)
+            np.testing.assert_allclose(after.read(i), expected, rtol=1e-12, atol=1e-6 if i in moved else 0)
 
 
 def missing_gipp(folder, l1c):

@@ -438,7 +438,6 @@ def test_bad_input_is_refused_in_one_line(scene, tmp_path, refused):
     by_class = ("--class-field", "class")
     zone = (*by_class, "--stratum-field", "zone")
     for reference, options, message in (
-        (points, (), "--class-field"),
         (points, ("--class-field", "klass"), "no field 'klass'"),
         (away, by_class, "no point of"),
         (empty, (), "no label on the map"),

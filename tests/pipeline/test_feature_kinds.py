@@ -92,7 +92,7 @@ def test_a_product_knows_its_level_better(fit, refused, tmp_path):
     fit("--level", "L2A")
     scene = stack(tmp_path / "scene.tif", "L2A")
     line = refused("map", "m.uncover", scene, "--level", "L1C", "--out", "map")
-    assert "scene scene is L2A by its metadata and --level L1C came; leave it out" in line
+    assert "scene scene has the level L2A by its metadata and --level L1C came; leave it out" in line
 
 
 def test_levels_are_not_mixed_in_one_model(run, refused, tmp_path):
@@ -173,8 +173,8 @@ def test_bands_of_a_scene_have_their_own_scale_and_offset(tmp_path):
     assert (found.bands, found.level, found.quantity) == (BANDS, "L2A", "surface reflectance")
 
 
-@pytest.mark.parametrize("offset", [-0.1, 0.0])
-def test_the_same_scale_with_another_offset_is_said(run, tmp_path, offset):
+@pytest.mark.parametrize("offset", [-0.1, 0.0, None])
+def test_another_offset_than_that_of_the_training_is_refused(run, tmp_path, offset):
     numbers = np.rint(reflectance(60, 70) * 1e4 + 1000).astype(np.uint16)
     scene = write_scene(tmp_path / "scene.tif", numbers)
     labels = np.kron([[1, 2]], np.ones((60, 35), np.uint8))[None].astype(np.uint8)
@@ -184,9 +184,12 @@ def test_the_same_scale_with_another_offset_is_said(run, tmp_path, offset):
         "fit", "--model", "published", scene, *stored, -0.1, "--labels", "labels.tif", "--out", "m.uncover"
     )
     assert made.exit_code == 0, made.output
-    made = run("map", "m.uncover", scene, *stored, offset, "--out", "map")
-    assert made.exit_code == 0, made.output
-    assert ("read with --offset 0, the model's training data with -0.1" in made.stderr) == (offset == 0)
+    made = run("map", "m.uncover", scene, *(() if offset is None else (*stored, offset)), "--out", "map")
+    assert (made.exit_code == 1) == (offset == 0), made.output
+    if offset == 0:
+        assert "is read with scale 0.0001 and offset 0, the training data with 0.0001 and -0.1" in made.stderr
+    taken = "those of the training data are taken, 0.0001 and -0.1"
+    assert (taken in made.stderr) == (offset is None)
 
 
 def test_bands_of_probabilities_are_in_the_order_of_codes(run, tmp_path):

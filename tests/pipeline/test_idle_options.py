@@ -25,7 +25,6 @@ def files(tmp_path):
         (("--mask-classes", "none"), "--mask-classes came, and no scene or cube"),
         (("--mask-values", "3"), "--mask-values came without --mask"),
         (("--aod", 0.1), "--aod came, and no scene"),
-        (("--scale", 0.1, "--offset", 0), "--scale, --offset came, and no scene"),
         (("--mask", "m.tif", "--scene-id", "s"), "--mask, --scene-id came, and no scene"),
         (("--draws", 25), "--draws came without --aod or --product-aod"),
         (("--dem", "heights.tif"), "--dem came without --aod or --product-aod"),

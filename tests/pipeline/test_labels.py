@@ -293,14 +293,13 @@ def test_an_unknown_class_code_is_refused(refused, years, tmp_path):
     codes[3, 4] = 77
     bad = write_map(tmp_path / "bad.tif", codes)
     line = refused("labels", years.files[0], bad, "--scheme", "ukceh-lulucf", "--out", "labels.tif")
-    assert "bad.tif has the class code 77 (in at least 1 pixels), which the scheme 'ukceh'" in line
+    assert "bad.tif has the class code 77 (in 1 pixels), which the scheme 'ukceh'" in line
 
 
 def test_a_vector_file_without_the_field_is_refused(refused, fields, tmp_path):
     like = write_map(tmp_path / "like.tif", np.ones(GRID.shape, np.uint8))
     line = refused("labels", fields, "--class-field", "crop", "--like", like, "--out", "labels.tif")
     assert "has no field 'crop'; its fields are class" in line
-    assert "--class-field" in refused("labels", fields, "--like", like, "--out", "labels.tif")
     assert "--like" in refused("labels", fields, "--class-field", "class", "--out", "labels.tif")
 
 

@@ -26,8 +26,11 @@ def check(path, *words, options=None, kind=SceneError):
 def test_a_missing_band(own_product):
     tree = own_product("L2A_05.09")
     tree.band_file("B8A").unlink()
-    check(tree.path, "B8A", "fetch the product again")
+    with pytest.raises(SceneError, match=r"no image of band B8A .* fetch the product again"):
+        open_scene(tree.path, SceneOptions(bands=("B02", "B8A")))
     assert open_scene(tree.path, SceneOptions(bands=("B02", "B11"))).bands == ("B02", "B11")
+    with pytest.warns(UserWarning, match="no image of B8A; it is read with the bands B02, B03, .*B11, B12"):
+        assert "B8A" not in open_scene(tree.path).bands
 
 
 @pytest.mark.parametrize("baseline", ["abc", ""])

@@ -1,10 +1,14 @@
 """Masks of Sentinel-2 products, old and new, and of the user: which pixels they flag."""
 
+import os
+import shutil
+
 import numpy as np
 import pytest
+import rasterio
 
-from safe_trees import TEN, write_raster
-from uncover.raster import MaskWarning, Quality, SceneOptions, open_scene
+from safe_trees import TEN, shared, write_raster
+from uncover.raster import MaskWarning, Quality, SceneOptions, Window, open_scene
 from uncover.raster.quality import CLEAR
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
@@ -133,3 +137,20 @@ def warped(path, crs, folder):
         with rasterio.open(out, "w", **{**view.profile, "driver": "GTiff"}) as target:
             target.write(view.read())
     return out
+
+
+def test_the_masks_of_a_real_product_are_read_as_rasterio_reads_them(tmp_path):
+    """Without its scene classification a real product of 04.00 falls back on MSK_CLASSI."""
+    (real,) = shared("safe_l2a_real").glob("*.SAFE")
+    product = tmp_path / real.name
+    shutil.copytree(real, product, copy_function=os.symlink, ignore=shutil.ignore_patterns("*SCL*"))
+    scene = open_scene(product, SceneOptions(bands=("B02",)))
+    window = Window(0, 0, 400, 1830)
+    quality = scene.read(window).quality
+    (path,) = product.glob("GRANULE/*/QI_DATA/MSK_CLASSI_B00.jp2")
+    with rasterio.open(path) as dataset:
+        opaque, cirrus, snow = dataset.read(window=((0, 400), (0, 1830)))
+    np.testing.assert_array_equal((quality & Quality.CLOUD) > 0, (opaque + cirrus) > 0)
+    np.testing.assert_array_equal((quality & Quality.SNOW) > 0, snow > 0)
+    assert opaque.any()
+    assert not (quality & Quality.SATURATED).any()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from uncover.cli.options import scene_from, scene_options
+from uncover.cli.options import angles_option, one_scene, scene_from, scene_options
 
 
 @click.command(
@@ -19,19 +19,33 @@ from uncover.cli.options import scene_from, scene_options
       uncover info map/
       uncover info schemes
       uncover info ukceh-lulucf
+      uncover info scene.tif --level L2A --scale 0.0001 --offset -0.1 --write-scene
     """
 )
-@click.argument("name", metavar="FILE|DIR|SCHEME")
+@click.argument("names", nargs=-1, required=True, metavar="FILE|DIR|SCHEME")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--write-scene",
+    is_flag=True,
+    help="Write --level, --sensor, --date, --angles, --scale, --offset and --bands to scene.toml beside the "
+    "data, where all commands find them.",
+)
 @scene_options
-def info(name: str, as_json: bool, **given: Any) -> None:
+@angles_option
+def info(names: tuple[str, ...], as_json: bool, write_scene: bool, **given: Any) -> None:
     """Show what is in a model, scene, cube, map, evaluation, label raster, sample table or class scheme.
 
     Of a run that was stopped it says how far it came and how it goes on.
     """
     from uncover import pipeline
 
-    found = pipeline.describe_file(name, scene_from(given))
+    name = one_scene(names, "info")
+    options = scene_from(given)
+    if write_scene:
+        path = pipeline.write_scene_file(name, options)
+        click.echo(f"wrote {path}", err=True)
+        options = pipeline.SceneOptions()
+    found = pipeline.describe_file(name, options)
     if as_json:
         click.echo(json.dumps({"kind": found.kind, **found.facts}, indent=2, ensure_ascii=False, default=str))
     else:

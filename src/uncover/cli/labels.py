@@ -15,6 +15,7 @@ from uncover.cli.options import (
     overwrite_option,
     pixel_purity_option,
     probability_scale_option,
+    resolution_option,
     seed_option,
 )
 
@@ -58,6 +59,7 @@ from uncover.cli.options import (
     metavar="SCENE|RASTER",
     help="Scene or raster whose grid the labels get (default: that of the first map).",
 )
+@resolution_option
 @area_options
 @click.option(
     "--test-out", type=click.Path(), help="Hold part of the labels out for testing, and write them here."
@@ -109,7 +111,9 @@ def labels(
         pipeline.LabelOptions,
         given,
         criteria=filled(pipeline.Criteria, given),
-        like=None if like is None else pipeline.grid_of(like),
+        like=None
+        if like is None
+        else pipeline.grid_of(like, pipeline.SceneOptions(resolution=given["resolution"])),
         area=filled(pipeline.Area, given),
     )
     with bar("labels") as progress:

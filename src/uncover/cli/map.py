@@ -18,6 +18,7 @@ from uncover.cli.options import (
     filled,
     measurement_from,
     measurement_options,
+    one_scene,
     overwrite_option,
 )
 
@@ -51,7 +52,7 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     """,
 )
 @click.argument("model", metavar="MODEL")
-@click.argument("scene", metavar="SCENE|CUBE")
+@click.argument("scenes", nargs=-1, required=True, metavar="SCENE|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product.")
 @click.option(
     "--paired/--unpaired",
@@ -94,11 +95,6 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     default="cog",
     help="Format of the layers: GeoTIFFs, or one CF dataset.",
 )
-@click.option(
-    "--date",
-    metavar="DATE",
-    help="Date of a scene that does not state it: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
-)
 @click.option("--memory", default="1GB", help="Upper limit of the memory that is used.")
 @click.option("--threads", type=int, help="Number of threads (default: one per processor).")
 @click.option(
@@ -109,14 +105,17 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Estimate time, memory and disk space, and write nothing.")
 @measurement_options
-def map_command(model: str, scene: str, out: str, dry_run: bool, **given: Any) -> None:
+def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **given: Any) -> None:
     """Map a scene: class, probabilities, uncertainty and quality of every pixel.
+
+    A scene is a product, a raster, a folder of band files, or its band files one by one.
 
     Memory, threads, blocks and cluster have no influence on the product: it is the same to the last byte.
     """
     from uncover import pipeline
 
-    pipeline.check_apart(out, model, scene, *(given[name] for name in FILES_OF_A_SCENE))
+    scene = one_scene(scenes, "map")
+    pipeline.check_apart(out, model, *scenes, *(given[name] for name in FILES_OF_A_SCENE))
     source = pipeline.SourceOptions(**measurement_from(given))
     memory = pipeline.parse_memory(given["memory"])
     options = filled(pipeline.MapOptions, given, source=source, memory=memory)

@@ -41,6 +41,18 @@ class_options = _stacked(
         metavar="NAME|FILE",
         help="Table that translates the classes (see `uncover info schemes`).",
     ),
+    click.option(
+        "--ignore",
+        metavar="VALUES",
+        callback=lambda _context, _option, text: _names(text) or (),
+        help="Values of the labels that are no class, such as 0,-999.",
+    ),
+    click.option(
+        "--classes",
+        metavar="VALUE=NAME,…",
+        callback=lambda _context, _option, text: _pairs(text),
+        help="Names of the values that are classes; other values are none. Several may have one name.",
+    ),
 )
 
 pixel_purity_option = click.option(
@@ -67,6 +79,13 @@ area_options = _stacked(
     ),
     click.option("--bbox-crs", default="EPSG:4326", help="Coordinate reference system of --bbox."),
     click.option("--aoi", type=click.Path(), help="Vector file with the polygons of the area."),
+)
+
+resolution_option = click.option(
+    "--resolution",
+    type=click.Choice(["10", "20", "60"]),
+    callback=lambda _context, _option, text: None if text is None else int(text),
+    help="Pixel size in metres of the images that are read; coarser ones fill in (default: the finest).",
 )
 
 scene_options = _stacked(
@@ -100,11 +119,30 @@ scene_options = _stacked(
         metavar="3,8-10|scl",
         help="Numbers of --mask that are left out; scl: it is a scene classification of Sen2Cor.",
     ),
+    click.option(
+        "--sensor",
+        type=click.Choice(["S2A", "S2B", "S2C"]),
+        help="Satellite of a scene that does not state it.",
+    ),
+    click.option(
+        "--date",
+        metavar="DATE",
+        help="Date of a scene that does not state it: a time, 2020-06-01, 2020-06, 2020, or FIRST/LAST.",
+    ),
+    resolution_option,
     click.option("--granule", metavar="TILE", help="Tile of a product that has several, such as T32TQM."),
     click.option(
         "--scene-id",
         help="Identity of the scene (default: the datatake of the product, or a hash of the file).",
     ),
+)
+
+angles_option = click.option(
+    "--angles",
+    type=float,
+    nargs=3,
+    metavar="SUN VIEW RELATIVE",
+    help="Sun zenith, view zenith and relative azimuth in degrees, for scenes without angles.",
 )
 
 _world_options = _stacked(
@@ -136,13 +174,7 @@ _world_options = _stacked(
     click.option(
         "--ozone", type=float, metavar="DU", help="Ozone column (default: that of the product, or 330 DU)."
     ),
-    click.option(
-        "--angles",
-        type=float,
-        nargs=3,
-        metavar="SUN VIEW RELATIVE",
-        help="Sun zenith, view zenith and relative azimuth in degrees, for products without angles.",
-    ),
+    angles_option,
     seed_option,
 )
 
@@ -264,6 +296,15 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _pairs(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Values and their names between commas."""
+    pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in _names(text) or ()]
+    wrong = next((pair[0] for pair in pairs if len(pair) < 2 or not all(pair)), None)
+    if wrong is not None:
+        raise click.BadParameter(f"{wrong!r} has no name; write VALUE=NAME, such as 1=Built,2=Vegetation")
+    return tuple((pair[0], pair[1]) for pair in pairs)
+
+
 def refuse(why: str, *names: str) -> None:
     """Refuse those of the options that were given, which would say nothing here."""
     context = click.get_current_context()
@@ -287,6 +328,16 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
     elif meaning is not None:
         meaning = pipeline.mask_values(meaning)
     return filled(pipeline.SceneOptions, given, bands=_names(given["bands"]), mask_values=meaning)
+
+
+def one_scene(sources: tuple[str, ...], command: str) -> str | tuple[str, ...]:
+    """The scene of the names that a command was given: one path, or the files of its bands."""
+    from uncover import pipeline
+
+    scenes = pipeline.gathered(sources)
+    if len(scenes) > 1:
+        raise ValueError(f"{len(scenes)} scenes came; uncover {command} takes one, or the band files of one")
+    return scenes[0]
 
 
 def worlds_from(given: dict[str, Any]) -> RealiseOptions:

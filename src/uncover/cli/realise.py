@@ -80,15 +80,15 @@ def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **g
         with bar("realise") as progress:
             how = {"resume": given["resume"], "progress": progress}
             cube = pipeline.write_worlds(sources, out, scene_from(given), **how)
-    elif len(sources) > 1:
+    elif len(scenes := pipeline.gathered(sources)) > 1:
         raise ValueError(
-            f"{len(sources)} scenes came; give one, or --as worlds if they are corrections of one"
+            f"{len(scenes)} scenes came; give one, or --as worlds if they are corrections of one"
         )
     elif given["correction"] == "table":
         refuse("without --correction sen2cor; give that too, or leave it out", *_OF_SEN2COR)
         with bar("realise") as progress:
             how = {"resume": given["resume"], "progress": progress}
-            cube = pipeline.write_realisations(sources[0], out, worlds_from(given), scene_from(given), **how)
+            cube = pipeline.write_realisations(scenes[0], out, worlds_from(given), scene_from(given), **how)
     elif (cube := _by_sen2cor(sources[0], out, dry_run, given)) is None:
         return
     click.echo(

@@ -33,18 +33,22 @@ _NATURAL = {
 }  # fmt: skip
 
 
-def natural(names: Sequence[str]) -> tuple[str, ...]:
+def natural(names: Sequence[str], taken: Sequence[str] = ()) -> tuple[str, ...]:
     """Colours for named classes: water is blue and forest green where the name says so; all differ.
+
+    None is one of those `taken`.
 
     >>> natural(["dryout", "forest", "water"])
     ('#CC6677', '#117733', '#332288')
     """
     chosen: list[str | None] = [None] * len(names)
+    gone = {colour.upper() for colour in taken}
     for i, name in enumerate(names):
         words = re.findall(r"[a-z]+", name.lower())
         fits = [colour for word, colour in _NATURAL.items() if any(w.startswith(word) for w in words)]
-        chosen[i] = next((colour for colour in fits if colour not in chosen), None)
-    rest = (colour for colour in distinct(2 * len(names) + len(MUTED)) if colour not in chosen)
+        chosen[i] = next((colour for colour in fits if colour not in chosen and colour not in gone), None)
+    every = distinct(2 * len(names) + len(MUTED) + len(gone))
+    rest = (colour for colour in every if colour not in chosen and colour not in gone)
     return tuple(next(rest) if colour is None else colour for colour in chosen)
 
 

@@ -18,6 +18,10 @@ HIGHEST_LABEL = 254  # labels are uint8: 0 is "no label" and 255 stays free for 
 _GREY = "#999999"
 
 
+class UnknownCodeError(ValueError):
+    """A map has a code that its scheme does not know."""
+
+
 @dataclass(frozen=True)
 class LandClass:
     """One class: its code in the map, its name, the colour to draw it in, the broader class it belongs to.
@@ -32,7 +36,7 @@ class LandClass:
     parent: str | None = None
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"#[0-9A-Fa-f]{6}", self.colour):
+        if self.colour and not re.fullmatch(r"#[0-9A-Fa-f]{6}", self.colour):
             raise ValueError(
                 f"class {self.code} ({self.name!r}) has the colour {self.colour!r}; "
                 "a colour is written as '#' and six hexadecimal digits, like '#117733'"
@@ -160,7 +164,7 @@ class Scheme:
         name = str(values.get("name", "unnamed"))
         return cls(
             name=name,
-            classes=tuple(_class_of(name, entry) for entry in values.get("classes", ())),
+            classes=_coloured(_class_of(name, entry) for entry in values.get("classes", ())),
             title=str(values.get("title", "")),
             reference=str(values.get("reference", "")),
             nodata=tuple(int(v) for v in values.get("nodata", (0,))),
@@ -229,6 +233,36 @@ def load_scheme(name_or_path: str | Path) -> Scheme:
     return Scheme.from_dict(_read_toml(*_SCHEMES, name_or_path))
 
 
+def _coloured(classes: Iterable[LandClass]) -> tuple[LandClass, ...]:
+    """The classes, those without a colour of their own in one that no other has."""
+    from uncover.labels.colours import natural
+
+    every = list(classes)
+    plain = [c.name for c in every if c.colour == ""]
+    colours = iter(natural(plain, [c.colour for c in every if c.colour]))
+    return tuple(c if c.colour else replace(c, colour=next(colours)) for c in every)
+
+
+def one_spelling(names: Iterable[str]) -> None:
+    """Refuse two names that differ in case, blanks or hyphens only: they are one class.
+
+    >>> one_spelling(["Built Up", "built-up", "water"])
+    Traceback (most recent call last):
+    ...
+    ValueError: one class is named in two spellings, 'Built Up' and 'built-up'; correct them, or give ...
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        key = re.sub(r"[\s_-]+", " ", name.casefold()).strip()
+        first = seen.setdefault(key, name)
+        if first != name:
+            raise ValueError(
+                f"one class is named in two spellings, {first!r} and {name!r}; correct them, or give both "
+                "one "
+                f"name (--classes '{first}=NAME,{name}=NAME,…')"
+            )
+
+
 def _class_of(scheme: str, entry: Mapping[str, Any]) -> LandClass:
     missing = [k for k in ("code", "name") if k not in entry]
     if missing:
@@ -237,7 +271,7 @@ def _class_of(scheme: str, entry: Mapping[str, Any]) -> LandClass:
     return LandClass(
         int(entry["code"]),
         str(entry["name"]),
-        str(entry.get("colour", _GREY)),
+        str(entry.get("colour", "")),
         None if parent is None else str(parent),
     )
 
@@ -323,7 +357,7 @@ class Translation:
         labels = table[np.where(outside, 0, at)]
         unknown = outside | (labels == _UNKNOWN)
         if unknown.any():
-            raise ValueError(self._unknown_code(whole, unknown, origin))
+            raise UnknownCodeError(self._unknown_code(whole, unknown, origin))
         return labels
 
     def of_name(self, name: str) -> int:
@@ -340,11 +374,20 @@ class Translation:
 
     def _unknown_code(self, codes: NDArray[Any], unknown: NDArray[np.bool_], origin: str) -> str:
         found, counts = np.unique(codes[unknown], return_counts=True)
-        known = self.source.codes
+        return self.about_unknown(dict(zip(found.tolist(), counts.tolist(), strict=True)), origin)
+
+    def about_unknown(self, counts: Mapping[int, int], origin: str, at_least: str = "at least ") -> str:
+        """Message on codes that the source scheme lacks, with the number of pixels of each."""
+        known, shown = self.source.codes, list(counts.items())
+        listed = ", ".join(f"{code} (in {at_least}{n:,} pixels)" for code, n in shown[:8])
+        more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
+        some = ",".join(str(code) for code, _ in shown[:8])
         return (
-            f"{origin} has the class code {found[0]} (in at least {counts[0]} pixels), which the scheme "
-            f"{self.source.name!r} does not know (its codes are {min(known)} to {max(known)}); choose the "
-            f"scheme of this map with --scheme, or add the code to a table of your own"
+            f"{origin} has the class code {listed}{more}, which the scheme {self.source.name!r} does not "
+            "know (its "
+            f"codes are {min(known)} to {max(known)}); leave out codes with --ignore {some}, name all "
+            "classes "
+            f"with --classes {shown[0][0]}=NAME,…, or choose the scheme of this map with --scheme"
         )
 
     @classmethod

@@ -41,8 +41,9 @@ BESIDE = "comparison.json"
 class EvaluateOptions:
     """Options of an evaluation: the kind of reference, and the method.
 
-    class_field, stratum_field, scheme
-        For vector files: the fields with the class and the stratum. `scheme` translates the classes.
+    class_field, stratum_field, scheme, ignore, classes
+        For vector files: the fields with the class and the stratum. `scheme` translates the classes,
+        `classes` are (value, name) of those that count, `ignore` values that do not.
     design
         How the sample was drawn: "random", "stratified" (strata are the map's classes, or those of the
         stratum field), or "poststratified" (drawn at random, estimated by the map's classes). None: nothing
@@ -62,6 +63,8 @@ class EvaluateOptions:
     class_field: str | None = None
     stratum_field: str | None = None
     scheme: str | None = None
+    ignore: tuple[str, ...] = ()
+    classes: tuple[tuple[str, str], ...] = ()
     design: DesignName | None = None
     stratum_areas: str | Path | None = None
     level: float = 0.95

@@ -9,6 +9,7 @@ from uncover.measurement.bands import is_sentinel2
 from uncover.pipeline.tables import is_table
 from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
+from uncover.raster.npy import is_npy
 
 _MODEL, _TABLE, _SCENE, _LABELS = "a model", "a table of samples", "a scene", "a raster of classes"
 
@@ -20,6 +21,8 @@ def kind_of(name: str | Path) -> str | None:
     ('a model', 'a table of samples', None)
     """
     path = Path(split_band(name)[0])
+    if is_npy(name):
+        return None
     if path.suffix == ".uncover":
         return _MODEL
     if is_table(path):

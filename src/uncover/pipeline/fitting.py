@@ -33,8 +33,16 @@ from uncover.pipeline import training_sources
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
 from uncover.pipeline.left_out import Checked, left_out_check, left_out_in_words, warn_of_excess
-from uncover.pipeline.training_sources import Batch, FitOptions, LabelledPixels, TrainingSource, open_sources
+from uncover.pipeline.training_sources import (
+    Batch,
+    FitOptions,
+    LabelledPixels,
+    TableRows,
+    TrainingSource,
+    open_sources,
+)
 from uncover.raster.grid import Progress
+from uncover.raster.loose_files import gathered, source_name
 from uncover.raster.uncertainty import UncertaintyWarning
 
 #: Probability of a warning where the pixels of all classes have no spread but the stated noise.
@@ -54,6 +62,7 @@ class TrainedModel:
     >>> _ = path.write_text("B4,class\\n0.03,forest\\n0.02,forest\\n0.11,village\\n0.13,village\\n")
     >>> print(fit_model([path], FitOptions(model="published")).summary())
     pixels.csv
+      class: column class; features: columns B04
       class         drawn        used
       forest            2           2
       village           2           2
@@ -79,7 +88,8 @@ class TrainedModel:
         wide = max(len(name) for name in [*names, "class"])
         lines = []
         for source in self.provenance["sources"]:
-            lines += [source["name"], f"  {'class':<{wide}}{'drawn':>12}{'used':>12}"]
+            lines += [source["name"], *_columns_of(source)]
+            lines.append(f"  {'class':<{wide}}{'drawn':>12}{'used':>12}")
             counts = ((name, source["drawn"].get(name, 0), source["used"].get(name, 0)) for name in names)
             lines += [f"  {name:<{wide}}{drawn:>12,}{used:>12,}" for name, drawn, used in counts]
             lost = ", ".join(f"{name} {n:,}" for name, n in source.get("not used", {}).items())
@@ -101,6 +111,15 @@ class TrainedModel:
             lines.append(f"pixels nearer than {metres} to another block do not count where they are left out")
         lines.append(left_out_in_words(self.provenance["left out"]))
         return "\n".join(lines)
+
+
+def _columns_of(source: Mapping[str, Any]) -> list[str]:
+    """Line on the columns that a table was read by; none for scenes."""
+    columns = source.get("columns")
+    if not columns:
+        return []
+    unused = f"; not used: {', '.join(columns['unused'])}" if columns["unused"] else ""
+    return [f"  class: column {columns['class']}; features: columns {', '.join(columns['features'])}{unused}"]
 
 
 def fit_model(
@@ -150,8 +169,8 @@ def fit_model(
     phase("checking")
     provenance["left out"] = _left_out(make_model(options), checked, opened, options)
     if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
-        for record, source in zip(provenance["sources"], sources, strict=True):
-            record["file"] = Path(str(source).rstrip("/")).name
+        for record, source in zip(provenance["sources"], gathered(sources), strict=True):
+            record["file"] = Path(source_name(source).rstrip("/")).name
     fitted = model
     if keeper is not None:
         fitted = keeper.calibrated(model)
@@ -363,6 +382,8 @@ def _provenance(
                 "used": {k: v for k, v in counts.items() if v},
                 **({"not used": not_used} if not_used else {}),
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
+                **({"columns": source.columns} if isinstance(source, TableRows) else {}),
+                **({"calibration": source.calibrated_by} if source.calibrated_by != "metadata" else {}),
             }
             for source, counts, not_used in zip(sources, used, lost, strict=True)
         ],

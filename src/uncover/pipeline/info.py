@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,14 +25,18 @@ from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import NONE, none_of
 from uncover.pipeline.tables import is_table, read_table
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
-from uncover.raster.errors import SceneError, damaged, require
+from uncover.raster.errors import NoScaleError, OffsetWarning, SceneError, damaged, require
 from uncover.raster.grid import Grid
+from uncover.raster.loose_files import SceneSource
 from uncover.raster.map_formats import LAYER_TAG
+from uncover.raster.npy import is_npy
 from uncover.raster.opening import open_scene
-from uncover.raster.safe import TEN_BANDS, bands_in, is_safe
+from uncover.raster.points import is_points, point_dates, read_points
+from uncover.raster.safe import TEN_BANDS, bands_in, is_safe, metadata_of
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.raster.vectors import fields_of, read_features
 
 Facts = dict[str, Any]
 
@@ -56,12 +61,14 @@ class Description:
         return "\n".join([self.kind, *_lines(self.facts, "  "), *([self.page.rstrip()] if self.page else [])])
 
 
-def describe_file(name: str | Path, options: SceneOptions | None = None) -> Description:
+def describe_file(name: SceneSource, options: SceneOptions | None = None) -> Description:
     """Describe a file or folder; `schemes` lists the class schemes, a scheme's name shows it.
 
     >>> describe_file("lulucf").facts["classes"]["1"]
     'forest'
     """
+    if not isinstance(name, str | Path):
+        return _described(name, options or SceneOptions())
     text, path = str(name), Path(name)
     if text == "schemes":
         return Description("schemes", _shipped())
@@ -72,6 +79,8 @@ def describe_file(name: str | Path, options: SceneOptions | None = None) -> Desc
     folder = describe_folder(path)
     if folder is not None:
         return folder
+    if is_npy(text):
+        return _raster_or_scene(path, options or SceneOptions())
     if not path.exists():
         raise SceneError(f"{name} does not exist; check the path, or try `uncover info schemes`")
     for is_kind, describe_kind in _KINDS:
@@ -123,7 +132,12 @@ def _translation(table: Translation) -> Description:
 
 
 def _table(path: Path) -> Description:
-    table = read_table(path)
+    try:
+        table = read_table(path)
+    except ValueError:
+        if not is_points(path):
+            raise
+        return _points(path)
     names, counts = np.unique(table.classes, return_counts=True)
     facts: Facts = {
         "samples": len(table),
@@ -134,6 +148,13 @@ def _table(path: Path) -> Description:
     columns = {"dates": table.dates, "groups": table.groups}
     facts |= {what: len(np.unique(column)) for what, column in columns.items() if column is not None}
     return Description("sample table", facts)
+
+
+def _points(path: Path) -> Description:
+    points = read_features(path, None)
+    dates = sorted({date[:10] for date in point_dates(path)})
+    facts: Facts = {"points": len(points), "columns": fields_of(path), "crs": read_points(path, ())[0]["crs"]}
+    return Description("points", _known(facts | {"dates": dates or None}))
 
 
 def _is_model(path: Path) -> bool:
@@ -225,18 +246,46 @@ def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
             return Description("labels", _labels(info, scheme))
         if options == SceneOptions() and all(s == 1 for s in info.scales) and info.dtype[0] in "ui":
             return Description("raster", _raster(info))
-    return _product(path, options) if is_safe(path) else _scene(open_scene(path, options))
+    return _product(path, options) if is_safe(path) else _described(path, options)
+
+
+def _described(source: SceneSource, options: SceneOptions) -> Description:
+    """A scene; where its numbers lack a scale, with a note on what it needs."""
+    try:
+        return _scene(open_scene(source, options))
+    except NoScaleError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OffsetWarning)
+            found = _scene(open_scene(source, replace(options, assumed=(1.0, 0.0, "nobody"))))
+        return Description(found.kind, {**found.facts, "note": f"{error}; --write-scene keeps it"})
 
 
 def _product(path: Path, options: SceneOptions) -> Description:
     """A Sentinel-2 product; where images are missing, with those that it has."""
     found = bands_in(path, options)
     missing = [band for band in TEN_BANDS if band not in found]
-    if options.bands is not None or not missing or not found:
-        return _scene(open_scene(path, options))
-    scene = _scene(open_scene(path, replace(options, bands=found)))
-    note = f"the product is incomplete; to use it as it is, give --bands {','.join(found)}"
-    return Description(scene.kind, {**scene.facts, "missing bands": missing, "note": note})
+    others = [band for band in found if band not in TEN_BANDS]
+    notes = _known({"other bands": others or None, "missing bands": missing or None})
+    try:
+        with warnings.catch_warnings():
+            if missing:
+                warnings.filterwarnings("ignore", message=".* has no image of ")  # listed here
+            scene = _scene(open_scene(path, options))
+    except SceneError as error:
+        product, tile = metadata_of(path, options)
+        when = tile.sensing_time or product.start_time
+        known = _known(
+            {
+                "identity": product.datatake,
+                "level": product.level,
+                "platform": product.platform,
+                "processing baseline": product.baseline,
+                "sensing time": None if when is None else when.isoformat(),
+                "bands": list(found),
+            }
+        )
+        return Description("scene", {**known, **notes, "note": f"{error}"})
+    return Description(scene.kind, {**scene.facts, **notes})
 
 
 def _layer(info: RasterInfo) -> Facts:
@@ -273,7 +322,10 @@ def _scene(scene: Scene) -> Description:
         "platform": scene.platform,
         "processing baseline": scene.baseline,
         "sensing time": None if scene.sensing_time is None else scene.sensing_time.isoformat(),
+        "date": scene.date if scene.sensing_time is None else None,
         "bands": list(scene.bands),
+        "scale and offset": _calibrations(scene),
+        "layers": _layers_of(scene) or None,
         "aerosol optical thickness": atmosphere.aot,
         "retrieved by": atmosphere.aot_method,
         "water vapour, cm": atmosphere.water_vapour,
@@ -281,6 +333,19 @@ def _scene(scene: Scene) -> Description:
         **grid_facts(scene.grid),
     }
     return Description("scene", _known(facts))
+
+
+def _calibrations(scene: Scene) -> str:
+    found = {(c.scale, c.offset) for group in scene.groups for c in group.calibrations}
+    listed = "; ".join(f"{scale:g}, {offset:g}" for scale, offset in sorted(found))
+    return f"{listed} (stated by {scene.calibrated_by})"
+
+
+def _layers_of(scene: Scene) -> list[str]:
+    """Masks and layers of the atmosphere that come with a scene."""
+    sources = [getattr(mask, "source", None) for mask in scene.masks]
+    sources += [layer.source for layer in (scene.aot_layer, scene.water_vapour_layer) if layer is not None]
+    return [source.name for source in sources if source is not None]
 
 
 def _read(path: Path) -> dict[str, Any]:

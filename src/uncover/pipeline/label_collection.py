@@ -18,6 +18,7 @@ from uncover.pipeline.ground import TOLERANCE, Squares, default_buffer, pixel_me
 from uncover.pipeline.label_sources import (
     NUMBERED,
     Certainty,
+    ClassChoice,
     LabelsOnGrid,
     LabelSource,
     RasterLabels,
@@ -64,7 +65,9 @@ class LabelOptions:
     scheme
         A translation table or a class scheme: shipped, by its name; your own, by the path of its TOML file.
     class_field
-        For vector files: the field that holds the class.
+        For vector files and points: the field that holds the class.
+    ignore, classes
+        Values that are no label; (value, name) of those that are, others then being none.
     criteria
         Quality threshold, purity, erosion.
     pixel_purity
@@ -83,6 +86,8 @@ class LabelOptions:
     """
 
     scheme: str | None = None
+    ignore: tuple[str, ...] = ()
+    classes: tuple[tuple[str, str], ...] = ()
     class_field: str | None = None
     criteria: Criteria = field(default_factory=Criteria)
     pixel_purity: float = 0.0
@@ -133,7 +138,9 @@ def collect_labels(
     array([[1, 2, 0]], dtype=uint8)
     """
     options = options or LabelOptions()
-    sources = [open_labels(name, options.scheme, options.class_field, options.pixel_purity) for name in maps]
+    choice = ClassChoice(options.ignore, options.classes)
+    how = (options.scheme, options.class_field, options.pixel_purity, choice)
+    sources = [open_labels(name, *how) for name in maps]
     sure = [RasterBand.open(name) for name in probabilities]
     _check_bands(sources, sure)
     _check_counts(sources, sure)

@@ -15,16 +15,18 @@ from numpy.typing import NDArray
 from uncover.files import whole_or_nothing
 from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
-from uncover.labels.scheme import HIGHEST_LABEL
+from uncover.labels.scheme import HIGHEST_LABEL, Rule, UnknownCodeError, one_spelling
 from uncover.models.registry import CLASS_MODELS
 from uncover.pipeline.file_kinds import check_labels
 from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.legends import read_colours, read_legend
 from uncover.raster.map_formats import SCHEME_TAG, category_names, class_tags
+from uncover.raster.points import is_points
 from uncover.raster.resample import pixels_within
 from uncover.raster.tiles import RasterInfo, TileCache
-from uncover.raster.vectors import Burned, burn_vector, read_features
+from uncover.raster.vectors import Burned, burn_vector, class_field_of, read_features
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
 
@@ -43,6 +45,8 @@ class RasterLabels:
     layer: RasterBand
     translation: Translation
     purity: float = 0.0  # share of a pixel that its label covers at least, where labels are finer
+    ignore: tuple[int, ...] = ()  # codes that are no label
+    only: bool = False  # codes that the translation does not know are no label
 
     @property
     def scheme(self) -> Scheme:
@@ -58,6 +62,36 @@ class RasterLabels:
         """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
         check_overlap(self.name, grid, self.layer.info.grid, "labels")
         return RasterOnGrid(self, grid, pixels_within(grid, self.layer.info.grid))
+
+    def labelled(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which numbers are labels: not ignored, named, and of nameless codes positive and not 255."""
+        found: NDArray[np.bool_] = ~np.isin(values, self.ignore)
+        if self.only:
+            found &= np.isin(values, self.translation.source.codes)
+        elif self.translation.source.name == NUMBERED:
+            odd = (values < 0) | (values == HIGHEST_LABEL + 1)
+            if (odd & found).any():
+                listed = ", ".join(f"{v:g}" for v in np.unique(values[odd & found])[:5])
+                warnings.warn(
+                    f"{self.name} holds {listed}, which is no class code (1 to {HIGHEST_LABEL}); it is "
+                    "taken to be "
+                    "no label (--ignore says so, --classes names the codes)",
+                    stacklevel=6,
+                )
+            found &= ~odd
+        return found
+
+    def about_unknown(self) -> str:
+        """Message on all codes of the raster that are no class, with their counts."""
+        counts: dict[int, int] = {}
+        cache, grid = TileCache(), self.layer.info.grid
+        known = (*self.translation.source.codes, *self.translation.source.nodata, *self.ignore)
+        for window in grid.blocks():
+            values, valid = self.layer.read(grid, window, cache)
+            values = values[valid & ~np.isin(values, known)]
+            for code, n in zip(*np.unique(values, return_counts=True), strict=True):
+                counts[int(code)] = counts.get(int(code), 0) + int(n)
+        return self.translation.about_unknown(dict(sorted(counts.items())), self.name, "")
 
 
 @dataclass(frozen=True)
@@ -93,7 +127,12 @@ class RasterOnGrid:
         """Translated codes by nearest neighbour."""
         values, known = self.source.layer.read(grid, window, cache)
         labels = np.zeros(window.shape, np.uint8)
-        labels[known] = self.source.translation(values[known], self.source.name)
+        known = known.copy()  # it may be shared between windows
+        known[known] = self.source.labelled(values[known])
+        try:
+            labels[known] = self.source.translation(values[known], self.source.name)
+        except UnknownCodeError:
+            raise SceneError(self.source.about_unknown()) from None
         return labels
 
     def regions(self, window: Window) -> NDArray[np.int32] | None:
@@ -120,6 +159,59 @@ def majority(labels: NDArray[np.uint8], purity: float = 0.0) -> NDArray[np.uint8
 
 
 @dataclass(frozen=True)
+class ClassChoice:
+    """Values that are no class, and names of those that are; values not named are none where some are.
+
+    >>> ClassChoice(ignore=("9",), classes=(("1", "Built"), ("2", "Green"))).named(["1", "3"], "lcm.tif")
+    {'1': 'Built', '3': None}
+    """
+
+    ignore: tuple[str, ...] = ()
+    classes: tuple[tuple[str, str], ...] = ()
+
+    def named(self, values: Sequence[str], what: str) -> dict[str, str | None]:
+        """Name of the class of each value, None for no class."""
+        new = dict(self.classes)
+        found = {v: None if v in self.ignore else new.get(v, None if new else v) for v in values}
+        if not any(found.values()):
+            raise SceneError(
+                f"{what} holds {', '.join(values[:8])}, and none of them is left a class; check --classes "
+                "and "
+                "--ignore"
+            )
+        return found
+
+    def codes(self) -> tuple[int, ...]:
+        """Codes of a raster that are ignored."""
+        return tuple(int(float(v)) for v in self.ignore if _is_number(v))
+
+    def translation(self) -> Translation:
+        """Codes of a raster to the classes that are named."""
+        wrong = [value for value, _ in self.classes if not value.lstrip("-").isdigit()]
+        if wrong:
+            raise ValueError(
+                f"--classes names {wrong[0]!r}, and a raster has whole numbers: --classes 1=NAME,…"
+            )
+        target = Scheme.of_names(dict.fromkeys(name for _, name in self.classes))
+        codes = [int(value) for value, _ in self.classes]
+        source = Scheme("codes named here", tuple(LandClass(c, str(c)) for c in codes), nodata=())
+        rules = tuple(Rule((int(value),), target.code_of(name)) for value, name in self.classes)
+        return Translation("--classes", source, target, rules)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return np.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Whole numbers by their size, then names."""
+    return (int(name), "") if name.isdigit() else (HIGHEST_LABEL + 1, name)
+
+
+@dataclass(frozen=True)
 class VectorLabels:
     """Labels from the features of a vector file."""
 
@@ -129,13 +221,23 @@ class VectorLabels:
     codes: Mapping[str, int]  # label of each value of the field
 
     @classmethod
-    def open(cls, path: str, field: str, translation: Translation | None = None) -> VectorLabels:
-        """Values of the field translated, or taken as classes themselves."""
-        values = _values(path, field)
+    def open(
+        cls,
+        path: str,
+        field: str,
+        translation: Translation | None = None,
+        choice: ClassChoice | None = None,
+    ) -> VectorLabels:
+        """Values of the field translated, named anew, or taken as classes themselves; 0 for those ignored."""
+        named = (choice or ClassChoice()).named(_values(path, field), f"field {field!r} of {path}")
         if translation is not None:
-            return cls(path, field, translation.target, {v: translation.of_name(v) for v in values})
-        scheme = _scheme_of_values(values, f"field {field!r} of {path}")
-        return cls(path, field, scheme, {v: scheme.code_of(v) for v in values})
+            codes = {v: 0 if name is None else translation.of_name(name) for v, name in named.items()}
+            return cls(path, field, translation.target, codes)
+        names = sorted({name for name in named.values() if name is not None}, key=_order)
+        scheme = _scheme_of_values(names, f"field {field!r} of {path}")
+        return cls(
+            path, field, scheme, {v: 0 if name is None else scheme.code_of(name) for v, name in named.items()}
+        )
 
     @property
     def name(self) -> str:
@@ -186,32 +288,43 @@ def _warn_of_lost(path: str, burnt: Burned) -> None:
     warnings.warn(f"{path}: no label from {', '.join(reasons)}{end}", UserWarning, stacklevel=3)
 
 
+def is_vector(name: str | Path) -> bool:
+    """True for a vector file, and for a CSV with coordinates: points."""
+    return str(name).lower().endswith(VECTOR_SUFFIXES) or is_points(name)
+
+
 def open_labels(
-    name: str | Path, scheme: str | None = None, class_field: str | None = None, purity: float = 0.0
+    name: str | Path,
+    scheme: str | None = None,
+    class_field: str | None = None,
+    purity: float = 0.0,
+    choice: ClassChoice | None = None,
 ) -> LabelSource:
-    """Labels of a file: a vector file by its field, a raster by `scheme` or by the scheme it carries.
+    """Labels of a file: a vector file or points by a field, a raster by `scheme` or by the legend it carries.
 
     Without either, the codes 1 to 254 of a raster are classes of their own, called by their numbers. Where a
     raster is finer than the grid of a scene, the label of most of a pixel counts, if it covers the share
     `purity` of it.
     """
+    choice = choice or ClassChoice()
+    if scheme is not None and choice.classes:
+        raise ValueError("--scheme and --classes came, and both name the classes; give one of them")
     translation = None if scheme is None else load_translation(scheme)
-    if str(name).lower().endswith(VECTOR_SUFFIXES):
-        if class_field is None:
-            raise SceneError(
-                f"{name} is a vector file: say with --class-field which of its fields holds the class"
-            )
-        return VectorLabels.open(str(name), class_field, translation)
+    if is_vector(name):
+        return VectorLabels.open(str(name), class_field_of(name, class_field), translation, choice)
     check_labels(name)
     layer = RasterBand.open(name)
-    own = scheme_in(layer.info)
+    if choice.classes:
+        return RasterLabels(layer, choice.translation(), purity, choice.codes(), only=True)
+    own = scheme_in(layer.info) or legend_in(layer)
     if translation is None and own is not None:
         translation = Translation.identity(own)
     elif translation is not None and own is not None:
         _check_source(layer.name, own, translation)
     if not 0 <= purity <= 1:
         raise ValueError(f"the share of a pixel that its label covers is {purity:g}; it lies between 0 and 1")
-    return RasterLabels(layer, translation or Translation.identity(numbered_scheme()), purity)
+    translation = translation or Translation.identity(numbered_scheme())
+    return RasterLabels(layer, translation, purity, choice.codes())
 
 
 def _check_source(name: str, own: Scheme, translation: Translation) -> None:
@@ -234,6 +347,10 @@ def numbered_scheme(codes: tuple[int, ...] = tuple(range(1, HIGHEST_LABEL + 1)))
 
 
 def _scheme_of_values(values: list[str], what: str) -> Scheme:
+    try:
+        one_spelling(values)
+    except ValueError as error:
+        raise SceneError(f"{what}: {error}") from None
     if all(v.isdigit() for v in values):
         codes = sorted(int(v) for v in values)
         if codes[-1] > HIGHEST_LABEL:
@@ -418,6 +535,32 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
             raise SceneError(f"{path} cannot be written: {error}") from error
         plain.unlink()
         out.with_name(out.name + ".aux.xml").write_text(category_names(scheme), "utf-8")
+
+
+#: Names in legends that are no class.
+_NO_CLASS = ("", "nodata", "no data", "unclassified", "background", "none", "unknown", "no label")
+
+
+def legend_in(layer: RasterBand) -> Scheme | None:
+    """Scheme of a raster's own legend: category names or attribute table, in its own colours."""
+    names = {code: name for code, name in read_legend(layer.info.path, layer.band).items() if name}
+    labels = {code: name for code, name in names.items() if name.strip().casefold() not in _NO_CLASS}
+    if not labels:
+        return None
+    wrong = [code for code in labels if not 1 <= code <= HIGHEST_LABEL]
+    if wrong:
+        raise SceneError(
+            f"{layer.name} calls the code {wrong[0]} {labels[wrong[0]]!r} in its legend, and labels go "
+            "from 1 to "
+            f"{HIGHEST_LABEL}; name its classes: --classes "
+            f"{','.join(f'{c}={n}' for c, n in [*labels.items()][:3])},…"
+        )
+    colours = read_colours(layer.info.path, layer.band)
+    entries = [
+        {"code": c, "name": n} | ({"colour": colours[c]} if c in colours else {}) for c, n in labels.items()
+    ]
+    nodata = sorted({0, *(code for code in names if code not in labels)})
+    return Scheme.from_dict({"name": "legend", "classes": entries, "nodata": nodata})
 
 
 def scheme_in(info: RasterInfo) -> Scheme | None:

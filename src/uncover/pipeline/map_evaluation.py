@@ -20,7 +20,7 @@ from uncover.metrics.estimation import Estimate, SampleCells, StratifiedSample
 from uncover.metrics.scores import SCORE_NAMES, ScoreSums
 from uncover.pipeline.evaluation import AREA, CALIBRATION, EvaluateOptions, Evaluation, Floats, Result
 from uncover.pipeline.ground import default_buffer, pixel_metres
-from uncover.pipeline.label_sources import LabelsOnGrid, open_labels
+from uncover.pipeline.label_sources import ClassChoice, LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Design, Index, Matches, Reference, check_strata, open_reference
 from uncover.raster.grid import Grid, Progress, Window
@@ -50,6 +50,7 @@ def evaluate_map(
         class_field=options.class_field,
         stratum_field=options.stratum_field,
         scheme=options.scheme,
+        choice=ClassChoice(options.ignore, options.classes),
         block_metres=options.block,
     )
     design = Design.of(options.design, ground, options.stratum_areas)
@@ -76,7 +77,10 @@ class _Training:
     @classmethod
     def of(cls, product: MapProduct, options: EvaluateOptions) -> _Training:
         assert options.training is not None
-        labels = open_labels(options.training, options.scheme, options.class_field).on(product.grid)
+        choice = ClassChoice(options.ignore, options.classes)
+        labels = open_labels(options.training, options.scheme, options.class_field, 0.0, choice).on(
+            product.grid
+        )
         buffer = _alike(product, options.block) if options.buffer is None else options.buffer
         return cls(labels, product.grid, buffer)
 

@@ -29,6 +29,7 @@ from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, T
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.grid import Progress
 from uncover.raster.journal import Journal, fingerprint, unfinished, writing
+from uncover.raster.loose_files import SceneSource, source_name
 from uncover.raster.mapper import Device, Mapper, Method, Missing, Reader
 from uncover.raster.model_checks import check_match, is_namesake, trained_on
 from uncover.raster.observed import ObservedScene, SceneWithNoise
@@ -101,7 +102,7 @@ class PreparedMap:
     estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
 
     @classmethod
-    def of(cls, model_file: str | Path, scene: str | Path, options: MapOptions) -> PreparedMap:
+    def of(cls, model_file: str | Path, scene: SceneSource, options: MapOptions) -> PreparedMap:
         """Open everything, and check that it fits together."""
         require("rasterio")
         for name, number in (("--block", options.block), ("--threads", options.threads)):
@@ -109,7 +110,7 @@ class PreparedMap:
                 raise SceneError(f"{name} is {number}; give 1 or more")
         if options.device == "cuda" and options.scheduler is not None:
             raise SceneError("--device cuda computes on this machine, and --scheduler elsewhere; give one")
-        check_model_first(model_file, scene)
+        check_model_first(model_file, scene if isinstance(scene, str | Path) else scene[0])
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
@@ -179,7 +180,13 @@ class PreparedMap:
 
     def when(self) -> dict[str, Any]:
         """Time properties of the product's items: from the scene, or from the options."""
-        return time_of(self.observed.sensing_time, self.options.date)
+        scene, own = self.observed.own_scene, self.observed.sensing_time
+        stated = self.options.date
+        if stated is None and own is None and scene is not None:
+            stated = scene.date
+        if own is not None and stated == self.options.source.scene.date:
+            stated = None  # compared when the scene was opened
+        return time_of(own, stated)
 
     def key(self) -> str:
         """Hash of inputs, model and options: whether two runs make the same product."""
@@ -218,9 +225,9 @@ def _stated(share: float | Literal["estimate"] | None) -> float | None:
     return float(share)
 
 
-def _warn_of_namesake(model: ModelRecord, observed: ObservedScene, scene: str | Path) -> None:
+def _warn_of_namesake(model: ModelRecord, observed: ObservedScene, scene: SceneSource) -> None:
     """Say that a scene is not taken for the one that trained the model, where it may be the same."""
-    file = Path(str(scene).rstrip("/")).name
+    file = Path(source_name(scene).rstrip("/")).name
     if len(trained_on(model)) == 1 and is_namesake(model, observed, file):
         warnings.warn(
             f"{file} has the name of the scene that trained the model, and not its content or --scene-id: it "
@@ -236,7 +243,7 @@ class _File:
 
 def map_scene(
     model_file: str | Path,
-    scene: str | Path,
+    scene: SceneSource,
     out: str | Path,
     options: MapOptions | None = None,
     progress: Progress | None = None,
@@ -251,7 +258,7 @@ def map_scene(
     clock = [time.time()]
     chosen = options or MapOptions()
     goal = Path(out)
-    _check_goal(goal, chosen, model_file, scene)
+    _check_goal(goal, chosen, model_file, *([scene] if isinstance(scene, str | Path) else scene))
     phase("opening")
     prepared = PreparedMap.of(model_file, scene, chosen)
     key = prepared.key()
@@ -338,7 +345,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
         raise
 
 
-def _run_facts(prepared: PreparedMap, scene: str | Path, clock: Sequence[float]) -> dict[str, Any]:
+def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]) -> dict[str, Any]:
     """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
@@ -356,7 +363,7 @@ def _run_facts(prepared: PreparedMap, scene: str | Path, clock: Sequence[float])
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("uncover", "numpy", "scipy", "rasterio")},
         "model": str(prepared.model_file),
-        "scene": str(scene),
+        "scene": str(scene) if isinstance(scene, str | Path) else [str(file) for file in scene],
         "folder": str(Path.cwd()),
         "source": source_record(prepared.options.source),
         "threads": prepared.plan.threads,
@@ -401,7 +408,7 @@ class Forecast:
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 
 
-def forecast(model_file: str | Path, scene: str | Path, options: MapOptions | None = None) -> Forecast:
+def forecast(model_file: str | Path, scene: SceneSource, options: MapOptions | None = None) -> Forecast:
     """Estimate the cost of a map from its parts and from one unit that is computed."""
     chosen = options or MapOptions()
     prepared = PreparedMap.of(model_file, scene, chosen)

@@ -18,10 +18,11 @@ from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import Impossible, Method
 from uncover.raster.align import align_raster
-from uncover.raster.angles import AngleField, AngleGrids
+from uncover.raster.angles import AngleGrids
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Progress, Window, middle_of
+from uncover.raster.loose_files import SceneSource
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import CACHE_BYTES, Scene, SceneOptions
@@ -139,8 +140,7 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
     if options.dem is not None:
         _warn_of_voids(scene, options.dem)
     if options.angles is not None:
-        sun, view, between = options.angles
-        scene = replace(scene, angle_grids=AngleGrids(_everywhere(sun, 0.0), _everywhere(view, between)))
+        scene = replace(scene, angle_grids=AngleGrids.everywhere(*options.angles))
     draws = aod.draw(options.draws, scene=scene.source_id, seed=options.seed, method=options.method)
     return RealisedScene(
         scene=scene,
@@ -172,7 +172,7 @@ def _warn_of_voids(scene: Scene, dem: str) -> None:
 
 
 def write_realisations(
-    source: str | Path,
+    source: SceneSource,
     out: str | Path,
     options: RealiseOptions,
     scene_options: SceneOptions | None = None,
@@ -185,12 +185,6 @@ def write_realisations(
     realised = realise_scene(open_scene(source, scene_options), options)
     inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
     return write_cube(out, realised.layout, realised.read, inputs=inputs, resume=resume, progress=progress)
-
-
-def _everywhere(zenith: float, azimuth: float) -> AngleField:
-    """One direction for all pixels."""
-    nodes = np.ones((2, 2))
-    return AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))
 
 
 def _first(*values: float | None) -> float:

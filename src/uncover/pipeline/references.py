@@ -14,12 +14,19 @@ from numpy.typing import NDArray
 
 from uncover.labels import Translation, load_translation
 from uncover.pipeline.ground import Squares, pixel_metres
-from uncover.pipeline.label_sources import NUMBERED, VECTOR_SUFFIXES, RasterLabels, RasterOnGrid, open_labels
+from uncover.pipeline.label_sources import (
+    NUMBERED,
+    ClassChoice,
+    RasterLabels,
+    RasterOnGrid,
+    is_vector,
+    open_labels,
+)
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Feature, burn, pixels_of, read_features
+from uncover.raster.vectors import Feature, burn, class_field_of, pixels_of, read_features
 
 Kind = Literal["raster", "points", "polygons"]
 Index = NDArray[np.intp]
@@ -104,9 +111,11 @@ class RasterReference(Reference):
     squares: Squares
 
     @classmethod
-    def open(cls, path: str, product: MapProduct, scheme: str | None, block_metres: float) -> RasterReference:
+    def open(
+        cls, path: str, product: MapProduct, scheme: str | None, choice: ClassChoice, block_metres: float
+    ) -> RasterReference:
         """Classes of the raster are found by a first pass: its scheme may name many that it does not hold."""
-        source = open_labels(path, scheme)
+        source = open_labels(path, scheme, choice=choice)
         assert isinstance(source, RasterLabels)
         labels = source.on(product.grid)
         cache = TileCache()
@@ -284,18 +293,16 @@ def open_reference(
     class_field: str | None = None,
     stratum_field: str | None = None,
     scheme: str | None = None,
+    choice: ClassChoice | None = None,
     block_metres: float = 1000.0,
 ) -> Reference:
     """Reference data of a file, on the grid of a map."""
-    name = str(path)
-    if not name.lower().endswith(VECTOR_SUFFIXES):
+    name, choice = str(path), choice or ClassChoice()
+    if not is_vector(name):
         if stratum_field is not None:
             raise SceneError(f"{name} is a raster and has no fields; strata by a field need a file of points")
-        return RasterReference.open(name, product, scheme, block_metres)
-    if class_field is None:
-        raise SceneError(
-            f"{name} is a vector file: say with --class-field which of its fields holds the class"
-        )
+        return RasterReference.open(name, product, scheme, choice, block_metres)
+    class_field = class_field_of(name, class_field)
     fields = (class_field,) if stratum_field is None else (class_field, stratum_field)
     features = read_features(name, product.grid, fields)
     for position, used in enumerate(fields):
@@ -304,26 +311,40 @@ def open_reference(
             raise SceneError(
                 f"{name}: some features have no value in field {used!r}; fill it in or remove them"
             )
-    values = _translated([_field_text(feature.values[0]) for feature in features], scheme)
+    every = _translated([_field_text(feature.values[0]) for feature in features], scheme, choice, name)
+    lost = sum(value is None for value in every)
+    features = [feature for feature, value in zip(features, every, strict=True) if value is not None]
+    found = _of_features(
+        name, features, [v for v in every if v is not None], product, stratum_field is not None
+    )
+    note = f"{lost} features of {name} are of values that are no class"
+    return replace(found, notes=(*found.notes, note)) if lost else found
+
+
+def _of_features(
+    name: str, features: list[Feature], values: list[str], product: MapProduct, stratified: bool
+) -> Reference:
+    """Points or polygons with the class of each."""
     kinds = {feature.shape.geom_type.removeprefix("Multi") for feature in features}
     if kinds == {"Point"}:
-        return PointReference.of(name, features, values, product, stratum_field is not None)
+        return PointReference.of(name, features, values, product, stratified)
     if kinds != {"Polygon"}:
         raise SceneError(f"{name} holds {', '.join(sorted(kinds))}; a reference is points, or polygons")
-    if stratum_field is not None:
+    if stratified:
         raise SceneError(f"{name} holds polygons; strata by a field need points that were drawn in them")
     return PolygonReference.of(name, features, values, product)
 
 
-def _translated(values: list[str], scheme: str | None) -> list[str]:
+def _translated(values: list[str], scheme: str | None, choice: ClassChoice, what: str) -> list[str | None]:
+    """Names of classes, None for values that are none."""
+    named = choice.named(list(dict.fromkeys(values)), what)
     if scheme is None:
-        return values
+        return [named[value] for value in values]
     translation: Translation = load_translation(scheme)
-    codes = {value: translation.of_name(value) for value in set(values)}
-    lost = sorted(value for value, code in codes.items() if code == 0)
-    if lost:
-        raise SceneError(f"{scheme} gives the class {lost[0]!r} no label; remove its features")
-    return [translation.target[codes[value]].name for value in values]
+    codes = {value: 0 if name is None else translation.of_name(name) for value, name in named.items()}
+    if not any(codes.values()):
+        raise SceneError(f"{scheme} gives no class of {what} a label; check which codes it leaves out")
+    return [translation.target[codes[value]].name if codes[value] else None for value in values]
 
 
 def _field_text(value: Any) -> str:

@@ -12,8 +12,9 @@ from uncover.measurement.bands import canonical_band
 from uncover.models.record import ModelRecord
 from uncover.pipeline.realisations import RealiseOptions, realise_scene
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
-from uncover.raster.errors import SceneError
-from uncover.raster.model_checks import model_bands
+from uncover.raster.errors import NoScaleError, SceneError
+from uncover.raster.loose_files import SceneSource
+from uncover.raster.model_checks import FROM_MODEL, model_bands, model_features
 from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.quality import FLAGGED, Quality
@@ -88,7 +89,7 @@ class Offered:
     said: tuple[warnings.WarningMessage, ...] = ()
 
     @classmethod
-    def of(cls, source: str | Path, options: SceneOptions) -> Offered:
+    def of(cls, source: SceneSource, options: SceneOptions) -> Offered:
         """Open the scene, and keep the warnings: they hold only if its bands are those that are taken."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -102,21 +103,30 @@ class Offered:
         return self.scene
 
 
-def offered(source: str | Path, options: SourceOptions) -> Offered | None:
-    """The scene of a source, for `open_observed` and to be read ahead; None for a cube."""
-    if is_zarr(source) and zarr_kind(source) == "cube":
+def offered(source: SceneSource, options: SourceOptions) -> Offered | None:
+    """The scene of a source, to be read ahead; None for a cube, and where a scale is missing."""
+    if is_cube(source):
         return None
-    return Offered.of(source, options.scene)
+    try:
+        return Offered.of(source, options.scene)
+    except NoScaleError:
+        return None  # the model may know it
+
+
+def is_cube(source: SceneSource) -> bool:
+    """True for a cube of realisations."""
+    return isinstance(source, str | Path) and is_zarr(source) and zarr_kind(source) == "cube"
 
 
 def open_observed(
-    source: str | Path, model: ModelRecord, options: SourceOptions, opened: Offered | None = None
+    source: SceneSource, model: ModelRecord, options: SourceOptions, opened: Offered | None = None
 ) -> ObservedScene:
     """Open a scene or a cube with the bands of a model, and its uncertainty."""
     check_one_source(options)
-    if is_zarr(source) and zarr_kind(source) == "cube":
+    if is_cube(source):
+        assert isinstance(source, str | Path)
         return _cube(source, model, options)
-    return observe(_scene(source, model, options.scene, opened or Offered.of(source, options.scene)), options)
+    return observe(_scene(source, model, options.scene, opened), options)
 
 
 def check_one_source(options: SourceOptions) -> None:
@@ -141,13 +151,36 @@ def observe(scene: Scene, options: SourceOptions) -> ObservedScene:
     return SceneWithWorlds(realise_scene(scene, options.realise), how_drawn)
 
 
-def _scene(source: str | Path, model: ModelRecord, options: SceneOptions, opened: Offered) -> Scene:
-    """The scene with the model's bands, by name; a stack without names needs the user's word."""
+def _scene(source: SceneSource, model: ModelRecord, options: SceneOptions, opened: Offered | None) -> Scene:
+    """The scene with the bands of the model; with its scale and offset where nobody states them."""
+    known = _calibration_of(model)
+    if opened is None and (known is None or options.scale is not None):
+        opened = Offered.of(source, options)  # or says that a scale is missing
+    if known is not None and (opened is None or (opened.scene.calibrated_by == "nobody" and known[0] == 1)):
+        options = replace(options, assumed=known)
+        opened = Offered.of(source, options)
+    assert opened is not None
     wanted, own = model_bands(model), opened.scene.bands
-    nameless = all(band.startswith("band_") for band in own)
-    if options.bands is not None or wanted is None or nameless or own == wanted:
-        return opened.taken()
-    return open_scene(source, replace(options, bands=wanted))
+    if wanted is not None and options.bands is None and all(band.startswith("band_") for band in own):
+        if len(wanted) == len(own) and not all(band.startswith("band_") for band in wanted):
+            warnings.warn(
+                f"scene {opened.scene.identity} does not name its bands; they are taken to be those of the "
+                "model "
+                f"in its order, {', '.join(wanted)} (--bands states others)",
+                stacklevel=3,
+            )
+            return open_scene(source, replace(options, band_names=wanted))
+    elif options.bands is None and wanted is not None and own != wanted:
+        return open_scene(source, replace(options, bands=wanted))
+    return opened.taken()
+
+
+def _calibration_of(model: ModelRecord) -> tuple[float, float, str] | None:
+    """Scale and offset of the training scenes, where all their bands have the same."""
+    found = model_features(model)
+    if found is None or len(set(found.scales)) != 1 or len(set(found.offsets)) != 1:
+        return None
+    return found.scales[0], found.offsets[0], FROM_MODEL
 
 
 def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> StoredWorlds:

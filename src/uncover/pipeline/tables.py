@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import warnings
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ class SampleTable:
     dates: NDArray[np.str_] | None = None  # (sample,)
     groups: NDArray[np.str_] | None = None  # (sample,)
     samples: NDArray[np.str_] | None = None  # (sample,), what the table calls them
+    class_column: str | None = None
+    unused: tuple[str, ...] = ()  # columns that are neither class nor bands
 
     def __len__(self) -> int:
         return len(self.values)
@@ -113,6 +116,8 @@ def read_table(
         dates=_strings(frame, _DATE, first),
         groups=_strings(frame, GROUP_COLUMNS, first),
         samples=_strings(frame, _SAMPLE, first),
+        class_column=class_column,
+        unused=tuple(str(c) for c in frame.columns if str(c) not in (*columns, class_column)),
     )
 
 
@@ -128,13 +133,25 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             return pandas.read_parquet(path)
-        return pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+        tabs = path.suffix.lower() == ".tsv"
+        return pandas.read_csv(path, sep="\t" if tabs else ",", skiprows=_comments(path))
     except (
         ValueError,
         OSError,
         EOFError,
     ) as error:  # what pandas and pyarrow raise for files they cannot parse
         raise ValueError(f"{path} cannot be read as a table: {_first_line(error)}") from None
+
+
+def _comments(path: Path) -> int:
+    """Number of lines before the header that begin with #."""
+    with gzip.open(path, "rt") if path.suffix.lower() == ".gz" else open(path, encoding="utf-8") as file:
+        count = 0
+        for line in file:
+            if not line.startswith("#"):
+                return count
+            count += 1
+    return count
 
 
 def _class_column(frame: Any, class_field: str | None, name: str) -> str:
@@ -171,7 +188,13 @@ def _band_columns(frame: Any, class_column: str, bands: Sequence[str] | None, na
     ]
     found = like_bands or numbers
     if not found:
-        raise ValueError(f"{name} has no column of measurements; its columns are {_listed(frame.columns)}")
+        place = [str(c) for c in frame.columns if str(c).lower() in _PLACE[:6]]
+        points = (
+            f"; with {' and '.join(place)} it is points: uncover fit SCENE --labels {name}" if place else ""
+        )
+        raise ValueError(
+            f"{name} has no column of measurements; its columns are {_listed(frame.columns)}{points}"
+        )
     return found
 
 

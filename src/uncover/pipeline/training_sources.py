@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.streams import stream
 from uncover.labels import Draw, Scheme, Translation, autocorrelation_length, draw, load_translation
+from uncover.labels.scheme import one_spelling
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
-from uncover.measurement.bands import canonical_band
+from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.measurement.features import Features, Level
 from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import (
@@ -29,18 +31,27 @@ from uncover.pipeline.ground import (
     numbered,
     pixel_metres,
 )
-from uncover.pipeline.label_sources import Certainty, LabelDoubt, LabelSource, numbered_scheme, open_labels
+from uncover.pipeline.label_sources import (
+    Certainty,
+    ClassChoice,
+    LabelDoubt,
+    LabelSource,
+    numbered_scheme,
+    open_labels,
+)
 from uncover.pipeline.realisations import RealiseOptions
 from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area
 from uncover.raster.cube import Cube, is_zarr, open_cube, stated_features, zarr_kind
-from uncover.raster.errors import SceneError
+from uncover.raster.errors import OffsetWarning, SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
+from uncover.raster.loose_files import SceneSource, gathered, source_name
 from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
+from uncover.raster.points import is_points, point_dates
 from uncover.raster.quality import FLAGGED, INCOMPLETE, Quality, reasons, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
@@ -70,6 +81,8 @@ class FitOptions(SourceOptions):
     labels, class_field, scheme
         Labels of scenes: a raster or a vector file with its field; translated by `scheme` where that is
         given. For sample tables `class_field` is the column of the class.
+    ignore, classes
+        Values that are no class; (value, name) of those that are, others then being none.
     pixel_purity
         Share of a pixel that its label covers at least, where a label raster is finer than the scene; the
         label of most of a pixel counts.
@@ -102,6 +115,8 @@ class FitOptions(SourceOptions):
     labels: str | Path | None = None
     class_field: str | None = None
     scheme: str | None = None
+    ignore: tuple[str, ...] = ()
+    classes: tuple[tuple[str, str], ...] = ()
     pixel_purity: float = 0.0
     draw: Draw = field(default_factory=Draw)
     model: str = "recommended"
@@ -174,9 +189,12 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Tra
     if not sources:
         raise ValueError("nothing to fit to: name at least one scene or sample table")
     opened: list[TrainingSource] = []
-    for name in sources:
+    for name in gathered(sources):
         bands = opened[0].bands if opened else options.scene.bands
-        source = _table(name, bands, options) if is_table(name) else _raster(name, options)
+        if isinstance(name, str) and is_table(name):
+            source: TrainingSource = _table(name, bands, options)
+        else:
+            source = _raster(name, options)
         if opened and source.bands != opened[0].bands:
             raise ValueError(
                 f"{source.name} has the bands {', '.join(source.bands)} and {opened[0].name} has "
@@ -211,7 +229,9 @@ def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     if options.doubt.probability is not None and len(pixels) < len(opened):
         raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
-        words = {"scale": scene.scale, "offset": scene.offset, "mask": scene.mask, "scene-id": scene.scene_id}
+        words = {"mask": scene.mask, "scene-id": scene.scene_id}
+        if not any(isinstance(source, TableRows) for source in opened):
+            words |= {"scale": scene.scale, "offset": scene.offset}
         _refuse("scene", aod=options.realise, **words)
 
 
@@ -221,8 +241,11 @@ def _refuse(needed: str, **given: Any) -> None:
         raise ValueError(f"{came} came, and no {needed} to use it on; name one, or leave it out")
 
 
-def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
+def _raster(name: SceneSource, options: FitOptions) -> TrainingSource:
     check_one_source(options)
+    if not isinstance(name, str | Path):
+        observed: ObservedScene = observe(open_scene(name, options.scene), options)
+        return LabelledPixels.of(observed, observed.identity, _labels(source_name(name), options), options)
     kind = zarr_kind(name) if is_zarr(name) else "scene"
     if options.uncertainty is not None and kind != "scene":
         raise ValueError(
@@ -231,7 +254,7 @@ def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
     if kind == "samples":
         return SampleCubeRows.of(open_samples(name), options)
     if kind == "cube":
-        observed: ObservedScene = StoredWorlds(replace(open_cube(name), level=options.scene.level))
+        observed = StoredWorlds(replace(open_cube(name), level=options.scene.level))
     else:
         check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
         observed = observe(open_scene(name, options.scene), options)
@@ -241,14 +264,40 @@ def _raster(name: str | Path, options: FitOptions) -> TrainingSource:
 def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     if options.labels is None:
         raise ValueError(f"{name} is a scene: say with --labels which file holds the labels of its pixels")
-    return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity)
+    choice = ClassChoice(options.ignore, options.classes)
+    return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity, choice)
 
 
 def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> TrainingSource:
-    rows = TableRows.of(read_table(name, options.class_field, bands), options)
+    table = read_table(name, options.class_field, bands)
+    scale, offset = options.scene.scale, options.scene.offset
+    if scale is not None or offset is not None:
+        table = replace(table, values=table.values * (1.0 if scale is None else scale) + (offset or 0.0))
+    else:
+        _warn_of_table_offset(table)
+    rows = TableRows.of(table, options)
     found = _of_table(rows.table, options)
     about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
     return replace(rows, path=Path(name), uncertainty=found, about=about)
+
+
+def _warn_of_table_offset(table: SampleTable) -> None:
+    """Say where the lowest values of most bands lie near the offset of a product."""
+    values = table.values.reshape(-1, len(table.bands))
+    if len(table.bands) < 4 or not all(map(is_sentinel2, table.bands)):
+        return
+    dark, unit = np.percentile(values, 0.5, axis=0), 10_000.0 if np.median(values) > _BRIGHTEST else 1.0
+    near = (dark > 0.08 * unit) & (dark < 0.15 * unit)
+    if near.mean() >= 0.5 and dark.min() > 0.08 * unit:
+        warnings.warn(
+            f"{table.name}: the lowest values of {int(near.sum())} of {dark.size} columns lie near "
+            f"{0.1 * unit:g}, as "
+            "if the offset of Sentinel-2 from baseline 04.00 on had been left in; give --offset "
+            f"{-0.1 * unit:g}, or "
+            "--offset 0 if the values are right",
+            OffsetWarning,
+            stacklevel=4,
+        )
 
 
 def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
@@ -286,6 +335,12 @@ class LabelledPixels:
         return self.observed.raster
 
     @property
+    def calibrated_by(self) -> str:
+        """Who states scale and offset of the numbers; cubes have reflectance."""
+        scene = self.observed.own_scene
+        return "metadata" if scene is None else scene.calibrated_by
+
+    @property
     def identity(self) -> str:
         """Identity of the scene or cube."""
         return self.raster.source_id
@@ -321,6 +376,8 @@ class LabelledPixels:
                 f"{labels.name} has no label on {name}, whose bounds are {grid.bounds} ({grid.crs}); check "
                 f"that they show the same place"
             )
+        if observed.sensing_time is not None and is_points(labels.name):
+            _warn_of_years(labels.name, observed.sensing_time.year)
         available, length = int(np.count_nonzero(codes)), autocorrelation_length(codes, pixel_metres(grid))
         codes[~_drawn(codes, options)] = 0
         blocks = choose_blocks(codes, grid, length, options.block, options.buffer)
@@ -383,6 +440,18 @@ class LabelledPixels:
             yield window.pixels, found
 
 
+def _warn_of_years(name: str, year: int) -> None:
+    """Say how many points were seen in other years than the scene."""
+    dates = point_dates(name)
+    others = sum(not date.startswith(str(year)) for date in dates)
+    if others:
+        warnings.warn(
+            f"{others} of {len(dates)} points of {name} are of other years than the scene ({year}); leave "
+            "them out where the land changed",
+            stacklevel=4,
+        )
+
+
 def _drawn(labels: NDArray[np.uint8], options: FitOptions) -> NDArray[np.bool_]:
     """Mask of the labelled pixels or samples that are used."""
     how, rng = options.draw, stream(options.seed, "draw")
@@ -418,6 +487,17 @@ def _check_reflectance(table: SampleTable) -> None:
         )
 
 
+def _chosen(table: SampleTable, options: FitOptions) -> NDArray[np.str_]:
+    """Names of the classes of a table, empty for values that are none; one class has one spelling."""
+    values = sorted({str(value) for value in table.classes})
+    named = ClassChoice(options.ignore, options.classes).named(values, table.name)
+    try:
+        one_spelling(name for name in named.values() if name)
+    except ValueError as error:
+        raise ValueError(f"{table.name}: {error}") from None
+    return np.array([named[str(value)] or "" for value in table.classes])
+
+
 @dataclass(frozen=True)
 class TableRows:
     """The drawn samples of a table."""
@@ -429,6 +509,7 @@ class TableRows:
     level: Level | None = None
     about: Mapping[str, Any] = field(default_factory=dict)  # the file that states the uncertainty
     available: int = 0  # labelled samples, drawn or not
+    calibration: tuple[float, float] | None = None  # scale and offset that were applied to the numbers
 
     @property
     def identity(self) -> str:
@@ -448,7 +529,7 @@ class TableRows:
     @classmethod
     def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
         """Classes translated where a scheme is given, and the draw among the samples."""
-        classes, scheme = table.classes, None
+        classes, scheme = _chosen(table, options), None
         if options.scene.level is not None:
             _check_reflectance(table)
         if options.scheme is not None:
@@ -456,7 +537,8 @@ class TableRows:
             scheme = translation.target
             names = {c.code: c.name for c in translation.target.classes} | {0: ""}
             found, inverse = np.unique(classes, return_inverse=True)
-            classes = np.array([names[translation.of_name(str(f))] for f in found])[inverse.ravel()]
+            codes_of = [translation.of_name(str(f)) if f else 0 for f in found]
+            classes = np.array([names[code] for code in codes_of])[inverse.ravel()]
         known, codes = np.unique(classes, return_inverse=True)
         labels = (codes.ravel() + 1).astype(np.uint8)
         if known.size > 254:
@@ -467,7 +549,11 @@ class TableRows:
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        return cls(drawn, scheme, level=options.scene.level, available=int(np.count_nonzero(labels)))
+        scale, offset = options.scene.scale, options.scene.offset
+        stated = scale is not None or offset is not None
+        applied = (1.0 if scale is None else scale, offset or 0.0) if stated else None
+        there = int(np.count_nonzero(labels))
+        return cls(drawn, scheme, level=options.scene.level, available=there, calibration=applied)
 
     @property
     def name(self) -> str:
@@ -480,6 +566,17 @@ class TableRows:
         return self.table.bands
 
     @property
+    def calibrated_by(self) -> str:
+        """Who states scale and offset of the numbers."""
+        return "nobody" if self.calibration is None else "options"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Columns of the table by their use, for the provenance of a model."""
+        unused = list(self.table.unused)
+        return {"class": self.table.class_column, "features": list(self.bands), "unused": unused}
+
+    @property
     def units(self) -> str | None:
         """A table does not say."""
         return None
@@ -487,7 +584,10 @@ class TableRows:
     @property
     def features(self) -> Features:
         """A table does not say what its values are; the user may."""
-        return Features.of_level(self.bands, self.level)
+        scale, offset = self.calibration or (None, None)
+        n = len(self.bands)
+        scales, offsets = (() if each is None else (each,) * n for each in (scale, offset))
+        return Features.of_level(self.bands, self.level, scales, offsets)
 
     @property
     def drawn(self) -> dict[str, int]:
@@ -529,6 +629,7 @@ class SampleCubeRows:
     stated: Stated | None = None
     level: Level | None = None
     available: int = 0  # labelled samples, drawn or not
+    calibrated_by: str = "metadata"
 
     @property
     def identity(self) -> str:

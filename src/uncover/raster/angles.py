@@ -127,6 +127,16 @@ class AngleGrids:
     sun: AngleField
     view: AngleField
 
+    @classmethod
+    def everywhere(cls, sun: float, view: float, relative: float) -> AngleGrids:
+        """One geometry for all pixels: sun zenith, view zenith and relative azimuth in degrees."""
+        nodes = np.ones((2, 2))
+        fields = [
+            AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))
+            for zenith, azimuth in ((sun, 0.0), (view, relative))
+        ]
+        return cls(*fields)
+
     def at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Angles:
         """Angles at coordinates."""
         return Angles(*self.sun.at(x, y), *self.view.at(x, y))

@@ -18,6 +18,10 @@ class ReadError(SceneError):
     """A file is damaged, truncated or unreadable. It never turns into zeros."""
 
 
+class NoScaleError(SceneError):
+    """Whole numbers came, and nobody states how they become reflectance."""
+
+
 def require(*modules: str) -> None:
     """Say what to install where a library is missing.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from uncover.engines.threads import in_order
+from uncover.raster.npy import is_npy, npy_file
 from uncover.raster.tiles import split_vsizip
 
 #: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.
@@ -33,8 +34,11 @@ def content_identity(thing: Any) -> str:
 def _hash(thing: Any, contents: list[bytes]) -> str:
     digest = hashlib.sha256(b"".join(contents))
     for part in _parts(thing):
+        path = str(getattr(part, "path", ""))
         if isinstance(part, np.ndarray):
             digest.update(np.ascontiguousarray(part).tobytes())
+        elif is_npy(path):
+            digest.update(f"date {npy_file(path)[1]}".encode())  # dates of one file are different scenes
     return digest.hexdigest()
 
 
@@ -66,7 +70,7 @@ def _files(path: str) -> Iterator[Path]:
     """Files of this machine behind a path: the file, all files of a folder, the archive of a member."""
     if path.startswith("/vsizip/"):
         path = split_vsizip(path)[0]
-    found = Path(path)
+    found = npy_file(path)[0] if is_npy(path) else Path(path)
     if found.is_dir():
         yield from (file for file in found.rglob("*") if file.is_file())
     elif found.is_file():

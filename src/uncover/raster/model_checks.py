@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
 from uncover.labels import Scheme
 from uncover.measurement.bands import canonical_band
@@ -18,6 +19,10 @@ from uncover.raster.observed import ObservedScene, StoredWorlds, probe
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
 _UNITS_FACTOR = 50.0
+#: Pixels of a scene that are compared with the classes.
+_PROBED = 1000
+#: Who states scale and offset of a scene where nobody else does.
+FROM_MODEL = "the model"
 
 
 def model_bands(model: ModelRecord) -> tuple[str, ...] | None:
@@ -43,6 +48,7 @@ def check_match(model: ModelRecord, observed: ObservedScene) -> None:
         )
     _check_features(model, observed)
     _check_units(model, observed)
+    _check_shift(model, observed)
 
 
 def model_features(model: ModelRecord) -> Features | None:
@@ -56,6 +62,9 @@ def _check_features(model: ModelRecord, observed: ObservedScene) -> None:
     if model.in_memory:
         return  # a model in memory: whoever fitted it has the scene at hand
     trained, here = model_features(model), observed.features
+    if trained is not None:
+        by_hand = all(source.get("calibration") for source in _sources(model))
+        _check_calibration(trained, observed, by_hand)
     if trained is None or trained.quantity is None:
         if here.quantity is not None or observed.source_id not in _identities(model):
             warnings.warn(
@@ -75,7 +84,6 @@ def _check_features(model: ModelRecord, observed: ObservedScene) -> None:
             f"{_remedy(here, isinstance(observed, StoredWorlds))}"
         )
     _warn_of_correction(trained, here, name_of(observed))
-    _warn_of_offset(trained, observed)
 
 
 def name_of(observed: ObservedScene) -> str:
@@ -109,17 +117,78 @@ def _warn_of_correction(trained: Features, here: Features, name: str) -> None:
         )
 
 
-def _warn_of_offset(trained: Features, observed: ObservedScene) -> None:
-    """Say where a raster whose numbers nobody explains is read otherwise than the training data."""
+def _check_calibration(trained: Features, observed: ObservedScene, by_hand: bool) -> None:
+    """Refuse a raster that options read otherwise than training data without metadata on their numbers."""
     here, scene = observed.features, observed.own_scene
-    if scene is None or scene.baseline is not None:
-        return  # products state their offset, and it differs between baselines
-    if trained.scales == here.scales and trained.offsets and trained.offsets != here.offsets:
+    if scene is None or not trained.scales or not here.scales:
+        return
+    if scene.calibrated_by == FROM_MODEL and (here.scales[0], here.offsets[0]) != (1.0, 0.0):
         warnings.warn(
-            f"{name_of(observed)} is read with --offset {here.offsets[0]:g}, the model's training data "
-            f"with {trained.offsets[0]:g}, and with the same scale; check that its numbers need it",
+            f"{name_of(observed)} does not state scale and offset of its numbers; those of the training "
+            "data are "
+            f"taken, {here.scales[0]:g} and {here.offsets[0]:g} (--scale and --offset state others)",
             stacklevel=4,
         )
+    same = np.allclose(here.scales, trained.scales) and np.allclose(here.offsets, trained.offsets)
+    if scene.calibrated_by == "options" and not same and by_hand:
+        raise SceneError(
+            f"{name_of(observed)} is read with scale {here.scales[0]:g} and offset {here.offsets[0]:g}, "
+            "the training "
+            f"data with {trained.scales[0]:g} and {trained.offsets[0]:g}; leave out --scale and --offset "
+            "to read "
+            "it as these, or state its own in scene.toml (uncover info SCENE --scale … --offset … "
+            "--write-scene)"
+        )
+
+
+#: Least share of pixels that a shift by the offset of a product brings to the classes, and most without.
+_MOVED, _UNMOVED = 0.5, 0.05
+#: Probability of the region around each class in which its pixels lie.
+_REGION = 0.999
+
+
+def _check_shift(model: ModelRecord, observed: ObservedScene) -> None:
+    """Refuse values that lie beside all classes, and among them if the offset of a product is moved.
+
+    A sample table or a stack does not say that the offset of baseline 04.00 on was left in.
+    """
+    pixels = probe(observed)
+    pixels = pixels[:: max(1, len(pixels) // _PROBED)]
+    if not len(pixels):
+        return
+    p = model.n_features_in_
+    centres, spreads = np.reshape(model.means_, (-1, p)), np.reshape(model.covariances_, (-1, p, p))
+    reach = chdtri(p, 1 - _REGION)
+
+    def inside(shift: float) -> float:
+        away = pixels[:, None, :] + shift - centres
+        solved = np.linalg.solve(spreads, np.moveaxis(away, 0, -1))  # (component, band, pixel)
+        squares = np.einsum("nkb,kbn->nk", away, solved)
+        return float((squares.min(axis=1) < reach).mean())
+
+    try:
+        usual, moved = inside(0.0), {shift: inside(shift) for shift in (0.1, -0.1)}
+    except np.linalg.LinAlgError:
+        return  # a class without spread has no region
+    for shift, share in moved.items():
+        if usual < _UNMOVED and share > _MOVED:
+            raise SceneError(_about_shift(name_of(observed), shift, usual, share))
+
+
+def _about_shift(name: str, shift: float, usual: float, moved: float) -> str:
+    near = f"{usual:.0%} of the pixels of {name} lie near a class of the model"
+    where = f"{near}, and {moved:.0%} with {abs(shift):g}"
+    if shift > 0:
+        return (
+            f"{where} added: the offset of Sentinel-2 from baseline 04.00 on was left in the training "
+            "data; fit "
+            "with --offset -0.1 (scenes and tables take it), or leave it out here"
+        )
+    return (
+        f"{where} taken off: the offset of Sentinel-2 from baseline 04.00 on was left in the scene; map it "
+        "with "
+        "--offset -0.1, or fit with the same offset"
+    )
 
 
 def _check_units(model: ModelRecord, observed: ObservedScene) -> None:

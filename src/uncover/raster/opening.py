@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,23 +13,28 @@ from uncover.raster.area import Area
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.layers import Mask, ValueMask
+from uncover.raster.loose_files import SceneSource, expanded, open_files, open_folder, source_name
+from uncover.raster.npy import is_npy
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene, SceneOptions
+from uncover.raster.scene_file import StatedFacts, with_stated
 from uncover.raster.tiles import Source, TileCache, check_exists, describe
 
 
-def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions | None = None) -> Scene:
-    """Open a scene: a SAFE folder or zip, a raster, a list of band files, a STAC item, Zarr or NetCDF.
+def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scene:
+    """Open a scene: SAFE folder or zip, raster, band files (folder, glob, list), STAC, Zarr, NetCDF, npy.
 
-    Nothing but metadata is read, except nine small windows of a raster whose calibration nobody states.
+    Nothing but metadata is read, except nine small windows of a raster whose calibration nobody states. A
+    `scene.toml` beside the data states what they do not.
 
     >>> open_scene("nowhere.SAFE")
     Traceback (most recent call last):
     ...
     uncover.raster.errors.SceneError: nowhere.SAFE does not exist; check the path
     """
-    options = options or SceneOptions()
-    scene = _with_level(_open(source, options), options)
+    options, source = options or SceneOptions(), expanded(source)
+    stated = StatedFacts.beside(source) if source else StatedFacts()
+    scene = with_stated(_open(source, stated.into(options)), options, stated)
     if options.mask is not None:
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
     part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)
@@ -39,22 +44,25 @@ def open_scene(source: str | Path | Sequence[str | Path], options: SceneOptions 
     return scene
 
 
-def grid_of(name: str | Path) -> Grid:
-    """Grid of a scene or of any raster."""
-    text = str(name).rstrip("/").lower()
-    if Path(name).is_dir() or text.endswith((".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")):
-        return open_scene(name).grid
-    return describe(split_band(name)[0]).grid
+def grid_of(name: SceneSource, options: SceneOptions | None = None) -> Grid:
+    """Grid of a scene or of any raster; its numbers need no scale for that."""
+    found = expanded(name)
+    others = (".zip", ".json", ".geojson", ".nc", ".nc4", ".h5")
+    if isinstance(found, str | Path) and not (Path(found).is_dir() or str(found).lower().endswith(others)):
+        return describe(found if is_npy(found) else split_band(found)[0]).grid
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of bands and offsets, which do not matter here
+        return open_scene(found, replace(options or SceneOptions(), assumed=(1.0, 0.0, "nobody"))).grid
 
 
-def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> Scene:
+def _open(source: SceneSource, options: SceneOptions) -> Scene:
     from uncover.raster.safe import is_safe, open_safe
     from uncover.raster.stack import open_stack
 
     if not isinstance(source, str | Path):
         if not source:
             raise SceneError("the list of band files is empty; give at least one file")
-        return open_stack(list(source), options)
+        return open_files(list(source), options, source_name(source))
     name = str(source)
     check_exists(name)
     if is_safe(source):
@@ -67,19 +75,9 @@ def _open(source: str | Path | Sequence[str | Path], options: SceneOptions) -> S
         from uncover.raster.arrays import open_array
 
         return open_array(name, options)
+    if Path(source).is_dir():
+        return open_folder(Path(source), options)
     return open_stack([source], options)
-
-
-def _with_level(scene: Scene, options: SceneOptions) -> Scene:
-    """The scene with the level that the user states; a product knows its own."""
-    if options.level is None or scene.level == options.level:
-        return scene
-    if scene.level is not None:
-        raise SceneError(
-            f"scene {scene.identity} is {scene.level} by its metadata and --level {options.level} came; "
-            "leave it out"
-        )
-    return replace(scene, level=options.level)
 
 
 def _user_mask(options: SceneOptions) -> Mask:

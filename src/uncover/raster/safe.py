@@ -18,12 +18,24 @@ from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
 from uncover.raster.quality import SCL_MEANING, Quality
-from uncover.raster.safe_metadata import ProductMetadata, named, read_product, read_tile
+from uncover.raster.safe_metadata import (
+    BAND_IDS,
+    ProductMetadata,
+    TileMetadata,
+    named,
+    read_product,
+    read_tile,
+)
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import TileCache, describe
 
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
 TEN_BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
+
+#: Pixel sizes of bands whose files do not state it, as those of Level-1C.
+NATIVE_METRES = dict.fromkeys(("B05", "B06", "B07", "B8A", "B11", "B12"), 20) | dict.fromkeys(
+    ("B01", "B09", "B10"), 60
+)
 
 #: Planes of MSK_CLASSI: opaque cloud, cirrus, snow.
 CLASSI_MEANING = (Quality.CLOUD, Quality.CLOUD, Quality.SNOW)
@@ -110,28 +122,37 @@ def open_tree(source: str | Path) -> SafeTree:
 
 
 def bands_in(source: str | Path, options: SceneOptions) -> tuple[str, ...]:
-    """Those of the ten bands that a product has an image of; its other bands do not count."""
+    """Bands that a product has an image of, in the order of their wavelengths."""
     tree = open_tree(source)
-    images = _images(tree, _granule(tree, options.granule)[0])
-    return tuple(band for band in TEN_BANDS if band in images)
+    images = _images(tree, _granule(tree, options.granule)[0], options.resolution)
+    return tuple(band for band in BAND_IDS if band in images)
 
 
-def open_safe(source: str | Path, options: SceneOptions) -> Scene:
-    """A scene from a product: calibrated bands, masks, angles and the state of the atmosphere."""
+def metadata_of(source: str | Path, options: SceneOptions) -> tuple[ProductMetadata, TileMetadata]:
+    """Metadata of a product and its tile, whatever images it has."""
     tree = open_tree(source)
     xml = next((n for n in tree.names if _PRODUCT_XML.fullmatch(n)), None)
     if xml is None:
         raise SceneError(
             f"{tree.name} has no MTD_MSIL1C.xml or MTD_MSIL2A.xml; it is not a complete SAFE product"
         )
-    product = read_product(tree.text(xml), f"{tree.name}/{xml}")
+    tile_xml = _granule(tree, options.granule)[1]
+    return (
+        read_product(tree.text(xml), f"{tree.name}/{xml}"),
+        read_tile(tree.text(tile_xml), f"{tree.name}/{tile_xml}"),
+    )
+
+
+def open_safe(source: str | Path, options: SceneOptions) -> Scene:
+    """A scene from a product: calibrated bands, masks, angles and the state of the atmosphere."""
+    tree = open_tree(source)
+    product, tile = metadata_of(source, options)
     product.check_baseline(options, tree.name)
     granule, tile_xml = _granule(tree, options.granule)
-    tile = read_tile(tree.text(tile_xml), f"{tree.name}/{tile_xml}")
-    bands = tuple(canonical_band(band) for band in options.bands or TEN_BANDS)
+    images = _images(tree, granule, options.resolution)
+    bands = tuple(canonical_band(band) for band in options.bands or _usual_bands(tree, images, options))
     with damaged(f"{tree.name}/{tile_xml}"):
         angles = tile.angles(bands)
-    images = _images(tree, granule)
     groups = _band_groups(tree, granule, images, bands, product, options)
     grid = finest_grid([group.source.grid for group in groups])
     return Scene(
@@ -178,14 +199,31 @@ def _tile_of(granules: dict[str, str]) -> str:
     return next(iter(granules)).removeprefix("GRANULE/") if match is None else match.group(1)
 
 
-def _images(tree: SafeTree, granule: str) -> dict[str, str]:
-    """The finest file of each band and auxiliary layer."""
+def _usual_bands(tree: SafeTree, images: dict[str, str], options: SceneOptions) -> tuple[str, ...]:
+    """The ten bands, or those of them that a product has; a warning names the others."""
+    found = tuple(band for band in TEN_BANDS if band in images)
+    missing = [band for band in TEN_BANDS if band not in images]
+    if not found or not missing:
+        return found or tuple(band for band in BAND_IDS if band in images) or TEN_BANDS
+    if options.resolution is None:
+        warnings.warn(
+            f"{tree.name} has no image of {', '.join(missing)}; it is read with the bands {', '.join(found)}",
+            stacklevel=5,
+        )
+    return found
+
+
+def _images(tree: SafeTree, granule: str, resolution: int | None = None) -> dict[str, str]:
+    """The finest file of each band and auxiliary layer, of a pixel size or coarser where one is given."""
     finest: dict[str, tuple[int, str]] = {}
     for name in tree.names:
         match = _IMAGE.search(name)
         if match is None or not name.startswith(f"{granule}/IMG_DATA/"):
             continue
-        key, metres = match.group(1).upper(), int(match.group(2) or 10)
+        key = match.group(1).upper()
+        metres = int(match.group(2) or NATIVE_METRES.get(key, 10))
+        if resolution is not None and metres < resolution:
+            continue
         if key not in finest or metres < finest[key][0]:
             finest[key] = (metres, name)
     return {key: name for key, (_, name) in finest.items()}

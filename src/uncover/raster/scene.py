@@ -126,6 +126,10 @@ class Scene:
     resampling: Resampling = "nearest"
     cache: TileCache = field(default_factory=lambda: TileCache(CACHE_BYTES), compare=False, repr=False)
     named: bool = True  # whether the identity is more than the name of a file
+    date: str | None = None  # day, month or interval that a name or a person states, where no time is known
+    calibrated_by: str = (
+        "metadata"  # who states scale and offset: else "options", scene.toml, the model, nobody
+    )
 
     @cached_property
     def source_id(self) -> str:
@@ -369,6 +373,15 @@ class SceneOptions:
         For scenes that do not say it: "L1C", top-of-atmosphere reflectance, or "L2A", surface reflectance.
     granule
         For products with several tiles: the tile, for instance "T32TQM".
+    sensor, date, angles
+        For scenes that do not say it: "S2A", "S2B" or "S2C"; a time, day, month, year, or two with a slash
+        between; sun zenith, view zenith and relative azimuth in degrees.
+    resolution
+        For products and band files: images of this pixel size (10, 20 or 60 m) and coarser ones.
+    assumed
+        Scale and offset of numbers that no metadata explain, and who states them; options come first.
+    band_names
+        Names of all bands of a stack that has none; `bands` then chooses among them.
     """
 
     bands: tuple[str, ...] | None = None
@@ -386,3 +399,9 @@ class SceneOptions:
     level: Level | None = None
     granule: str | None = None
     cache_bytes: int = field(default=CACHE_BYTES)
+    sensor: str | None = None
+    date: str | None = None
+    angles: tuple[float, float, float] | None = None
+    resolution: int | None = None
+    assumed: tuple[float, float, str] | None = None
+    band_names: tuple[str, ...] | None = None

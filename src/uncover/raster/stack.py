@@ -6,7 +6,7 @@ import json
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from uncover.engines.threads import in_order
 from uncover.measurement.bands import canonical_band, is_sentinel2
-from uncover.raster.errors import OffsetWarning, ReadError, SceneError
-from uncover.raster.grid import finest_grid
+from uncover.raster.errors import NoScaleError, OffsetWarning, ReadError, SceneError
+from uncover.raster.grid import finest_grid, same_crs
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
+from uncover.raster.names import NamedFacts
 from uncover.raster.quality import SCL_MEANING
 from uncover.raster.safe import TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
 from uncover.raster.scene import Level, Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe
-
-_BAND_IN_NAME = re.compile(r"(?:^|[_.\-])(B\d{1,2}A?)(?=[_.\-]|$)", re.IGNORECASE)
 
 #: From baseline 04.00 on Sentinel-2 numbers carry +1000, that is +0.1 in reflectance.
 PRODUCT_OFFSET = 0.1
@@ -43,8 +42,13 @@ class BandChoice:
 def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
     """A scene from one raster with several bands, or from several files."""
     infos = [describe(path) for path in paths]
-    chosen = choose_bands([choice for info in infos for choice in _offered(info)], options, str(paths[0]))
+    every = [choice for info in infos for choice in _offered(info)]
+    names = options.band_names or ()
+    if len(names) == len(every) and not any(choice.name for choice in every):
+        every = [replace(c, name=canonical_band(name)) for c, name in zip(every, names, strict=True)]
+    chosen = choose_bands(every, options, str(paths[0]))
     groups = tuple(_group(info, chosen, options) for info in infos if any(c.info is info for c in chosen))
+    _check_one_grid(groups)
     scene = Scene(
         identity=options.scene_id or Path(str(paths[0])).stem,
         bands=tuple(choice.name for choice in chosen),
@@ -54,12 +58,42 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
         resampling=options.resampling,
         cache=TileCache(options.cache_bytes),
         named=options.scene_id is not None,
+        calibrated_by=_calibrated_by(infos, options),
     )
-    if options.offset is None and all(c.offset == 0 for group in groups for c in group.calibrations):
+    if options.offset is None:
         warn_of_offset(scene)
     if options.scale is not None:
         warn_of_scale(scene)
     return scene
+
+
+def _check_one_grid(groups: Sequence[BandGroup]) -> None:
+    """Refuse bands of different places: pixel sizes may differ, reference system and extent may not."""
+    first = groups[0].source
+    for group in groups[1:]:
+        other = group.source
+        pixel = max(*first.grid.resolution, *other.grid.resolution)
+        apart = max(abs(a - b) for a, b in zip(first.grid.bounds, other.grid.bounds, strict=True))
+        if not same_crs(first.grid.crs, other.grid.crs) or apart > pixel:
+            raise SceneError(
+                f"{other.name} lies on another grid than {first.name} ({other.grid.crs}, "
+                f"{_extent(other.grid.bounds)}; "
+                f"{first.grid.crs}, {_extent(first.grid.bounds)}); bands of a scene cover the same ground: "
+                "warp it first"
+            )
+
+
+def _extent(bounds: tuple[float, ...]) -> str:
+    return " ".join(f"{value:.10g}" for value in bounds)
+
+
+def _calibrated_by(infos: list[RasterInfo], options: SceneOptions) -> str:
+    """Who states scale and offset of the numbers."""
+    if options.scale is not None or options.offset is not None:
+        return "options"
+    if any(scale != 1 for info in infos for scale in info.scales) or any(o for i in infos for o in i.offsets):
+        return "metadata"
+    return "nobody" if options.assumed is None else options.assumed[2]
 
 
 def _level(infos: list[RasterInfo]) -> Level | None:
@@ -70,10 +104,9 @@ def _level(infos: list[RasterInfo]) -> Level | None:
 
 
 def _offered(info: RasterInfo) -> list[BandChoice]:
-    in_file_name = _BAND_IN_NAME.search(Path(info.path).stem)
     names = [canonical_band(name) if name else "" for name in info.names]
-    if info.count == 1 and in_file_name:
-        names = [canonical_band(in_file_name.group(1))]
+    if info.count == 1 and (band := NamedFacts.of(info.path).band):
+        names = [band]
     return [BandChoice(name, info, i) for i, name in enumerate(names, start=1)]
 
 
@@ -108,8 +141,11 @@ def calibration(info: RasterInfo, index: int, options: SceneOptions) -> Calibrat
     """Scale, offset and nodata of one band: the user's word, else the file's."""
     scale, offset = info.scales[index - 1], info.offsets[index - 1]
     silent = scale == 1 and offset == 0
-    if silent and options.scale is None and np.issubdtype(np.dtype(info.dtype), np.integer):
-        raise SceneError(
+    whole = np.issubdtype(np.dtype(info.dtype), np.integer)
+    if silent and options.assumed is not None:
+        scale, offset, _ = options.assumed
+    elif silent and options.scale is None and whole:
+        raise NoScaleError(
             f"{info.path} holds {info.dtype} numbers without a scale; give --scale 0.0001 for Sentinel-2 "
             "reflectance (and --offset -0.1 from baseline 04.00 on), or --scale 1 to take them as they are"
         )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from uncover.raster.errors import ReadError, SceneError, damaged, require
 from uncover.raster.grid import Grid, Window
+from uncover.raster.npy import as_vrt, is_npy, npy_file
 
 Array = NDArray[Any]
 
@@ -30,7 +31,12 @@ READ_SIZE = 512
 #: decode. One thread here, and one tile per call; several blocks may still be read by several threads.
 #: Tiles are kept here and not by GDAL, whose own cache would grow to a share of the machine's memory.
 GDAL_CACHE_BYTES = 64 * 1024 * 1024
-GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": GDAL_CACHE_BYTES}
+#: The virtual rasters of NumPy files name files that lie anywhere.
+GDAL_OPTIONS = {
+    "GDAL_NUM_THREADS": "1",
+    "GDAL_CACHEMAX": GDAL_CACHE_BYTES,
+    "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "ALL",
+}
 
 #: Decoded tiles that a cache keeps where nobody says how many.
 CACHE_BYTES = 64 * 1024 * 1024
@@ -255,7 +261,7 @@ def _open(path: str) -> Any:
 
     with no_place_needed():
         try:
-            return rasterio.open(path)
+            return rasterio.open(as_vrt(path) if is_npy(path) else path)
         except RasterioError as error:
             reason = str(error).splitlines()[0] if str(error) else "unknown format"
             raise ReadError(f"{path} cannot be opened as a raster: {reason}") from error
@@ -301,7 +307,8 @@ class RasterInfo:
 
 def check_exists(name: str) -> None:
     """Refuse a path that is not there; GDAL's own names (/vsizip/…, https://…, NETCDF:…) are left to GDAL."""
-    if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not Path(name).exists():
+    path = npy_file(name)[0] if is_npy(name) else Path(name)
+    if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not path.exists():
         raise SceneError(f"{name} does not exist; check the path")
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.footprint import moved, outline
 from uncover.raster.grid import Bounds, Grid, Window, same_crs
+from uncover.raster.points import is_points, point_fields, read_points, refuse_swapped
 
 #: Why a feature of a vector file gives no label.
 POLYGON_SMALL = "polygon(s) without a pixel centre"
@@ -69,6 +70,9 @@ def read_features(path: str | Path, grid: Grid | None, fields: tuple[str, ...] =
     meta, wkb, columns = _read(path, fields)
     import shapely
 
+    if grid is not None and is_points(path):
+        refuse_swapped(path, grid)
+
     if wkb is None or len(wkb) == 0:
         raise SceneError(f"{path} holds no geometry; a layer with polygons or points is needed")
     shapes = shapely.from_wkb(wkb)
@@ -96,6 +100,8 @@ def read_polygons(path: str | Path, grid: Grid) -> list[Any]:
 
 
 def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any]]:
+    if is_points(path):
+        return read_points(path, fields)
     require("pyogrio", "shapely", "rasterio")
     import pyogrio
     from pyogrio.errors import DataSourceError
@@ -115,6 +121,44 @@ def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any
         raise ReadError(f"{path} cannot be read as a vector file: {error}") from error
     order = list(meta["fields"])
     return meta, wkb, [data[order.index(field)] for field in fields]
+
+
+def fields_of(path: str | Path) -> list[str]:
+    """Names of the fields of a vector file, or of the columns of a table of points but coordinates."""
+    if is_points(path):
+        return point_fields(path)
+    require("pyogrio", "shapely", "rasterio")
+    import pyogrio
+    from pyogrio.errors import DataSourceError
+
+    if not str(path).startswith("/vsi") and not Path(path).exists():
+        raise SceneError(f"{path} does not exist; check the path")
+    try:
+        return [str(name) for name in pyogrio.read_info(path, layer=_only_layer(path))["fields"]]
+    except DataSourceError as error:
+        raise ReadError(f"{path} cannot be read as a vector file: {error}") from error
+
+
+def class_field_of(path: str | Path, asked: str | None) -> str:
+    """The field that holds the class: the one asked for, one called like it, or the only one."""
+    if asked is not None:
+        return asked
+    fields = fields_of(path)
+    named = [name for name in fields if name.lower() in CLASS_FIELDS]
+    if len(named) == 1 or len(fields) == 1:
+        return (named or fields)[0]
+    listed = ", ".join(_with_values(path, name) for name in fields) or "none"
+    raise SceneError(f"{path} has the fields {listed}; say with --class-field which of them holds the class")
+
+
+#: Names that fields of classes usually have.
+CLASS_FIELDS = ("class", "classes", "label", "labels", "land_cover", "landcover", "class_name", "classname")
+
+
+def _with_values(path: str | Path, field: str) -> str:
+    """A field with some of its values, to be recognised by."""
+    values = list(dict.fromkeys(str(f.values[0]) for f in read_features(path, None, (field,))))
+    return f"{field} ({', '.join(values[:3])}{', …' if len(values) > 3 else ''})"
 
 
 def _only_layer(path: str | Path) -> str:

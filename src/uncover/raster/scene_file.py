@@ -1,0 +1,219 @@
+"""`scene.toml`: what the metadata of a scene do not say, stated once beside the data for all commands."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from uncover.raster.angles import AngleGrids
+from uncover.raster.errors import SceneError
+from uncover.raster.loose_files import SceneSource
+from uncover.raster.names import instant
+from uncover.raster.npy import is_npy, npy_file
+from uncover.raster.scene import Level, Scene, SceneOptions
+from uncover.raster.tiles import check_exists
+
+SCENE_FILE = "scene.toml"
+
+
+@dataclass(frozen=True)
+class StatedFacts:
+    """Contents of a scene.toml; None where it is silent. `source` names the file or folder it is about."""
+
+    source: str | None = None
+    level: Level | None = None
+    sensor: str | None = None
+    date: str | None = None
+    angles: tuple[float, float, float] | None = None
+    scale: float | None = None
+    offset: float | None = None
+    nodata: float | None = None
+    bands: tuple[str, ...] | None = None
+    scene_id: str | None = None
+
+    @classmethod
+    def beside(cls, source: SceneSource) -> StatedFacts:
+        """Facts in the folder of a scene, or in that which its files lie in; silent where there is none."""
+        path = scene_file_of(source)
+        if not path.is_file():
+            return cls()
+        try:
+            values = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SceneError(f"{path} is not a readable TOML file: {error}") from None
+        found = cls._checked(values, path)
+        return found if found.source in (None, _own_name(source)) else cls()
+
+    @classmethod
+    def _checked(cls, values: Mapping[str, Any], path: Path) -> StatedFacts:
+        known = [field.name for field in fields(cls)]
+        unknown = [key for key in values if key not in known]
+        if unknown:
+            raise SceneError(f"{path} has the key {unknown[0]!r}; it may have {', '.join(known)}")
+        kinds = {
+            "angles": list,
+            "bands": list,
+            "scale": (int, float),
+            "offset": (int, float),
+            "nodata": (int, float),
+        }
+        for key, value in values.items():
+            if not isinstance(value, kinds.get(key, object if key == "date" else str)):  # type: ignore[arg-type]
+                raise SceneError(f"{path}: {key} = {value!r} is of the wrong kind; see docs/scenes.md")
+        if values.get("level") not in (None, "L1C", "L2A") or values.get("sensor") not in (None, *SENSORS):
+            raise SceneError(f"{path}: level is L1C or L2A, and sensor one of {', '.join(SENSORS)}")
+        if "angles" in values and len(values["angles"]) != 3:
+            raise SceneError(
+                f"{path}: angles are three: sun zenith, view zenith, relative azimuth in degrees"
+            )
+        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**{**plain, **({"date": _date_text(values["date"])} if "date" in values else {})})
+
+    def into(self, options: SceneOptions) -> SceneOptions:
+        """Options of reading with what only the file states; bands name those of a stack."""
+        stated = self.scale is not None or self.offset is not None
+        assumed = (
+            (1.0 if self.scale is None else self.scale, self.offset or 0.0, SCENE_FILE) if stated else None
+        )
+        return replace(
+            options,
+            assumed=assumed or options.assumed,
+            nodata=self.nodata if options.nodata is None else options.nodata,
+            scene_id=options.scene_id or self.scene_id,
+            band_names=self.bands or options.band_names,
+        )
+
+    def text(self) -> str:
+        """The file."""
+        lines = [
+            f"{field.name} = {_toml(value)}"
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not None
+        ]
+        return "\n".join(
+            ["# Facts that the data do not state; read by every command of uncover.", *lines, ""]
+        )
+
+
+SENSORS = ("S2A", "S2B", "S2C")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _date_text(value: Any) -> str:
+    """A date of TOML, which has a type for it, as text."""
+    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return text.replace("+00:00", "Z")
+
+
+def scene_file_of(source: SceneSource) -> Path:
+    """Place of the scene.toml of a source: in its folder, or beside its file or product."""
+    path = Path(source if isinstance(source, str | Path) else source[0])
+    path = npy_file(path)[0] if is_npy(path) else path
+    is_folder = path.is_dir() and path.suffix.lower() not in (".safe", ".zarr")
+    return (path if is_folder else path.parent) / SCENE_FILE
+
+
+def _own_name(source: SceneSource) -> str | None:
+    """Name that `source` of a scene.toml must have: the file's, or None for a folder and several files."""
+    if not isinstance(source, str | Path):
+        return None
+    return Path(source).name if scene_file_of(source).parent != Path(source) else None
+
+
+def with_stated(scene: Scene, options: SceneOptions, stated: StatedFacts) -> Scene:
+    """The scene with the level, sensor, date and angles that its metadata lack: by the user, or the file.
+
+    Metadata win. A scene.toml that contradicts them gives a warning, an option an error.
+    """
+    sensor = None if scene.platform is None else f"S2{scene.platform[-1].upper()}"
+    date = scene.date or (None if scene.sensing_time is None else f"{scene.sensing_time:%Y-%m-%dT%H:%M:%SZ}")
+    known = {"level": scene.level, "sensor": sensor, "date": date}
+    chosen: dict[str, Any] = {}
+    for key, own in known.items():
+        asked, written = getattr(options, key), getattr(stated, key)
+        if own is not None and asked is not None and not _agree(key, own, asked):
+            raise SceneError(
+                f"scene {scene.identity} has the {key} {own} by its metadata and --{key} {asked} came; "
+                "leave it out"
+            )
+        if own is not None and written is not None and not _agree(key, own, written):
+            _contradicted(scene, key, written, own)
+        chosen[key] = own if own is not None else asked or written
+    angles = options.angles or stated.angles
+    grids = scene.angle_grids
+    if grids is not None and options.angles is None and stated.angles is not None:
+        _contradicted(scene, "angles", stated.angles, "the angles of each pixel")
+    elif angles is not None:
+        grids = AngleGrids.everywhere(*angles)
+    _check_calibration(scene, options, stated)
+    return replace(
+        scene,
+        level=chosen["level"],
+        platform=scene.platform
+        or (None if chosen["sensor"] is None else f"Sentinel-2{chosen['sensor'][-1]}"),
+        sensing_time=scene.sensing_time or instant(chosen["date"]),
+        date=chosen["date"],
+        angle_grids=grids,
+    )
+
+
+def _agree(key: str, one: str, other: str) -> bool:
+    return one == other or (key == "date" and "/" not in other and one.startswith(other.rstrip("Z")))
+
+
+def _check_calibration(scene: Scene, options: SceneOptions, stated: StatedFacts) -> None:
+    """Say where the file states another scale or offset than metadata do."""
+    if scene.calibrated_by != "metadata":
+        return
+    for key in ("scale", "offset"):
+        written, own = getattr(stated, key), {getattr(c, key) for g in scene.groups for c in g.calibrations}
+        if (
+            written is not None
+            and getattr(options, key) is None
+            and any(abs(v - written) > 1e-9 for v in own)
+        ):
+            _contradicted(scene, key, written, ", ".join(f"{v:g}" for v in sorted(own)))
+
+
+def _contradicted(scene: Scene, key: str, written: Any, own: Any) -> None:
+    warnings.warn(
+        f"{SCENE_FILE} states {key} = {written}, and the metadata of scene {scene.identity} {own}: the "
+        "metadata "
+        "are taken; correct or remove the line",
+        stacklevel=4,
+    )
+
+
+def write_scene_file(source: SceneSource, options: SceneOptions) -> Path:
+    """Write what the options state, and what an earlier file stated, beside the data."""
+    for file in [source] if isinstance(source, str | Path) else source:
+        check_exists(str(file))
+    path, earlier = scene_file_of(source), StatedFacts.beside(source)
+    if path.is_file() and earlier == StatedFacts():
+        raise SceneError(f"{path} is about another scene, or empty; give each scene a folder of its own")
+    given = {f.name: getattr(options, f.name) for f in fields(StatedFacts) if f.name != "source"}
+    kept = {key: value for key, value in given.items() if value is not None}
+    found = replace(earlier, source=_own_name(source), **kept)
+    if not any(getattr(found, key) is not None for key in given):
+        raise SceneError(
+            f"nothing to write to {path}: give what the data do not state, such as --level L2A, --date "
+            "2020-08-04, "
+            "--sensor S2B, --scale 0.0001"
+        )
+    try:
+        path.write_text(found.text(), "utf-8")
+    except OSError as error:
+        raise SceneError(
+            f"{path} cannot be written: {error.strerror}; copy the data to a folder of yours"
+        ) from None
+    return path

@@ -1,0 +1,101 @@
+"""The commands of docs/first-hour.md, run as they are written, on real data."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+
+from safe_trees import shared
+
+PAGE = Path(__file__).parents[2] / "docs/first-hour.md"
+#: What each section needs, and the map that it ends with.
+SECTIONS = {
+    "A folder of rasters and polygons": ("tile_t11upt", "canada"),
+    "A table of samples and a stack": ("sen2_amazon", "amazon"),
+    "An array of NumPy": ("s2_l1c_reference", "array"),
+    "A product that was downloaded in part": ("safe_l2a_real", "ireland"),
+}
+
+
+def commands(section):
+    """Commands of a section, in order."""
+    text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    return [shlex.split(line)[1:] for line in re.findall(r"^    (uncover .*)$", text, re.MULTILINE)]
+
+
+def bring(name, folder):
+    """The data beside the commands; folders are real ones, as scene.toml is written into one."""
+    data = shared(name)
+    if name == "safe_l2a_real":
+        (product,) = data.glob("*.SAFE")
+        (folder / "product.SAFE").symlink_to(product)
+        (folder / "scl.jp2").symlink_to(next(product.glob("GRANULE/*/IMG_DATA/R60m/*SCL_60m.jp2")))
+        return
+    (folder / name).mkdir()
+    for file in data.iterdir():
+        (folder / name / file.name).symlink_to(file)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_commands_make_a_map_with_a_report(run, tmp_path, section):
+    name, made = SECTIONS[section]
+    bring(name, tmp_path)
+    for command in commands(section):
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / made / "report.html").is_file()
+    with rasterio.open(tmp_path / made / "class.tif") as dataset:
+        assert len(np.unique(dataset.read(1))) > 2
+
+
+def test_at_most_four_commands_make_a_map_with_a_report():
+    for section in SECTIONS:
+        names = [command[0] for command in commands(section)]
+        assert names[: names.index("report") + 1].count("map") == 1
+        assert names.index("report") < 4
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_offset_left_in_a_real_table_is_refused(run, tmp_path):
+    bring("sen2_amazon", tmp_path)
+    made = run("fit", "sen2_amazon/pixels_sen2.csv", "--level", "L2A", "--out", "m.uncover")
+    assert "the lowest values of 12 of 12 columns lie near 0.1" in made.stderr
+    options = ("--level", "L2A", "--offset", -0.1, "--out", "map")
+    made = run("map", "m.uncover", "sen2_amazon/sen2.tif", *options)
+    assert made.exit_code == 1
+    assert "0% of the pixels of scene sen2 lie near a class of the model, and 78% with 0.1" in made.stderr
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_stack_of_surface_reflectance_has_worlds(run, tmp_path):
+    """Level, sensor and angles are stated once; the optical depth is that of the layer beside the stack."""
+    bring("tile_t11upt", tmp_path)
+    stated = ("--level", "L2A", "--sensor", "S2B", "--scale", 1e-4, "--angles", 36, 5, 100)
+    assert run("info", "tile_t11upt", *stated, "--write-scene").exit_code == 0
+    box = ("--bbox", 676000, 5750000, 680000, 5755000, "--bbox-crs", "EPSG:32611", "--draws", 3)
+    made = run("realise", "tile_t11upt", "--product-aod", *box, "--bands", "B02,B8A", "--out", "c.zarr")
+    assert made.exit_code == 0, made.output
+    assert "3 realisations of 2 bands" in made.output
+
+
+@pytest.mark.filterwarnings("default")
+def test_labels_take_the_grid_of_a_folder(run, tmp_path):
+    bring("tile_t11upt", tmp_path)
+    shapes = ("tile_t11upt/landcover.shp", "--class-field", "MC_name")
+    made = run("labels", *shapes, "--like", "tile_t11upt", "--out", "labels.tif")
+    assert made.exit_code == 0, made.output
+    with rasterio.open(tmp_path / "labels.tif") as dataset:
+        assert dataset.shape == (560, 566)
+
+
+def test_info_describes_products_without_a_single_image(run):
+    """Metadata of five real baselines, Sentinel-2C with RADIO_ADD_OFFSET among them."""
+    for product in shared("s2_metadata").glob("*.SAFE"):
+        made = run("info", product)
+        assert made.exit_code == 0, made.output
+        assert f"processing baseline: {product.name[28:30]}.{product.name[30:32]}" in made.output
+        assert "missing bands: B02, B03" in made.output

@@ -1,0 +1,241 @@
+"""Scenes from loose files: folders, globs, lists, NumPy arrays, and what their names and scene.toml state."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from safe_trees import shared, write_raster
+from uncover.raster import SceneError, SceneOptions, open_scene
+from uncover.raster.loose_files import gathered
+from uncover.raster.opening import grid_of
+from uncover.raster.scene_file import write_scene_file
+
+ORIGIN, CRS = (600000, 5800020), "EPSG:32611"
+NAME = "T11UPT_20200804T183919_{}_{}m.jp2"
+
+
+def band(folder: Path, name: str, value: int, metres: float = 60, size: int = 40, **other) -> Path:
+    planes = np.full((1, size, size), value, np.uint16)
+    planes[0, :4] = 300  # dark enough for an offset of 0
+    place = {"origin": ORIGIN, "crs": CRS} | other
+    write_raster(folder / name, planes, place["origin"], metres, place["crs"], 64)
+    return folder / name
+
+
+@pytest.fixture
+def product_files(tmp_path):
+    """Files of a Level-2A product, without anything of the product around them."""
+    for i, name in enumerate(("B01", "B02", "B04", "B11")):
+        band(tmp_path, NAME.format(name, 60), 1000 + i)
+    band(tmp_path, NAME.format("B02", 20), 1500, metres=20, size=120)
+    band(tmp_path, NAME.format("SCL", 60), 9)
+    band(tmp_path, NAME.format("AOT", 60), 120)
+    return tmp_path
+
+
+def test_a_folder_of_band_files_is_a_scene(product_files):
+    scene = open_scene(product_files)
+    assert scene.bands == ("B02", "B04", "B11")
+    assert (scene.identity, scene.level) == ("T11UPT_20200804T183919", "L2A")
+    assert f"{scene.sensing_time:%Y-%m-%d %H:%M:%S}" == "2020-08-04 18:39:19"
+    assert scene.grid.resolution == (20, 20)
+    found = scene.read()
+    assert found.reflectance[0, 60, 60] == pytest.approx(0.15)
+    assert found.reflectance[2, 60, 60] == pytest.approx(0.1003)
+    assert (found.quality[20:, :] == 4).all()  # SCL 9 is cloud
+    assert scene.mean_aot() == pytest.approx((36 * 120 + 4 * 300) / 40 * 1e-3)
+
+
+def test_a_pixel_size_can_be_asked_for(product_files):
+    scene = open_scene(product_files, SceneOptions(resolution=60))
+    assert scene.grid.resolution == (60, 60)
+    assert scene.read().reflectance[0, 30, 30] == pytest.approx(0.1001)
+
+
+def test_a_glob_a_list_and_a_folder_are_the_same_scene(product_files):
+    names = sorted(str(path) for path in product_files.glob("*_60m.jp2"))
+    by_list, by_glob = open_scene(names), open_scene(f"{product_files}/*_60m.jp2")
+    folder = open_scene(product_files, SceneOptions(resolution=60, bands=("B01", "B02", "B04", "B11")))
+    for scene in (by_list, by_glob):
+        assert scene.bands == folder.bands
+        np.testing.assert_array_equal(scene.read().reflectance, folder.read().reflectance)
+    with pytest.raises(SceneError, match=r"no file matches .*nothing"):
+        open_scene(f"{product_files}/nothing*")
+
+
+def test_short_names_and_other_kinds_of_files(tmp_path):
+    for name in ("B2.tif", "b03.tif", "scene_B8A.tif"):
+        band(tmp_path, name, 2000)
+    band(tmp_path, "mask.tif", 1)
+    assert open_scene(tmp_path, SceneOptions(scale=1e-4, offset=0)).bands == ("B02", "B03", "B8A")
+
+
+def test_a_vrt_is_a_scene(tmp_path):
+    band(tmp_path, "B02.tif", 2000)
+    (tmp_path / "stack.vrt").write_text(
+        f'<VRTDataset rasterXSize="40" rasterYSize="40"><SRS>{CRS}</SRS>'
+        f"<GeoTransform>{ORIGIN[0]}, 60, 0, {ORIGIN[1]}, 0, -60</GeoTransform>"
+        '<VRTRasterBand dataType="UInt16" band="1"><Description>B02</Description><Scale>0.0001</Scale>'
+        '<SimpleSource><SourceFilename relativeToVRT="1">B02.tif</SourceFilename></SimpleSource>'
+        "</VRTRasterBand></VRTDataset>"
+    )
+    scene = open_scene(tmp_path / "stack.vrt")
+    assert scene.read().reflectance[0, 20, 20] == pytest.approx(0.2)
+
+
+def test_names_with_a_date_since_the_offset_have_it(tmp_path):
+    band(tmp_path, "T29UNU_20221005T115411_B02_60m.jp2", 2000)
+    assert open_scene(tmp_path).read().reflectance[0, 20, 20] == pytest.approx(0.1)
+
+
+def test_several_names_make_one_scene_for_each_date(tmp_path):
+    files = [f"{year}/T11UPT_{year}0804T183919_{b}.jp2" for year in (2019, 2020) for b in ("B02", "B03")]
+    assert gathered(files) == [tuple(files[:2]), tuple(files[2:])]
+    assert gathered(["a.SAFE", "b.tif"]) == ["a.SAFE", "b.tif"]
+    assert gathered(["a_B02.tif", "b_B02.tif"]) == ["a_B02.tif", "b_B02.tif"]
+
+
+def test_the_scene_toml_of_another_scene_is_not_overwritten(tmp_path):
+    one, other = (band(tmp_path, name, 2000) for name in ("a.tif", "b.tif"))
+    written = write_scene_file(one, SceneOptions(scale=1e-4, level="L2A", scene_id='with "quotes"'))
+    assert open_scene(one).identity == 'with "quotes"'
+    with pytest.raises(SceneError, match="is about another scene"):
+        write_scene_file(other, SceneOptions(scale=1e-3))
+    write_scene_file(one, SceneOptions(date="2020-08-04"))
+    assert open_scene(one).date == "2020-08-04"
+    assert open_scene(one).level == "L2A"
+    assert written == tmp_path / "scene.toml"
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (("x_20200804_B02.tif", "x_20200814_B02.tif"), "holds band files of 2 dates .2020-08-04, 2020-08-14"),
+        (("B02.tif", "b2.tiff"), "holds band B02 twice"),
+        (("T11UPT_B02.tif", "T11UPU_B03.tif"), "holds the tiles T11UPT, T11UPU"),
+        (("landcover.tif",), "is no scene: .*rasters: landcover.tif"),
+        ((), "is no scene: .*rasters: none"),
+    ],
+)
+def test_a_folder_that_is_no_scene_is_one_line(tmp_path, names, complaint):
+    for name in names:
+        band(tmp_path, name, 2000)
+    with pytest.raises(SceneError, match=complaint) as error:
+        open_scene(tmp_path, SceneOptions(scale=1e-4, offset=0))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("other", [{"crs": "EPSG:32612"}, {"origin": (606000, 5800020)}])
+def test_bands_of_different_grids_are_refused(tmp_path, other):
+    band(tmp_path, "B02.tif", 2000)
+    band(tmp_path, "B03.tif", 2000, **other)
+    with pytest.raises(SceneError, match=r"B03.tif lies on another grid than B02.tif"):
+        open_scene(tmp_path, SceneOptions(scale=1e-4, offset=0))
+
+
+def test_the_grid_of_a_folder_needs_no_scale(tmp_path):
+    band(tmp_path, "B02.tif", 2000)
+    assert grid_of(tmp_path).resolution == (60, 60)
+
+
+STATED = 'level = "L2A"\nsensor = "S2B"\ndate = 2020-08-04\nangles = [40, 5, 100]\nscale = 0.0001\n'
+
+
+def test_scene_toml_states_what_the_data_do_not(tmp_path):
+    band(tmp_path, "B02.tif", 2000)
+    (tmp_path / "scene.toml").write_text(STATED)
+    for source in (tmp_path, tmp_path / "B02.tif"):
+        scene = open_scene(source)
+        assert (scene.level, scene.platform, scene.date) == ("L2A", "Sentinel-2B", "2020-08-04")
+        assert scene.read().reflectance[0, 20, 20] == pytest.approx(0.2)
+        assert scene.angles().sun_zenith[0, 0] == pytest.approx(40)
+        assert scene.angles().relative_azimuth[0, 0] == pytest.approx(100)
+    # What the user says at once comes before it.
+    assert open_scene(tmp_path, SceneOptions(scale=2e-4)).read().reflectance[0, 20, 20] == pytest.approx(0.4)
+
+
+def test_scene_toml_names_the_bands_of_a_stack(tmp_path):
+    write_raster(tmp_path / "a.tif", np.full((3, 9, 9), 0.2, np.float32), ORIGIN, 60, CRS, 64)
+    (tmp_path / "scene.toml").write_text('bands = ["B2", "B3", "B4"]\n')
+    assert open_scene(tmp_path / "a.tif").bands == ("B02", "B03", "B04")
+    assert open_scene(tmp_path / "a.tif", SceneOptions(bands=("B04",))).bands == ("B04",)
+
+
+def test_scene_toml_of_another_file_says_nothing(tmp_path):
+    band(tmp_path, "B02.tif", 2000)
+    (tmp_path / "scene.toml").write_text('source = "B03.tif"\nscale = 0.0001\n')
+    with pytest.raises(SceneError, match="without a scale"):
+        open_scene(tmp_path / "B02.tif")
+
+
+def test_metadata_win_over_scene_toml_and_it_says_so(product_files):
+    (product_files / "scene.toml").write_text('level = "L1C"\ndate = "2019-01-01"\nsensor = "S2B"\n')
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        scene = open_scene(product_files)
+    assert (scene.level, scene.sensing_time.year, scene.platform) == ("L2A", 2020, "Sentinel-2B")
+    lines = sorted(str(each.message) for each in said)
+    assert len(lines) == 2
+    assert "states date = 2019-01-01, and the metadata of scene T11UPT_20200804T183919 2020" in lines[0]
+    assert "states level = L1C" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("levels = 1", "has the key 'levels'; it may have source, level"),
+        ("level = [", "is not a readable TOML file"),
+        ('level = "L3"', "level is L1C or L2A"),
+        ("angles = [1, 2]", "angles are three"),
+        ('scale = "x"', "is of the wrong kind"),
+    ],
+)
+def test_a_wrong_scene_toml_is_one_line(tmp_path, text, complaint):
+    band(tmp_path, "B02.tif", 2000)
+    (tmp_path / "scene.toml").write_text(text)
+    with pytest.raises(SceneError, match=complaint):
+        open_scene(tmp_path)
+
+
+def test_numpy_arrays_are_scenes(tmp_path):
+    values = np.random.default_rng(0).uniform(0, 0.4, (2, 7, 9, 13)).astype(np.float32)
+    np.save(tmp_path / "dates.npy", values)
+    scene, other = (open_scene(f"{tmp_path}/dates.npy:{date}") for date in (1, 2))
+    assert scene.bands[7:9] == ("B08", "B8A")
+    np.testing.assert_array_equal(other.read().reflectance, np.moveaxis(values[1], 2, 0))
+    assert scene.source_id != other.source_id
+    np.save(tmp_path / "plain.npy", values[0, :, :, :3])
+    assert open_scene(tmp_path / "plain.npy").grid.shape == (7, 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "complaint"),
+    [
+        ("a.npy", np.zeros((2, 3, 4, 5), np.float32), "has 2 dates; choose one"),
+        ("a.npy:3", np.zeros((2, 3, 4, 5), np.float32), "date 3 was asked for"),
+        ("a.npy", np.zeros(5), "is an array of shape"),
+        ("a.npy", np.zeros((3, 4), complex), "type complex128"),
+    ],
+)
+def test_arrays_that_are_no_scene(tmp_path, name, array, complaint):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(SceneError, match=complaint):
+        open_scene(f"{tmp_path}/{name}")
+
+
+def test_band_files_of_a_real_product_are_the_product(tmp_path):
+    """The files of a real Level-2A tile, by their names alone and by the product's metadata."""
+    (product,) = shared("safe_l2a_real").glob("*.SAFE")
+    for file in product.glob("GRANULE/*/IMG_DATA/R60m/*"):
+        (tmp_path / file.name).symlink_to(file)
+    loose = open_scene(tmp_path)
+    with pytest.warns(UserWarning, match="has no image of B03, B05, B06, B07, B08, B12"):
+        whole = open_scene(product)
+    assert (loose.bands, loose.level) == (whole.bands, whole.level)
+    window = whole.grid.window
+    window = type(window)(600, 1200, 64, 64)
+    np.testing.assert_allclose(
+        loose.read(window).reflectance, whole.read(window).reflectance, atol=1e-6, equal_nan=True
+    )
