@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,15 @@ from scipy.special import logsumexp, softmax
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds
+from uncover.bayes.second_order import below_entropy, squared_distances
 from uncover.bayes.streams import stream
+from uncover.engines.members import Views
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
 from uncover.models.drawn_noise import scatter_of_draws
 from uncover.models.gaussian import GaussianClasses
-from uncover.models.members import GaussianMember
+from uncover.models.members import GaussianMember, KernelMember
 from uncover.models.pool import COUNTS_IN_FULL, Pool, PoolMember, local_weights, share_of
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
@@ -30,8 +32,36 @@ Array = NDArray[np.float64]
 DRAWS, TRUE_VALUES = 1600, 8192
 # Draws of the true value that members of a pool are asked about, and numbers of these at a time.
 ASKED_VALUES, _DRAWN_NUMBERS = 128, 1 << 21
+# The same in maps.
+ASKED_QUICKLY = 32
 # One in so many of them tells what the parameters of these members are worth.
 _OF_INFORMATION = 8
+
+
+class Nodes(NamedTuple):
+    """Worlds at which members are read, and the weights by which log joints in all worlds follow."""
+
+    worlds: NDArray[np.intp]  # (node,)
+    weights: Array  # (world, node)
+
+    @classmethod
+    def along(cls, place: Array, n: int) -> Nodes:
+        """Worlds along a line, (world,): so many of them, the ends among them, are joined by straight lines.
+
+        >>> Nodes.along(np.array([0.0, 2.0, 1.0]), 2).weights
+        array([[1. , 0. ],
+               [0. , 1. ],
+               [0.5, 0.5]])
+        """
+        order = np.argsort(place, kind="stable")
+        worlds = order[np.linspace(0, len(place) - 1, n).round().astype(int)]
+        columns = [np.interp(place, place[worlds], one) for one in np.eye(n)]
+        return cls(worlds, np.stack(columns, axis=1))
+
+    def spread(self, joint: Array) -> Array:
+        """Log joints (sample, node, class) in all worlds: (sample, world, class)."""
+        possible = np.maximum(joint, -1e300)  # 0·∞ is no number
+        return np.asarray(np.matmul(self.weights, possible))
 
 
 @overload
@@ -156,6 +186,14 @@ class Prediction:
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)
 
+    def model_part(self, every: int = 1) -> Array:
+        """Model part of the budget in closed form, as in maps, the mean over one in so many readings."""
+
+        def mean(readings: list[MeasuredPoints]) -> Array:
+            return np.asarray(np.mean([_closed_model_part(each) for each in readings[::every]], axis=0))
+
+        return self._in_blocks(mean, np.float64)
+
     def _draw_models(self, points: MeasuredPoints, n: int) -> ModelDraws:
         n = 5 * n if points.noisy else n  # each of several true values has models of its own
         return draw_models(self.model, points.models, points.world, n)
@@ -218,7 +256,9 @@ class PoolPrediction:
     take the values as they are, if that is how they have learned.
 
     ``joints``, the log joints (sample, view, class) of the members, are asked for unless they are given,
-    at draws of true values (sample, draw, feature) that are given too.
+    at draws of true values (sample, draw, feature) that are given too. Maps are read ``quick``: fewer draws of
+    true values, kernels in single precision, budgets in closed form, and members that are not Gaussian at
+    some of many worlds (``nodes``).
 
     Examples
     --------
@@ -238,10 +278,14 @@ class PoolPrediction:
         paired: bool = True,
         joints: list[Array] | None = None,
         true_values: Array | None = None,
-        asked: int | None = None,
+        quick: bool = False,
+        nodes: Nodes | None = None,
     ) -> None:
         self.pool, self.given, self.paired = pool, observation, paired
-        self.asked = asked or ASKED_VALUES
+        self.quick, self.nodes = quick, nodes
+        self.asked = ASKED_QUICKLY if quick else ASKED_VALUES
+        self._true_joints: dict[str, Array] = {}  # (sample, view, class), of Gaussian members
+        self._variance_of: dict[int, Array] = {}  # (sample, view, class), of the log joints of kernels
         if joints is not None:
             self.joints = joints
         if true_values is not None:
@@ -313,22 +357,30 @@ class PoolPrediction:
             seen = self.pool.log_uncertainties(self.measured.variances(), len(X))
             seen = np.broadcast_to(seen[:, None], (*points.shape[:2], seen.shape[1]))
             points = np.concatenate([points, seen], axis=2)
-        return np.asarray(points)
+        if self.nodes is not None and points.shape[1] > 1:
+            points = points[:, self.nodes.worlds]
+        return np.ascontiguousarray(points)
 
     # ---- what they say -----------------------------------------------------------------------------------
 
     @cached_property
     def joints(self) -> list[Array]:
         """Log joints of the members, not calibrated: (sample, view, class) each."""
-        return [self._log_joint(member) for member in self.pool.members]
+        return [self._log_joint(i, member) for i, member in enumerate(self.pool.members)]
 
-    def _log_joint(self, member: PoolMember) -> Array:
+    def _log_joint(self, i: int, member: PoolMember) -> Array:
         if member.gaussian:
             return self._of_gaussian(member).log_joint()
         points = self._points(member)
-        flat = np.ascontiguousarray(points.swapaxes(0, 1)).reshape(-1, points.shape[2])
-        found = member.model.log_joint(flat).reshape(points.shape[1], len(points), -1)
-        return np.ascontiguousarray(found.swapaxes(0, 1))
+        n, V, p = points.shape
+        if self.quick and isinstance(member.model, KernelMember):
+            flat = points.reshape(-1, p).astype(np.float32)
+            found, variance = member.model.log_joint_and_variance(flat)
+            self._variance_of[i] = variance.reshape(n, V, -1)
+        else:
+            found = member.model.log_joint(points.reshape(-1, p))
+        joint = found.reshape(n, V, -1)
+        return joint if V == 1 or self.nodes is None else self.nodes.spread(joint)
 
     def _of_gaussian(self, member: PoolMember) -> Prediction:
         assert isinstance(member.model, GaussianMember)
@@ -345,7 +397,11 @@ class PoolPrediction:
     @cached_property
     def probabilities(self) -> Array:
         """Calibrated probabilities of the members: (member, sample, class)."""
-        return self.pool.probabilities(self.joints)
+        return np.stack([view.probability for view in self._views])
+
+    @cached_property
+    def _views(self) -> list[Views]:
+        return [Views.of(joint, member.temperature) for member, joint in self._members()]
 
     @cached_property
     def gates(self) -> Array:
@@ -368,9 +424,11 @@ class PoolPrediction:
 
     def _at_truth(self, member: PoolMember) -> Array:
         """Log joint of Gaussian classes at the true values: (sample, view, class)."""
-        points = self._points(member)
-        found = member.model.log_joint(points.reshape(-1, points.shape[2]))
-        return found.reshape(*points.shape[:2], -1)
+        if member.name not in self._true_joints:
+            points = self._points(member)
+            found = member.model.log_joint(points.reshape(-1, points.shape[2]))
+            self._true_joints[member.name] = found.reshape(*points.shape[:2], -1)
+        return self._true_joints[member.name]
 
     def probability(self) -> Array:
         """P(class | x, D): (sample, class)."""
@@ -385,17 +443,25 @@ class PoolPrediction:
             return None
         starts = range(0, len(self.given), size)
         parts = (self.given[i : i + size] for i in starts)
-        return [PoolPrediction(self.pool, part, paired=self.paired, asked=self.asked) for part in parts]
+        return [PoolPrediction(self.pool, part, paired=self.paired, quick=self.quick) for part in parts]
 
     def best_of_views(self) -> NDArray[np.intp]:
         """Number of the most probable class: (view, sample); draws of true values are not views."""
-        views = self.pool.views(self.joints)
-        R = max(len(view[0]) for view, m in zip(views, self.pool.members, strict=True) if m.gaussian)
+        pool, views = self.pool, self._views
+        R = max(v.best.shape[1] for v, m in zip(views, pool.members, strict=True) if m.gaussian)
         if R == 1:
             return self.probability().argmax(-1)[None]
-        each = [view if view.shape[1] == R else view.mean(1, keepdims=True) for view in views]
-        stacked = [np.stack([view[:, min(r, view.shape[1] - 1)] for view in each]) for r in range(R)]
-        return np.stack([self.pool.mean(one, self.gates) for one in stacked]).argmax(-1)
+        each = [v.best if v.best.shape[1] == R else v.probability.argmax(-1)[:, None] for v in views]
+        found = np.broadcast_to(each[0], (len(each[0]), R)).T.astype(np.intp)
+        alike = np.all([one == found.T for one in each], axis=0) & (pool.log_odds_shift is None)
+        for r in range(R):  # what all members agree upon is so for their mean
+            rows = np.flatnonzero(~alike[:, r])
+            some = [
+                softmax(joint[rows, r] / m.temperature, axis=-1) if joint.shape[1] == R else P[rows]
+                for (m, joint), P in zip(self._members(), self.probabilities, strict=True)
+            ]
+            found[r, rows] = pool.mean(np.stack(some), self.gates[:, rows]).argmax(-1)
+        return found
 
     def typicality(self) -> Array:
         """p-value of each sample, the largest over the classes: (sample,)."""
@@ -406,8 +472,17 @@ class PoolPrediction:
         noisy = np.minimum((1.0 - pool.reliability(self._variances)) / COUNTS_IN_FULL, 1.0)
         if noisy.min() == 1.0:
             return gaussian.typicality()
+        if noisy.max() == 0.0:
+            return pool.typicality(self.joints, self._tail)
         each = gaussian.typicality(per_class=True)
-        return np.asarray((1.0 - noisy) * pool.typicality(self.joints, each) + noisy * each.max(axis=1))
+        ranked = pool.typicality(self.joints, lambda rows: each[rows])
+        return np.asarray((1.0 - noisy) * ranked + noisy * each.max(axis=1))
+
+    def _tail(self, rows: NDArray[np.intp]) -> Array:
+        """Typicality of some samples by the first Gaussian member: (sample, class)."""
+        some = PoolPrediction(self.pool, self.given[rows], paired=self.paired)
+        gaussian = some._of_gaussian(self.pool.members[self.pool.first_gaussian])
+        return gaussian.typicality(per_class=True)
 
     def unknown(self) -> UnknownOdds:
         """Density of a class that was never trained, by the first Gaussian member."""
@@ -427,25 +502,62 @@ class PoolPrediction:
         Members that know nothing of noise have the measurement part of the others.
         """
         measurement, model = np.zeros((2, len(self.joints), len(self.given)))
-        views = self.pool.views(self.joints)
         for i, member in enumerate(self.pool.members):
-            whole = entropy(views[i].mean(1))
-            measurement[i] = share_of(whole - entropy(views[i]).mean(1), whole)
-            if isinstance(member.model, GaussianMember):
+            view = self._views[i]
+            whole = entropy(view.probability)
+            measurement[i] = share_of(whole - view.inner, whole)
+            if not isinstance(member.model, GaussianMember):
+                model[i] = share_of(self._information(i, member), whole)
+            elif self.quick:
+                measurement[i], model[i] = self._closed_parts(i, member)
+            else:
                 budget = self._of_gaussian(member).budget(n_draws, n_true_values)
                 model[i] = share_of(budget.model, budget.total)
                 if self.noisy:
                     measurement[i] = share_of(budget.measurement, budget.total)
-            else:
-                told, T, points = member.model.information, member.temperature, self._points(member)
-                step = 1 if not self.noisy else _OF_INFORMATION  # it varies little between true values
-                each = [told(self.joints[i][:, r], points[:, r], T) for r in range(0, points.shape[1], step)]
-                model[i] = share_of(np.mean(each, axis=0), whole)
         deaf = np.array([not member.through_noise for member in self.pool.members])
         if deaf.any() and self.noisy:
             share = local_weights(self.pool.weights, self.gates)[~deaf]
             measurement[deaf] = (share * measurement[~deaf]).sum(0) / share.sum(0)
         return measurement, model
+
+    def _information(self, i: int, member: PoolMember) -> Array:
+        """Information from knowing the parameters of a member that is not Gaussian: (sample,)."""
+        assert not isinstance(member.model, GaussianMember)
+        T, points, joint, given = member.temperature, self._points(member), self.joints[i], {}
+        nodes = self.nodes if points.shape[1] > 1 else None
+        if nodes is not None:
+            joint = joint[:, nodes.worlds]
+        step = 1 if not self.noisy else _OF_INFORMATION  # it varies little between true values
+        each = []
+        for r in range(0, points.shape[1], step):
+            if i in self._variance_of:
+                given = {"variance": self._variance_of[i][:, r]}
+            each.append(member.model.information(joint[:, r], points[:, r], T, **given))
+        return np.average(each, axis=0, weights=None if nodes is None else nodes.weights.mean(0))
+
+    def _closed_parts(self, i: int, member: PoolMember) -> tuple[Array, Array]:
+        """Shares of a Gaussian member's entropy due to measurement and parameters, without draws of models."""
+        assert isinstance(member.model, GaussianMember)
+        T = member.model.model.known_components.temperature
+        total = entropy(Views.of(self.joints[i], T).probability)
+        step = _OF_INFORMATION if self.joints[i].shape[1] > _OF_INFORMATION else 1
+        model = share_of(self._of_gaussian(member).model_part(step), total)
+        views = self._views[i]
+        if self.noisy and member.reading == "closed":
+            views = Views.of(self._at_truth(member), member.temperature)
+        whole = entropy(views.probability)
+        return share_of(whole - views.inner, whole), model
+
+
+def _closed_model_part(points: MeasuredPoints) -> Array:
+    """Model part of the budget of one reading to second order: (sample,)."""
+    if points.points.shape[1] == 0:
+        return np.zeros(len(points.points))
+    joint, far = points.log_joint(), squared_distances(points.models.predictive, points.points)
+    P = softmax(points.components.log_odds(joint), axis=1)
+    variance = points.models.log_density_variance
+    return below_entropy(variance.of_classes(points.components, P, far, joint), entropy(P))
 
 
 def draw_models(model: GaussianClasses, models: ClassModels, world: int | None, n: int) -> ModelDraws:

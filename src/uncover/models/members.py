@@ -138,19 +138,28 @@ class KernelMember:
 
     def log_joint(self, points: NDArray[Any]) -> Array:
         """Log joint density of points and classes: (point, class)."""
-        return self.mixture.log_joint(self.scale(points))
+        return self.log_joint_and_variance(points)[0]
 
-    def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
-        """Information about the class from knowing the density of each class, to second order: (point,)."""
+    def log_joint_and_variance(self, points: NDArray[Any]) -> tuple[Array, Array]:
+        """The same and its variance, in single precision where points are: (point, class) each."""
+        return self.mixture.log_joint_and_variance(self.scale(points).astype(points.dtype, copy=False))
+
+    def information(
+        self, log_joint: Array, points: NDArray[Any], temperature: float, variance: Array | None = None
+    ) -> Array:
+        """Information about the class from knowing the density of each class, to second order: (point,).
+
+        ``variance`` (point, class) is that of the log joint, where it is known already.
+        """
         P = softmax(log_joint / temperature, axis=-1)
-        variance = self.mixture.relative_variance(log_joint, self.scale(points)) / temperature**2
-        return model_information(P, variance, entropy(P))
+        variance = self.log_joint_and_variance(points)[1] if variance is None else variance
+        return model_information(P, variance / temperature**2, entropy(P))
 
     def nearness(self, log_joint: Array) -> Array:
         """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""
         if np.isinf(self.lowest):
             return np.ones(len(log_joint))
-        density = np.logaddexp.reduce(log_joint, axis=-1)
+        density = log_density(log_joint)
         return np.asarray(np.exp(np.minimum(density - self.lowest, 0.0)).mean(axis=1))
 
 
@@ -229,22 +238,28 @@ class GaussianMember:
         """Log joint density of points and classes, in the average world: (point, class)."""
         return self.model.log_joint(points)
 
-    def resemblance(self, log_joint: Array) -> Array:
+    def resemblance(self, log_joint: Array, enough: float = np.inf) -> Array:
         """Share of training samples that are stranger, each by models without it: (sample,).
 
         Of all samples by density, or of those of a class by the class's joint density, mean over classes by
         probability, whichever is more: members of a rare class are not strange, though most samples lie where
-        there are more.
+        there are more. What is ``enough`` of all is not compared with that of the classes.
         """
-        of_all = np.searchsorted(self.typical, log_density(log_joint), side="left") / len(self.typical)
-        of_class = (softmax(log_joint, axis=-1) * self.ranks.surely_below(log_joint)).sum(axis=-1)
-        return np.maximum(of_all.mean(axis=1), of_class.mean(axis=1))
+        found = np.searchsorted(self.typical, log_density(log_joint), side="left").mean(axis=1)
+        found /= len(self.typical)
+        few = np.flatnonzero(found < enough)
+        rest = log_joint[few]
+        of_class = (softmax(rest, axis=-1) * self.ranks.surely_below(rest)).sum(axis=-1)
+        found[few] = np.maximum(found[few], of_class.mean(axis=1))
+        return found
 
 
 def log_density(log_joint: Array) -> Array:
     """log p(x) from the log joint (..., class); of what is impossible for all classes, −∞."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.logaddexp.reduce(log_joint, axis=-1))
+    top = log_joint.max(axis=-1)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(safe + np.log(np.exp(log_joint - safe[..., None]).sum(axis=-1)))
 
 
 AnyMember = GaussianMember | KernelMember | LogisticMember | TreeMember
