@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds
+from uncover.bayes.streams import stream
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import ASKED_QUICKLY, Nodes, PoolPrediction, predict
 from uncover.measurement.predictor import Predictor
@@ -26,7 +27,7 @@ MAP_DRAWS = (100, 256)
 # pixels of a unit, none of which may get a probability that differs by more than this.
 _NODES, _TRIED, TOLERANCE = (5, 9, 13), 512, 1e-3
 # Numbers (float64) that one block of pixels may need, and pixels of a block at least.
-_BLOCK_NUMBERS, _FEWEST = 1 << 20, 64
+_BLOCK_NUMBERS, _FEWEST = 1 << 21, 64
 
 
 class PoolSummariser:
@@ -63,12 +64,13 @@ class PoolSummariser:
         size, parts = max(_FEWEST, _BLOCK_NUMBERS // numbers), []
         several = self.pool.realisations == "pooled" and not drawn and R > _NODES[0]
 
-        def values(rows: slice) -> NDArray[Any]:
+        def values(rows: slice | NDArray[np.intp]) -> NDArray[Any]:
             block = planes[:, :, rows]
             return block if coefficients is None else corrected(block[0], coefficients)
 
-        step = n // _TRIED
-        nodes = self._nodes(values(slice(0, None, step))) if several and step > 1 else None
+        nodes = None
+        if several and n > 2 * _TRIED:
+            nodes = self._nodes(values(stream(0, "pixels tried").permutation(n)[:_TRIED]))
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))
             parts.append(self._block(values(rows), None if noise is None else noise[rows], systematic, nodes))
@@ -83,6 +85,8 @@ class PoolSummariser:
         mean = values.mean(axis=2, dtype=np.float64)  # (world, feature)
         apart = (mean - mean.mean(0)) / np.maximum(values.std(axis=(0, 2)), np.finfo(np.float32).tiny)
         place = apart @ np.linalg.svd(apart, full_matrices=False)[2][0]
+        if len(np.unique(place)) < len(place):
+            return None
         seen = Observation(np.moveaxis(values, 2, 0))
         exact = PoolPrediction(self.pool, seen, paired=self.paired, quick=True).probability()
         for n in (n for n in _NODES if n < len(mean)):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
@@ -21,7 +22,7 @@ from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
 from uncover.models.drawn_noise import scatter_of_draws
 from uncover.models.gaussian import GaussianClasses
-from uncover.models.members import GaussianMember, KernelMember
+from uncover.models.members import GaussianMember, KernelMember, TreeMember
 from uncover.models.pool import COUNTS_IN_FULL, Pool, PoolMember, local_weights, share_of
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
@@ -46,17 +47,17 @@ class Nodes(NamedTuple):
 
     @classmethod
     def along(cls, place: Array, n: int) -> Nodes:
-        """Worlds along a line, (world,): so many of them, the ends among them, are joined by straight lines.
+        """Worlds along a line, (world,): those next to n places at equal distances, joined by a cubic spline.
 
         >>> Nodes.along(np.array([0.0, 2.0, 1.0]), 2).weights
         array([[1. , 0. ],
                [0. , 1. ],
                [0.5, 0.5]])
         """
-        order = np.argsort(place, kind="stable")
-        worlds = order[np.linspace(0, len(place) - 1, n).round().astype(int)]
-        columns = [np.interp(place, place[worlds], one) for one in np.eye(n)]
-        return cls(worlds, np.stack(columns, axis=1))
+        wanted = np.linspace(place.min(), place.max(), n)
+        worlds = np.unique(np.abs(place - wanted[:, None]).argmin(1))
+        worlds = worlds[np.argsort(place[worlds])]
+        return cls(worlds, CubicSpline(place[worlds], np.eye(len(worlds)), bc_type="natural")(place))
 
     def spread(self, joint: Array) -> Array:
         """Log joints (sample, node, class) in all worlds: (sample, world, class)."""
@@ -186,11 +187,12 @@ class Prediction:
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)
 
-    def model_part(self, every: int = 1) -> Array:
-        """Model part of the budget in closed form, as in maps, the mean over one in so many readings."""
+    def model_part(self, numbers: NDArray[np.intp], weights: Array) -> Array:
+        """Model part of the budget in closed form, as in maps, the average over some readings: (sample,)."""
 
         def mean(readings: list[MeasuredPoints]) -> Array:
-            return np.asarray(np.mean([_closed_model_part(each) for each in readings[::every]], axis=0))
+            parts = (w * _closed_model_part(readings[i]) for i, w in zip(numbers, weights, strict=True))
+            return np.asarray(sum(parts))
 
         return self._in_blocks(mean, np.float64)
 
@@ -357,9 +359,13 @@ class PoolPrediction:
             seen = self.pool.log_uncertainties(self.measured.variances(), len(X))
             seen = np.broadcast_to(seen[:, None], (*points.shape[:2], seen.shape[1]))
             points = np.concatenate([points, seen], axis=2)
-        if self.nodes is not None and points.shape[1] > 1:
-            points = points[:, self.nodes.worlds]
+        if (nodes := self._nodes_of(member)) is not None:
+            points = points[:, nodes.worlds]
         return np.ascontiguousarray(points)
+
+    def _nodes_of(self, member: PoolMember) -> Nodes | None:
+        """Worlds in which a member is read, None: in all; those whose reading takes time are read in few."""
+        return self.nodes if isinstance(member.model, KernelMember | TreeMember) else None
 
     # ---- what they say -----------------------------------------------------------------------------------
 
@@ -379,8 +385,8 @@ class PoolPrediction:
             self._variance_of[i] = variance.reshape(n, V, -1)
         else:
             found = member.model.log_joint(points.reshape(-1, p))
-        joint = found.reshape(n, V, -1)
-        return joint if V == 1 or self.nodes is None else self.nodes.spread(joint)
+        joint, nodes = found.reshape(n, V, -1), self._nodes_of(member)
+        return joint if nodes is None else nodes.spread(joint)
 
     def _of_gaussian(self, member: PoolMember) -> Prediction:
         assert isinstance(member.model, GaussianMember)
@@ -454,13 +460,13 @@ class PoolPrediction:
         each = [v.best if v.best.shape[1] == R else v.probability.argmax(-1)[:, None] for v in views]
         found = np.broadcast_to(each[0], (len(each[0]), R)).T.astype(np.intp)
         alike = np.all([one == found.T for one in each], axis=0) & (pool.log_odds_shift is None)
-        for r in range(R):  # what all members agree upon is so for their mean
-            rows = np.flatnonzero(~alike[:, r])
+        rows, worlds = np.nonzero(~alike)  # what all members agree upon is so for their mean
+        if len(rows):
             some = [
-                softmax(joint[rows, r] / m.temperature, axis=-1) if joint.shape[1] == R else P[rows]
+                softmax(joint[rows, worlds] / m.temperature, axis=-1) if joint.shape[1] == R else P[rows]
                 for (m, joint), P in zip(self._members(), self.probabilities, strict=True)
             ]
-            found[r, rows] = pool.mean(np.stack(some), self.gates[:, rows]).argmax(-1)
+            found[worlds, rows] = pool.mean(np.stack(some), self.gates[:, rows]).argmax(-1)
         return found
 
     def typicality(self) -> Array:
@@ -524,25 +530,31 @@ class PoolPrediction:
     def _information(self, i: int, member: PoolMember) -> Array:
         """Information from knowing the parameters of a member that is not Gaussian: (sample,)."""
         assert not isinstance(member.model, GaussianMember)
-        T, points, joint, given = member.temperature, self._points(member), self.joints[i], {}
-        nodes = self.nodes if points.shape[1] > 1 else None
-        if nodes is not None:
-            joint = joint[:, nodes.worlds]
-        step = 1 if not self.noisy else _OF_INFORMATION  # it varies little between true values
-        each = []
-        for r in range(0, points.shape[1], step):
-            if i in self._variance_of:
-                given = {"variance": self._variance_of[i][:, r]}
-            each.append(member.model.information(joint[:, r], points[:, r], T, **given))
-        return np.average(each, axis=0, weights=None if nodes is None else nodes.weights.mean(0))
+        points, read = self._points(member), self._nodes_of(member)
+        joint = self.joints[i] if read is None else self.joints[i][:, read.worlds]
+        found = np.zeros(len(points))
+        for r, weight in zip(*self._informed(len(self.joints[i][0])), strict=True):
+            at = r if read is None else int(np.flatnonzero(read.worlds == r)[0])
+            known = {"variance": self._variance_of[i][:, at]} if i in self._variance_of else {}
+            found += weight * member.model.information(
+                joint[:, at], points[:, at], member.temperature, **known
+            )
+        return found
+
+    def _informed(self, n: int) -> tuple[NDArray[np.intp], Array]:
+        """Views of n that tell what parameters are worth, which varies little between them; their weights."""
+        if self.nodes is not None and n > 1:
+            return self.nodes.worlds, self.nodes.weights.mean(0)
+        views = np.arange(0, n, _OF_INFORMATION if self.noisy else 1)
+        return views, np.full(len(views), 1.0 / len(views))
 
     def _closed_parts(self, i: int, member: PoolMember) -> tuple[Array, Array]:
         """Shares of a Gaussian member's entropy due to measurement and parameters, without draws of models."""
         assert isinstance(member.model, GaussianMember)
         T = member.model.model.known_components.temperature
         total = entropy(Views.of(self.joints[i], T).probability)
-        step = _OF_INFORMATION if self.joints[i].shape[1] > _OF_INFORMATION else 1
-        model = share_of(self._of_gaussian(member).model_part(step), total)
+        some = self._informed(self.joints[i].shape[1])
+        model = share_of(self._of_gaussian(member).model_part(*some), total)
         views = self._views[i]
         if self.noisy and member.reading == "closed":
             views = Views.of(self._at_truth(member), member.temperature)
