@@ -47,7 +47,7 @@ class KernelMixture:
         return self.log_joint_and_variance(points)[0]
 
     def log_joint_and_variance(self, points: NDArray[Any]) -> tuple[Array, Array]:
-        """The same, and its variance if the samples had been others (Bayesian bootstrap): (point, class) each.
+        """The same, and its variance had the samples been others (Bayesian bootstrap): (point, class) each.
 
         The variance is Σ_i w_i² k_i² / (Σ_i w_i k_i)² over the samples of the class.
         """

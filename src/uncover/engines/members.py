@@ -46,8 +46,7 @@ class FastForest(Forest):
 
     @cached_property
     def _packed(self) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-        """Order of the nodes, tree by tree, with siblings side by side; in it children and features, thresholds
-        and roots.
+        """Order of the nodes, siblings side by side; in this order children with features, thresholds; roots.
 
         Thresholds are rounded down: a number in single precision is above one if it is above the other.
         """

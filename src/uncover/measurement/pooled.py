@@ -34,6 +34,11 @@ class PoolSummariser:
     """Layers of a map by a pool, block by block; ``paired``: of the scene that trained it."""
 
     n_true_values = None  # the measurement part is no sum over points
+    approximation = (  # for the record of a map
+        f"kernels in single precision; of more than {_NODES[0]} worlds, trees and kernels in the fewest of "
+        f"{', '.join(map(str, _NODES))} or all that keep the probabilities of {_TRIED} pixels of a unit "
+        f"within {TOLERANCE:g}; {ASKED_QUICKLY} draws of a true value; model part in closed form"
+    )
 
     def check_device(self, n_realisations: int, *, noisy: bool) -> None:
         """Refuse a graphics processor: the members of a pool have no kernels for it."""
@@ -62,7 +67,7 @@ class PoolSummariser:
         drawn = noise is not None or systematic is not None or bool(np.isnan(planes).any())
         numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (ASKED_QUICKLY if drawn else 1)
         size, parts = max(_FEWEST, _BLOCK_NUMBERS // numbers), []
-        several = self.pool.realisations == "pooled" and not drawn and R > _NODES[0]
+        several = self.pool.realisations == "pooled" and not drawn and _NODES[0] < R
 
         def values(rows: slice | NDArray[np.intp]) -> NDArray[Any]:
             block = planes[:, :, rows]
@@ -88,11 +93,10 @@ class PoolSummariser:
         if len(np.unique(place)) < len(place):
             return None
         seen = Observation(np.moveaxis(values, 2, 0))
-        exact = PoolPrediction(self.pool, seen, paired=self.paired, quick=True).probability()
+        exact = self._predict(seen).probability()
         for n in (n for n in _NODES if n < len(mean)):
             nodes = Nodes.along(place, n)
-            found = PoolPrediction(self.pool, seen, paired=self.paired, quick=True, nodes=nodes)
-            if np.abs(found.probability() - exact).max() <= TOLERANCE:
+            if np.abs(self._predict(seen, nodes).probability() - exact).max() <= TOLERANCE:
                 return nodes
         return None
 
@@ -120,6 +124,9 @@ class PoolSummariser:
         """Draws that make each world: the realisations."""
         return np.arange(n_realisations)[:, None]
 
+    def _predict(self, seen: Observation, nodes: Nodes | None = None) -> PoolPrediction:
+        return PoolPrediction(self.pool, seen, paired=self.paired, quick=True, nodes=nodes)
+
     def _block(
         self,
         values: NDArray[Any],
@@ -129,7 +136,7 @@ class PoolSummariser:
     ) -> PixelSummary:
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
         observation = Observation(points[:, 0] if len(values) == 1 else points, noise, systematic)
-        found = PoolPrediction(self.pool, observation, paired=self.paired, quick=True, nodes=nodes)
+        found = self._predict(observation, nodes)
         P, budget = found.probability(), found.budget(*MAP_DRAWS)
         order, best = np.sort(P, axis=1), P.argmax(axis=1).astype(np.uint8)
         worlds, margin = found.best_of_views().astype(np.uint8), order[:, -1] - order[:, -2]

@@ -258,9 +258,9 @@ class PoolPrediction:
     take the values as they are, if that is how they have learned.
 
     ``joints``, the log joints (sample, view, class) of the members, are asked for unless they are given,
-    at draws of true values (sample, draw, feature) that are given too. Maps are read ``quick``: fewer draws of
-    true values, kernels in single precision, budgets in closed form, and members that are not Gaussian at
-    some of many worlds (``nodes``).
+    at draws of true values (sample, draw, feature) that are given too. Maps are read ``quick``: fewer draws
+    of true values, kernels in single precision, budgets in closed form, and trees and kernels in some of many
+    worlds (``nodes``).
 
     Examples
     --------
@@ -388,11 +388,11 @@ class PoolPrediction:
         joint, nodes = found.reshape(n, V, -1), self._nodes_of(member)
         return joint if nodes is None else nodes.spread(joint)
 
-    def _of_gaussian(self, member: PoolMember) -> Prediction:
+    def _of_gaussian(self, member: PoolMember, method: str = "exact") -> Prediction:
         assert isinstance(member.model, GaussianMember)
         seen = self._seen[member.transform]
         seen = Observation(seen.X) if member.reading == "exact" else seen
-        return predict(member.model.model, seen, paired=self.paired)
+        return predict(member.model.model, seen, paired=self.paired, method=method)
 
     @cached_property
     def _seen(self) -> dict[str, Observation]:
@@ -549,12 +549,12 @@ class PoolPrediction:
         return views, np.full(len(views), 1.0 / len(views))
 
     def _closed_parts(self, i: int, member: PoolMember) -> tuple[Array, Array]:
-        """Shares of a Gaussian member's entropy due to measurement and parameters, without draws of models."""
+        """Shares of a Gaussian member's entropy due to measurement and parameters, without drawn models."""
         assert isinstance(member.model, GaussianMember)
         T = member.model.model.known_components.temperature
         total = entropy(Views.of(self.joints[i], T).probability)
         some = self._informed(self.joints[i].shape[1])
-        model = share_of(self._of_gaussian(member).model_part(*some), total)
+        model = share_of(self._of_gaussian(member, "fast").model_part(*some), total)
         views = self._views[i]
         if self.noisy and member.reading == "closed":
             views = Views.of(self._at_truth(member), member.temperature)

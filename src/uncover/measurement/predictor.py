@@ -255,7 +255,7 @@ class Predictor:
         key = cls, paired, method
         if key not in model.derived:
             model.derived[key] = cls(model, paired=paired, method=method)
-        return model.derived[key]  # type: ignore[no-any-return]
+        return model.derived[key]
 
     @cached_property
     def of_one_population(self) -> Predictor:

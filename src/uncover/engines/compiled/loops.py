@@ -253,8 +253,8 @@ def kernel_sums(points, centres, offset, weight, first, sums, squares):
 
     Points are (point, feature), in units of the bandwidth and about the middle of the centres. ``centres``
     (centre, feature) holds −2c, ``offset`` 1 + |c|², ``weight`` w; those of class k are ``first[k]`` …
-    ``first[k + 1] − 1``. Results are (point, class). Far out, at |x|² > s = max|c|², 1 + |x − c|² is divided by
-    |x|²/s, lest single precision underflow.
+    ``first[k + 1] − 1``. Results are (point, class). Far out, at |x|² > s = 1 + max|c|², 1 + |x − c|² is
+    divided by |x|²/s, lest single precision underflow.
     """
     points, centres = borrowed(points), borrowed(centres)
     (n, p), kind = points.shape, points.dtype.type
