@@ -57,7 +57,7 @@ def map_table(pixels=16_384, repeats=3):
     X, y = _overlapping(2_000)
     seen = _overlapping(pixels)[0]
     few = seen[: pixels // 16]
-    worlds = np.moveaxis(_worlds(seen[: pixels // 2]), 1, 0).swapaxes(1, 2)
+    worlds = np.moveaxis(_worlds(seen[: pixels // 2]), 0, 2)
     noise = Covariances(0.03**2 * np.eye(FEATURES), None, None)
     pool = make_summariser(uncover.BayesianClassifier().fit(X, y))
     shared = make_summariser(uncover.BayesianClassifier(realisations="shared").fit(_worlds(X), y))

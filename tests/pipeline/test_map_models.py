@@ -82,9 +82,7 @@ def test_layers_say_what_the_model_says(run, samples, scene, name):
     np.testing.assert_allclose(total, -(P * np.log(P + 1e-300)).sum(1), atol=1e-4)
     np.testing.assert_allclose(measurement + of_model + overlap, total, atol=2.1e-4)
     apart = np.abs(typicality - model.typicality(pixels[known].astype(float)))
-    ranks = (
-        1 / 60 if name == "recommended" else 0.0
-    )  # kernels in single precision may exchange two neighbours
+    ranks = 1 / 60 if name == "recommended" else 0.0  # single precision may exchange neighbours
     assert apart.max() < 6e-5 + ranks
     assert (apart < 6e-5).mean() > 0.999
     assert not (read("map/class.tif")[0][~known]).any()

@@ -545,7 +545,8 @@ class PoolPrediction:
         """Views of n that tell what parameters are worth, which varies little between them; their weights."""
         if self.nodes is not None and n > 1:
             return self.nodes.worlds, self.nodes.weights.mean(0)
-        views = np.arange(0, n, _OF_INFORMATION if self.noisy else 1)
+        few = self.noisy or (self.quick and self.pool.realisations == "shared")  # its worlds have own models
+        views = np.arange(0, n, _OF_INFORMATION if few else 1)
         return views, np.full(len(views), 1.0 / len(views))
 
     def _closed_parts(self, i: int, member: PoolMember) -> tuple[Array, Array]:
@@ -557,7 +558,7 @@ class PoolPrediction:
         model = share_of(self._of_gaussian(member, "fast").model_part(*some), total)
         views = self._views[i]
         if self.noisy and member.reading == "closed":
-            views = Views.of(self._at_truth(member), member.temperature)
+            views = Views.of(self._at_truth(member), T)
         whole = entropy(views.probability)
         return share_of(whole - views.inner, whole), model
 
