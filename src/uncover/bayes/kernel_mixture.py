@@ -46,18 +46,21 @@ class KernelMixture:
         """log p(x, k) up to a constant: (point, class)."""
         return self.log_joint_and_variance(points)[0]
 
-    def log_joint_and_variance(self, points: NDArray[Any]) -> tuple[Array, Array]:
+    def log_joint_and_variance(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
         """The same, and its variance had the samples been others (Bayesian bootstrap): (point, class) each.
 
         The variance is Σ_i w_i² k_i² / (Σ_i w_i k_i)² over the samples of the class.
         """
-        total, squares = self.sums(points)
+        total, squares = self.sums(points, single=single)
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = np.minimum(squares / total**2, 1.0)
             return np.log(total), np.nan_to_num(variance, copy=False, nan=1.0)
 
-    def sums(self, points: NDArray[Any]) -> tuple[Array, Array]:
-        """Sums of the kernels of each class, and of their squares: (point, class) each."""
+    def sums(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
+        """Sums of the kernels of each class, and of their squares: (point, class) each.
+
+        ``single`` precision is allowed; NumPy does not use it.
+        """
         parts = [self._kernels(squares) for _, squares in _squares(points, self.centres)]
         return (
             np.concatenate([kernels @ self.share for kernels in parts]),

@@ -72,15 +72,15 @@ class FastForest(Forest):
 
 
 class FastKernelMixture(KernelMixture):
-    """Kernels with machine code: the same densities as the reference, to rounding of the points' type."""
+    """Kernels with machine code: the same densities as the reference, to rounding."""
 
-    def sums(self, points: NDArray[Any]) -> tuple[Array, Array]:
+    def sums(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
         """Sums of the kernels of each class, and of their squares: (point, class) each."""
         enough = len(points) * self.centres.size >= FEW_DIFFERENCES and self._arranged is not None
         code = machine_code() if enough else None
         if code is None or self._arranged is None:
             return super().sums(points)
-        kind = np.float32 if points.dtype == np.float32 else np.float64
+        kind = np.float32 if single else np.float64
         middle, numbers, first = self._arranged
         arrays = [part.astype(kind) for part in numbers]
         out = np.empty((2, len(points), self.share.shape[1]))

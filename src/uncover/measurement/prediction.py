@@ -380,8 +380,7 @@ class PoolPrediction:
         points = self._points(member)
         n, V, p = points.shape
         if self.quick and isinstance(member.model, KernelMember):
-            flat = points.reshape(-1, p).astype(np.float32)
-            found, variance = member.model.log_joint_and_variance(flat)
+            found, variance = member.model.log_joint_and_variance(points.reshape(-1, p), single=True)
             self._variance_of[i] = variance.reshape(n, V, -1)
         else:
             found = member.model.log_joint(points.reshape(-1, p))

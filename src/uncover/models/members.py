@@ -140,9 +140,9 @@ class KernelMember:
         """Log joint density of points and classes: (point, class)."""
         return self.log_joint_and_variance(points)[0]
 
-    def log_joint_and_variance(self, points: NDArray[Any]) -> tuple[Array, Array]:
-        """The same and its variance, in single precision where points are: (point, class) each."""
-        return self.mixture.log_joint_and_variance(self.scale(points).astype(points.dtype, copy=False))
+    def log_joint_and_variance(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
+        """The same and its variance, by machine code in single precision if allowed: (point, class) each."""
+        return self.mixture.log_joint_and_variance(self.scale(points), single=single)
 
     def information(
         self, log_joint: Array, points: NDArray[Any], temperature: float, variance: Array | None = None
