@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.probability_cost import cost_table
+from benchmarks.probability_cost import cost_table, map_table
 from benchmarks.probability_models import CALIBRATED_QDA, OWN, UNCALIBRATED, fit_model, model_names
 from benchmarks.probability_problems import PROBLEMS, cells_of, draw_split
 from benchmarks.registry import Table, benchmark
@@ -53,7 +53,8 @@ def run(quick=False):
     runs = Runs(RUNS, one_run)
     runs.make(cells, repeats, names)
     tables = tables_of(runs, cells, names, repeats)
-    return [*tables, cost_table(repeats=2 if quick else 5)]
+    size = {"pixels": 4_096, "repeats": 1} if quick else {}
+    return [*tables, cost_table(repeats=2 if quick else 5), map_table(**size)]
 
 
 def tables_of(runs, cells, names, repeats):

@@ -55,6 +55,28 @@ def test_machine_code_says_the_same(rng, monkeypatch):
     )
 
 
+def test_the_variance_is_that_of_the_weights(rng):
+    centres, share = rng.normal(size=(30, 2)), np.eye(2)[np.arange(30) % 2] * rng.uniform(size=(30, 1))
+    x = rng.normal(size=(5, 2))
+    _, variance = KernelMixture(centres, share, 0.5).log_joint_and_variance(x)
+    kernels = (1 + ((x[:, None] - centres) ** 2).sum(-1) / 0.25) ** -6.0
+    each = kernels[..., None] * share
+    np.testing.assert_allclose(variance, (each**2).sum(1) / each.sum(1) ** 2)
+
+
+def test_single_precision_is_right_near_and_far(rng, monkeypatch):
+    pytest.importorskip("numba", reason="machine code needs numba")
+    centres, share = 3.0 + rng.normal(size=(70, 3)), np.eye(3)[np.arange(70) % 3]
+    mixture, x = FastKernelMixture(centres, share, 0.1), 3.0 + rng.normal(size=(130, 3))
+    x[:3] = [[1e2], [1e4], [1e6]]
+    plain = mixture.log_joint_and_variance(x)
+    monkeypatch.setattr(members, "FEW_DIFFERENCES", 0)
+    found = mixture.log_joint_and_variance(x, single=True)
+    assert (found[0] != plain[0]).any()
+    np.testing.assert_allclose(found[0], plain[0], atol=1e-3)
+    np.testing.assert_allclose(found[1], plain[1], atol=1e-3)
+
+
 def test_the_median_is_that_of_all_pairs(rng):
     x = rng.normal(size=(40, 3))
     pairs = [((x[i] - x[j]) ** 2).sum() for i in range(40) for j in range(i)]

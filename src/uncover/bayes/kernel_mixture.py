@@ -1,7 +1,8 @@
 """Class densities made of one kernel at each training sample: no shape is assumed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,6 @@ Array = NDArray[np.float64]
 
 # Numbers of one block of kernel values: they stay in the cache.
 _BLOCK_NUMBERS = 1 << 20
-
-# (1 + u)^(−12) is about (1 + 2.4 u)^(−6), where it counts.
-_SQUARED = 2.4
 
 
 @dataclass(frozen=True)
@@ -44,46 +42,51 @@ class KernelMixture:
     share: Array
     bandwidth: float
 
-    def log_joint(self, points: Array) -> Array:
+    def log_joint(self, points: NDArray[Any]) -> Array:
         """log p(x, k) up to a constant: (point, class)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self._sums_at(points))
+        return self.log_joint_and_variance(points)[0]
 
-    def _sums_at(self, points: Array) -> Array:
-        return np.concatenate([self._sums(squares) for _, squares in _squares(points, self.centres)])
+    def log_joint_and_variance(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
+        """The same, and its variance had the samples been others (Bayesian bootstrap): (point, class) each.
 
-    def relative_variance(self, log_joint: Array, points: Array) -> Array:
-        """Variance of log p(x, k) if the samples had been others (Bayesian bootstrap): (point, class).
-
-        Σ_i w_i² k_i² / (Σ_i w_i k_i)² over the samples of the class; k² is, to some per cent, a kernel of the
-        same form of 1/√2.4 the width.
+        The variance is Σ_i w_i² k_i² / (Σ_i w_i k_i)² over the samples of the class.
         """
-        squared = replace(self, share=self.share**2, bandwidth=self.bandwidth / np.sqrt(_SQUARED))
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(
-                np.exp(np.minimum(squared.log_joint(points) - 2.0 * log_joint, 0.0)), nan=1.0
-            )
+        total, squares = self.sums(points, single=single)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = np.minimum(squares / total**2, 1.0)
+            return np.log(total), np.nan_to_num(variance, copy=False, nan=1.0)
+
+    def sums(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
+        """Sums of the kernels of each class, and of their squares: (point, class) each.
+
+        ``single`` precision is allowed; NumPy does not use it.
+        """
+        parts = [self._kernels(squares) for _, squares in _squares(points, self.centres)]
+        return (
+            np.concatenate([kernels @ self.share for kernels in parts]),
+            np.concatenate([kernels**2 @ self.share**2 for kernels in parts]),
+        )
 
     def held_out(self, points: Array, groups: NDArray[np.intp], of_centres: NDArray[np.intp]) -> Array:
         """The same at points of groups, without the kernels of centres of their group: (point, class)."""
         parts = held_out_squares(points, groups, self.centres, of_centres)
         with np.errstate(divide="ignore"):
-            return np.log(np.concatenate([self._sums(squares) for squares in parts]))
+            return np.log(np.concatenate([self._kernels(squares) @ self.share for squares in parts]))
 
     def log_joint_at(self, squares: Array) -> Array:
         """The same from squared distances of points from the centres: (point, centre) -> (point, class)."""
         with np.errstate(divide="ignore"):
-            return np.log(self._sums(squares.copy()))
+            return np.log(self._kernels(squares.copy()) @ self.share)
 
-    def _sums(self, squares: Array) -> Array:
-        """Sums of the kernels of each class; changes the squares."""
+    def _kernels(self, squares: Array) -> Array:
+        """Kernels of squared distances, which are changed."""
         squares *= 1.0 / self.bandwidth**2
         squares += 1.0
         np.reciprocal(squares, out=squares)
         squares *= squares  # ²
         cube = squares * squares  # ⁴
         cube *= squares  # ⁶
-        return np.asarray(cube @ self.share)
+        return cube
 
 
 def held_out_squares(

@@ -77,12 +77,13 @@ class Logistic:
 
     def covariance_of_log_odds(self, points: Array) -> Array:
         """V = [x,1]ᵀH⁻¹[x,1], posterior covariance of the log odds of each point: (point, class, class)."""
-        x, K = _with_one(points), len(self.coefficients)
-        inverse = np.linalg.inv(self.hessian).reshape(K, x.shape[1], K, x.shape[1])
+        x, (K, d) = _with_one(points), self.coefficients.shape
+        inverse = np.linalg.inv(self.hessian).reshape(K, d, K, d)
+        rows, columns = np.triu_indices(K)
+        blocks = np.ascontiguousarray(inverse[rows, :, columns, :].swapaxes(0, 1)).reshape(d, -1)
         V = np.empty((len(x), K, K))
-        for a in range(K):
-            for b in range(a, K):
-                V[:, a, b] = V[:, b, a] = np.einsum("ni,ni->n", x @ inverse[a, :, b, :], x)
+        V[:, rows, columns] = np.einsum("nad,nd->na", (x @ blocks).reshape(len(x), -1, d), x)
+        V[:, columns, rows] = V[:, rows, columns]
         return V
 
     def leave_one_out(self, points: Array, target: Array, weight: Array | None = None) -> Array:

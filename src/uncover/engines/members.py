@@ -1,11 +1,14 @@
-"""Trees and kernels by machine code, where numba is installed and the work is worth it."""
+"""Trees, kernels and calibrated views by machine code, where numba is installed and the work is worth it."""
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
+from uncover.bayes.budget import entropy
 from uncover.bayes.class_densities import slices
 from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
@@ -14,10 +17,12 @@ from uncover.engines.threads import in_order
 
 Array = NDArray[np.float64]
 
-# Fewer leaves, or differences, than this are not worth machine code, which takes its time to load.
-FEW_LEAVES, FEW_DIFFERENCES = 1_000_000, 10_000_000
+# Fewer leaves, differences, or log joints than this are not worth machine code, which takes time to load.
+FEW_LEAVES, FEW_DIFFERENCES, FEW_JOINTS = 200_000, 10_000_000, 100_000
 # Points that one thread takes at a time.
 _PIECE = 1024
+# Kernels are summed so many times as large: their squares do not underflow in single precision.
+_ENLARGED = 2.0**50
 
 
 class FastForest(Forest):
@@ -25,46 +30,108 @@ class FastForest(Forest):
 
     def probabilities(self, points: Array, shares: Array | None = None) -> Array:
         """Class probabilities of points, (point, class); ``shares`` saves computing those of the nodes."""
-        code = machine_code() if len(points) * len(self.roots) >= FEW_LEAVES else None
+        worth = len(points) * len(self.roots) >= FEW_LEAVES and points.dtype == np.float32
+        code = machine_code() if worth and points.shape[1] <= 256 else None
         if code is None:
             return super().probabilities(points, shares)
-        said = self.shares() if shares is None else shares
-        child = np.stack([self.left, self.right], axis=1)
+        order, *arrays = self._packed
+        said = (self.shares() if shares is None else shares)[order]
         out = np.empty((len(points), said.shape[1]))
 
         def work_on(rows: slice) -> None:
-            part = np.ascontiguousarray(points[rows])
-            code.sums_of_leaves(part, child, self.feature, self.threshold, said, self.roots, out[rows])
+            code.sums_of_leaves(np.ascontiguousarray(points[rows]), *arrays, said, out[rows])
 
         _in_pieces(work_on, len(points))
         return out / len(self.roots)
+
+    @cached_property
+    def _packed(self) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+        """Order of the nodes, siblings side by side; in this order children with features, thresholds; roots.
+
+        Thresholds are rounded down: a number in single precision is above one if it is above the other.
+        """
+        parts, roots, number = [], [], 0
+        for root in self.roots:
+            level, tree = np.array([root]), []
+            while len(level):
+                tree.append(level)
+                inner = level[self.left[level] != level]
+                level = np.stack([self.left[inner], self.right[inner]], axis=1).ravel()
+            parts += tree
+            roots.append(number)
+            number += sum(map(len, tree))
+        order = np.concatenate(parts)
+        place = np.empty(len(self.left), np.int64)
+        place[order] = np.arange(len(order))
+        leaf = self.left[order] == order
+        near = self.threshold[order].astype(np.float32)
+        down = np.where(near > self.threshold[order], np.nextafter(near, np.float32(-np.inf)), near)
+        threshold = np.where(leaf, np.float32(np.inf), down)
+        feature = np.where(leaf, 0, self.feature[order])
+        return order, 256 * place[self.left[order]] + feature, threshold, np.array(roots)
 
 
 class FastKernelMixture(KernelMixture):
     """Kernels with machine code: the same densities as the reference, to rounding."""
 
-    def _sums_at(self, points: Array) -> Array:
-        enough = len(points) * self.centres.size >= FEW_DIFFERENCES and self._owner is not None
+    def sums(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
+        """Sums of the kernels of each class, and of their squares: (point, class) each."""
+        enough = len(points) * self.centres.size >= FEW_DIFFERENCES and self._arranged is not None
         code = machine_code() if enough else None
-        if code is None or self._owner is None:
-            return super()._sums_at(points)
-        owner, weight = self._owner
-        out = np.empty((len(points), self.share.shape[1]))
-        centres, inverse_square = np.ascontiguousarray(self.centres, np.float64), 1.0 / self.bandwidth**2
+        if code is None or self._arranged is None:
+            return super().sums(points)
+        kind = np.float32 if single else np.float64
+        middle, numbers, first = self._arranged
+        arrays = [part.astype(kind) for part in numbers]
+        out = np.empty((2, len(points), self.share.shape[1]))
 
         def work_on(rows: slice) -> None:
-            part = np.ascontiguousarray(points[rows], np.float64)
-            code.kernel_sums(part, centres, owner, weight, inverse_square, out[rows])
+            part = ((points[rows] - middle) / self.bandwidth).astype(kind)
+            code.kernel_sums(np.ascontiguousarray(part), *arrays, first, *out[:, rows])
 
         _in_pieces(work_on, len(points))
-        return out
+        return out[0] / _ENLARGED, out[1] / _ENLARGED**2
 
     @cached_property
-    def _owner(self) -> tuple[NDArray[np.int64], Array] | None:
-        """The class of each centre and its weight; None where one is in several classes."""
+    def _arranged(self) -> tuple[Array, list[Array], NDArray[np.int64]] | None:
+        """The middle of the centres; −2c, 1 + |c|² and weights, class by class; where each class begins.
+
+        None where a centre is in several classes.
+        """
         if ((self.share > 0).sum(axis=1) > 1).any():
             return None
-        return self.share.argmax(axis=1).astype(np.int64), self.share.max(axis=1)
+        owner = self.share.argmax(axis=1)
+        order, middle = np.argsort(owner, kind="stable"), self.centres.mean(0)
+        c = (self.centres[order] - middle) / self.bandwidth
+        first = np.searchsorted(owner[order], np.arange(self.share.shape[1] + 1))
+        weight = _ENLARGED * self.share.max(axis=1)[order]
+        return middle, [-2.0 * c, 1.0 + (c**2).sum(1), weight], first.astype(np.int64)
+
+
+class Views(NamedTuple):
+    """A member's probabilities at all views of each point, calibrated by its temperature."""
+
+    probability: Array  # (point, class), mean over views
+    inner: Array  # (point,), mean of the entropies of the views
+    best: NDArray[np.uint8]  # (point, view), the most probable class
+
+    @classmethod
+    def of(cls, joint: Array, temperature: float) -> "Views":
+        """Of log joints (point, view, class); where no class is possible, all are alike."""
+        n, R, K = joint.shape
+        code = machine_code() if joint.size >= FEW_JOINTS else None
+        if code is None:
+            known = np.where(np.isfinite(joint).any(-1, keepdims=True), joint, 0.0)
+            P = softmax(known / temperature, axis=-1)
+            return cls(P.mean(1), entropy(P).mean(1), known.argmax(-1).astype(np.uint8))
+        out = cls(np.empty((n, K)), np.empty(n), np.empty((n, R), np.uint8))
+
+        def work_on(rows: slice) -> None:
+            part = np.ascontiguousarray(joint[rows])
+            code.temper(part, 1.0 / temperature, *(each[rows] for each in out))
+
+        _in_pieces(work_on, n)
+        return out
 
 
 def _in_pieces(work_on: Callable[[slice], None], n: int) -> None:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds
+from uncover.bayes.streams import stream
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import PoolPrediction, predict
+from uncover.measurement.prediction import ASKED_QUICKLY, Nodes, PoolPrediction, predict
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import PixelSummary, Summariser, corrected, observed
 from uncover.models.gaussian import GaussianClasses
@@ -22,16 +23,22 @@ Array = NDArray[np.float64]
 
 # Draws of class models and of true values behind the budget of a pixel.
 MAP_DRAWS = (100, 256)
-# Draws of the true value of a pixel that members are asked about.
-_ASKED = 32
+# Of many worlds, members that are not Gaussian are read in as few as suffice: so many are tried, on so many
+# pixels of a unit, none of which may get a probability that differs by more than this.
+_NODES, _TRIED, TOLERANCE = (5, 9, 13), 512, 1e-3
 # Numbers (float64) that one block of pixels may need, and pixels of a block at least.
-_BLOCK_NUMBERS, _FEWEST = 1 << 20, 64
+_BLOCK_NUMBERS, _FEWEST = 1 << 21, 64
 
 
 class PoolSummariser:
     """Layers of a map by a pool, block by block; ``paired``: of the scene that trained it."""
 
     n_true_values = None  # the measurement part is no sum over points
+    approximation = (  # for the record of a map
+        f"kernels in single precision; of more than {_NODES[0]} worlds, trees and kernels in the fewest of "
+        f"{', '.join(map(str, _NODES))} or all that keep the probabilities of {_TRIED} pixels of a unit "
+        f"within {TOLERANCE:g}; {ASKED_QUICKLY} draws of a true value; model part in closed form"
+    )
 
     def check_device(self, n_realisations: int, *, noisy: bool) -> None:
         """Refuse a graphics processor: the members of a pool have no kernels for it."""
@@ -58,15 +65,40 @@ class PoolSummariser:
         p, n = planes.shape[1:]
         R = len(planes) if coefficients is None else len(coefficients)
         drawn = noise is not None or systematic is not None or bool(np.isnan(planes).any())
-        numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (_ASKED if drawn else 1)
+        numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (ASKED_QUICKLY if drawn else 1)
         size, parts = max(_FEWEST, _BLOCK_NUMBERS // numbers), []
+        several = self.pool.realisations == "pooled" and not drawn and _NODES[0] < R
+
+        def values(rows: slice | NDArray[np.intp]) -> NDArray[Any]:
+            block = planes[:, :, rows]
+            return block if coefficients is None else corrected(block[0], coefficients)
+
+        nodes = None
+        if several and n > 2 * _TRIED:
+            nodes = self._nodes(values(stream(0, "pixels tried").permutation(n)[:_TRIED]))
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))
-            block = planes[:, :, rows]
-            values = block if coefficients is None else corrected(block[0], coefficients)
-            parts.append(self._block(values, None if noise is None else noise[rows], systematic))
+            parts.append(self._block(values(rows), None if noise is None else noise[rows], systematic, nodes))
         each = zip(*(vars(part).values() for part in parts), strict=True)
         return PixelSummary(*(np.concatenate(arrays, axis=-1) for arrays in each))
+
+    def _nodes(self, values: NDArray[Any]) -> Nodes | None:
+        """The fewest worlds at which some pixels get the probabilities of all; None where that takes all.
+
+        Worlds lie along the line on which they differ most: mostly one effect makes them, and smoothly.
+        """
+        mean = values.mean(axis=2, dtype=np.float64)  # (world, feature)
+        apart = (mean - mean.mean(0)) / np.maximum(values.std(axis=(0, 2)), np.finfo(np.float32).tiny)
+        place = apart @ np.linalg.svd(apart, full_matrices=False)[2][0]
+        if len(np.unique(place)) < len(place):
+            return None
+        seen = Observation(np.moveaxis(values, 2, 0))
+        exact = self._predict(seen).probability()
+        for n in (n for n in _NODES if n < len(mean)):
+            nodes = Nodes.along(place, n)
+            if np.abs(self._predict(seen, nodes).probability() - exact).max() <= TOLERANCE:
+                return nodes
+        return None
 
     def unknown(
         self,
@@ -92,12 +124,19 @@ class PoolSummariser:
         """Draws that make each world: the realisations."""
         return np.arange(n_realisations)[:, None]
 
+    def _predict(self, seen: Observation, nodes: Nodes | None = None) -> PoolPrediction:
+        return PoolPrediction(self.pool, seen, paired=self.paired, quick=True, nodes=nodes)
+
     def _block(
-        self, values: NDArray[Any], noise: Covariances | None, systematic: Array | None
+        self,
+        values: NDArray[Any],
+        noise: Covariances | None,
+        systematic: Array | None,
+        nodes: Nodes | None = None,
     ) -> PixelSummary:
         points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
         observation = Observation(points[:, 0] if len(values) == 1 else points, noise, systematic)
-        found = PoolPrediction(self.pool, observation, paired=self.paired, asked=_ASKED)
+        found = self._predict(observation, nodes)
         P, budget = found.probability(), found.budget(*MAP_DRAWS)
         order, best = np.sort(P, axis=1), P.argmax(axis=1).astype(np.uint8)
         worlds, margin = found.best_of_views().astype(np.uint8), order[:, -1] - order[:, -2]

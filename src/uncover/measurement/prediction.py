@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds
+from uncover.bayes.second_order import below_entropy, squared_distances
 from uncover.bayes.streams import stream
+from uncover.engines.members import Views
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
 from uncover.models.drawn_noise import scatter_of_draws
 from uncover.models.gaussian import GaussianClasses
-from uncover.models.members import GaussianMember
+from uncover.models.members import GaussianMember, KernelMember, TreeMember
 from uncover.models.pool import COUNTS_IN_FULL, Pool, PoolMember, local_weights, share_of
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
@@ -30,8 +33,36 @@ Array = NDArray[np.float64]
 DRAWS, TRUE_VALUES = 1600, 8192
 # Draws of the true value that members of a pool are asked about, and numbers of these at a time.
 ASKED_VALUES, _DRAWN_NUMBERS = 128, 1 << 21
+# The same in maps.
+ASKED_QUICKLY = 32
 # One in so many of them tells what the parameters of these members are worth.
 _OF_INFORMATION = 8
+
+
+class Nodes(NamedTuple):
+    """Worlds at which members are read, and the weights by which log joints in all worlds follow."""
+
+    worlds: NDArray[np.intp]  # (node,)
+    weights: Array  # (world, node)
+
+    @classmethod
+    def along(cls, place: Array, n: int) -> Nodes:
+        """Worlds along a line, (world,): those next to n places at equal distances, joined by a cubic spline.
+
+        >>> Nodes.along(np.array([0.0, 2.0, 1.0]), 2).weights
+        array([[1. , 0. ],
+               [0. , 1. ],
+               [0.5, 0.5]])
+        """
+        wanted = np.linspace(place.min(), place.max(), n)
+        worlds = np.unique(np.abs(place - wanted[:, None]).argmin(1))
+        worlds = worlds[np.argsort(place[worlds])]
+        return cls(worlds, CubicSpline(place[worlds], np.eye(len(worlds)), bc_type="natural")(place))
+
+    def spread(self, joint: Array) -> Array:
+        """Log joints (sample, node, class) in all worlds: (sample, world, class)."""
+        possible = np.maximum(joint, -1e300)  # 0·∞ is no number
+        return np.asarray(np.matmul(self.weights, possible))
 
 
 @overload
@@ -158,6 +189,15 @@ class Prediction:
             parts[:, rows] = budget.total, budget.model, budget.measurement, budget.overlap
         return UncertaintyBudget(*parts)
 
+    def model_part(self, numbers: NDArray[np.intp], weights: Array) -> Array:
+        """Model part of the budget in closed form, as in maps, the average over some readings: (sample,)."""
+
+        def mean(readings: list[MeasuredPoints]) -> Array:
+            parts = (w * _closed_model_part(readings[i]) for i, w in zip(numbers, weights, strict=True))
+            return np.asarray(sum(parts))
+
+        return self._in_blocks(mean, np.float64)
+
     def _draw_models(self, points: MeasuredPoints, n: int) -> ModelDraws:
         n = 5 * n if points.noisy else n  # each of several true values has models of its own
         return draw_models(self.model, points.models, points.world, n)
@@ -220,7 +260,9 @@ class PoolPrediction:
     take the values as they are, if that is how they have learned.
 
     ``joints``, the log joints (sample, view, class) of the members, are asked for unless they are given,
-    at draws of true values (sample, draw, feature) that are given too.
+    at draws of true values (sample, draw, feature) that are given too. Maps are read ``quick``: fewer draws
+    of true values, kernels in single precision, budgets in closed form, and trees and kernels in some of many
+    worlds (``nodes``).
 
     Examples
     --------
@@ -240,10 +282,14 @@ class PoolPrediction:
         paired: bool = True,
         joints: list[Array] | None = None,
         true_values: Array | None = None,
-        asked: int | None = None,
+        quick: bool = False,
+        nodes: Nodes | None = None,
     ) -> None:
         self.pool, self.given, self.paired = pool, observation, paired
-        self.asked = asked or ASKED_VALUES
+        self.quick, self.nodes = quick, nodes
+        self.asked = ASKED_QUICKLY if quick else ASKED_VALUES
+        self._true_joints: dict[str, Array] = {}  # (sample, view, class), of Gaussian members
+        self._variance_of: dict[int, Array] = {}  # (sample, view, class), of the log joints of kernels
         if joints is not None:
             self.joints = joints
         if true_values is not None:
@@ -315,28 +361,39 @@ class PoolPrediction:
             seen = self.pool.log_uncertainties(self.measured.variances(), len(X))
             seen = np.broadcast_to(seen[:, None], (*points.shape[:2], seen.shape[1]))
             points = np.concatenate([points, seen], axis=2)
-        return np.asarray(points)
+        if (nodes := self._nodes_of(member)) is not None:
+            points = points[:, nodes.worlds]
+        return np.ascontiguousarray(points)
+
+    def _nodes_of(self, member: PoolMember) -> Nodes | None:
+        """Worlds in which a member is read, None: in all; those whose reading takes time are read in few."""
+        return self.nodes if isinstance(member.model, KernelMember | TreeMember) else None
 
     # ---- what they say -----------------------------------------------------------------------------------
 
     @cached_property
     def joints(self) -> list[Array]:
         """Log joints of the members, not calibrated: (sample, view, class) each."""
-        return [self._log_joint(member) for member in self.pool.members]
+        return [self._log_joint(i, member) for i, member in enumerate(self.pool.members)]
 
-    def _log_joint(self, member: PoolMember) -> Array:
+    def _log_joint(self, i: int, member: PoolMember) -> Array:
         if member.gaussian:
             return self._of_gaussian(member).log_joint()
         points = self._points(member)
-        flat = np.ascontiguousarray(points.swapaxes(0, 1)).reshape(-1, points.shape[2])
-        found = member.model.log_joint(flat).reshape(points.shape[1], len(points), -1)
-        return np.ascontiguousarray(found.swapaxes(0, 1))
+        n, V, p = points.shape
+        if self.quick and isinstance(member.model, KernelMember):
+            found, variance = member.model.log_joint_and_variance(points.reshape(-1, p), single=True)
+            self._variance_of[i] = variance.reshape(n, V, -1)
+        else:
+            found = member.model.log_joint(points.reshape(-1, p))
+        joint, nodes = found.reshape(n, V, -1), self._nodes_of(member)
+        return joint if nodes is None else nodes.spread(joint)
 
-    def _of_gaussian(self, member: PoolMember) -> Prediction:
+    def _of_gaussian(self, member: PoolMember, method: str = "exact") -> Prediction:
         assert isinstance(member.model, GaussianMember)
         seen = self._seen[member.transform]
         seen = Observation(seen.X) if member.reading == "exact" else seen
-        return predict(member.model.model, seen, paired=self.paired)
+        return predict(member.model.model, seen, paired=self.paired, method=method)
 
     @cached_property
     def _seen(self) -> dict[str, Observation]:
@@ -347,7 +404,11 @@ class PoolPrediction:
     @cached_property
     def probabilities(self) -> Array:
         """Calibrated probabilities of the members: (member, sample, class)."""
-        return self.pool.probabilities(self.joints)
+        return np.stack([view.probability for view in self._views])
+
+    @cached_property
+    def _views(self) -> list[Views]:
+        return [Views.of(joint, member.temperature) for member, joint in self._members()]
 
     @cached_property
     def gates(self) -> Array:
@@ -370,9 +431,11 @@ class PoolPrediction:
 
     def _at_truth(self, member: PoolMember) -> Array:
         """Log joint of Gaussian classes at the true values: (sample, view, class)."""
-        points = self._points(member)
-        found = member.model.log_joint(points.reshape(-1, points.shape[2]))
-        return found.reshape(*points.shape[:2], -1)
+        if member.name not in self._true_joints:
+            points = self._points(member)
+            found = member.model.log_joint(points.reshape(-1, points.shape[2]))
+            self._true_joints[member.name] = found.reshape(*points.shape[:2], -1)
+        return self._true_joints[member.name]
 
     def probability(self) -> Array:
         """P(class | x, D): (sample, class)."""
@@ -387,17 +450,25 @@ class PoolPrediction:
             return None
         starts = range(0, len(self.given), size)
         parts = (self.given[i : i + size] for i in starts)
-        return [PoolPrediction(self.pool, part, paired=self.paired, asked=self.asked) for part in parts]
+        return [PoolPrediction(self.pool, part, paired=self.paired, quick=self.quick) for part in parts]
 
     def best_of_views(self) -> NDArray[np.intp]:
         """Number of the most probable class: (view, sample); draws of true values are not views."""
-        views = self.pool.views(self.joints)
-        R = max(len(view[0]) for view, m in zip(views, self.pool.members, strict=True) if m.gaussian)
+        pool, views = self.pool, self._views
+        R = max(v.best.shape[1] for v, m in zip(views, pool.members, strict=True) if m.gaussian)
         if R == 1:
             return self.probability().argmax(-1)[None]
-        each = [view if view.shape[1] == R else view.mean(1, keepdims=True) for view in views]
-        stacked = [np.stack([view[:, min(r, view.shape[1] - 1)] for view in each]) for r in range(R)]
-        return np.stack([self.pool.mean(one, self.gates) for one in stacked]).argmax(-1)
+        each = [v.best if v.best.shape[1] == R else v.probability.argmax(-1)[:, None] for v in views]
+        found = np.broadcast_to(each[0], (len(each[0]), R)).T.astype(np.intp)
+        alike = np.all([one == found.T for one in each], axis=0) & (pool.log_odds_shift is None)
+        rows, worlds = np.nonzero(~alike)  # what all members agree upon is so for their mean
+        if len(rows):
+            some = [
+                softmax(joint[rows, worlds] / m.temperature, axis=-1) if joint.shape[1] == R else P[rows]
+                for (m, joint), P in zip(self._members(), self.probabilities, strict=True)
+            ]
+            found[worlds, rows] = pool.mean(np.stack(some), self.gates[:, rows]).argmax(-1)
+        return found
 
     def typicality(self) -> Array:
         """p-value of each sample, the largest over the classes: (sample,)."""
@@ -408,8 +479,17 @@ class PoolPrediction:
         noisy = np.minimum((1.0 - pool.reliability(self._variances)) / COUNTS_IN_FULL, 1.0)
         if noisy.min() == 1.0:
             return gaussian.typicality()
+        if noisy.max() == 0.0:
+            return pool.typicality(self.joints, self._tail)
         each = gaussian.typicality(per_class=True)
-        return np.asarray((1.0 - noisy) * pool.typicality(self.joints, each) + noisy * each.max(axis=1))
+        ranked = pool.typicality(self.joints, lambda rows: each[rows])
+        return np.asarray((1.0 - noisy) * ranked + noisy * each.max(axis=1))
+
+    def _tail(self, rows: NDArray[np.intp]) -> Array:
+        """Typicality of some samples by the first Gaussian member: (sample, class)."""
+        some = PoolPrediction(self.pool, self.given[rows], paired=self.paired)
+        gaussian = some._of_gaussian(self.pool.members[self.pool.first_gaussian])
+        return gaussian.typicality(per_class=True)
 
     def unknown(self) -> UnknownOdds:
         """Density of a class that was never trained, by the first Gaussian member."""
@@ -429,25 +509,69 @@ class PoolPrediction:
         Members that know nothing of noise have the measurement part of the others.
         """
         measurement, model = np.zeros((2, len(self.joints), len(self.given)))
-        views = self.pool.views(self.joints)
         for i, member in enumerate(self.pool.members):
-            whole = entropy(views[i].mean(1))
-            measurement[i] = share_of(whole - entropy(views[i]).mean(1), whole)
-            if isinstance(member.model, GaussianMember):
+            view = self._views[i]
+            whole = entropy(view.probability)
+            measurement[i] = share_of(whole - view.inner, whole)
+            if not isinstance(member.model, GaussianMember):
+                model[i] = share_of(self._information(i, member), whole)
+            elif self.quick:
+                measurement[i], model[i] = self._closed_parts(i, member)
+            else:
                 budget = self._of_gaussian(member).budget(n_draws, n_true_values)
                 model[i] = share_of(budget.model, budget.total)
                 if self.noisy:
                     measurement[i] = share_of(budget.measurement, budget.total)
-            else:
-                told, T, points = member.model.information, member.temperature, self._points(member)
-                step = 1 if not self.noisy else _OF_INFORMATION  # it varies little between true values
-                each = [told(self.joints[i][:, r], points[:, r], T) for r in range(0, points.shape[1], step)]
-                model[i] = share_of(np.mean(each, axis=0), whole)
         deaf = np.array([not member.through_noise for member in self.pool.members])
         if deaf.any() and self.noisy:
             share = local_weights(self.pool.weights, self.gates)[~deaf]
             measurement[deaf] = (share * measurement[~deaf]).sum(0) / share.sum(0)
         return measurement, model
+
+    def _information(self, i: int, member: PoolMember) -> Array:
+        """Information from knowing the parameters of a member that is not Gaussian: (sample,)."""
+        assert not isinstance(member.model, GaussianMember)
+        points, read = self._points(member), self._nodes_of(member)
+        joint = self.joints[i] if read is None else self.joints[i][:, read.worlds]
+        found = np.zeros(len(points))
+        for r, weight in zip(*self._informed(len(self.joints[i][0])), strict=True):
+            at = r if read is None else int(np.flatnonzero(read.worlds == r)[0])
+            known = {"variance": self._variance_of[i][:, at]} if i in self._variance_of else {}
+            found += weight * member.model.information(
+                joint[:, at], points[:, at], member.temperature, **known
+            )
+        return found
+
+    def _informed(self, n: int) -> tuple[NDArray[np.intp], Array]:
+        """Views of n that tell what parameters are worth, which varies little between them; their weights."""
+        if self.nodes is not None and n > 1:
+            return self.nodes.worlds, self.nodes.weights.mean(0)
+        few = self.noisy or (self.quick and self.pool.realisations == "shared")  # its worlds have own models
+        views = np.arange(0, n, _OF_INFORMATION if few else 1)
+        return views, np.full(len(views), 1.0 / len(views))
+
+    def _closed_parts(self, i: int, member: PoolMember) -> tuple[Array, Array]:
+        """Shares of a Gaussian member's entropy due to measurement and parameters, without drawn models."""
+        assert isinstance(member.model, GaussianMember)
+        T = member.model.model.known_components.temperature
+        total = entropy(Views.of(self.joints[i], T).probability)
+        some = self._informed(self.joints[i].shape[1])
+        model = share_of(self._of_gaussian(member, "fast").model_part(*some), total)
+        views = self._views[i]
+        if self.noisy and member.reading == "closed":
+            views = Views.of(self._at_truth(member), T)
+        whole = entropy(views.probability)
+        return share_of(whole - views.inner, whole), model
+
+
+def _closed_model_part(points: MeasuredPoints) -> Array:
+    """Model part of the budget of one reading to second order: (sample,)."""
+    if points.points.shape[1] == 0:
+        return np.zeros(len(points.points))
+    joint, far = points.log_joint(), squared_distances(points.models.predictive, points.points)
+    P = softmax(points.components.log_odds(joint), axis=1)
+    variance = points.models.log_density_variance
+    return below_entropy(variance.of_classes(points.components, P, far, joint), entropy(P))
 
 
 def draw_models(model: GaussianClasses, models: ClassModels, world: int | None, n: int) -> ModelDraws:

@@ -116,6 +116,8 @@ class Summariser:
     True
     """
 
+    approximation = None  # ``method`` says all
+
     def __init__(
         self,
         model: GaussianClasses | Any,

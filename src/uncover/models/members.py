@@ -137,24 +137,31 @@ class KernelMember:
 
     def log_joint(self, points: NDArray[Any]) -> Array:
         """Log joint density of points and classes: (point, class)."""
-        return self.mixture.log_joint(self.scale(points))
+        return self.log_joint_and_variance(points)[0]
 
-    def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
+    def log_joint_and_variance(self, points: NDArray[Any], *, single: bool = False) -> tuple[Array, Array]:
+        """The same and its variance, by machine code in single precision if allowed: (point, class) each."""
+        return self.mixture.log_joint_and_variance(self.scale(points), single=single)
+
+    def information(
+        self, log_joint: Array, points: NDArray[Any], temperature: float, variance: Array | None = None
+    ) -> Array:
         """Information about the class from knowing the density of each class, to second order: (point,).
 
-        The variance is that at the width that was chosen. A temperature above 1 shows errors beyond it: who
-        knew the right width would be as sure as the kernels are without the temperature.
+        ``variance`` (point, class) is that of the log joint, where it is known already; it is at the width
+        that was chosen. A temperature above 1 shows errors beyond it: who knew the right width would be as
+        sure as the kernels are without the temperature.
         """
         P = softmax(log_joint / temperature, axis=-1)
-        variance = self.mixture.relative_variance(log_joint, self.scale(points)) / temperature**2
+        variance = self.log_joint_and_variance(points)[1] if variance is None else variance
         known, total = softmax(log_joint, axis=-1), entropy(P)
-        return np.maximum(model_information(P, variance, total), total - entropy(known))
+        return np.maximum(model_information(P, variance / temperature**2, total), total - entropy(known))
 
     def nearness(self, log_joint: Array) -> Array:
         """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""
         if np.isinf(self.lowest):
             return np.ones(len(log_joint))
-        density = np.logaddexp.reduce(log_joint, axis=-1)
+        density = log_density(log_joint)
         return np.asarray(np.exp(np.minimum(density - self.lowest, 0.0)).mean(axis=1))
 
 
@@ -233,22 +240,28 @@ class GaussianMember:
         """Log joint density of points and classes, in the average world: (point, class)."""
         return self.model.log_joint(points)
 
-    def resemblance(self, log_joint: Array) -> Array:
+    def resemblance(self, log_joint: Array, enough: float = np.inf) -> Array:
         """Share of training samples that are stranger, each by models without it: (sample,).
 
         Of all samples by density, or of those of a class by the class's joint density, mean over classes by
         probability, whichever is more: members of a rare class are not strange, though most samples lie where
-        there are more.
+        there are more. What is ``enough`` of all is not compared with that of the classes.
         """
-        of_all = np.searchsorted(self.typical, log_density(log_joint), side="left") / len(self.typical)
-        of_class = (softmax(log_joint, axis=-1) * self.ranks.surely_below(log_joint)).sum(axis=-1)
-        return np.maximum(of_all.mean(axis=1), of_class.mean(axis=1))
+        found = np.searchsorted(self.typical, log_density(log_joint), side="left").mean(axis=1)
+        found /= len(self.typical)
+        few = np.flatnonzero(found < enough)
+        rest = log_joint[few]
+        of_class = (softmax(rest, axis=-1) * self.ranks.surely_below(rest)).sum(axis=-1)
+        found[few] = np.maximum(found[few], of_class.mean(axis=1))
+        return found
 
 
 def log_density(log_joint: Array) -> Array:
     """log p(x) from the log joint (..., class); of what is impossible for all classes, −∞."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.logaddexp.reduce(log_joint, axis=-1))
+    top = log_joint.max(axis=-1)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(safe + np.log(np.exp(log_joint - safe[..., None]).sum(axis=-1)))
 
 
 AnyMember = GaussianMember | KernelMember | LogisticMember | TreeMember

@@ -5,6 +5,7 @@ What is said here follows from the log joints of the members; ``measurement.pool
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -192,7 +193,7 @@ class Pool:
             assert isinstance(kernels, KernelMember)
             near = kernels.nearness(joints[self.by_relevance])
             typical = {
-                member.transform: np.minimum(member.model.resemblance(joint) / STRANGE, 1.0)
+                member.transform: np.minimum(member.model.resemblance(joint, STRANGE) / STRANGE, 1.0)
                 for joint, member in zip(reversed(joints), reversed(self.members), strict=True)
                 if isinstance(member.model, GaussianMember)
             }
@@ -285,17 +286,22 @@ class Pool:
             return None
         return np.asarray(joints[self.first_gaussian] + joints[self.by_relevance])
 
-    def typicality(self, joints: list[Array], tail: Array) -> Array:
+    def typicality(self, joints: list[Array], tail: Callable[[NDArray[np.intp]], Array]) -> Array:
         """p-value of samples by their ranks; beyond the last, that of the Gaussians: (sample,).
 
-        ``tail`` (sample, class) is the typicality by the first Gaussian member.
+        ``tail`` gives the typicality of some samples by the first Gaussian member, (sample, class). It is
+        asked where it may count: seldom, since it counts for classes that a sample is strange to.
         """
         scores = self.typical_scores(joints)
         assert self.ranks is not None
         assert scores is not None
         p_value, beyond = self.ranks.p_value(scores), self.ranks.below(scores, "right") == 0
-        each = np.where(beyond, np.minimum(p_value, tail[:, None, :]), p_value)
-        return np.asarray(each.mean(axis=1).max(axis=1))
+        found = np.where(beyond, 0.0, p_value).mean(axis=1).max(axis=1)
+        few = np.flatnonzero(p_value.mean(axis=1).max(axis=1) > found)
+        if len(few):
+            each = np.minimum(p_value[few], np.where(beyond[few], tail(few)[:, None, :], np.inf))
+            found[few] = each.mean(axis=1).max(axis=1)
+        return found
 
     # ---- budget --------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from uncover import __version__
 from uncover.bayes.population import UnknownShare
-from uncover.engines.machine import machine_code
+from uncover.engines.machine import Compiling, machine_code
 from uncover.files import check_new, check_place
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
@@ -157,6 +157,7 @@ class PreparedMap:
             "missing": self.options.missing,
             "mask_classes": mask_names(self.options.source.mask_classes),
             "method": self.options.method,
+            **({} if (said := self.mapper.summariser.approximation) is None else {"approximation": said}),
             **({} if self.options.device == "cpu" else {"device": self.options.device}),
             "thresholds": asdict(self.options.thresholds),
             **({} if sets is None else {"coverage": float(sets.coverage)}),
@@ -373,6 +374,8 @@ def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]
     }
 
 
+# CPU seconds of a unit that is computed once for a forecast.
+_LONG = 10.0
 #: Said of the time that a map takes.
 COMPILING = "up to a minute of compiling, the first time"
 
@@ -414,10 +417,7 @@ def forecast(model_file: str | Path, scene: SceneSource, options: MapOptions | N
     prepared = PreparedMap.of(model_file, scene, chosen)
     mapper = prepared.mapper
     middle = len(mapper.units) // 2
-    mapper.compute(middle, mapper.read(middle))  # what is made once is made here
-    began = time.perf_counter()
-    mapper.compute(middle, mapper.read(middle))
-    each = (time.perf_counter() - began) / mapper.units[middle].pixels
+    each = _seconds_of_unit(mapper, middle) / mapper.units[middle].pixels
     pixels = mapper.product.grid.window.pixels
     # Scratch, and about as much again while the files are made from it.
     disk = 2 * pixels * mapper.product.bytes_per_pixel
@@ -425,3 +425,18 @@ def forecast(model_file: str | Path, scene: SceneSource, options: MapOptions | N
     seconds = each * pixels / prepared.plan.threads + files
     megabytes = prepared.plan.bytes_needed // MEGABYTE
     return Forecast(len(mapper.units), prepared.plan.threads, megabytes, disk // MEGABYTE, seconds)
+
+
+def _seconds_of_unit(mapper: Mapper, number: int) -> float:
+    """CPU seconds of a unit, of all threads; compiling, and what else is made once, does not count.
+
+    What is made once takes a second or two: a unit that takes long is not computed again.
+    """
+    for _ in range(2):
+        began = time.process_time()
+        with Compiling() as compiling:
+            mapper.compute(number, mapper.read(number))
+        seconds = time.process_time() - began - compiling.seconds
+        if seconds > _LONG:
+            break
+    return max(seconds, 0.0)

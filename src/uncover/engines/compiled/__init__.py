@@ -55,6 +55,7 @@ from uncover.engines.compiled.loops import (  # noqa: E402
     mark,
     put_steps,
     sums_of_leaves,
+    temper,
 )
 from uncover.engines.compiled.noise import best_in_worlds  # noqa: E402
 from uncover.engines.compiled.noise import read as read_with_noise  # noqa: E402
@@ -78,4 +79,5 @@ __all__ = [
     "read_with_noise",
     "summarise",
     "sums_of_leaves",
+    "temper",
 ]

@@ -7,14 +7,26 @@ block that stays in the cache, the second centred. No table of distances or of l
 import numpy as np
 from numba import njit
 
-from uncover.engines.compiled.simd import INNER, OPTIONS, borrowed, full, load, simd_width, sum_of
+from uncover.engines.compiled.functions import exponential
+from uncover.engines.compiled.simd import (
+    INNER,
+    OPTIONS,
+    borrowed,
+    full,
+    larger,
+    load,
+    number,
+    simd_width,
+    store,
+    sum_of,
+)
 
 # A product and a sum stay two steps where NumPy's numbers are to come out to the last bit.
 PLAIN = {"nogil": True, "cache": True, "error_model": "numpy"}
 # Numbers of one group that are turned and multiplied at a time.
 _AT_A_TIME = 8192
-# Points computed together, by kernels and by trees; blocks are padded.
-_KERNEL_BLOCK, _TREE_BLOCK = 64, 8
+# Points that stay in the cache while trees are read, and those that go down a tree together.
+_TREE_BLOCK, _TOGETHER = 256, 16
 
 
 @njit(**PLAIN)
@@ -236,60 +248,129 @@ def _finish(count, scatter, residual):
 
 
 @njit(**OPTIONS)
-def kernel_sums(points, centres, owner, weight, inverse_square, out):
-    """Sums Σ_c weight_c (1 + |x − c|²/h²)⁻⁶ over the centres of each class.
+def kernel_sums(points, centres, offset, weight, first, sums, squares):
+    """Sums of w·k and of (w·k)² over the centres of each class, with kernels k = (1 + |x − c|²)⁻⁶.
 
-    Points are (point, feature), centres (centre, feature); ``owner`` is the class of each centre, and
-    ``inverse_square`` 1/h². ``out`` is (point, class).
+    Points are (point, feature), in units of the bandwidth and about the middle of the centres. ``centres``
+    (centre, feature) holds −2c, ``offset`` 1 + |c|², ``weight`` w; those of class k are ``first[k]`` …
+    ``first[k + 1] − 1``. Results are (point, class). Far out, at |x|² > s = 1 + max|c|², 1 + |x − c|² is
+    divided by |x|²/s, lest single precision underflow.
     """
-    n, p = points.shape
-    K = out.shape[1]
-    x, square, total = np.empty((p, _KERNEL_BLOCK)), np.empty(_KERNEL_BLOCK), np.empty((K, _KERNEL_BLOCK))
-    for start in range(0, n, _KERNEL_BLOCK):
-        m = min(_KERNEL_BLOCK, n - start)
-        for j in range(p):
-            for b in range(_KERNEL_BLOCK):
-                x[j, b] = points[start + min(b, m - 1), j]
-        total[:] = 0.0
-        for c in range(len(centres)):
-            for b in range(_KERNEL_BLOCK):
-                square[b] = 0.0
+    points, centres = borrowed(points), borrowed(centres)
+    (n, p), kind = points.shape, points.dtype.type
+    spread = kind(max(offset.max(), kind(1)))
+    x, norm, unit = np.empty((p, 64), kind), np.empty(64, kind), np.empty(64, kind)
+    found, again = np.empty(64, kind), np.empty(64, kind)
+    for start in range(0, n, 64):
+        m = min(64, n - start)
+        for b in range(64):
+            square = kind(0)
             for j in range(p):
-                at = centres[c, j]
-                for b in range(_KERNEL_BLOCK):
-                    away = x[j, b] - at
-                    square[b] += away * away
-            share, sums = weight[c], total[owner[c]]
-            for b in range(_KERNEL_BLOCK):
-                near = 1.0 / (1.0 + inverse_square * square[b])
-                two = near * near
-                sums[b] += share * (two * two * two)
-        for b in range(m):
-            for k in range(K):
-                out[start + b, k] = total[k, b]
+                square += points[start + min(b, m - 1), j] ** 2
+            unit[b] = kind(1) / max(square / spread, kind(1))
+            norm[b] = square * unit[b]
+            for j in range(p):
+                x[j, b] = points[start + min(b, m - 1), j] * unit[b]
+        for k in range(sums.shape[1]):
+            for b in range(0, 64, 2 * simd_width(x)):
+                _sum_kernels(x, norm, unit, b, centres, offset, weight, first[k], first[k + 1], found, again)
+            for b in range(m):
+                far = np.float64(unit[b]) ** 6
+                sums[start + b, k], squares[start + b, k] = found[b] * far, again[b] * far * far
+
+
+@njit(**INNER)
+def _sum_kernels(x, norm, unit, b, centres, offset, weight, start, stop, found, again):
+    """Sums over some centres for two vectors of points: each number of a centre is used twice."""
+    c, one = b + simd_width(x), x.dtype.type(1)
+    norm0, norm1, unit0, unit1 = load(norm, (b,)), load(norm, (c,)), load(unit, (b,)), load(unit, (c,))
+    sum0 = sum1 = square0 = square1 = full(x.dtype.type(0))
+    for i in range(start, stop):
+        a0, a1 = norm0 + number(offset, (i,)) * unit0, norm1 + number(offset, (i,)) * unit1
+        for j in range(x.shape[0]):
+            at = number(centres, (i, j))
+            a0 += at * load(x, (j, b))
+            a1 += at * load(x, (j, c))
+        near0, near1 = one / larger(a0, unit0), one / larger(a1, unit1)
+        two0, two1 = near0 * near0, near1 * near1
+        w = number(weight, (i,))
+        k0, k1 = w * (two0 * two0 * two0), w * (two1 * two1 * two1)
+        sum0 += k0
+        sum1 += k1
+        square0 += k0 * k0
+        square1 += k1 * k1
+    store(found, (b,), sum0)
+    store(found, (c,), sum1)
+    store(again, (b,), square0)
+    store(again, (c,), square1)
 
 
 @njit(**OPTIONS)
-def sums_of_leaves(points, child, feature, threshold, shares, roots, out):
-    """Sums over the trees of what the leaf of each point says; ``child`` is (node, 2), left and right.
+def sums_of_leaves(points, node, threshold, roots, shares, out):
+    """Sums over the trees of what the leaf of each point says.
 
-    Tree by tree for all points, in the order in which NumPy would add them.
+    ``node`` holds 256 times the number of the left child, which the right one follows, plus the feature; a
+    leaf is its own left child and has no point to its right. Tree by tree for a block of points that stays in
+    the nearest cache, in the order in which NumPy would add them.
     """
-    n = len(points)
-    at = np.empty(_TREE_BLOCK, np.int64)
+    node, threshold, shares = borrowed(node), borrowed(threshold), borrowed(shares)
+    n, p = points.shape
+    at, x = np.empty(_TOGETHER, np.int64), np.empty((_TREE_BLOCK + _TOGETHER) * p, points.dtype)
     out[:] = 0.0
-    for root in roots:
-        for start in range(0, n, _TREE_BLOCK):  # several points at a time: one waits for memory, others go on
-            for b in range(_TREE_BLOCK):
-                at[b] = root
-            moved = True
-            while moved:
-                moved = False
-                for b in range(_TREE_BLOCK):
-                    node = at[b]
-                    right = points[min(start + b, n - 1), feature[node]] > threshold[node]
-                    at[b] = child[node, np.int64(right)]
-                    moved |= at[b] != node
-            for b in range(min(_TREE_BLOCK, n - start)):
-                for k in range(out.shape[1]):
-                    out[start + b, k] += shares[at[b], k]
+    for begin in range(0, n, _TREE_BLOCK):
+        m = min(_TREE_BLOCK, n - begin)
+        for b in range(m + _TOGETHER):
+            for j in range(p):
+                x[b * p + j] = points[begin + min(b, m - 1), j]
+        for root in roots:
+            for start in range(0, m, _TOGETHER):
+                _descend(x[start * p :], p, node, threshold, root, at)
+                for b in range(min(_TOGETHER, m - start)):
+                    for k in range(out.shape[1]):
+                        out[begin + start + b, k] += shares[at[b], k]
+
+
+@njit(**INNER)
+def _descend(x, p, node, threshold, root, at):
+    """Leaves of some points of one tree: while one waits for memory, others go on."""
+    at[:] = root
+    moved = True
+    while moved:
+        moved = False
+        for b in range(_TOGETHER):
+            i = at[b]
+            packed = number(node, (i,))
+            right = number(x, (b * p + (packed & 255),)) > number(threshold, (i,))
+            at[b] = (packed >> 8) + np.int64(right)
+            moved |= at[b] != i
+
+
+@njit(**OPTIONS)
+def temper(joint, sharpness, probability, inner, best):
+    """Probabilities and entropies of log joints (point, view, class) over a temperature, means over views.
+
+    ``best`` (point, view) is the first class of the largest. Where no class is possible, all are alike.
+    """
+    n, R, K = joint.shape
+    e = np.empty(K)
+    for i in range(n):
+        probability[i] = 0.0
+        total = 0.0
+        for r in range(R):
+            top, number_of_top = joint[i, r, 0], 0
+            for k in range(1, K):
+                if joint[i, r, k] > top:
+                    top, number_of_top = joint[i, r, k], k
+            best[i, r] = number_of_top
+            whole, along = 0.0, 0.0
+            for k in range(K):
+                t = larger(sharpness * (joint[i, r, k] - top), -700.0) if np.isfinite(top) else 0.0
+                e[k] = exponential(t)
+                whole += e[k]
+                along += e[k] * t
+            total += np.log(whole) - along / whole
+            for k in range(K):
+                probability[i, k] += e[k] / whole
+        inner[i] = max(total, 0.0) / R
+        for k in range(K):
+            probability[i, k] /= R
