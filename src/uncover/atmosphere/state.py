@@ -18,15 +18,6 @@ class State:
     Every field is a number, or an array with one value per realisation (a *world*: the error is shared by all
     bands and pixels of a scene). The optical depth is that above the pixel. Water vapour and ozone are
     columns down to sea level; what lies below a pixel at altitude is left out, by the profiles of 6S.
-
-    >>> State(aod=[0.1, 0.2]).realisations
-    2
-    >>> State(aod=0.1).realisations is None
-    True
-    >>> State(aod=-0.1)
-    Traceback (most recent call last):
-    ...
-    ValueError: aod is -0.1; an aerosol optical depth is 0 or more. Choose a rule for negative draws...
     """
 
     aod: npt.ArrayLike  # aerosol optical depth at 550 nm
@@ -79,11 +70,6 @@ class Geometry:
     Azimuths are counted as in Sentinel-2 metadata, from the pixel towards the sun and towards the sensor: a
     relative azimuth of 0 has the sensor on the side of the sun (backscatter), 180 opposite. Any difference of
     two azimuths will do; it is folded into 0-180.
-
-    >>> Geometry(sun_zenith=40, view_zenith=5, relative_azimuth=350).relative_azimuth
-    array(10.)
-    >>> Geometry.from_azimuths(sun=(40, 160), view=(5, 290)).relative_azimuth
-    array(130.)
     """
 
     sun_zenith: npt.ArrayLike

@@ -55,8 +55,6 @@ class UncertaintyBudget:
 def entropy(probability: ArrayLike) -> Array:
     """−Σ p log p over the last axis, in nats.
 
-    Examples
-    --------
     >>> float(entropy([0.5, 0.5])), float(entropy([1.0, 0.0]))
     (0.6931471805599453, 0.0)
     """
@@ -91,8 +89,6 @@ def split_by_draw(table: Array) -> tuple[Array, Array]:
 
     Both are never negative, and add up to the entropy of the class margin.
 
-    Examples
-    --------
     >>> information, rest = split_by_draw(np.array([[0.5, 0.0], [0.0, 0.5]]))
     >>> float(information), float(rest)  # the draw says the class
     (0.6931471805599453, 0.0)

@@ -86,11 +86,6 @@ def true_value_points(n: int, p: int) -> Points:
     The first number is at the quantiles (i + ½)/m, the others follow an additive recurrence (Roberts' R
     sequence). Points come in pairs of opposite sign; numbers have variance 1 and, as far as m/2 directions
     allow it, no correlation.
-
-    >>> points = true_value_points(16, 3)
-    >>> z = points.z[:, points.first[16] : points.first[16] + 16]
-    >>> bool(np.allclose(z @ z.T / 16, np.eye(3)) and np.allclose(z.sum(axis=1), 0))
-    True
     """
     ratio = 2.0
     for _ in range(60):  # x^p = x + 1: the golden ratio for p = 2
@@ -118,20 +113,12 @@ def _point_set(m: int, step: Array) -> Array:
 
 
 def points_of_pixels(entropy: Array, n: int) -> NDArray[np.int64]:
-    """Number of points of each pixel, of at most n: the more, the less sure its class is.
-
-    >>> points_of_pixels(np.array([0.0, 0.1, 0.7]), 192).tolist()
-    [48, 96, 192]
-    """
+    """Number of points of each pixel, of at most n: the more, the less sure its class is."""
     return np.ceil(n * np.clip(entropy / UNSURE, 0.25, 1.0)).astype(np.int64)
 
 
 def points_of_components(probability: Array, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of points of each component, of at most n: (component, pixel), 2 and more where not negligible.
-
-    >>> points_of_components(np.array([[0.64], [0.36], [0.0]]), 32).ravel().tolist()
-    [18, 14, 0]
-    """
+    """Number of points of each component, of at most n: (component, pixel), 2 or more if not negligible."""
     small = np.full(probability.shape[1], SMALL)
     for _ in range(60):
         taken = probability >= small

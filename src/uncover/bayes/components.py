@@ -49,11 +49,7 @@ class Components:
 
     @classmethod
     def single(cls, n_classes: int, temperature: float = 1.0) -> Components:
-        """One component for each class.
-
-        >>> Components.single(3).trivial
-        True
-        """
+        """One component for each class."""
         return cls(np.arange(n_classes), temperature)
 
     @cached_property
@@ -174,8 +170,6 @@ def find_components(points: Array, weight: Array | None = None, most: int = MOST
 def log_evidence_of_components(points: Array, codes: Codes, weight: Array | None = None) -> float:
     """Log marginal likelihood of samples and of their assignment to components.
 
-    Examples
-    --------
     >>> x = np.array([[0.0], [0.1], [9.0], [9.1], [0.2], [9.2]])
     >>> two, one = np.array([0, 0, 1, 1, 0, 1]), np.zeros(6, dtype=int)
     >>> log_evidence_of_components(x, two) > log_evidence_of_components(x, one)

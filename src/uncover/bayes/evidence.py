@@ -156,8 +156,6 @@ def echo_of_samples(prior: NIW, moments: Moments, rows_per_sample: float = 1.0) 
 
     Where ΣS_k is singular and C drawn towards its diagonal, ρ of the part that is ΣS_k.
 
-    Examples
-    --------
     >>> moments = Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2)
     >>> prior = evidence_prior(moments)
     >>> bool(np.allclose(echo_of_samples(prior, moments) * moments.scatter.sum(0), prior.scale))
@@ -176,8 +174,6 @@ def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     Between a covariance of its own making (few degrees of freedom) and independent features (many): about C
     itself, which is the data's, the evidence would only ever ask for more.
 
-    Examples
-    --------
     >>> x = np.random.default_rng(0).normal(size=(60, 3))
     >>> evidence_tied_prior(Moments.by_group(x, np.arange(60) % 2, 2)).scale.shape
     (1, 3, 3)
@@ -191,8 +187,6 @@ def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
 def evidence_independent_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     """Prior of independent features: Ψ = (ν₀−p−1)·diag(C), ν₀ by the evidence of each feature and class.
 
-    Examples
-    --------
     >>> x = np.random.default_rng(0).normal(size=(60, 3))
     >>> evidence_independent_prior(Moments.by_group(x, np.arange(60) % 2, 2)).scale.shape
     (2, 3, 3)
@@ -209,8 +203,6 @@ def common_covariance(moments: Moments) -> Array:
 
     How far decides the evidence: the expected covariance after :func:`evidence_tied_prior`.
 
-    Examples
-    --------
     >>> common_covariance(Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2))
     array([[5.]])
     """
@@ -241,8 +233,6 @@ def _diagonal_target(moments: Moments) -> Array:
 def per_sample(moments: Moments, rows: float) -> Moments:
     """Moments in which a sample of several rows counts once.
 
-    Examples
-    --------
     >>> float(per_sample(Moments.of([[0.0], [1.0], [2.0], [3.0]]), 2.0).count)
     2.0
     """
@@ -272,8 +262,6 @@ def _for_each_class(target: Array, moments: Moments) -> Array:
 def prior_weight(prior: NIW, rows_per_sample: float = 1.0) -> float:
     """The weight a = (ν₀−p−1) in samples of a prior that the functions above made.
 
-    Examples
-    --------
     >>> prior_weight(NIW([0.0], 0.0, [[1.0]], 5.0))
     3.0
     """
@@ -283,8 +271,6 @@ def prior_weight(prior: NIW, rows_per_sample: float = 1.0) -> float:
 def log_evidence_tied(prior: NIW, moments: Moments) -> Array:
     """Log marginal likelihood of classes along the last batch axis that share one covariance.
 
-    Examples
-    --------
     >>> prior = NIW([[0.0]], [1.0], [[[1.0]]], [3.0])
     >>> moments = Moments.stack([Moments.of([[1.0], [2.0]])])
     >>> bool(np.isclose(log_evidence_tied(prior, moments), prior.log_evidence(moments)[0]))

@@ -35,14 +35,6 @@ class Forest:
     roots : array of int of shape (tree,)
     strength : float
         λ.
-
-    Examples
-    --------
-    >>> stump = Forest(np.array([1, 1, 2]), np.array([2, 1, 2]), np.zeros(3, int), np.array([0.5, 0, 0]),
-    ...     np.array([[2.0, 2.0], [2.0, 0.0], [0.0, 2.0]]), np.array([0]), strength=2.0)
-    >>> stump.probabilities(np.array([[0.0], [1.0]]))
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
     """
 
     left: Index

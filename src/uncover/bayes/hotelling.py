@@ -51,13 +51,6 @@ def reference_of_classes(moments: Moments) -> NIW:
     heaviest one that a Gaussian class can have in any metric: dᵀM⁻¹d over its mean in the class has no
     heavier a tail than F(1, n−1) (Székely and Bakirov 2003): typicality is rather too high than too low. A
     class without a scale of its own has that of all classes, with a tail of F(1, 2).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> moments = Moments.by_group(rng.normal(size=(23, 3)), np.repeat([0, 1], [20, 3]), 2)
-    >>> reference_of_classes(moments).predictive().dof  # n − p, and n − 1
-    array([17.,  2.])
     """
     p, n = moments.n_features, moments.count
     scale, dof = np.array(moments.scatter), n - 1.0
@@ -182,14 +175,6 @@ class TypicalityReference:
         Hotelling's, of the samples as they were measured: batch (class,).
     noise : array of shape (class, feature, feature)
         Mean noise of these samples.
-
-    Examples
-    --------
-    >>> density = StudentT.from_scale([[0.0]], [[[2.0]]], [1e6])  # a variance of 2, half of it noise
-    >>> none, same = (Covariances.read([c], n_samples=1, n_features=1) for c in (0.0, 1.0))
-    >>> seen = TypicalityReference(density, np.ones((1, 1, 1)))
-    >>> [round(float(seen.p_value(0, [[2.0]], c)[0]), 3) for c in (none, same)]  # 2 and √2 deviations
-    [0.046, 0.157]
     """
 
     density: StudentT | IndependentT

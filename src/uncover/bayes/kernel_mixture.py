@@ -91,8 +91,6 @@ def held_out_squares(
 ) -> Iterator[Array]:
     """Squared distances of points from all centres, in blocks; infinite from centres of their own group.
 
-    Examples
-    --------
     >>> x, one_each = np.array([[0.0], [2.0]]), np.arange(2)
     >>> list(held_out_squares(x, one_each, x, one_each))
     [array([[inf,  4.],
@@ -117,8 +115,6 @@ def _squares(points: Array, centres: Array) -> Iterator[tuple[slice, Array]]:
 def median_square(points: Array) -> float:
     """Median of the squared distances between points, a scale for bandwidths.
 
-    Examples
-    --------
     >>> median_square(np.array([[0.0], [1.0], [3.0]]))
     4.0
     """

@@ -59,11 +59,6 @@ class Moments:
         """Moments of samples of shape (..., sample, feature), with weights of shape (..., sample).
 
         Read in blocks, in float64 whatever comes: memory does not grow with the number of samples.
-
-        Examples
-        --------
-        >>> Moments.of([[0.0, 1.0], [2.0, 1.0]], weight=[1, 3]).mean
-        array([1.5, 1. ])
         """
         x = np.asarray(samples)
         w = None if weight is None else np.broadcast_to(np.asarray(weight, np.float64), x.shape[:-1])
@@ -87,11 +82,6 @@ class Moments:
             Number of the group of each sample, 0 … n_groups − 1.
         n_groups : int
         weight : array of shape (sample,), optional
-
-        Examples
-        --------
-        >>> Moments.by_group([[1.0], [3.0], [7.0]], [0, 0, 2], 3).count
-        array([2., 0., 1.])
         """
         x, groups = np.asarray(samples), np.asarray(group)
         w = None if weight is None else np.asarray(weight, np.float64)
@@ -166,13 +156,7 @@ class Moments:
         return reduce(add, parts, type(self).empty(self.n_features, batch))
 
     def select_features(self, keep: NDArray[Any]) -> Self:
-        """Moments of some of the features, by index or mask.
-
-        Examples
-        --------
-        >>> Moments.of([[0.0, 1.0], [2.0, 1.0]]).select_features([0]).mean
-        array([1.])
-        """
+        """Moments of some of the features, by index or mask."""
         scatter = self.scatter[..., keep, :][..., keep]
         return type(self)(self.count, self.mean[..., keep], scatter, self.residual[..., keep])
 

@@ -32,8 +32,6 @@ class Spread:
     def of(cls, moments: Moments, variance: Array | None = None) -> "Spread":
         """Spread of classes along the last batch axis; given variances stand in for those of the moments.
 
-        Examples
-        --------
         >>> moments = Moments.by_group([[0.0], [2.0], [9.0]], [0, 0, 1], 2)
         >>> spread = Spread.of(moments)
         >>> spread.variance.ravel(), spread.borrowed.ravel()
@@ -84,8 +82,6 @@ def weak_prior(moments: Moments, variance: Array | None = None) -> NIW:
 def weak_tied_prior(moments: Moments, variance: Array | None = None) -> NIW:
     """As :func:`weak_prior`, for classes that share one covariance: Ψ = diag(pooled C)/K^(2/p).
 
-    Examples
-    --------
     >>> prior = weak_tied_prior(Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2))
     >>> prior.scale.ravel(), prior.mean.ravel()  # (2 + 8)/2 over K² = 4
     (array([1.25]), array([1., 7.]))

@@ -124,8 +124,6 @@ def model_information(probability: Array, variance: Array, total: Array) -> Arra
 
     The series is for small variances; H(1 − e^(−I/H)) is its beginning, and never exceeds the entropy H.
 
-    Examples
-    --------
     >>> p = np.array([0.5, 0.5])
     >>> float(model_information(p, np.array([0.02, 0.02]), np.log(2.0)).round(5))
     0.00498
@@ -166,8 +164,6 @@ def pair_information(
 def below_entropy(information: Array, total: Array) -> Array:
     """H(1 − e^(−I/H)): small information as it is, and never more than the entropy.
 
-    Examples
-    --------
     >>> below_entropy(np.array([0.001, 9.0]), np.array([0.5, 0.5])).round(4)
     array([0.001, 0.5  ])
     """

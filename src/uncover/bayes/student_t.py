@@ -89,12 +89,6 @@ class StudentT:
         """p-value of each point: the probability that a draw is at least as far out.
 
         Exactly, q/p ~ F(p, ν). Uniform on [0, 1] for draws from this distribution.
-
-        Examples
-        --------
-        >>> t = StudentT.from_scale([0.0], [[1.0]], 1.0)  # the Cauchy distribution
-        >>> t.typicality([[0.0], [1.0]]).round(12)
-        array([1. , 0.5])
         """
         return self.tail(self.squared_distance(points), self.dof)
 

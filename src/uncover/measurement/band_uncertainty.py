@@ -84,8 +84,6 @@ class BandUncertainty:
     reference
         Values at which relative systematic effects are evaluated where no others are given.
 
-    Examples
-    --------
     >>> noise = BandUncertainty.of(["B02", "B03"], [0.01, 0.02], [[1.0, 0.5], [0.5, 1.0]])
     >>> noise.random(np.full((1000, 2), 0.1)).matrices()  # one matrix for all pixels
     array([[[0.0001, 0.0001],
@@ -120,11 +118,6 @@ class BandUncertainty:
 
         `effect` is what the effect is called in records, `name` the file or whatever messages speak of.
         `coverage_factor` is kept for the record of an uncertainty that was stated as an expanded one.
-
-        >>> BandUncertainty.of(["B02"], [-0.01])
-        Traceback (most recent call last):
-        ...
-        ValueError: the uncertainty has a standard uncertainty of -0.01 in band B02; it must be 0 or more.
         """
         names = tuple(canonical_band(band) for band in bands)
         places_of(names, names, name)
@@ -177,11 +170,6 @@ class BandUncertainty:
         Absolute effects give one matrix for all pixels. Relative ones give one for each: variances where no
         bands are correlated, multiples of one matrix where all spectra are multiples of one, else matrices,
         pixels · bands² numbers: give the values block by block.
-
-        >>> noise = BandUncertainty.of(["B02", "B03"], [5.0, 10.0], units="%")
-        >>> noise.random([[0.1, 0.2], [0.3, 0.2]]).variances()
-        array([[2.50e-05, 4.00e-04],
-               [2.25e-04, 4.00e-04]])
         """
         rows = self._rows(values)
         parts = [(e.at(rows), e.correlation) for e in self.effects if e.between_pixels == "random"]
@@ -192,23 +180,12 @@ class BandUncertainty:
 
         Relative effects depend on the value: the matrix is the mean over the pixels of `values`, (…, band),
         or is taken at `reference`. Effects that all scenes have in common are not in it; see `common`.
-
-        >>> effect = BandUncertainty.of(["B02"], [10.0], units="%", between_pixels="systematic")
-        >>> effect.systematic([[0.1], [0.3]]).round(6)  # mean of 0.01² and 0.03²
-        array([[0.0005]])
         """
         own = self._shared("independent", values)
         return np.sum([matrix for _, matrix in own], axis=0) if own else None
 
     def common(self, values: ArrayLike | None = None) -> dict[str, Array]:
-        """Covariances of systematic effects that all scenes have in common, by name; as in `systematic`.
-
-        >>> gain = BandUncertainty.of(
-        ...     ["B02"], [0.01], between_pixels="systematic", between_scenes="common", effect="gain"
-        ... )
-        >>> gain.systematic() is None, gain.common()
-        (True, {'gain': array([[0.0001]])})
-        """
+        """Covariances of systematic effects that all scenes have in common, by name; as in `systematic`."""
         found: dict[str, Array] = {}
         for name, matrix in self._shared("common", values):
             found[name] = found[name] + matrix if name in found else matrix
@@ -231,11 +208,7 @@ class BandUncertainty:
         return rows.T @ rows / len(rows)
 
     def measured(self, values: ArrayLike) -> Measured:
-        """Values with both parts, ready for `fit` and `predict_proba`.
-
-        >>> BandUncertainty.of(["B02"], [0.01]).measured([[0.1], [0.2]])
-        Measured(shape=(2, 1), one covariance for all samples)
-        """
+        """Values with both parts, ready for `fit` and `predict_proba`."""
         rows = self._rows(values)
         return Measured(rows, self.random(rows), self.systematic(rows))
 
@@ -259,13 +232,6 @@ def block_covariances(parts: Sequence[tuple[Array, Array]], n_pixels: int) -> Co
         For each effect: standard uncertainties (pixel, band), or (1, band) where all pixels are alike, and
         the correlation of its errors between bands, (band, band).
     n_pixels : int
-
-    Examples
-    --------
-    >>> R = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> u = np.array([[0.1, 0.2], [0.2, 0.4]])  # the second pixel's are twice the first's
-    >>> block_covariances([(u, R)], 2).factor
-    array([1., 4.])
     """
     if n_pixels == 0:
         return Covariances(np.zeros_like(parts[0][1]), None, None)
@@ -324,14 +290,7 @@ def is_relative(units: str, name: str) -> bool:
 
 
 def check_between_pixels(word: object, name: str) -> BetweenPixels:
-    """Refuse any word but the two that are known.
-
-    >>> check_between_pixels("correlated", "unc.json")
-    Traceback (most recent call last):
-    ...
-    ValueError: unc.json: between_pixels is 'correlated'; use "random" where errors of two pixels are
-    independent, "systematic" where a scene shares one error.
-    """
+    """Refuse any word but the two that are known."""
     for known in get_args(BetweenPixels):
         if word == known:
             return known

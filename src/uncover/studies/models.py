@@ -312,11 +312,7 @@ PAPER = tuple(name for name, model in MODELS.items() if not model.ours)
 
 
 def study_models(further: bool = False) -> tuple[str, ...]:
-    """Names of the models of a study, with those that are computed on request or without.
-
-    >>> [name for name in study_models(further=True) if name not in study_models()]
-    ['AdaBoost.M2 scores', 'NN deep', 'RF bootstrap']
-    """
+    """Names of the models of a study, with those that are computed on request or without."""
     return tuple(name for name, model in MODELS.items() if further or not model.further)
 
 

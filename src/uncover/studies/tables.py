@@ -75,23 +75,13 @@ def rate_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) ->
 
 
 def frame(found: Iterable[tuple[Facts, Facts]], rows: Callable[..., list[Row]], *more: Any) -> pd.DataFrame:
-    """Rows of all models that could be trained, as one table; `found` has where, and what was found.
-
-    >>> frame([({"p": 2}, {"model": "RF", "trained": False, "why": "no samples"})], score_rows).empty
-    True
-    """
+    """Rows of all models that could be trained, as one table; `found` has where, and what was found."""
     trained = [(where, one) for where, one in found if one["trained"]]
     return pd.DataFrame([row for where, one in trained for row in rows(where, one, *more)])
 
 
 def write_tables(tables: Tables, out: Path) -> list[Path]:
-    """Write each table as Parquet and CSV.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> [file.name for file in write_tables({"cost": pd.DataFrame({"seconds": [1.5]})}, folder)]
-    ['cost.parquet', 'cost.csv']
-    """
+    """Write each table as Parquet and CSV."""
     out.mkdir(parents=True, exist_ok=True)
     files = []
     for name, table in tables.items():
