@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -41,56 +41,30 @@ class LookupTable:
         self.sensor = _sensor(sensor)
         self.bands = tuple(_band(name) for name in bands)
         self.table = BandTable.load(self.sensor, self.bands)
+        self.response = self.table.response  # the sensor whose spectral response the table was computed with
+        self.aerosol_model = self.table.aerosol_model
 
     def __repr__(self) -> str:
         return f"LookupTable({self.sensor!r}, bands={self.bands!r})"
-
-    @property
-    def response(self) -> str:
-        """The sensor whose spectral response the table was computed with."""
-        return self.table.response
-
-    @property
-    def aerosol_model(self) -> str:
-        """The aerosol model the table was computed with."""
-        return self.table.aerosol_model
 
     def coefficients(self, state: State, geometry: Geometry, dtype: npt.DTypeLike = float) -> Coefficients:
         """The coefficients of every band: arrays (realisation, band, pixel)."""
         return self.table.coefficients(state, geometry.flat(), dtype)
 
     def correct(
-        self,
-        toa: npt.ArrayLike,
-        state: State,
-        geometry: Geometry,
-        *,
-        band_axis: BandAxis = -1,
-        out: Array | None = None,
+        self, toa: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
     ) -> Array:
         """Surface reflectance from top-of-atmosphere reflectance, block by block."""
-        return self._apply(Coefficients.correct, toa, state, geometry, band_axis, out)
+        return self._apply(Coefficients.correct, toa, state, geometry, band_axis)
 
     def simulate(
-        self,
-        surface: npt.ArrayLike,
-        state: State,
-        geometry: Geometry,
-        *,
-        band_axis: BandAxis = -1,
-        out: Array | None = None,
+        self, surface: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
     ) -> Array:
         """Top-of-atmosphere reflectance from surface reflectance, block by block."""
-        return self._apply(Coefficients.simulate, surface, state, geometry, band_axis, out)
+        return self._apply(Coefficients.simulate, surface, state, geometry, band_axis)
 
     def _apply(
-        self,
-        verb: _Verb,
-        values: npt.ArrayLike,
-        state: State,
-        geometry: Geometry,
-        band_axis: BandAxis,
-        out: Array | None,
+        self, verb: _Verb, values: npt.ArrayLike, state: State, geometry: Geometry, band_axis: BandAxis
     ) -> Array:
         array = _reflectance(values, self.bands, band_axis)
         pixels = array.shape[1:] if band_axis == 0 else array.shape[:-1]
@@ -98,7 +72,7 @@ class LookupTable:
         self.table.check(state, geometry)
         worlds, bands = state.realisations or 1, len(self.bands)
         shape = (worlds, bands, *pixels) if band_axis == 0 else (*pixels, worlds, bands)
-        result = _output(out, shape, array.dtype)
+        result = np.empty(shape, dtype=array.dtype)
         # Both layouts become planes: views (band, pixel) in and (realisation, band, pixel) out.
         planes = array.reshape(bands, -1) if band_axis == 0 else array.reshape(-1, bands).T
         filled = (
@@ -117,7 +91,8 @@ class LookupTable:
         step = max(64, (BLOCK_ELEMENTS_WITH_ANGLES if varying else BLOCK_ELEMENTS) // (worlds * bands))
         work = np.empty((2, worlds * bands * min(step, pixels)), dtype=filled.dtype)
         same = None if varying else self.table.coefficients(state, geometry).astype(filled.dtype)
-        for block in _blocks(pixels, step):
+        for start in range(0, pixels, step):
+            block = slice(start, min(start + step, pixels))
             here = same or self.table.coefficients(state, geometry.block(block), filled.dtype)
             size = (worlds, bands, block.stop - block.start)
             done, scratch = (w[: np.prod(size)].reshape(size) for w in work)
@@ -167,21 +142,6 @@ def _check_pixels(pixels: tuple[int, ...], geometry: Geometry) -> None:
             f"the angles have shape {geometry.shape}, the data pixels of shape {pixels}; "
             "give one angle for all pixels or one for each"
         )
-
-
-def _output(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    if out is None:
-        return np.empty(shape, dtype=dtype)
-    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
-        raise ValueError(
-            f"out is {out.dtype} {out.shape}; it must be a contiguous {dtype} array of shape {shape}"
-        )
-    return out
-
-
-def _blocks(pixels: int, step: int) -> Iterator[slice]:
-    for start in range(0, pixels, step):
-        yield slice(start, min(start + step, pixels))
 
 
 def recorrect(

@@ -27,21 +27,22 @@ class State:
     def __post_init__(self) -> None:
         for name, remedy in _REMEDIES.items():
             values = np.asarray(getattr(self, name), dtype=float)
-            _check_finite(name, values, remedy)
-            _check_not_negative(name, values, remedy)
+            _check(name, values, remedy)
             object.__setattr__(self, name, values)
-        sizes = {np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))}
-        if len(sizes) > 1:
+        if len(self._sizes) > 1:
             raise ValueError(
-                f"the fields of a state have {' and '.join(map(str, sorted(sizes)))} realisations; "
+                f"the fields of a state have {' and '.join(map(str, sorted(self._sizes)))} realisations; "
                 "give each field one number or the same number of realisations"
             )
 
     @property
     def realisations(self) -> int | None:
         """Number of realisations, or None for a single state."""
-        sizes = [np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))]
-        return sizes[0] if sizes else None
+        return next(iter(self._sizes), None)
+
+    @property
+    def _sizes(self) -> set[int]:
+        return {np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))}
 
 
 _REMEDIES = {
@@ -51,14 +52,11 @@ _REMEDIES = {
 }
 
 
-def _check_finite(name: str, values: Array, remedy: str) -> None:
+def _check(name: str, values: Array, remedy: str) -> None:
     if values.ndim > 1:
         raise ValueError(f"{name} has {values.ndim} dimensions; give one number, or one per realisation")
     if not np.isfinite(values).all():
         raise ValueError(f"{name} is missing (not a number); {remedy}")
-
-
-def _check_not_negative(name: str, values: Array, remedy: str) -> None:
     if (values < 0).any():
         raise ValueError(f"{name} is {values.min():g}; {remedy}")
 

@@ -66,16 +66,9 @@ def joint_table(log_weight: Array, probability: Array) -> Array:
     """Joint distribution of draw and class whose class margin is the given probability.
 
     W_sk = P_k J_sk / Σ_s J_sk. Plain averages over draws do not reproduce P, because the input informs
-    the parameters too; a table whose columns are normalised to P does, and its parts add up.
+    the parameters too; a table whose columns are normalised to P does, and its parts add up. ``log_weight``
+    is log J, (..., draw, class); ``probability`` is P, (..., class).
 
-    Parameters
-    ----------
-    log_weight : array of shape (..., draw, class)
-        log J.
-    probability : array of shape (..., class)
-
-    Examples
-    --------
     >>> w = joint_table(np.log([[0.2, 0.1], [0.6, 0.1]]), np.array([0.7, 0.3]))
     >>> w.sum(0).round(12)
     array([0.7, 0.3])

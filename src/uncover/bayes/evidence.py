@@ -34,17 +34,6 @@ class ScatterEvidence:
         log p(S | a) = log Γ_d((ν+n)/2) − log Γ_d(ν/2) − (nd/2) log a − ½(ν+n) Σ_j log(1+e_j/a)
                        − (n/2) log|C| − (nd/2) log π − (d/2) log N
 
-    Attributes
-    ----------
-    eigenvalues : array of shape (..., d)
-        e of each scatter matrix.
-    dof : array of shape (...)
-        n of each.
-    constant : float
-        Sum of the terms that do not depend on a.
-
-    Examples
-    --------
     >>> x = np.array([[0.0], [1.0], [3.0]])
     >>> evidence = ScatterEvidence.of(Moments.of(x), np.array([[2.0]]))
     >>> after_first = NIW(x[0], 1.0, [[5 * 2.0]], 5 + 2.0)  # a = 5; the first sample gives the mean
@@ -52,9 +41,9 @@ class ScatterEvidence:
     True
     """
 
-    eigenvalues: Array  # (..., d)
-    dof: Array  # (...)
-    constant: float
+    eigenvalues: Array  #: (..., d), e of each scatter matrix
+    dof: Array  #: (...), n of each
+    constant: float  #: sum of the terms that do not depend on a
 
     @classmethod
     def of(cls, moments: Moments, target: Array) -> "ScatterEvidence":
@@ -128,17 +117,10 @@ def evidence_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
 
     λ = 0, Ψ = (ν₀−p−1)·C with C = ΣS_k/(N−K), and ν₀ in (p+1, 10⁶] maximises the marginal likelihood of the
     scatters S_k. Few degrees of freedom leave each class its own covariance; many make all the same.
+    Classes are along the last batch axis; a batch axis before it (worlds) has one ν₀ in common. The rows of
+    one sample are not independent: where there are ``rows_per_sample``, evidence is taken of the samples, and
+    the prior's weight counted in rows like theirs.
 
-    Parameters
-    ----------
-    moments : Moments
-        Classes along the last batch axis; a batch axis before it (worlds) has one ν₀ in common.
-    rows_per_sample : float
-        How many rows each sample counts for in the moments. They are not independent: evidence is taken
-        of the samples, and the prior's weight counted in rows like theirs.
-
-    Examples
-    --------
     >>> x, y = np.random.default_rng(0).normal(size=(400, 2)), np.arange(400) % 2
     >>> alike = evidence_prior(Moments.by_group(x, y, 2))
     >>> different = evidence_prior(Moments.by_group(x * (1.0 + 4.0 * y[:, None]), y, 2))

@@ -167,18 +167,10 @@ def _tail(new: Array, own: Array, free: float) -> _Tail:
 
 @dataclass(frozen=True, eq=False)
 class TypicalityReference:
-    """Densities of classes whose distances have a known distribution, for points of any known noise.
+    """Densities of classes whose distances have a known distribution, for points of any known noise."""
 
-    Attributes
-    ----------
-    density : StudentT or IndependentT
-        Hotelling's, of the samples as they were measured: batch (class,).
-    noise : array of shape (class, feature, feature)
-        Mean noise of these samples.
-    """
-
-    density: StudentT | IndependentT
-    noise: Array
+    density: StudentT | IndependentT  # Hotelling's, of the samples as they were measured: batch (class,)
+    noise: Array  # (class, feature, feature), mean noise of these samples
 
     def p_value(self, k: int, points: ArrayLike, covariances: Covariances) -> Array:
         """p-value of points (point, feature) of known noise for class k."""
@@ -219,8 +211,7 @@ class TypicalityReference:
 
 def _p_value(density: StudentT, own: Array, x: Array, new: Array) -> Array:
     """p-values of points under one density, with the noise (1 or point, feature, feature) of the points."""
-    free = float(density.dof) + density.n_features - 1.0
-    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    free, whitening = _of_covariance(density)
     half = np.tensordot(whitening, np.moveaxis(new, 0, 2), axes=1)
     tail = _tail(np.tensordot(whitening, half.swapaxes(0, 1), axes=1), whitening @ own @ whitening.T, free)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -230,11 +221,15 @@ def _p_value(density: StudentT, own: Array, x: Array, new: Array) -> Array:
     return f_tail(a * q, a, b)
 
 
+def _of_covariance(density: StudentT) -> tuple[float, Array]:
+    """Degrees of freedom of the covariance behind a density, and what whitens by that covariance."""
+    free = float(density.dof) + density.n_features - 1.0
+    return free, density.whitening * np.sqrt(free / float(density.dof))
+
+
 def _matched(density: StudentT, own: Array) -> tuple[Array, float]:
     """Root and degrees of freedom of the Student t for points without noise."""
-    p = density.n_features
-    free = float(density.dof) + p - 1.0
-    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    p, (free, whitening) = density.n_features, _of_covariance(density)
     _, *numbers = _tail(np.zeros((p, p, 1)), whitening @ own @ whitening.T, free)
     size, features, dof = (part[0] for part in numbers)
     wider = fdtri(features, dof, 1.0 - _MATCHED) / fdtri(p, dof, 1.0 - _MATCHED)

@@ -22,16 +22,6 @@ class KernelMixture:
     The kernels are of Student's kind: far from all samples the classes approach their proportions, so that
     what was never seen is not sure. Features are to be of comparable scale.
 
-    Attributes
-    ----------
-    centres : array of shape (sample, feature)
-    share : array of shape (sample, class)
-        Weight of each sample in each class.
-    bandwidth : float
-        h.
-
-    Examples
-    --------
     >>> model = KernelMixture(np.array([[0.0], [1.0]]), np.eye(2), 0.5)
     >>> odds = np.exp(model.log_joint(np.array([[0.0], [0.5], [100.0]])))
     >>> (odds / odds.sum(1, keepdims=True)).round(2)
@@ -40,9 +30,9 @@ class KernelMixture:
            [0.47, 0.53]])
     """
 
-    centres: Array
-    share: Array
-    bandwidth: float
+    centres: Array  #: (sample, feature)
+    share: Array  #: (sample, class), weight of each sample in each class
+    bandwidth: float  #: h
 
     def log_joint(self, points: Array) -> Array:
         """log p(x, k) up to a constant: (point, class)."""

@@ -25,28 +25,16 @@ class Moments:
     whatever their sizes. The mean is kept as ``mean + residual``, two floats for each number: data
     like 10⁶ ± 1 would otherwise lose digits of the scatter in each merge.
 
-    Parameters
-    ----------
-    count : array of shape (...)
-        Sum of weights.
-    mean : array of shape (..., feature)
-    scatter : array of shape (..., feature, feature)
-        Centred sum of products.
-    residual : array of shape (..., feature)
-        What rounding took from the mean.
-
-    Examples
-    --------
     >>> a, b = Moments.of([[1.0], [2.0]]), Moments.of([[6.0]])
     >>> total = a + b
     >>> float(total.count), float(total.mean[0]), float(total.scatter[0, 0])
     (3.0, 3.0, 14.0)
     """
 
-    count: Array  # (...)
-    mean: Array  # (..., feature)
-    scatter: Array  # (..., feature, feature)
-    residual: Array  # (..., feature)
+    count: Array  #: (...), sum of weights
+    mean: Array  #: (..., feature)
+    scatter: Array  #: (..., feature, feature), centred sum of products
+    residual: Array  #: (..., feature), what rounding took from the mean
 
     @classmethod
     def empty(cls, n_features: int, batch: tuple[int, ...] = ()) -> Self:
@@ -73,15 +61,9 @@ class Moments:
     def by_group(
         cls, samples: ArrayLike, group: ArrayLike, n_groups: int, weight: ArrayLike | None = None
     ) -> Self:
-        """Moments of each group of samples: batch shape (..., group).
+        """Moments of each group of samples (..., sample, feature): batch shape (..., group).
 
-        Parameters
-        ----------
-        samples : array of shape (..., sample, feature)
-        group : array of int of shape (sample,)
-            Number of the group of each sample, 0 … n_groups − 1.
-        n_groups : int
-        weight : array of shape (sample,), optional
+        ``group`` and ``weight`` have one number for each sample; groups are 0 … n_groups − 1.
         """
         x, groups = np.asarray(samples), np.asarray(group)
         w = None if weight is None else np.asarray(weight, np.float64)

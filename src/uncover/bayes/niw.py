@@ -249,15 +249,7 @@ class NIW:
         return np.asarray(1.0 / self.strength)
 
     def variance_marginal(self) -> tuple[Array, Array]:
-        """Marginal distribution of the variances: Σ_jj ~ scale_j / χ²(dof_j).
-
-        Returns
-        -------
-        dof : array of shape (..., feature)
-            ν−p+1.
-        scale : array of shape (..., feature)
-            Ψ_jj.
-        """
+        """Degrees of freedom and scales of the variances, Σ_jj ~ scale_j / χ²(dof_j): (..., feature) each."""
         scale = np.diagonal(self.scale, axis1=-2, axis2=-1)
         dof = np.broadcast_to((self.dof - self.n_features + 1)[..., None], scale.shape)
         return dof, scale

@@ -41,18 +41,9 @@ def log_prob_with_noise(
     nodes placed for each point where the integrand is; Σ may be singular. Right to 10⁻⁸ nat out to ten
     standard deviations.
 
-    Parameters
-    ----------
-    density : StudentT or IndependentT
-        Without batch axes. An IndependentT uses the variances of the noise only.
-    points : array of shape (point, feature)
-    covariances : Covariances
-        Of as many points.
-    method : "exact" or "fast"
-        "fast" takes the Student t that matches the covariance of x, and the degrees of freedom of χ.
+    The density has no batch axes; an IndependentT uses the variances of the noise only. The method "fast"
+    takes the Student t that matches the covariance of x, and the degrees of freedom of χ.
 
-    Examples
-    --------
     >>> t = StudentT.from_scale([0.0], [[1.0]], 4.0)
     >>> none = Covariances.read([0.0], n_samples=1, n_features=1)
     >>> bool(np.isclose(log_prob_with_noise(t, [[0.5]], none), t.log_prob([[0.5]]), rtol=0, atol=1e-10).all())

@@ -117,17 +117,10 @@ class UnknownOdds:
     Samples depart from a Gaussian in all features together, so that the log ratio, a sum over p features, is
     in error by √p times more than a sum of independent terms would be: of each sample, the power p^(−1/2) of
     the ratio counts. The share of the unknown among many samples follows from the ratios as they are.
-
-    Attributes
-    ----------
-    log_ratio : array of shape (sample, reading)
-        log p₀(x) − log Σ_k P(k) p(x | k).
-    n_features : array of shape (sample,)
-        p, features that the sample has.
     """
 
-    log_ratio: Array
-    n_features: NDArray[np.intp]
+    log_ratio: Array  # (sample, reading), log p₀(x) − log Σ_k P(k) p(x | k)
+    n_features: NDArray[np.intp]  # (sample,), p, features that the sample has
 
     def probability(self, share: float) -> Array:
         """P(none | x), the mean over readings: (sample,)."""

@@ -43,16 +43,8 @@ class LogDensityVariance:
 
     @classmethod
     def of(cls, posterior: NIW, concentration: Array) -> "LogDensityVariance":
-        """Numbers for each class along the last batch axis.
+        """Numbers for each class along the last batch axis; ``concentration`` (class,) has N_k + α_k.
 
-        Parameters
-        ----------
-        posterior : NIW
-        concentration : array of shape (class,)
-            Dirichlet parameters N_k + α_k of the class proportions.
-
-        Examples
-        --------
         >>> posterior = NIW(np.zeros((1, 2)), np.array([50.0]), np.eye(2)[None], np.array([60.0]))
         >>> v = LogDensityVariance.of(posterior, np.array([50.0]))
         >>> v.at(np.array([[0.0], [4.0]])).shape

@@ -28,30 +28,16 @@ _PROPORTIONAL = 1e-12
 class BandEffect:
     """One source of error: its standard uncertainty in each band, and how errors are correlated.
 
-    standard
-        Standard uncertainty (k = 1) of each band: in the units of the values, or a fraction of them.
-    correlation
-        Between the errors of two bands.
-    relative
-        Whether `standard` is a fraction of the value (0.05 is five per cent).
-    between_pixels
-        "random": errors of two pixels are independent. "systematic": all pixels of a scene share one error.
-    between_scenes
-        Of a systematic effect. "independent": each scene has an error of its own. "common": all scenes have
-        the same one, which then cancels between a model and a map that both have it.
-    name
-        What the effect is called in records; a common effect is known by it.
-    coverage_factor
-        Of each band, where the uncertainty was stated as an expanded one.
+    An error that is common to all scenes cancels between a model and a map that both have it.
     """
 
-    standard: Array  # (band,)
-    correlation: Array  # (band, band)
-    relative: bool = False
+    standard: Array  # (band,), k = 1, in the units of the values or as a fraction of them
+    correlation: Array  # (band, band), between the errors of two bands
+    relative: bool = False  # `standard` is a fraction of the value (0.05 is five per cent)
     between_pixels: BetweenPixels = "random"
-    between_scenes: BetweenScenes = "independent"
-    name: str = ""
-    coverage_factor: Array | None = None  # (band,)
+    between_scenes: BetweenScenes = "independent"  # of a systematic effect
+    name: str = ""  # of the effect in records; a common effect is known by it
+    coverage_factor: Array | None = None  # (band,), where the uncertainty was stated as an expanded one
 
     def covariance(self) -> Array:
         """u uᵀ ∘ R; relative where `standard` is."""
@@ -77,13 +63,6 @@ class BandUncertainty:
     absolute and D = diag(u ∘ |ρ|) where it is relative. Random effects add up to the covariance of each
     pixel, systematic ones to one matrix for the scene.
 
-    bands
-        Names of the bands, in the order of the values.
-    effects
-        The effects, independent of each other.
-    reference
-        Values at which relative systematic effects are evaluated where no others are given.
-
     >>> noise = BandUncertainty.of(["B02", "B03"], [0.01, 0.02], [[1.0, 0.5], [0.5, 1.0]])
     >>> noise.random(np.full((1000, 2), 0.1)).matrices()  # one matrix for all pixels
     array([[[0.0001, 0.0001],
@@ -95,9 +74,9 @@ class BandUncertainty:
     [[2.5e-05, 0.0], [0.0, 0.0001]]
     """
 
-    bands: tuple[str, ...]
-    effects: tuple[BandEffect, ...]
-    reference: Array | None = None  # (band,)
+    bands: tuple[str, ...]  # in the order of the values
+    effects: tuple[BandEffect, ...]  # independent of each other
+    reference: Array | None = None  # (band,), where relative systematic effects are taken if nowhere else
 
     @classmethod
     def of(
@@ -226,12 +205,8 @@ class BandUncertainty:
 def block_covariances(parts: Sequence[tuple[Array, Array]], n_pixels: int) -> Covariances:
     """Σ_i = Σ_e D_ie R_e D_ie of a block of pixels, in the most compact form that holds it.
 
-    Parameters
-    ----------
-    parts : sequence of pairs
-        For each effect: standard uncertainties (pixel, band), or (1, band) where all pixels are alike, and
-        the correlation of its errors between bands, (band, band).
-    n_pixels : int
+    The parts are, for each effect, standard uncertainties (pixel, band), or (1, band) where all pixels are
+    alike, and the correlation of its errors between bands, (band, band).
     """
     if n_pixels == 0:
         return Covariances(np.zeros_like(parts[0][1]), None, None)

@@ -22,18 +22,7 @@ def read_correlation(matrix: ArrayLike, name: str = "the correlation matrix") ->
 
     Rounding moves no entry by more than 0.005, so a true correlation matrix lies within 0.005·√(p(p−1)) in
     the Frobenius norm, and the nearest one is no farther. Up to there the matrix is replaced by the nearest
-    correlation matrix, with a :class:`CorrelationWarning`; beyond, it is an error.
-
-    Parameters
-    ----------
-    matrix : array of shape (band, band)
-    name : str
-        What to call it in messages.
-
-    Returns
-    -------
-    array of shape (band, band)
-        Symmetric, ones on the diagonal, no negative eigenvalue beyond rounding.
+    correlation matrix, with a :class:`CorrelationWarning`; beyond, it is an error. ``name`` is for messages.
     """
     array = np.array(matrix, dtype=np.float64)
     _check(array, name)

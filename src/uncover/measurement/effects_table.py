@@ -78,8 +78,7 @@ def _find_band_dim(variables: Any, observed: str, name: str) -> str:
             return found[0]
     raise ValueError(
         f"{name}: {observed} has the dimensions {', '.join(dims) or 'none'}; one of them has to count the "
-        "bands, "
-        "with their names as its coordinate, or be called band."
+        "bands, with their names as its coordinate, or be called band."
     )
 
 

@@ -106,10 +106,8 @@ class Quantity:
     def record(self) -> dict[str, Any]:
         """The quantity as stated, and the distribution that is drawn from: what bounds do to it."""
         scores, _ = _quantiles(20_000, (0, self.name, "record"))
-        values = np.full(1, self.estimate) if self.standard_uncertainty == 0 else None
-        if values is None:
-            rule = _truncate if self.impossible == "refuse" else _RULES[self.impossible]
-            values = rule(self, scores)
+        rule: Impossible = "truncate" if self.impossible == "refuse" else self.impossible
+        values = replace(self, impossible=rule).values(scores)
         names = {"truncate": "truncated", "clip": "clipped", "refuse": "truncated"}
         bounds = f"Gaussian, {names.get(self.impossible)} at {self.lowest:g} and {self.highest:g}"
         return {

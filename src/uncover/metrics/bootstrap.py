@@ -98,16 +98,9 @@ def spread_over_worlds(values: ArrayLike, pairs: ArrayLike) -> tuple[Floats, Flo
     move the areas less. Measured for areas of another scene in 25 worlds of each of two scenes, crossed: 2.2
     times the error over seeds by random draws, 4.2 times by quantiles (``python -m benchmarks worlds``).
 
-    Parameters
-    ----------
-    values : array of shape (world, ...)
-    pairs : array of int of shape (world, quantity)
-        Which draw of each quantity a world has: (realisation, world of the model) of a map.
-
-    Returns
-    -------
-    (array, array)
-        NaN where there are fewer than two worlds; the error NaN where there are fewer than three draws.
+    ``values`` are (world, ...); ``pairs`` (world, quantity) say which draw of each quantity a world has, of a
+    map (realisation, world of the model). Both results are NaN where there are fewer than two worlds, the
+    error also where there are fewer than three draws.
     """
     x, drawn = np.asarray(values, np.float64), np.asarray(pairs)
     nothing = np.full(x.shape[1:], np.nan)

@@ -330,15 +330,8 @@ def ratio_limits(
     sample has; the least favourable of these is taken. The limits are quantiles of the sum, or of the ratio
     of two sums.
 
-    Parameters
-    ----------
-    counts : array of shape (3, stratum)
-        Samples in the part (share p), in the rest of the whole (q), and outside the whole.
-    possible : array of bool of shape (3, stratum)
-        Whether a sample of the stratum can be there at all.
-    sizes : array of shape (stratum,)
-        W_h.
-    level : float
+    ``counts`` (3, stratum) are samples in the part (share p), in the rest of the whole (q), and outside the
+    whole; ``possible`` says whether a sample of the stratum can be there; ``sizes`` (stratum,) are W_h.
     """
     tail = (1 - level) / 2
     rng = stream(0, "limits of shares")
