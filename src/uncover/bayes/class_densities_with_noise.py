@@ -355,11 +355,7 @@ class ClassDensitiesWithNoise:
 
 
 def values_and_noise(
-    planes: NDArray[Any],
-    coefficients: Array | None,
-    covariances: Array | None,
-    spread: bool,
-    size: int,
+    planes: NDArray[Any], coefficients: Array | None, covariances: Array | None, spread: bool, size: int
 ) -> Iterator[tuple[slice, Array, Array, Array]]:
     """Some pixels at a time: values (realisation, feature, pixel), their mean, and their noise.
 

@@ -17,11 +17,7 @@ from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import Spread
-from uncover.bayes.small_matrices import (
-    cholesky_of_many,
-    invert_triangles_of_many,
-    squares_of_triangles,
-)
+from uncover.bayes.small_matrices import cholesky_of_many, invert_triangles_of_many, squares_of_triangles
 from uncover.bayes.student_t import IndependentT, StudentT, f_tail
 
 Array = NDArray[np.float64]

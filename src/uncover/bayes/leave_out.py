@@ -25,11 +25,7 @@ _SMALLEST = 1e-12
 
 
 def leave_one_out(
-    posterior: NIW,
-    points: Array,
-    codes: NDArray[np.intp],
-    weight: Array | None = None,
-    echo: float = 0.0,
+    posterior: NIW, points: Array, codes: NDArray[np.intp], weight: Array | None = None, echo: float = 0.0
 ) -> Array:
     """Log density of each point for each class, with the point itself taken out of its own class.
 

@@ -348,12 +348,7 @@ def _read_json(file: Path, said: _Said) -> BandUncertainty:
 
 
 def _effect(
-    effect: Any,
-    title: str,
-    bands: list[str],
-    reference: ArrayLike | None,
-    said: _Said,
-    file: str,
+    effect: Any, title: str, bands: list[str], reference: ArrayLike | None, said: _Said, file: str
 ) -> BandUncertainty:
     kinds = {"standard_uncertainty", "expanded_uncertainty"}
     if not isinstance(effect, dict) or not kinds & set(effect) or "units" not in effect:

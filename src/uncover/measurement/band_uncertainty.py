@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -266,29 +266,27 @@ def is_relative(units: str, name: str) -> bool:
 
 def check_between_pixels(word: object, name: str) -> BetweenPixels:
     """Refuse any word but the two that are known."""
-    for known in get_args(BetweenPixels):
-        if word == known:
-            return known
-    raise ValueError(
-        f'{name}: between_pixels is {word!r}; use "random" where errors of two pixels are independent, '
-        '"systematic" where a scene shares one error.'
-    )
+    if word not in get_args(BetweenPixels):
+        raise ValueError(
+            f'{name}: between_pixels is {word!r}; use "random" where errors of two pixels are independent, '
+            '"systematic" where a scene shares one error.'
+        )
+    return cast(BetweenPixels, word)
 
 
 def check_between_scenes(word: object, between_pixels: str, name: str) -> BetweenScenes:
     """Refuse any word but the two that are known, and a random error that all scenes would share."""
-    for known in get_args(BetweenScenes):
-        if word == known:
-            if known == "common" and between_pixels == "random":
-                raise ValueError(
-                    f'{name}: a random effect has another error in each pixel; between_scenes="common" needs '
-                    'between_pixels="systematic".'
-                )
-            return known
-    raise ValueError(
-        f'{name}: between_scenes is {word!r}; use "independent" where each scene has its own error, "common" '
-        "where all scenes share one."
-    )
+    if word not in get_args(BetweenScenes):
+        raise ValueError(
+            f'{name}: between_scenes is {word!r}; use "independent" where each scene has its own error, '
+            '"common" where all scenes share one.'
+        )
+    if word == "common" and between_pixels == "random":
+        raise ValueError(
+            f'{name}: a random effect has another error in each pixel; between_scenes="common" needs '
+            'between_pixels="systematic".'
+        )
+    return cast(BetweenScenes, word)
 
 
 def check_effect_name(effect: str, between_scenes: str, name: str) -> None:

@@ -23,17 +23,12 @@ Tables = dict[str, pd.DataFrame]
 def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """One row for each score of a model."""
     head = {**where, "model": found["model"], "ours": MODELS[found["model"]].ours}
-    return [
-        {
-            **head,
-            "metric": name,
-            "value": found["scores"][name],
-            "low": found["intervals"][name][0],
-            "high": found["intervals"][name][1],
-            "zeros": found["zeros"],
-        }
-        for name in SCORE_NAMES
-    ]
+    rows = []
+    for name in SCORE_NAMES:
+        ends = dict(zip(("low", "high"), found["intervals"][name], strict=True))
+        value = found["scores"][name]
+        rows.append({**head, "metric": name, "value": value, **ends, "zeros": found["zeros"]})
+    return rows
 
 
 def training_row(where: Facts, found: Mapping[str, Any]) -> Row:
