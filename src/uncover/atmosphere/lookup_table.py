@@ -223,13 +223,7 @@ class BandTable:
     aerosol_model: str
     nodes: dict[str, Array]
     values: dict[str, Array]  # band axis first
-    # Weights of the nodes (..., node) at a coordinate: a spline is linear in its values.
-    sun_spline: Any
-    aod_spline: Any
-    phase_spline: Any
-    airmass_spline: Any
-    water_spline: Any
-    gas_spline: Any
+    splines: dict[str, Any]  # weights of the nodes (..., node) at a coordinate: splines are linear in values
 
     @classmethod
     def load(cls, sensor: str, bands: tuple[str, ...]) -> BandTable:
@@ -241,6 +235,14 @@ class BandTable:
         by_band = ("molecular_depth", "aerosol_depth", "aerosol_albedo", "phase")
         axes = ("sun_zenith", "aod", "altitude", "phase_angle", "gas_airmass", "gas_water", "gas_altitude")
         nodes = {name: arrays[name].astype(float) for name in axes}
+        coordinates = {
+            "sun": 1 - np.cos(np.radians(nodes["sun_zenith"])),
+            "aod": np.log(AOD_OFFSET + nodes["aod"]),
+            "phase": nodes["phase_angle"],
+            "airmass": np.log(nodes["gas_airmass"]),
+            "water": np.sqrt(nodes["gas_water"]),
+            "gas": nodes["gas_altitude"],
+        }
         return cls(
             bands=bands,
             response=response,
@@ -249,12 +251,7 @@ class BandTable:
             values={name: arrays[name][row, rows].astype(float) for name in by_sensor}
             | {name: arrays[name][rows].astype(float) for name in by_band}
             | {"ozone_above": arrays["ozone_above"].astype(float)},
-            sun_spline=_weights_over(_sun_coordinate(nodes["sun_zenith"])),
-            aod_spline=_weights_over(np.log(AOD_OFFSET + nodes["aod"])),
-            phase_spline=_weights_over(nodes["phase_angle"]),
-            airmass_spline=_weights_over(np.log(nodes["gas_airmass"])),
-            water_spline=_weights_over(np.sqrt(nodes["gas_water"])),
-            gas_spline=_weights_over(nodes["gas_altitude"]),
+            splines={name: CubicSpline(at, np.eye(len(at))) for name, at in coordinates.items()},
         )
 
     def check(self, state: State, geometry: Geometry) -> None:
@@ -313,11 +310,11 @@ class _Reader:
         parts = {
             "aod": aod,
             "ozone": np.atleast_1d(np.asarray(state.ozone, dtype=float)) / 1000,
-            "aods": table.aod_spline(np.log(AOD_OFFSET + aod)),
-            "sun": table.sun_spline(1 - np.cos(sun)),
-            "up": table.sun_spline(1 - np.cos(view)),
+            "aods": table.splines["aod"](np.log(AOD_OFFSET + aod)),
+            "sun": table.splines["sun"](1 - np.cos(sun)),
+            "up": table.splines["sun"](1 - np.cos(view)),
             "heights": _quadratic_weights(pressure_ratio(table.nodes["altitude"]), pressure),
-            "gas_heights": table.gas_spline(altitude),
+            "gas_heights": table.splines["gas"](altitude),
             "view": _view_polynomials(view, azimuth),
             "airmass": 1 / np.cos(sun) + 1 / np.cos(view),
             "cosines": np.cos(sun) + np.cos(view),
@@ -344,9 +341,9 @@ class _Reader:
 
     def gas_depth(self, water: Array) -> Array:
         """-ln of the transmittance of water vapour and the fixed gases: (realisation, band, pixel)."""
-        weights = self.table.water_spline(np.sqrt(water))
+        weights = self.table.splines["water"](np.sqrt(water))
         at_water = np.einsum("ru,bhum->rbhm", weights, self.table.values["gas_depth"])
-        airmasses = self.table.airmass_spline(np.log(self.airmass))
+        airmasses = self.table.splines["airmass"](np.log(self.airmass))
         return self._over_pixels(at_water, self.gas_heights, airmasses)
 
     def ozone_depth(self) -> Array:
@@ -363,7 +360,7 @@ class _Reader:
             n: values[n][:, None].astype(dtype)
             for n in ("aerosol_depth", "aerosol_albedo", "molecular_depth")
         }
-        phase = values["phase"].astype(dtype) @ self.table.phase_spline(self.angle).T.astype(dtype)
+        phase = values["phase"].astype(dtype) @ self.table.splines["phase"](self.angle).T.astype(dtype)
         above = ABOVE_AEROSOL * optics["molecular_depth"] * self.pressure
         bright = optics["aerosol_albedo"] * phase / (4 * self.cosines) * np.exp(-self.airmass * above)
         lost = -np.expm1(-self.aod[:, None, None] * (self.airmass * optics["aerosol_depth"]))
@@ -392,15 +389,6 @@ class _Reader:
         for more in varying[1:]:
             joint = (joint[:, :, None] * more[:, None, :]).reshape(len(joint), -1)
         return (values.reshape(-1, joint.shape[1]) @ joint.T).reshape(*values.shape[:2], -1)
-
-
-def _weights_over(nodes: Array) -> Any:
-    """Cubic spline, not-a-knot, of the unit vectors over nodes: its value at x is the weight of each node."""
-    return CubicSpline(nodes, np.eye(len(nodes)))
-
-
-def _sun_coordinate(zenith: Array) -> Array:
-    return 1 - np.cos(np.radians(zenith))
 
 
 def _view_polynomials(view: Array, azimuth: Array) -> Array:

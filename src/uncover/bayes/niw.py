@@ -49,7 +49,8 @@ class NIW:
     """Normal-inverse-Wishart: Σ ~ IW(Ψ, ν), μ | Σ ~ N(μ₀, Σ/λ), batched over leading axes.
 
     The parameters broadcast against each other. Where a scale and its degrees of freedom stand for
-    several means (shape (1, ...) against (K, ...)), these share one covariance Σ.
+    several means (shape (1, ...) against (K, ...)), these share one covariance Σ. See Gelman et al. (2013),
+    Bayesian Data Analysis, section 3.6; Murphy (2012), Machine Learning: a Probabilistic Perspective, 4.6.3.
 
     Parameters
     ----------
@@ -61,11 +62,6 @@ class NIW:
         Ψ, symmetric and positive definite; the expected covariance is Ψ/(ν−p−1).
     dof : array of shape (...)
         ν > p − 1, the degrees of freedom of the covariance.
-
-    References
-    ----------
-    Gelman et al. (2013), Bayesian Data Analysis, section 3.6; Murphy (2012), Machine Learning: a
-    Probabilistic Perspective, section 4.6.3.
 
     Examples
     --------

@@ -35,12 +35,7 @@ def further_class(posterior: NIW, components: Components) -> StudentT:
     averaged over grids by their evidence, and the mixture is replaced by the one Student t of the same mean
     and variance of the log scale: it has heavy tails where classes are few.
 
-    Parameters
-    ----------
-    posterior : NIW
-        Of the components of the classes, batch (component,).
-    components : Components
-        Their classes; each class counts once, however many components it has.
+    The posterior is that of the components, batch (component,); a class counts once, however many it has.
     """
     means, within, count = _classes(posterior, components)
     K = len(means)
