@@ -218,7 +218,7 @@ def test_molecules_conserve_energy(band):
     """Without absorption, the spherical albedo is what the mean transmittance leaves: S = 1 - 2∫T(μ)μdμ."""
     table = BandTable.load("S2A", (band,))
     cosines = np.linspace(np.cos(np.radians(75)), 1, 400)
-    weights = table.sun_spline(1 - cosines)
+    weights = table.splines["sun"](1 - cosines)
     down = weights @ table.values["transmittance"][0, 0, 0]
     up = 2 * np.trapezoid(down * cosines, cosines)
     # Below 75 degrees the table ends: there T is between 0 and its last value.
