@@ -35,16 +35,6 @@ def correction_against_memory(pixels=1_000_000, realisations=25, repeats=3):
     }
 
 
-def angles_per_pixel(pixels=20_000, realisations=25):
-    """Time per million pixels where every pixel has its own angles: the exact, slow path."""
-    rng = np.random.default_rng(0)
-    toa = rng.uniform(0.05, 0.5, (len(BANDS), pixels)).astype(np.float32)
-    geometry = Geometry(rng.uniform(38, 40, pixels), rng.uniform(0, 10, pixels), rng.uniform(90, 110, pixels))
-    table, state = LookupTable("S2A", BANDS), State(aod=np.linspace(0.02, 0.6, realisations))
-    seconds = _seconds(lambda: table.correct(toa, state, geometry, band_axis=0))
-    return {"seconds_per_million_pixels": seconds * 1e6 / pixels}
-
-
 def _seconds(work):
     start = time.perf_counter()
     work()

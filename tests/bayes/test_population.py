@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp, polygamma
 from scipy.stats import invgamma, norm
 
 from uncover.bayes.components import Components
 from uncover.bayes.niw import NIW
-from uncover.bayes.population import UnknownOdds, further_class
+from uncover.bayes.population import UnknownOdds, _dof_of_spread, further_class
 
 
 def classes_of(means, covariance=None, count=200.0):
@@ -93,3 +94,13 @@ def test_share_at_the_ends_and_without_information():
     assert UnknownOdds(np.full((50, 1, 2), -800.0), n).share().share == 0.0
     assert UnknownOdds(np.full((50, 1, 2), 800.0), n).share().share == 1.0
     assert UnknownOdds(np.zeros((50, 1, 2)), n).share().standard_uncertainty == pytest.approx(12**-0.5)
+
+
+def test_degrees_of_freedom_of_a_spread():
+    assert_allclose(_dof_of_spread(float(polygamma(1, 3.5))), 7.0)
+
+
+def test_of_each_sample_a_root_of_the_geometric_mean_counts():
+    odds = UnknownOdds(np.array([[[0.0, 0.0]], [[12.0, 8.0]]]), np.array([4, 4]))
+    expected = [0.05, 0.05 * np.exp(5) / (0.05 * np.exp(5) + 0.95)]
+    assert_allclose(odds.probability(0.05), expected)

@@ -267,7 +267,7 @@ def test_an_expanded_uncertainty_keeps_its_coverage_factor(tmp_path):
         ("a.csv", "band,u,units\nB2,5,%\nB3,0.1,1\n", {}, "units differs between rows"),
         ("a.csv", "band,u_pct,reflectance\nB2,5,-0.1\n", {}, "in per cent of a negative reflectance"),
         ("a.csv", "band,u,between_scenes\nB2,5,common\n", {}, "a random effect has another error"),
-        ("a.csv", "band,u,between_scenes\nB2,5,all\n", {}, "between_scenes is 'all'"),
+        ("a.csv", "band,u,between_scenes\nB2,5,all\n", {}, "between_scenes (--between-scenes) is 'all'"),
         ("a.csv", "band,u\nB2,0.1\nB3\n", {}, "row of B3 has 1 of 2 columns"),
         ("a.csv", "band,u\nB2,0.1\nB3,many\n", {}, "'many' in the row of B3"),
         ("a.csv", "band,u\nB2,0.1\n", {"bands": ["B02", "B8A"]}, "a.csv has no band B8A; it has B2"),
@@ -277,7 +277,12 @@ def test_an_expanded_uncertainty_keeps_its_coverage_factor(tmp_path):
             {"between_pixels": None},
             "does not say whether errors are independent",
         ),
-        ("a.csv", "band,u\nB2,0.1\n", {"between_pixels": "both"}, "between_pixels is 'both'"),
+        (
+            "a.csv",
+            "band,u\nB2,0.1\n",
+            {"between_pixels": "both"},
+            "between_pixels (--between-pixels) is 'both'",
+        ),
         ("a.csv", "band,u_abs\nB2,0.1\n", {"units": "%"}, "units='%' was asked for"),
         ("a.csv", "band,u\nB2,0.1\n", {"between_scenes": "common"}, "a random effect has another error"),
         (

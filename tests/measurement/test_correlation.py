@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from uncover.measurement.correlation import CorrelationWarning, nearest_correlation, read_correlation
 
@@ -66,3 +67,8 @@ def test_what_is_no_correlation_matrix_is_refused(matrix, message):
         read_correlation(matrix, "corr.csv")
     assert "\n" not in str(error.value)
     assert str(error.value).startswith("corr.csv")
+
+
+def test_the_nearest_of_highams_example():
+    found = nearest_correlation([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
+    assert_allclose(found, [[1, 0.7607, 0.1573], [0.7607, 1, 0.7607], [0.1573, 0.7607, 1]], atol=5e-5)

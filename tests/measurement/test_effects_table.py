@@ -63,7 +63,7 @@ def without(dataset, name, key):
         ),
         (lambda d: None, {"variable": "u_noise"}, "u_noise has no unc_comps; reflectance have"),
         (lambda d: None, {"bands": ["B02", "B08"]}, "has no band B08; it has B02, B03, B04"),
-        (lambda d: None, {"structured": "ignored"}, "between_pixels is 'ignored'"),
+        (lambda d: None, {"structured": "ignored"}, "is 'ignored'; use random"),
         (lambda d: without(d, "u_noise", "units"), {}, "u_noise has no units"),
         (lambda d: change(d, "u_noise", units="K"), {}, "u_noise has the units 'K', reflectance has '1'"),
         (lambda d: change(d, "reflectance", units="%"), {}, "has the units '1', reflectance has '%'"),

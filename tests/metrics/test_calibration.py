@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from uncover.metrics import Reliability, wilson_interval
+from uncover.metrics.calibration import bin_of
 
 
 def honest(rng, n=40_000, k=3):
@@ -73,6 +74,7 @@ def test_the_last_bin_holds_certainty():
     r = Reliability.of([0, 1], [[1.0, 0.0], [0.0, 1.0]], bins=4)
     assert r.count[0].tolist() == [0, 0, 0, 2]
     assert r.top_label_error == 0
+    assert bin_of(np.array([0.0, 0.1, 0.7, 0.99, 1.0]), bins=10).tolist() == [0, 1, 7, 9, 9]
 
 
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.9])

@@ -12,7 +12,7 @@ from uncover.metrics import (
     simple_random_sample,
     stratified_by_map,
 )
-from uncover.metrics.estimation import ratio_limits
+from uncover.metrics.estimation import Estimate, clopper_pearson_interval, ratio_limits
 
 # Olofsson et al. (2014), Table 8: deforestation, forest gain, stable forest, stable non-forest.
 COUNTS = np.array([[66, 0, 5, 4], [0, 55, 8, 12], [1, 0, 153, 11], [2, 1, 9, 313]])
@@ -259,6 +259,15 @@ def test_intervals_without_errors_are_those_of_the_samples():
     assert low[0] < 0.66 and high[1] > 0.34
     low, high = sample.areas().normal_interval()
     assert_allclose(high - low, 0)  # the usual interval, by its own name
+
+
+@pytest.mark.parametrize("x", [0, 3, 10])
+def test_intervals_of_shares_are_those_of_clopper_and_pearson(x):
+    ends = scipy.stats.binomtest(x, 10).proportion_ci(0.95, "exact")
+    assert_allclose(clopper_pearson_interval(x / 10, 10), (ends.low, ends.high))
+    error = np.sqrt(x * (10 - x) / 1000)  # of ten independent samples
+    estimate = Estimate(np.array(x / 10), np.array(error), np.array(10.0))
+    assert_allclose(estimate.share_interval(), (ends.low, ends.high))
 
 
 @pytest.mark.parametrize("x", [0, 1, 3, 12])

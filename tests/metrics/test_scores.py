@@ -16,6 +16,7 @@ from uncover.metrics import (
     confusion_matrix,
     f_beta,
     joined_groups,
+    overall_accuracy,
     percentile_interval,
     score,
     score_replicates,
@@ -68,7 +69,9 @@ def test_scores_are_those_of_scikit_learn(rng):
     assert_allclose(found.cross_entropy, log_loss(y, p))
     assert_allclose(found.f1, fbeta_score(y, p.argmax(axis=1), beta=1, average="weighted"))
     assert_allclose(found.f2, fbeta_score(y, p.argmax(axis=1), beta=2, average="weighted"))
-    assert_array_equal(confusion_matrix(p.argmax(axis=1), y, 4), sklearn_confusion(y, p.argmax(axis=1)).T)
+    confusion = confusion_matrix(p.argmax(axis=1), y, 4)
+    assert_array_equal(confusion, sklearn_confusion(y, p.argmax(axis=1)).T)
+    assert_allclose(overall_accuracy(confusion), np.mean(p.argmax(axis=1) == y))
 
 
 def test_the_prior_itself_scores_one(rng):

@@ -226,7 +226,7 @@ def test_digital_numbers_are_named(tmp_path):
         (None, BANDS, RANDOM, "some without a name; give their names in order"),
         (None, BANDS, UncertaintyOptions("random", bands=("B02",)), "has 3 bands; 1 names were given"),
         (BANDS, BANDS, None, "does not say whether errors are independent between pixels"),
-        (BANDS, BANDS, UncertaintyOptions("both"), "between_pixels is 'both'"),
+        (BANDS, BANDS, UncertaintyOptions("both"), "is 'both'; use random"),
         (BANDS, BANDS, UncertaintyOptions("random", units="K"), "has the units 'K'"),
         (BANDS, BANDS, UncertaintyOptions("random", correlation="no.csv"), "no.csv does not exist"),
         (BANDS, BANDS, UncertaintyOptions("random", reference=(1.0,)), "reference has 1 numbers"),

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from uncover.report.study_figures import confusion_figure, land_cover_figures, synthetic_figures
+from uncover.report.study_style import _key, _tick, caution, dodged, rounded
 
 LOWEST = ("BQDA repeats", "QDA pooled", "LR")
 
@@ -96,3 +97,15 @@ def test_names_of_models_keep_their_capitals(tmp_path):
         "With 12 training pixels BQDA has the lowest normalised Brier score (0.100) and RF"
     )
     assert "QDA, NN, LDA could not be trained on the smallest set" in figures["scores"].reading
+
+
+def test_numbers_and_names_as_readers_see_them():
+    assert [_tick(value) for value in (20000, 0.002, 1e-7)] == ["20,000", "0.002", "1e−7"]
+    assert [_key(value) for value in ("2020", 18914, 0.2)] == ["2020", "18,914", "0.2"]
+    assert [rounded(value) for value in (0.123456, float("nan"))] == ["0.1235", "–"]
+    assert [dodged([1.0], i, 3, 0.2) for i in (0, 2)] == [[0.9], [1.1]]
+
+
+def test_scores_that_are_no_probabilities_are_named():
+    assert caution(["RF"]) == ""
+    assert "not probabilities" in caution(["RF", "AdaBoost.M2 scores"])

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uncover.studies.claims import Contrast, Results, ScoreTable, leads, verdict_of
-from uncover.studies.claims_landcover import LAND_COVER_CLAIMS, land_cover_findings
+from uncover.studies.claims import Contrast, Results, ScoreTable, _digits, leads, verdict_of
+from uncover.studies.claims_landcover import LAND_COVER_CLAIMS, Confusion, land_cover_findings
 from uncover.studies.claims_synthetic import SYNTHETIC_CLAIMS, synthetic_findings
 from uncover.studies.synthetic import means_over_data_sets
 
@@ -312,3 +312,13 @@ def test_verdicts_need_all_of_the_evidence():
         "does not hold",
     ]
     assert verdict_of([Contrast(0.3, -0.1, 0.7)], -0.4, 0.4) == "undecided"
+
+
+def test_numbers_keep_a_digit_that_is_not_zero():
+    assert [_digits(value) for value in (-0.25, 0.0, -0.0000012)] == ["−0.2500", "0.0000", "−1.2e−06"]
+
+
+def test_shares_of_a_confusion_matrix():
+    found = Confusion(pd.DataFrame([[90, 5], [10, 95]], ["crop", "wood"], ["crop", "wood"]))
+    assert str(found.missed("crop")) == "0.1000 [0.0552, 0.1744]"
+    assert found.called("crop") / found.true("crop") == 0.95

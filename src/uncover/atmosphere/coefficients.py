@@ -20,13 +20,6 @@ class Coefficients:
     For a Lambertian, uniform surface. The arrays have the axes (realisation, band, pixel), an axis of length
     one where nothing varies along it. The verbs write into ``out`` and ``scratch``, where given, and make no
     other array: in a loop over blocks that is most of the speed.
-
-    >>> import numpy as np
-    >>> one = np.ones((1, 1, 1))
-    >>> haze = Coefficients(path=0.1 * one, slope=0.8 * one, albedo=0.2 * one)
-    >>> toa = haze.simulate(np.array([[0.5]]))
-    >>> float(toa[0, 0, 0].round(4)), float(haze.correct(toa[0])[0, 0, 0].round(12))
-    (0.5444, 0.5)
     """
 
     path: Array  # A: reflectance of the atmosphere over a black surface

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -35,79 +35,36 @@ class LookupTable:
     Arrays are (..., band), and with R realisations in the state the result is (..., realisation, band); with
     ``band_axis=0`` they are (band, ...) and (realisation, band, ...), which is faster. The type of float goes
     through. Angles and altitude are one number each, or one per pixel.
-
-    >>> import numpy as np
-    >>> table = LookupTable("S2A", bands=("B2", "B4", "B8"))
-    >>> geometry = Geometry(sun_zenith=40, view_zenith=5, relative_azimuth=120)
-    >>> surface = np.array([[0.05, 0.08, 0.40], [0.03, 0.03, 0.25]])
-    >>> toa = table.simulate(surface, State(aod=0.2), geometry)
-    >>> bool(np.allclose(table.correct(toa, State(aod=0.2), geometry), surface, atol=1e-12))
-    True
-    >>> table.correct(toa, State(aod=[0.1, 0.2, 0.3]), geometry).shape
-    (2, 3, 3)
-    >>> LookupTable("S2C").response
-    'S2A'
     """
 
     def __init__(self, sensor: str = "S2A", bands: Sequence[str] = BANDS) -> None:
         self.sensor = _sensor(sensor)
         self.bands = tuple(_band(name) for name in bands)
         self.table = BandTable.load(self.sensor, self.bands)
+        self.response = self.table.response  # the sensor whose spectral response the table was computed with
+        self.aerosol_model = self.table.aerosol_model
 
     def __repr__(self) -> str:
         return f"LookupTable({self.sensor!r}, bands={self.bands!r})"
 
-    @property
-    def response(self) -> str:
-        """The sensor whose spectral response the table was computed with."""
-        return self.table.response
-
-    @property
-    def aerosol_model(self) -> str:
-        """The aerosol model the table was computed with."""
-        return self.table.aerosol_model
-
     def coefficients(self, state: State, geometry: Geometry, dtype: npt.DTypeLike = float) -> Coefficients:
-        """The coefficients of every band: arrays (realisation, band, pixel).
-
-        >>> c = LookupTable("S2A", ["B2"]).coefficients(State(aod=[0.1, 0.4]), Geometry(30, 0, 0))
-        >>> c.path.shape, bool(c.path[1, 0, 0] > c.path[0, 0, 0])
-        ((2, 1, 1), True)
-        """
+        """The coefficients of every band: arrays (realisation, band, pixel)."""
         return self.table.coefficients(state, geometry.flat(), dtype)
 
     def correct(
-        self,
-        toa: npt.ArrayLike,
-        state: State,
-        geometry: Geometry,
-        *,
-        band_axis: BandAxis = -1,
-        out: Array | None = None,
+        self, toa: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
     ) -> Array:
         """Surface reflectance from top-of-atmosphere reflectance, block by block."""
-        return self._apply(Coefficients.correct, toa, state, geometry, band_axis, out)
+        return self._apply(Coefficients.correct, toa, state, geometry, band_axis)
 
     def simulate(
-        self,
-        surface: npt.ArrayLike,
-        state: State,
-        geometry: Geometry,
-        *,
-        band_axis: BandAxis = -1,
-        out: Array | None = None,
+        self, surface: npt.ArrayLike, state: State, geometry: Geometry, *, band_axis: BandAxis = -1
     ) -> Array:
         """Top-of-atmosphere reflectance from surface reflectance, block by block."""
-        return self._apply(Coefficients.simulate, surface, state, geometry, band_axis, out)
+        return self._apply(Coefficients.simulate, surface, state, geometry, band_axis)
 
     def _apply(
-        self,
-        verb: _Verb,
-        values: npt.ArrayLike,
-        state: State,
-        geometry: Geometry,
-        band_axis: BandAxis,
-        out: Array | None,
+        self, verb: _Verb, values: npt.ArrayLike, state: State, geometry: Geometry, band_axis: BandAxis
     ) -> Array:
         array = _reflectance(values, self.bands, band_axis)
         pixels = array.shape[1:] if band_axis == 0 else array.shape[:-1]
@@ -115,7 +72,7 @@ class LookupTable:
         self.table.check(state, geometry)
         worlds, bands = state.realisations or 1, len(self.bands)
         shape = (worlds, bands, *pixels) if band_axis == 0 else (*pixels, worlds, bands)
-        result = _output(out, shape, array.dtype)
+        result = np.empty(shape, dtype=array.dtype)
         # Both layouts become planes: views (band, pixel) in and (realisation, band, pixel) out.
         planes = array.reshape(bands, -1) if band_axis == 0 else array.reshape(-1, bands).T
         filled = (
@@ -134,7 +91,8 @@ class LookupTable:
         step = max(64, (BLOCK_ELEMENTS_WITH_ANGLES if varying else BLOCK_ELEMENTS) // (worlds * bands))
         work = np.empty((2, worlds * bands * min(step, pixels)), dtype=filled.dtype)
         same = None if varying else self.table.coefficients(state, geometry).astype(filled.dtype)
-        for block in _blocks(pixels, step):
+        for start in range(0, pixels, step):
+            block = slice(start, min(start + step, pixels))
             here = same or self.table.coefficients(state, geometry.block(block), filled.dtype)
             size = (worlds, bands, block.stop - block.start)
             done, scratch = (w[: np.prod(size)].reshape(size) for w in work)
@@ -186,21 +144,6 @@ def _check_pixels(pixels: tuple[int, ...], geometry: Geometry) -> None:
         )
 
 
-def _output(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    if out is None:
-        return np.empty(shape, dtype=dtype)
-    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
-        raise ValueError(
-            f"out is {out.dtype} {out.shape}; it must be a contiguous {dtype} array of shape {shape}"
-        )
-    return out
-
-
-def _blocks(pixels: int, step: int) -> Iterator[slice]:
-    for start in range(0, pixels, step):
-        yield slice(start, min(start + step, pixels))
-
-
 def recorrect(
     correction: LookupTable,
     surface: npt.ArrayLike,
@@ -219,13 +162,6 @@ def recorrect(
     product.aod``, is added to it: the error is what the scene shares. Optical depths never go below zero:
     ``worlds_at`` gives those of the worlds for a pixel's own depth (`Draws.around`), so that the rule that
     keeps draws positive holds at every pixel; without it, negative ones are set to zero.
-
-    >>> import numpy as np
-    >>> table, angles = LookupTable("S2B", ["B2", "B8"]), Geometry(35, 4, 100)
-    >>> surface = np.array([[0.04, 0.30], [0.10, 0.25]])
-    >>> worlds = recorrect(table, surface, State(aod=0.15), State(aod=[0.05, 0.15, 0.25]), angles)
-    >>> worlds.shape, bool(np.abs(worlds[:, 1] - surface).max() < 1e-12)
-    ((2, 3, 2), True)
     """
     if product.realisations is not None:
         raise ValueError(f"the state of the product has {product.realisations} realisations; it is one state")
@@ -268,11 +204,7 @@ RESPONSES = {"S2A": "S2A", "S2B": "S2B", "S2C": "S2A"}
 
 
 def pressure_ratio(altitude: npt.ArrayLike) -> Array:
-    """Pressure at an altitude in km over that at sea level (US Standard Atmosphere 1976, below 11 km).
-
-    >>> float(pressure_ratio(1.5).round(3))
-    0.835
-    """
+    """Pressure at an altitude in km over that at sea level (US Standard Atmosphere 1976, below 11 km)."""
     return np.asarray((1 - 6.5 * np.asarray(altitude, dtype=float) / 288.15) ** 5.25588)
 
 
@@ -291,13 +223,7 @@ class BandTable:
     aerosol_model: str
     nodes: dict[str, Array]
     values: dict[str, Array]  # band axis first
-    # Weights of the nodes (..., node) at a coordinate: a spline is linear in its values.
-    sun_spline: Any
-    aod_spline: Any
-    phase_spline: Any
-    airmass_spline: Any
-    water_spline: Any
-    gas_spline: Any
+    splines: dict[str, Any]  # weights of the nodes (..., node) at a coordinate: splines are linear in values
 
     @classmethod
     def load(cls, sensor: str, bands: tuple[str, ...]) -> BandTable:
@@ -309,6 +235,14 @@ class BandTable:
         by_band = ("molecular_depth", "aerosol_depth", "aerosol_albedo", "phase")
         axes = ("sun_zenith", "aod", "altitude", "phase_angle", "gas_airmass", "gas_water", "gas_altitude")
         nodes = {name: arrays[name].astype(float) for name in axes}
+        coordinates = {
+            "sun": 1 - np.cos(np.radians(nodes["sun_zenith"])),
+            "aod": np.log(AOD_OFFSET + nodes["aod"]),
+            "phase": nodes["phase_angle"],
+            "airmass": np.log(nodes["gas_airmass"]),
+            "water": np.sqrt(nodes["gas_water"]),
+            "gas": nodes["gas_altitude"],
+        }
         return cls(
             bands=bands,
             response=response,
@@ -317,12 +251,7 @@ class BandTable:
             values={name: arrays[name][row, rows].astype(float) for name in by_sensor}
             | {name: arrays[name][rows].astype(float) for name in by_band}
             | {"ozone_above": arrays["ozone_above"].astype(float)},
-            sun_spline=_weights_over(_sun_coordinate(nodes["sun_zenith"])),
-            aod_spline=_weights_over(np.log(AOD_OFFSET + nodes["aod"])),
-            phase_spline=_weights_over(nodes["phase_angle"]),
-            airmass_spline=_weights_over(np.log(nodes["gas_airmass"])),
-            water_spline=_weights_over(np.sqrt(nodes["gas_water"])),
-            gas_spline=_weights_over(nodes["gas_altitude"]),
+            splines={name: CubicSpline(at, np.eye(len(at))) for name, at in coordinates.items()},
         )
 
     def check(self, state: State, geometry: Geometry) -> None:
@@ -381,11 +310,11 @@ class _Reader:
         parts = {
             "aod": aod,
             "ozone": np.atleast_1d(np.asarray(state.ozone, dtype=float)) / 1000,
-            "aods": table.aod_spline(np.log(AOD_OFFSET + aod)),
-            "sun": table.sun_spline(1 - np.cos(sun)),
-            "up": table.sun_spline(1 - np.cos(view)),
+            "aods": table.splines["aod"](np.log(AOD_OFFSET + aod)),
+            "sun": table.splines["sun"](1 - np.cos(sun)),
+            "up": table.splines["sun"](1 - np.cos(view)),
             "heights": _quadratic_weights(pressure_ratio(table.nodes["altitude"]), pressure),
-            "gas_heights": table.gas_spline(altitude),
+            "gas_heights": table.splines["gas"](altitude),
             "view": _view_polynomials(view, azimuth),
             "airmass": 1 / np.cos(sun) + 1 / np.cos(view),
             "cosines": np.cos(sun) + np.cos(view),
@@ -412,9 +341,9 @@ class _Reader:
 
     def gas_depth(self, water: Array) -> Array:
         """-ln of the transmittance of water vapour and the fixed gases: (realisation, band, pixel)."""
-        weights = self.table.water_spline(np.sqrt(water))
+        weights = self.table.splines["water"](np.sqrt(water))
         at_water = np.einsum("ru,bhum->rbhm", weights, self.table.values["gas_depth"])
-        airmasses = self.table.airmass_spline(np.log(self.airmass))
+        airmasses = self.table.splines["airmass"](np.log(self.airmass))
         return self._over_pixels(at_water, self.gas_heights, airmasses)
 
     def ozone_depth(self) -> Array:
@@ -431,7 +360,7 @@ class _Reader:
             n: values[n][:, None].astype(dtype)
             for n in ("aerosol_depth", "aerosol_albedo", "molecular_depth")
         }
-        phase = values["phase"].astype(dtype) @ self.table.phase_spline(self.angle).T.astype(dtype)
+        phase = values["phase"].astype(dtype) @ self.table.splines["phase"](self.angle).T.astype(dtype)
         above = ABOVE_AEROSOL * optics["molecular_depth"] * self.pressure
         bright = optics["aerosol_albedo"] * phase / (4 * self.cosines) * np.exp(-self.airmass * above)
         lost = -np.expm1(-self.aod[:, None, None] * (self.airmass * optics["aerosol_depth"]))
@@ -460,15 +389,6 @@ class _Reader:
         for more in varying[1:]:
             joint = (joint[:, :, None] * more[:, None, :]).reshape(len(joint), -1)
         return (values.reshape(-1, joint.shape[1]) @ joint.T).reshape(*values.shape[:2], -1)
-
-
-def _weights_over(nodes: Array) -> Any:
-    """Cubic spline, not-a-knot, of the unit vectors over nodes: its value at x is the weight of each node."""
-    return CubicSpline(nodes, np.eye(len(nodes)))
-
-
-def _sun_coordinate(zenith: Array) -> Array:
-    return 1 - np.cos(np.radians(zenith))
 
 
 def _view_polynomials(view: Array, azimuth: Array) -> Array:

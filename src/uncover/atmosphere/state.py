@@ -18,15 +18,6 @@ class State:
     Every field is a number, or an array with one value per realisation (a *world*: the error is shared by all
     bands and pixels of a scene). The optical depth is that above the pixel. Water vapour and ozone are
     columns down to sea level; what lies below a pixel at altitude is left out, by the profiles of 6S.
-
-    >>> State(aod=[0.1, 0.2]).realisations
-    2
-    >>> State(aod=0.1).realisations is None
-    True
-    >>> State(aod=-0.1)
-    Traceback (most recent call last):
-    ...
-    ValueError: aod is -0.1; an aerosol optical depth is 0 or more. Choose a rule for negative draws...
     """
 
     aod: npt.ArrayLike  # aerosol optical depth at 550 nm
@@ -36,21 +27,22 @@ class State:
     def __post_init__(self) -> None:
         for name, remedy in _REMEDIES.items():
             values = np.asarray(getattr(self, name), dtype=float)
-            _check_finite(name, values, remedy)
-            _check_not_negative(name, values, remedy)
+            _check(name, values, remedy)
             object.__setattr__(self, name, values)
-        sizes = {np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))}
-        if len(sizes) > 1:
+        if len(self._sizes) > 1:
             raise ValueError(
-                f"the fields of a state have {' and '.join(map(str, sorted(sizes)))} realisations; "
+                f"the fields of a state have {' and '.join(map(str, sorted(self._sizes)))} realisations; "
                 "give each field one number or the same number of realisations"
             )
 
     @property
     def realisations(self) -> int | None:
         """Number of realisations, or None for a single state."""
-        sizes = [np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))]
-        return sizes[0] if sizes else None
+        return next(iter(self._sizes), None)
+
+    @property
+    def _sizes(self) -> set[int]:
+        return {np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))}
 
 
 _REMEDIES = {
@@ -60,14 +52,11 @@ _REMEDIES = {
 }
 
 
-def _check_finite(name: str, values: Array, remedy: str) -> None:
+def _check(name: str, values: Array, remedy: str) -> None:
     if values.ndim > 1:
         raise ValueError(f"{name} has {values.ndim} dimensions; give one number, or one per realisation")
     if not np.isfinite(values).all():
         raise ValueError(f"{name} is missing (not a number); {remedy}")
-
-
-def _check_not_negative(name: str, values: Array, remedy: str) -> None:
     if (values < 0).any():
         raise ValueError(f"{name} is {values.min():g}; {remedy}")
 
@@ -79,11 +68,6 @@ class Geometry:
     Azimuths are counted as in Sentinel-2 metadata, from the pixel towards the sun and towards the sensor: a
     relative azimuth of 0 has the sensor on the side of the sun (backscatter), 180 opposite. Any difference of
     two azimuths will do; it is folded into 0-180.
-
-    >>> Geometry(sun_zenith=40, view_zenith=5, relative_azimuth=350).relative_azimuth
-    array(10.)
-    >>> Geometry.from_azimuths(sun=(40, 160), view=(5, 290)).relative_azimuth
-    array(130.)
     """
 
     sun_zenith: npt.ArrayLike

@@ -55,8 +55,6 @@ class UncertaintyBudget:
 def entropy(probability: ArrayLike) -> Array:
     """−Σ p log p over the last axis, in nats.
 
-    Examples
-    --------
     >>> float(entropy([0.5, 0.5])), float(entropy([1.0, 0.0]))
     (0.6931471805599453, 0.0)
     """
@@ -68,16 +66,9 @@ def joint_table(log_weight: Array, probability: Array) -> Array:
     """Joint distribution of draw and class whose class margin is the given probability.
 
     W_sk = P_k J_sk / Σ_s J_sk. Plain averages over draws do not reproduce P, because the input informs
-    the parameters too; a table whose columns are normalised to P does, and its parts add up.
+    the parameters too; a table whose columns are normalised to P does, and its parts add up. ``log_weight``
+    is log J, (..., draw, class); ``probability`` is P, (..., class).
 
-    Parameters
-    ----------
-    log_weight : array of shape (..., draw, class)
-        log J.
-    probability : array of shape (..., class)
-
-    Examples
-    --------
     >>> w = joint_table(np.log([[0.2, 0.1], [0.6, 0.1]]), np.array([0.7, 0.3]))
     >>> w.sum(0).round(12)
     array([0.7, 0.3])
@@ -91,8 +82,6 @@ def split_by_draw(table: Array) -> tuple[Array, Array]:
 
     Both are never negative, and add up to the entropy of the class margin.
 
-    Examples
-    --------
     >>> information, rest = split_by_draw(np.array([[0.5, 0.0], [0.0, 0.5]]))
     >>> float(information), float(rest)  # the draw says the class
     (0.6931471805599453, 0.0)

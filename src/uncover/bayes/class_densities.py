@@ -70,8 +70,6 @@ class ClassDensities:
 
     Where classes have several components, the axis of classes is one of components.
 
-    Examples
-    --------
     >>> t = StudentT.from_scale([[0.0, 0.0], [3.0, 3.0]], np.eye(2), [5.0, 8.0])
     >>> densities = ClassDensities.of([t], log_prior=np.log([0.5, 0.5]))
     >>> points = np.array([[0.5, 0.0], [3.0, 2.0]])

@@ -86,11 +86,6 @@ def true_value_points(n: int, p: int) -> Points:
     The first number is at the quantiles (i + ½)/m, the others follow an additive recurrence (Roberts' R
     sequence). Points come in pairs of opposite sign; numbers have variance 1 and, as far as m/2 directions
     allow it, no correlation.
-
-    >>> points = true_value_points(16, 3)
-    >>> z = points.z[:, points.first[16] : points.first[16] + 16]
-    >>> bool(np.allclose(z @ z.T / 16, np.eye(3)) and np.allclose(z.sum(axis=1), 0))
-    True
     """
     ratio = 2.0
     for _ in range(60):  # x^p = x + 1: the golden ratio for p = 2
@@ -118,20 +113,12 @@ def _point_set(m: int, step: Array) -> Array:
 
 
 def points_of_pixels(entropy: Array, n: int) -> NDArray[np.int64]:
-    """Number of points of each pixel, of at most n: the more, the less sure its class is.
-
-    >>> points_of_pixels(np.array([0.0, 0.1, 0.7]), 192).tolist()
-    [48, 96, 192]
-    """
+    """Number of points of each pixel, of at most n: the more, the less sure its class is."""
     return np.ceil(n * np.clip(entropy / UNSURE, 0.25, 1.0)).astype(np.int64)
 
 
 def points_of_components(probability: Array, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of points of each component, of at most n: (component, pixel), 2 and more where not negligible.
-
-    >>> points_of_components(np.array([[0.64], [0.36], [0.0]]), 32).ravel().tolist()
-    [18, 14, 0]
-    """
+    """Number of points of each component, of at most n: (component, pixel), 2 or more if not negligible."""
     small = np.full(probability.shape[1], SMALL)
     for _ in range(60):
         taken = probability >= small
@@ -186,44 +173,15 @@ class DensityWithNoise(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassDensitiesWithNoise:
-    """Student t densities of classes, arranged for very many pixels whose noise is known.
+    """Student t densities of classes, arranged for very many pixels whose noise is known."""
 
-    Parameters
-    ----------
-    measured : DensityWithNoise
-        Densities of the measured values, and the noise beyond them.
-    truth : DensityWithNoise
-        Densities of the true values, and the noise beyond these; often the same.
-    log_prior : array of shape (class,)
-    variance : LogDensityVariance
-        Of the densities in ``measured``.
-    n_points : int
-        Points in the place of true values that a pixel gets at most.
-    components : Components
-        Classes of the densities.
-    reference : TypicalityReference, optional
-        Densities that p-values are read from, where these are not ``measured``.
-
-    Examples
-    --------
-    >>> t = StudentT.from_scale([[0.0, 0.0], [3.0, 3.0]], np.eye(2), [50.0, 80.0])
-    >>> measured = DensityWithNoise(t, np.zeros((2, 2, 2)))
-    >>> variance = LogDensityVariance(*np.zeros((3, 2)), dof=np.ones(2))
-    >>> densities = ClassDensitiesWithNoise(measured, measured, np.log([0.5, 0.5]), variance, 64,
-    ...     Components.single(2))
-    >>> pixel = np.array([[[1.5], [1.5]]])  # (realisation, feature, pixel), half-way
-    >>> precise, noisy = (densities.read(pixel, covariances=c * np.eye(2)[None]) for c in (0.01, 1.0))
-    >>> bool(precise.measurement[0] < noisy.measurement[0])
-    True
-    """
-
-    measured: DensityWithNoise
-    truth: DensityWithNoise
-    log_prior: Array
-    variance: LogDensityVariance
-    n_points: int
-    components: Components
-    reference: TypicalityReference | None = None
+    measured: DensityWithNoise  # densities of the measured values, and the noise beyond them
+    truth: DensityWithNoise  # densities of the true values, and the noise beyond these; often the same
+    log_prior: Array  # (class,)
+    variance: LogDensityVariance  # of the densities in `measured`
+    n_points: int  # in the place of true values, of a pixel at most
+    components: Components  # classes of the densities
+    reference: TypicalityReference | None = None  # what p-values are read from, where not `measured`
     of_densities: ClassVar[type[ClassDensities]] = ClassDensities
 
     def read(
@@ -236,14 +194,9 @@ class ClassDensitiesWithNoise:
     ) -> NoisyScores:
         """Read planes (realisation, feature, pixel), of which the mean counts.
 
-        Parameters
-        ----------
-        planes : array
-        coefficients : array of shape (realisation, 3, feature), optional
-            There is then one plane for each feature, as in :meth:`ClassDensities.summarise`.
-        covariances : array of shape (1 or pixel, feature, feature), optional
-        spread : bool
-            Whether the covariance of the realisations is that of the noise.
+        With coefficients (realisation, 3, feature) there is one plane for each feature, as in
+        :meth:`ClassDensities.summarise`. The noise is ``covariances`` (1 or pixel, feature, feature), or with
+        ``spread`` the covariance of the realisations.
         """
         out = self._allocate(planes.shape[2])
         for rows, _, mean, C in values_and_noise(planes, coefficients, covariances, spread, self._chunk_size):
@@ -308,14 +261,10 @@ class ClassDensitiesWithNoise:
 
     def _chunk(self, x: Array, C: Array) -> tuple[Array, ...]:
         """Scores of some pixels, from values (feature, pixel) less the centre."""
-        densities = self.plain
-        roots = inverse_roots(self.numbers.scale, self.numbers.shrink, C)
-        q, log_joint = np.empty((2, len(self.log_prior), x.shape[1]))
-        for k, inverse in enumerate(roots):
-            z = np.einsum("ijn,jn->in", inverse, x - self.numbers.location[k][:, None])
-            q[k] = np.einsum("in,in->n", z, z)
-            grown = np.log(np.diagonal(inverse, axis1=0, axis2=1) ** 2 * self.numbers.pivots[k]).sum(-1)
-            log_joint[k] = 0.5 * grown
+        densities, numbers = self.plain, self.numbers
+        q, log_joint = distances_with_noise(
+            x, C, numbers.location, numbers.scale, numbers.shrink, numbers.pivots
+        )
         log1p_distance = densities.log1p_distance(q.T, 0).T
         log_joint += densities.log_joint(log1p_distance.T, 0).T
         far = densities.squared_distance((x + densities.centre[:, None]).T, 0)
@@ -406,11 +355,7 @@ class ClassDensitiesWithNoise:
 
 
 def values_and_noise(
-    planes: NDArray[Any],
-    coefficients: Array | None,
-    covariances: Array | None,
-    spread: bool,
-    size: int,
+    planes: NDArray[Any], coefficients: Array | None, covariances: Array | None, spread: bool, size: int
 ) -> Iterator[tuple[slice, Array, Array, Array]]:
     """Some pixels at a time: values (realisation, feature, pixel), their mean, and their noise.
 
@@ -438,6 +383,21 @@ def pivots_of(noisy: DensityWithNoise) -> Array:
     """Squared diagonals of the Cholesky factors of the scale matrices: (class, feature)."""
     root = cholesky(noisy.scale, "the scale matrix of a class with noise")
     return np.ascontiguousarray(np.diagonal(root, axis1=1, axis2=2) ** 2)
+
+
+def distances_with_noise(
+    x: Array, C: Array, location: Array, scale: Array, shrink: Array, pivots: Array
+) -> tuple[Array, Array]:
+    """Squared distances of values (feature, pixel) of noise C from each class, and what C adds to log joints.
+
+    Both are (class, pixel); the second is half the log ratio of the determinants without and with C.
+    """
+    q, log_ratio = np.empty((2, len(location), x.shape[1]))
+    for k, inverse in enumerate(inverse_roots(scale, shrink, C)):
+        z = np.einsum("ijn,jn->in", inverse, x - location[k][:, None])
+        q[k] = np.einsum("in,in->n", z, z)
+        log_ratio[k] = 0.5 * np.log(np.diagonal(inverse, axis1=0, axis2=1) ** 2 * pivots[k]).sum(-1)
+    return q, log_ratio
 
 
 def inverse_roots(scale: Array, shrink: Array, C: Array) -> list[Array]:

@@ -28,15 +28,6 @@ class Components:
 
     Mostly each class has one component, and what is said of components is said of classes.
 
-    Parameters
-    ----------
-    owner : array of int of shape (component,)
-        Class of each component, from 0, in ascending order; each class has a component.
-    temperature : float
-        Divisor of the log joints of the classes.
-
-    Examples
-    --------
     >>> components = Components(np.array([0, 0, 1]))
     >>> np.exp(components.log_odds(np.log([[0.2, 0.3, 0.5]])))
     array([[0.5, 0.5]])
@@ -44,16 +35,12 @@ class Components:
     array([[0.4, 0.6, 1. ]])
     """
 
-    owner: NDArray[np.intp]
-    temperature: float = 1.0
+    owner: NDArray[np.intp]  #: (component,), its class, from 0, in ascending order; each class has one
+    temperature: float = 1.0  #: divisor of the log joints of the classes
 
     @classmethod
     def single(cls, n_classes: int, temperature: float = 1.0) -> Components:
-        """One component for each class.
-
-        >>> Components.single(3).trivial
-        True
-        """
+        """One component for each class."""
         return cls(np.arange(n_classes), temperature)
 
     @cached_property
@@ -138,17 +125,8 @@ def find_components(points: Array, weight: Array | None = None, most: int = MOST
 
     The evidence is that of G components with the prior of Fraley and Raftery (2007), their parameters
     integrated out, and of the assignment, its proportions integrated out (Dirichlet with 1 for each one).
+    A sample of weight 2 is the same as having it twice.
 
-    Parameters
-    ----------
-    points : array of shape (sample, feature)
-    weight : array of shape (sample,), optional
-        Weight 2 is the same as having the sample twice.
-    most : int
-        Largest number of components.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> two = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 8.0])
     >>> np.bincount(find_components(two))
@@ -174,8 +152,6 @@ def find_components(points: Array, weight: Array | None = None, most: int = MOST
 def log_evidence_of_components(points: Array, codes: Codes, weight: Array | None = None) -> float:
     """Log marginal likelihood of samples and of their assignment to components.
 
-    Examples
-    --------
     >>> x = np.array([[0.0], [0.1], [9.0], [9.1], [0.2], [9.2]])
     >>> two, one = np.array([0, 0, 1, 1, 0, 1]), np.zeros(6, dtype=int)
     >>> log_evidence_of_components(x, two) > log_evidence_of_components(x, one)

@@ -22,8 +22,6 @@ class Covariances:
     Either multiples of one matrix, Σ_i = factor_i · base, which can be decomposed once for all samples,
     or each its own: as variances (sample, feature) or matrices (sample, feature, feature).
 
-    Examples
-    --------
     >>> Covariances.read([1.0, 4.0], n_samples=3, n_features=2).matrices().shape
     (1, 2, 2)
     >>> both = Covariances.read(np.array([[1.0, 4.0], [2.0, 8.0]]) , n_samples=2, n_features=2)

@@ -24,21 +24,12 @@ _BLOCK_NUMBERS = 1 << 17
 
 @dataclass(frozen=True)
 class NoisySamples:
-    """Measured samples with known noise, in groups that have a mean each and share one covariance.
+    """Measured samples with known noise, in groups that have a mean each and share one covariance."""
 
-    Attributes
-    ----------
-    x : array of shape (sample, feature)
-    noise : Covariances
-    weight : array of shape (sample,)
-    group : array of int of shape (sample,)
-    n_groups : int
-    """
-
-    x: Array
+    x: Array  #: (sample, feature)
     noise: Covariances
-    weight: Array
-    group: NDArray[np.intp]
+    weight: Array  #: (sample,)
+    group: NDArray[np.intp]  #: (sample,)
     n_groups: int
 
     def blocks(self) -> Iterator["NoisySamples"]:
@@ -92,20 +83,9 @@ def deconvolve(
     The posterior has direction-wise counts from the information of the samples: the mean's covariance
     is (Σ_i T_i⁻¹ + λΣ⁻¹)⁻¹, and variance j counts as many noise-free samples as give it the same precision.
 
-    Parameters
-    ----------
-    samples : NoisySamples
-    prior : NIW
-        Batch (group,) for the means; scale and dof are shared, with batch () or (1,).
-    max_iterations : int
-        Passes over the samples.
-    tolerance : float
-        Change in one iteration at which it ends, in standard deviations of the features.
-
-    Returns
-    -------
-    DeconvolvedNIW
-        Batch (group,).
+    The prior has the batch (group,) for the means, and () or (1,) for scale and dof, which are shared; the
+    posterior has the batch (group,). It ends after ``max_iterations`` passes over the samples, or where one
+    iteration changes less than ``tolerance`` standard deviations of the features.
     """
     problem = _Problem(samples, prior)
     state, converged = _accelerate(problem, problem.start(), max_iterations, tolerance)
@@ -323,7 +303,7 @@ def _accelerate(problem: _Problem, state: _State, max_passes: int, tolerance: fl
         curve = (second.covariance - first.covariance) / unit - change
         norm = float(np.linalg.norm(curve))
         length = max(1.0, float(np.linalg.norm(change)) / norm) if norm > 0 else 1.0
-        state, sums, best, used = _try_jump(problem, state, first, second, change, curve, unit, length, best)
+        state, sums, best, used = _try_jump(problem, state, second, change, curve, unit, length, best)
         passes += 1 + used
     return state, False
 
@@ -331,7 +311,6 @@ def _accelerate(problem: _Problem, state: _State, max_passes: int, tolerance: fl
 def _try_jump(
     problem: _Problem,
     state: _State,
-    first: _State,
     second: _State,
     change: Array,
     curve: Array,

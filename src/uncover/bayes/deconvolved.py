@@ -20,22 +20,11 @@ class DeconvolvedNIW(NIW):
     The expected covariance is that of the true values. The mean has a covariance of its own, where a
     plain NIW has Σ/λ, and each variance its own degrees of freedom, where a plain NIW has ν−p+1.
     ``strength`` and ``dof`` are averages over the directions.
-
-    Parameters
-    ----------
-    mean, strength, scale, dof
-        As in :class:`NIW`.
-    mean_covariance : array of shape (..., feature, feature)
-        Posterior covariance of μ.
-    variance_dof : array of shape (..., feature)
-        Degrees of freedom of each variance Σ_jj.
-    converged : array of shape (...)
-        1 where the iteration that found it came to rest.
     """
 
-    mean_covariance: Array  # (..., feature, feature)
-    variance_dof: Array  # (..., feature)
-    converged: Array  # (...)
+    mean_covariance: Array  #: (..., feature, feature), posterior covariance of μ
+    variance_dof: Array  #: (..., feature), degrees of freedom of each variance Σ_jj
+    converged: Array  #: (...), 1 where the iteration that found it came to rest
 
     @classmethod
     def parameters(cls) -> dict[str, int]:

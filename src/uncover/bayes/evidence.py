@@ -34,17 +34,6 @@ class ScatterEvidence:
         log p(S | a) = log Γ_d((ν+n)/2) − log Γ_d(ν/2) − (nd/2) log a − ½(ν+n) Σ_j log(1+e_j/a)
                        − (n/2) log|C| − (nd/2) log π − (d/2) log N
 
-    Attributes
-    ----------
-    eigenvalues : array of shape (..., d)
-        e of each scatter matrix.
-    dof : array of shape (...)
-        n of each.
-    constant : float
-        Sum of the terms that do not depend on a.
-
-    Examples
-    --------
     >>> x = np.array([[0.0], [1.0], [3.0]])
     >>> evidence = ScatterEvidence.of(Moments.of(x), np.array([[2.0]]))
     >>> after_first = NIW(x[0], 1.0, [[5 * 2.0]], 5 + 2.0)  # a = 5; the first sample gives the mean
@@ -52,9 +41,9 @@ class ScatterEvidence:
     True
     """
 
-    eigenvalues: Array  # (..., d)
-    dof: Array  # (...)
-    constant: float
+    eigenvalues: Array  #: (..., d), e of each scatter matrix
+    dof: Array  #: (...), n of each
+    constant: float  #: sum of the terms that do not depend on a
 
     @classmethod
     def of(cls, moments: Moments, target: Array) -> "ScatterEvidence":
@@ -128,17 +117,10 @@ def evidence_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
 
     λ = 0, Ψ = (ν₀−p−1)·C with C = ΣS_k/(N−K), and ν₀ in (p+1, 10⁶] maximises the marginal likelihood of the
     scatters S_k. Few degrees of freedom leave each class its own covariance; many make all the same.
+    Classes are along the last batch axis; a batch axis before it (worlds) has one ν₀ in common. The rows of
+    one sample are not independent: where there are ``rows_per_sample``, evidence is taken of the samples, and
+    the prior's weight counted in rows like theirs.
 
-    Parameters
-    ----------
-    moments : Moments
-        Classes along the last batch axis; a batch axis before it (worlds) has one ν₀ in common.
-    rows_per_sample : float
-        How many rows each sample counts for in the moments. They are not independent: evidence is taken
-        of the samples, and the prior's weight counted in rows like theirs.
-
-    Examples
-    --------
     >>> x, y = np.random.default_rng(0).normal(size=(400, 2)), np.arange(400) % 2
     >>> alike = evidence_prior(Moments.by_group(x, y, 2))
     >>> different = evidence_prior(Moments.by_group(x * (1.0 + 4.0 * y[:, None]), y, 2))
@@ -156,8 +138,6 @@ def echo_of_samples(prior: NIW, moments: Moments, rows_per_sample: float = 1.0) 
 
     Where ΣS_k is singular and C drawn towards its diagonal, ρ of the part that is ΣS_k.
 
-    Examples
-    --------
     >>> moments = Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2)
     >>> prior = evidence_prior(moments)
     >>> bool(np.allclose(echo_of_samples(prior, moments) * moments.scatter.sum(0), prior.scale))
@@ -176,8 +156,6 @@ def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     Between a covariance of its own making (few degrees of freedom) and independent features (many): about C
     itself, which is the data's, the evidence would only ever ask for more.
 
-    Examples
-    --------
     >>> x = np.random.default_rng(0).normal(size=(60, 3))
     >>> evidence_tied_prior(Moments.by_group(x, np.arange(60) % 2, 2)).scale.shape
     (1, 3, 3)
@@ -191,8 +169,6 @@ def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
 def evidence_independent_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     """Prior of independent features: Ψ = (ν₀−p−1)·diag(C), ν₀ by the evidence of each feature and class.
 
-    Examples
-    --------
     >>> x = np.random.default_rng(0).normal(size=(60, 3))
     >>> evidence_independent_prior(Moments.by_group(x, np.arange(60) % 2, 2)).scale.shape
     (2, 3, 3)
@@ -209,8 +185,6 @@ def common_covariance(moments: Moments) -> Array:
 
     How far decides the evidence: the expected covariance after :func:`evidence_tied_prior`.
 
-    Examples
-    --------
     >>> common_covariance(Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2))
     array([[5.]])
     """
@@ -241,8 +215,6 @@ def _diagonal_target(moments: Moments) -> Array:
 def per_sample(moments: Moments, rows: float) -> Moments:
     """Moments in which a sample of several rows counts once.
 
-    Examples
-    --------
     >>> float(per_sample(Moments.of([[0.0], [1.0], [2.0], [3.0]]), 2.0).count)
     2.0
     """
@@ -272,8 +244,6 @@ def _for_each_class(target: Array, moments: Moments) -> Array:
 def prior_weight(prior: NIW, rows_per_sample: float = 1.0) -> float:
     """The weight a = (ν₀−p−1) in samples of a prior that the functions above made.
 
-    Examples
-    --------
     >>> prior_weight(NIW([0.0], 0.0, [[1.0]], 5.0))
     3.0
     """
@@ -283,8 +253,6 @@ def prior_weight(prior: NIW, rows_per_sample: float = 1.0) -> float:
 def log_evidence_tied(prior: NIW, moments: Moments) -> Array:
     """Log marginal likelihood of classes along the last batch axis that share one covariance.
 
-    Examples
-    --------
     >>> prior = NIW([[0.0]], [1.0], [[[1.0]]], [3.0])
     >>> moments = Moments.stack([Moments.of([[1.0], [2.0]])])
     >>> bool(np.isclose(log_evidence_tied(prior, moments), prior.log_evidence(moments)[0]))

@@ -24,34 +24,15 @@ class Forest:
         P(k | node) = (n_k + λ·P(k | parent)) / (n + λ)
 
     A point's probabilities are those of its leaf, averaged over the trees.
-
-    Attributes
-    ----------
-    left, right, feature : arrays of int of shape (node,)
-        Of all trees, one after the other; a leaf is its own left and right.
-    threshold : array of shape (node,)
-        A point goes left where its feature is at most this.
-    count : array of shape (node, class)
-    roots : array of int of shape (tree,)
-    strength : float
-        λ.
-
-    Examples
-    --------
-    >>> stump = Forest(np.array([1, 1, 2]), np.array([2, 1, 2]), np.zeros(3, int), np.array([0.5, 0, 0]),
-    ...     np.array([[2.0, 2.0], [2.0, 0.0], [0.0, 2.0]]), np.array([0]), strength=2.0)
-    >>> stump.probabilities(np.array([[0.0], [1.0]]))
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
     """
 
-    left: Index
-    right: Index
-    feature: Index
-    threshold: Array
-    count: Array
-    roots: Index
-    strength: float
+    left: Index  # (node,), of all trees, one after the other; a leaf is its own left and right
+    right: Index  # (node,)
+    feature: Index  # (node,)
+    threshold: Array  # (node,), a point goes left where its feature is at most this
+    count: Array  # (node, class)
+    roots: Index  # (tree,)
+    strength: float  # λ
 
     def leaves(self, points: Array) -> Index:
         """Leaf of each point in each tree: (point, tree)."""

@@ -17,11 +17,7 @@ from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import Spread
-from uncover.bayes.small_matrices import (
-    cholesky_of_many,
-    invert_triangles_of_many,
-    squares_of_triangles,
-)
+from uncover.bayes.small_matrices import cholesky_of_many, invert_triangles_of_many, squares_of_triangles
 from uncover.bayes.student_t import IndependentT, StudentT, f_tail
 
 Array = NDArray[np.float64]
@@ -51,13 +47,6 @@ def reference_of_classes(moments: Moments) -> NIW:
     heaviest one that a Gaussian class can have in any metric: dᵀM⁻¹d over its mean in the class has no
     heavier a tail than F(1, n−1) (Székely and Bakirov 2003): typicality is rather too high than too low. A
     class without a scale of its own has that of all classes, with a tail of F(1, 2).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> moments = Moments.by_group(rng.normal(size=(23, 3)), np.repeat([0, 1], [20, 3]), 2)
-    >>> reference_of_classes(moments).predictive().dof  # n − p, and n − 1
-    array([17.,  2.])
     """
     p, n = moments.n_features, moments.count
     scale, dof = np.array(moments.scatter), n - 1.0
@@ -174,26 +163,10 @@ def _tail(new: Array, own: Array, free: float) -> _Tail:
 
 @dataclass(frozen=True, eq=False)
 class TypicalityReference:
-    """Densities of classes whose distances have a known distribution, for points of any known noise.
+    """Densities of classes whose distances have a known distribution, for points of any known noise."""
 
-    Attributes
-    ----------
-    density : StudentT or IndependentT
-        Hotelling's, of the samples as they were measured: batch (class,).
-    noise : array of shape (class, feature, feature)
-        Mean noise of these samples.
-
-    Examples
-    --------
-    >>> density = StudentT.from_scale([[0.0]], [[[2.0]]], [1e6])  # a variance of 2, half of it noise
-    >>> none, same = (Covariances.read([c], n_samples=1, n_features=1) for c in (0.0, 1.0))
-    >>> seen = TypicalityReference(density, np.ones((1, 1, 1)))
-    >>> [round(float(seen.p_value(0, [[2.0]], c)[0]), 3) for c in (none, same)]  # 2 and √2 deviations
-    [0.046, 0.157]
-    """
-
-    density: StudentT | IndependentT
-    noise: Array
+    density: StudentT | IndependentT  # Hotelling's, of the samples as they were measured: batch (class,)
+    noise: Array  # (class, feature, feature), mean noise of these samples
 
     def p_value(self, k: int, points: ArrayLike, covariances: Covariances) -> Array:
         """p-value of points (point, feature) of known noise for class k."""
@@ -234,8 +207,7 @@ class TypicalityReference:
 
 def _p_value(density: StudentT, own: Array, x: Array, new: Array) -> Array:
     """p-values of points under one density, with the noise (1 or point, feature, feature) of the points."""
-    free = float(density.dof) + density.n_features - 1.0
-    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    free, whitening = _of_covariance(density)
     half = np.tensordot(whitening, np.moveaxis(new, 0, 2), axes=1)
     tail = _tail(np.tensordot(whitening, half.swapaxes(0, 1), axes=1), whitening @ own @ whitening.T, free)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -245,11 +217,15 @@ def _p_value(density: StudentT, own: Array, x: Array, new: Array) -> Array:
     return f_tail(a * q, a, b)
 
 
+def _of_covariance(density: StudentT) -> tuple[float, Array]:
+    """Degrees of freedom of the covariance behind a density, and what whitens by that covariance."""
+    free = float(density.dof) + density.n_features - 1.0
+    return free, density.whitening * np.sqrt(free / float(density.dof))
+
+
 def _matched(density: StudentT, own: Array) -> tuple[Array, float]:
     """Root and degrees of freedom of the Student t for points without noise."""
-    p = density.n_features
-    free = float(density.dof) + p - 1.0
-    whitening = density.whitening * np.sqrt(free / float(density.dof))
+    p, (free, whitening) = density.n_features, _of_covariance(density)
     _, *numbers = _tail(np.zeros((p, p, 1)), whitening @ own @ whitening.T, free)
     size, features, dof = (part[0] for part in numbers)
     wider = fdtri(features, dof, 1.0 - _MATCHED) / fdtri(p, dof, 1.0 - _MATCHED)

@@ -19,9 +19,6 @@ def surface_reflectance(
     """ρ = y/(B + S·y) with y = ρ_toa − A (Vermote et al. 1997); arrays are broadcast against each other.
 
     Results go into ``out``, and ``scratch`` is used on the way, where given: no other array is made then.
-
-    >>> surface_reflectance(np.array([0.5]), *np.array([[0.1], [0.8], [0.2]])).round(6)
-    array([0.454545])
     """
     y = np.subtract(toa, path, out=out)
     denominator = np.multiply(y, albedo, out=scratch)

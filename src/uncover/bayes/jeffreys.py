@@ -14,8 +14,6 @@ class JeffreysPrior(NIW):
 
     ``update`` gives proper distributions: μ | Σ ~ N(x̄, Σ/N), Σ ~ IW(S, N−1).
 
-    Examples
-    --------
     >>> posterior = JeffreysPrior.of(Moments.stack([Moments.of([[0.0], [1.0], [2.0]])])).update(
     ...     Moments.stack([Moments.of([[0.0], [1.0], [2.0]])])
     ... )

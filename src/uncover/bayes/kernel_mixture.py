@@ -20,16 +20,6 @@ class KernelMixture:
     The kernels are of Student's kind: far from all samples the classes approach their proportions, so that
     what was never seen is not sure. Features are to be of comparable scale.
 
-    Attributes
-    ----------
-    centres : array of shape (sample, feature)
-    share : array of shape (sample, class)
-        Weight of each sample in each class.
-    bandwidth : float
-        h.
-
-    Examples
-    --------
     >>> model = KernelMixture(np.array([[0.0], [1.0]]), np.eye(2), 0.5)
     >>> odds = np.exp(model.log_joint(np.array([[0.0], [0.5], [100.0]])))
     >>> (odds / odds.sum(1, keepdims=True)).round(2)
@@ -38,9 +28,9 @@ class KernelMixture:
            [0.47, 0.53]])
     """
 
-    centres: Array
-    share: Array
-    bandwidth: float
+    centres: Array  #: (sample, feature)
+    share: Array  #: (sample, class), weight of each sample in each class
+    bandwidth: float  #: h
 
     def log_joint(self, points: NDArray[Any]) -> Array:
         """log p(x, k) up to a constant: (point, class)."""
@@ -94,8 +84,6 @@ def held_out_squares(
 ) -> Iterator[Array]:
     """Squared distances of points from all centres, in blocks; infinite from centres of their own group.
 
-    Examples
-    --------
     >>> x, one_each = np.array([[0.0], [2.0]]), np.arange(2)
     >>> list(held_out_squares(x, one_each, x, one_each))
     [array([[inf,  4.],
@@ -120,8 +108,6 @@ def _squares(points: Array, centres: Array) -> Iterator[tuple[slice, Array]]:
 def median_square(points: Array) -> float:
     """Median of the squared distances between points, a scale for bandwidths.
 
-    Examples
-    --------
     >>> median_square(np.array([[0.0], [1.0], [3.0]]))
     4.0
     """

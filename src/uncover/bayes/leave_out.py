@@ -25,36 +25,18 @@ _SMALLEST = 1e-12
 
 
 def leave_one_out(
-    posterior: NIW,
-    points: Array,
-    codes: NDArray[np.intp],
-    weight: Array | None = None,
-    echo: float = 0.0,
+    posterior: NIW, points: Array, codes: NDArray[np.intp], weight: Array | None = None, echo: float = 0.0
 ) -> Array:
     """Log density of each point for each class, with the point itself taken out of its own class.
 
     Ψ' differs from Ψ by one vector: its determinant and its inverse follow without a decomposition
     (Sherman and Morrison 1950).
 
-    Parameters
-    ----------
-    posterior : NIW
-        Batch (class,); classes that share one covariance have a scale of shape (1, feature, feature).
-    points : array of shape (sample, feature)
-        The samples behind the posterior.
-    codes : array of int of shape (sample,)
-        Class of each sample.
-    weight : array of shape (sample,), optional
-    echo : float
-        ρ, of classes with a covariance each.
+    The posterior has the batch (class,), and a scale of shape (1, feature, feature) where classes share one
+    covariance; ``points`` (sample, feature), of classes ``codes``, are the samples behind it; ``echo`` is ρ,
+    of classes with a covariance each. The result (sample, class) is −inf for a sample's own class where
+    nothing is left of it.
 
-    Returns
-    -------
-    array of shape (sample, class)
-        −inf for a sample's own class where nothing is left of it.
-
-    Examples
-    --------
     >>> x = np.array([[0.0], [1.0], [3.0], [9.0], [8.0]])
     >>> codes = np.array([0, 0, 0, 1, 1])
     >>> prior = NIW(np.zeros((2, 1)), np.ones(2), np.ones((2, 1, 1)), np.full(2, 3.0))
@@ -159,22 +141,9 @@ def leave_units_out(posterior: NIW, removed: Moments, rows: Array, echo: float =
 
     For units of several rows, of several classes, or of soft labels: one decomposition a unit and class.
 
-    Parameters
-    ----------
-    posterior : NIW
-        Batch (class,), as in :func:`leave_one_out`.
-    removed : Moments
-        Batch (unit, class): what each unit has brought to each class.
-    rows : array of shape (unit, row, feature)
-    echo : float
-        ρ, as in :func:`leave_one_out`.
+    ``posterior`` and ``echo`` are those of :func:`leave_one_out`, ``removed`` of batch (unit, class) is what
+    each unit has brought to each class; rows (unit, row, feature) give (unit, row, class).
 
-    Returns
-    -------
-    array of shape (unit, row, class)
-
-    Examples
-    --------
     >>> x = np.array([[0.0], [1.0], [3.0], [9.0]])
     >>> prior = NIW(np.zeros((1, 1)), np.ones(1), np.ones((1, 1, 1)), np.full(1, 3.0))
     >>> pair = Moments.stack([Moments.stack([Moments.of(x[:2])])])
@@ -218,14 +187,8 @@ def _without(scale: Array, deviation: Array, strength: Array, dof: Array, p: int
 
 def _independent_without(scale: Array, deviation: Array, strength: Array, dof: Array) -> Array:
     variance = np.diagonal(scale, axis1=-2, axis2=-1)[:, None]  # (unit, 1, class, feature)
-    each = _log_student(
-        deviation**2 / variance,
-        0.5 * np.log(variance),
-        strength[:, None, :, None],
-        dof[:, None, :, None],
-        1,
-    )
-    return np.asarray(each.sum(-1))
+    strength, dof = (each[:, None, :, None] for each in (strength, dof))
+    return np.asarray(_log_student(deviation**2 / variance, 0.5 * np.log(variance), strength, dof, 1).sum(-1))
 
 
 def _log_student(square: Array, half_log_det: Array, strength: Array, dof: Array, p: int) -> Array:

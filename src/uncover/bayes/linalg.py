@@ -15,8 +15,6 @@ def cholesky(matrix: Array, what: str) -> Array:
     Needs no scaling of its own: its error does not change when features are rescaled
     (Higham 2002, Accuracy and Stability of Numerical Algorithms, section 10.1).
 
-    Examples
-    --------
     >>> cholesky(np.array([[4.0]]), "a variance")
     array([[2.]])
     >>> cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]), "Ψ")
@@ -46,8 +44,6 @@ def _why_not_positive_definite(matrix: Array, what: str) -> str:
 def invert_triangle(root: Array) -> Array:
     """Inverse of each lower triangular matrix of a batch.
 
-    Examples
-    --------
     >>> invert_triangle(np.array([[2.0, 0.0], [1.0, 1.0]]))
     array([[ 0.5,  0. ],
            [-0.5,  1. ]])
@@ -64,8 +60,6 @@ def invert_triangle(root: Array) -> Array:
 def log_det_of_root(root: Array) -> Array:
     """log |L| of each triangular matrix: half the log determinant of LLᵀ.
 
-    Examples
-    --------
     >>> float(log_det_of_root(np.diag([1.0, np.e])))
     1.0
     """
@@ -77,8 +71,6 @@ def independent_features(covariance: Array) -> NDArray[np.bool_]:
 
     A feature follows from others where these leave less than 10⁻¹⁰ of its variance.
 
-    Examples
-    --------
     >>> x = np.random.default_rng(0).normal(size=(50, 2))
     >>> independent_features(np.cov(np.c_[x, x.sum(1), 3 * x[:, 0]].T))
     array([ True,  True, False, False])

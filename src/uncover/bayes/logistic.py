@@ -22,16 +22,6 @@ class Logistic:
     B_kj ~ N(0, 1/precision) for the features; the likelihood is Π_i Π_k P_ik^(w_i t_ik). The negative log
     posterior is convex; Newton's method finds its minimum.
 
-    Attributes
-    ----------
-    coefficients : array of shape (class, feature + 1)
-        The last column has the intercepts.
-    precision : float
-    hessian : array of shape (class · (feature + 1), class · (feature + 1))
-        Of the negative log posterior, at the coefficients.
-
-    Examples
-    --------
     >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
     >>> model = Logistic.fit(x, np.eye(2)[[0, 0, 1, 1]], precision=1.0)
     >>> softmax(model.log_odds(np.array([[0.0], [2.0]])), axis=1).round(2)
@@ -39,9 +29,9 @@ class Logistic:
            [0.05, 0.95]])
     """
 
-    coefficients: Array
+    coefficients: Array  #: (class, feature + 1), the last column has the intercepts
     precision: float
-    hessian: Array
+    hessian: Array  #: of the negative log posterior, by row of coefficients: (row, row)
 
     @classmethod
     def fit(

@@ -25,28 +25,16 @@ class Moments:
     whatever their sizes. The mean is kept as ``mean + residual``, two floats for each number: data
     like 10⁶ ± 1 would otherwise lose digits of the scatter in each merge.
 
-    Parameters
-    ----------
-    count : array of shape (...)
-        Sum of weights.
-    mean : array of shape (..., feature)
-    scatter : array of shape (..., feature, feature)
-        Centred sum of products.
-    residual : array of shape (..., feature)
-        What rounding took from the mean.
-
-    Examples
-    --------
     >>> a, b = Moments.of([[1.0], [2.0]]), Moments.of([[6.0]])
     >>> total = a + b
     >>> float(total.count), float(total.mean[0]), float(total.scatter[0, 0])
     (3.0, 3.0, 14.0)
     """
 
-    count: Array  # (...)
-    mean: Array  # (..., feature)
-    scatter: Array  # (..., feature, feature)
-    residual: Array  # (..., feature)
+    count: Array  #: (...), sum of weights
+    mean: Array  #: (..., feature)
+    scatter: Array  #: (..., feature, feature), centred sum of products
+    residual: Array  #: (..., feature), what rounding took from the mean
 
     @classmethod
     def empty(cls, n_features: int, batch: tuple[int, ...] = ()) -> Self:
@@ -59,11 +47,6 @@ class Moments:
         """Moments of samples of shape (..., sample, feature), with weights of shape (..., sample).
 
         Read in blocks, in float64 whatever comes: memory does not grow with the number of samples.
-
-        Examples
-        --------
-        >>> Moments.of([[0.0, 1.0], [2.0, 1.0]], weight=[1, 3]).mean
-        array([1.5, 1. ])
         """
         x = np.asarray(samples)
         w = None if weight is None else np.broadcast_to(np.asarray(weight, np.float64), x.shape[:-1])
@@ -78,20 +61,9 @@ class Moments:
     def by_group(
         cls, samples: ArrayLike, group: ArrayLike, n_groups: int, weight: ArrayLike | None = None
     ) -> Self:
-        """Moments of each group of samples: batch shape (..., group).
+        """Moments of each group of samples (..., sample, feature): batch shape (..., group).
 
-        Parameters
-        ----------
-        samples : array of shape (..., sample, feature)
-        group : array of int of shape (sample,)
-            Number of the group of each sample, 0 … n_groups − 1.
-        n_groups : int
-        weight : array of shape (sample,), optional
-
-        Examples
-        --------
-        >>> Moments.by_group([[1.0], [3.0], [7.0]], [0, 0, 2], 3).count
-        array([2., 0., 1.])
+        ``group`` and ``weight`` have one number for each sample; groups are 0 … n_groups − 1.
         """
         x, groups = np.asarray(samples), np.asarray(group)
         w = None if weight is None else np.asarray(weight, np.float64)
@@ -166,13 +138,7 @@ class Moments:
         return reduce(add, parts, type(self).empty(self.n_features, batch))
 
     def select_features(self, keep: NDArray[Any]) -> Self:
-        """Moments of some of the features, by index or mask.
-
-        Examples
-        --------
-        >>> Moments.of([[0.0, 1.0], [2.0, 1.0]]).select_features([0]).mean
-        array([1.])
-        """
+        """Moments of some of the features, by index or mask."""
         scatter = self.scatter[..., keep, :][..., keep]
         return type(self)(self.count, self.mean[..., keep], scatter, self.residual[..., keep])
 

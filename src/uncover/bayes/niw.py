@@ -49,7 +49,8 @@ class NIW:
     """Normal-inverse-Wishart: Σ ~ IW(Ψ, ν), μ | Σ ~ N(μ₀, Σ/λ), batched over leading axes.
 
     The parameters broadcast against each other. Where a scale and its degrees of freedom stand for
-    several means (shape (1, ...) against (K, ...)), these share one covariance Σ.
+    several means (shape (1, ...) against (K, ...)), these share one covariance Σ. See Gelman et al. (2013),
+    Bayesian Data Analysis, section 3.6; Murphy (2012), Machine Learning: a Probabilistic Perspective, 4.6.3.
 
     Parameters
     ----------
@@ -61,11 +62,6 @@ class NIW:
         Ψ, symmetric and positive definite; the expected covariance is Ψ/(ν−p−1).
     dof : array of shape (...)
         ν > p − 1, the degrees of freedom of the covariance.
-
-    References
-    ----------
-    Gelman et al. (2013), Bayesian Data Analysis, section 3.6; Murphy (2012), Machine Learning: a
-    Probabilistic Perspective, section 4.6.3.
 
     Examples
     --------
@@ -140,15 +136,7 @@ class NIW:
         return self._map(pick)
 
     def take(self, members: ArrayLike, axis: int = -1) -> Self:
-        """Select members along one batch axis, keeping a covariance that they share shared.
-
-        Examples
-        --------
-        >>> tied = NIW(np.zeros((3, 1)), np.ones(3), np.ones((1, 1, 1)), np.ones(1))
-        >>> two = tied.take([0, 2])
-        >>> two.mean.shape, two.scale.shape
-        ((2, 1), (1, 1, 1))
-        """
+        """Select members along one batch axis, keeping a covariance that they share shared."""
         depth = len(self.batch_shape)
 
         def pick(value: Array, trailing: int) -> Array:
@@ -159,15 +147,7 @@ class NIW:
         return self._map(pick)
 
     def select_features(self, keep: ArrayLike) -> Self:
-        """Marginal distribution of some of the features, by index or mask; ν falls by the number dropped.
-
-        Examples
-        --------
-        >>> both = NIW([1.0, 2.0], 1.0, np.eye(2), 5.0)
-        >>> one = both.select_features([1])
-        >>> one.mean, float(one.dof)
-        (array([2.]), 4.0)
-        """
+        """Marginal distribution of some of the features, by index or mask; ν falls by the number dropped."""
         index = np.asarray(keep)
         index = np.flatnonzero(index) if index.dtype == bool else index
 
@@ -226,16 +206,7 @@ class NIW:
         return mean, strength, moments.scatter + (self.strength * share)[..., None, None] * outer
 
     def log_evidence(self, moments: Moments) -> Array:
-        """Log marginal likelihood of samples with these moments, log p(D) (Murphy 2012, eq. 4.214).
-
-        Examples
-        --------
-        >>> prior = NIW([0.0], 1.0, [[1.0]], 3.0)
-        >>> x = 0.7
-        >>> one = prior.log_evidence(Moments.of([[x]]))  # one sample: its predictive density
-        >>> bool(np.isclose(one, prior.predictive().log_prob([x])))
-        True
-        """
+        """Log marginal likelihood of samples with these moments, log p(D) (Murphy 2012, eq. 4.214)."""
         if np.any(self.strength <= 0):
             raise ValueError(
                 "the evidence does not exist for strength 0: a flat prior of the mean is not a "
@@ -274,15 +245,7 @@ class NIW:
         return np.asarray(1.0 / self.strength)
 
     def variance_marginal(self) -> tuple[Array, Array]:
-        """Marginal distribution of the variances: Σ_jj ~ scale_j / χ²(dof_j).
-
-        Returns
-        -------
-        dof : array of shape (..., feature)
-            ν−p+1.
-        scale : array of shape (..., feature)
-            Ψ_jj.
-        """
+        """Degrees of freedom and scales of the variances, Σ_jj ~ scale_j / χ²(dof_j): (..., feature) each."""
         scale = np.diagonal(self.scale, axis1=-2, axis2=-1)
         dof = np.broadcast_to((self.dof - self.n_features + 1)[..., None], scale.shape)
         return dof, scale
@@ -300,13 +263,6 @@ class NIW:
         result describes observations that carry ``wanted · Σ_x``. Ψ changes by
         (ν−p−1)(wanted − present)Σ_x. In no direction may removing the noise leave less than 1/ν of
         the spread (one observation's worth): an estimate of the noise can exceed the spread by chance.
-
-        Examples
-        --------
-        >>> seen = NIW([0.0], 10.0, [[16.0]], 10.0)  # expected variance 16/(10−1−1) = 2
-        >>> true = seen.exchange_noise(np.array([[1.0]]), present=1.0, wanted=0.0)
-        >>> true.expected_covariance.round(12)
-        array([[1.]])
         """
         whitening = invert_triangle(self.root)
         noise, axes = np.linalg.eigh(whitening @ covariance @ np.swapaxes(whitening, -1, -2))
@@ -338,15 +294,7 @@ class NIW:
         return Gaussians(mean, whitening, np.broadcast_to(log_det, mean.shape[:-1]))
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draw n pairs (μ, Σ): shapes (n, *batch, feature) and (n, *batch, feature, feature).
-
-        Examples
-        --------
-        >>> posterior = NIW([0.0, 5.0], 100.0, np.eye(2) * 100.0, 100.0)
-        >>> mu, sigma = posterior.sample(500, np.random.default_rng(0))
-        >>> mu.shape, sigma.shape, float(mu[:, 1].mean().round(1))
-        ((500, 2), (500, 2, 2), 5.0)
-        """
+        """Draw n pairs (μ, Σ): shapes (n, *batch, feature) and (n, *batch, feature, feature)."""
         drawn = self.draw(n, rng)
         shape = (*drawn.mean.shape, self.n_features)
         return drawn.mean, np.broadcast_to(drawn.covariance, shape)
@@ -360,8 +308,6 @@ class DiagonalNIW(NIW):
 
     A NIW given as prior counts by its diagonal only.
 
-    Examples
-    --------
     >>> prior = DiagonalNIW([0.0, 0.0], 1.0, [[1.0, 0.5], [0.5, 1.0]], 4.0)
     >>> prior.scale
     array([[1., 0.],

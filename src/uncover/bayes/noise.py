@@ -41,18 +41,9 @@ def log_prob_with_noise(
     nodes placed for each point where the integrand is; Σ may be singular. Right to 10⁻⁸ nat out to ten
     standard deviations.
 
-    Parameters
-    ----------
-    density : StudentT or IndependentT
-        Without batch axes. An IndependentT uses the variances of the noise only.
-    points : array of shape (point, feature)
-    covariances : Covariances
-        Of as many points.
-    method : "exact" or "fast"
-        "fast" takes the Student t that matches the covariance of x, and the degrees of freedom of χ.
+    The density has no batch axes; an IndependentT uses the variances of the noise only. The method "fast"
+    takes the Student t that matches the covariance of x, and the degrees of freedom of χ.
 
-    Examples
-    --------
     >>> t = StudentT.from_scale([0.0], [[1.0]], 4.0)
     >>> none = Covariances.read([0.0], n_samples=1, n_features=1)
     >>> bool(np.isclose(log_prob_with_noise(t, [[0.5]], none), t.log_prob([[0.5]]), rtol=0, atol=1e-10).all())
@@ -74,8 +65,6 @@ def sample_true_value(
     ``places`` (n, d), or (point, n, d) for random numbers of each point's own, has the d of
     :func:`places_needed`. Places that lie evenly (:func:`spread_evenly`) give draws from p(χ | x).
 
-    Examples
-    --------
     >>> t = StudentT.from_scale([0.0], [[1.0]], 50.0)
     >>> noise = Covariances.read([1.0], n_samples=1, n_features=1)
     >>> places = spread_evenly(4000, places_needed(t), np.random.default_rng(0))
@@ -129,8 +118,6 @@ def spread_evenly(n: int, dimensions: int, rng: np.random.Generator) -> Array:
     Multiples of powers of 1/g, modulo 1, with g^(d+1) = g + 1: for one dimension the golden ratio. Successive
     points lie evenly too.
 
-    Examples
-    --------
     >>> gaps = np.diff(np.sort(spread_evenly(8, 1, np.random.default_rng(0))[:, 0]))
     >>> bool(gaps.max() < 0.25)
     True
@@ -148,8 +135,6 @@ def sobol_places(n: int, dimensions: int, rng: np.random.Generator) -> Array:
 
     Most even where n is a power of 2.
 
-    Examples
-    --------
     >>> places = sobol_places(256, 12, np.random.default_rng(0))
     >>> bool(np.abs(np.corrcoef(places.T) - np.eye(12)).max() < 0.05)
     True

@@ -39,20 +39,7 @@ def further_class(posterior: NIW, components: Components) -> StudentT:
     averaged over grids by their evidence, and the mixture is replaced by the one Student t of the same mean
     and variance of the log scale: it has heavy tails where classes are few.
 
-    Parameters
-    ----------
-    posterior : NIW
-        Of the components of the classes, batch (component,).
-    components : Components
-        Their classes; each class counts once, however many components it has.
-
-    Examples
-    --------
-    >>> means = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 6.0], [3.0, 5.0]])
-    >>> classes = NIW(means, np.full(4, 50.0), 50.0 * np.eye(2)[None], np.array([53.0]))
-    >>> further = further_class(classes, Components.single(4))
-    >>> further.location, float(further.dof.round(1))
-    (array([1.75, 2.75]), 5.3)
+    The posterior is that of the components, batch (component,); a class counts once, however many it has.
     """
     means, within, count = _classes(posterior, components)
     K = len(means)
@@ -109,11 +96,7 @@ def _log_chi2(dof: Array | float) -> Array:
 
 
 def _dof_of_spread(variance: float) -> float:
-    """ν with Var[log χ²(ν)] = ψ'(ν/2) equal to the variance.
-
-    >>> round(_dof_of_spread(float(polygamma(1, 3.5))), 9)
-    7.0
-    """
+    """ν with Var[log χ²(ν)] = ψ'(ν/2) equal to the variance."""
     found = brentq(lambda u: float(polygamma(1, np.exp(u))) - variance, -10.0, 20.0, xtol=1e-13)
     return 2.0 * float(np.exp(found))
 
@@ -151,23 +134,10 @@ class UnknownOdds:
     features together, so that the log ratio, a sum over p features, is in error by √p times more than a sum
     of independent terms would be: its power p^(−1/2) counts. The share of the unknown among many samples
     follows from the draw of the population alone, as it is.
-
-    Attributes
-    ----------
-    log_ratio : array of shape (sample, reading, 2)
-        log p₀(x) − log Σ_k P(k) p(x | k), by the population and by relatives.
-    n_features : array of shape (sample,)
-        p, features that the sample has.
-
-    Examples
-    --------
-    >>> odds = UnknownOdds(np.array([[[0.0, 0.0]], [[12.0, 8.0]]]), np.array([4, 4]))
-    >>> odds.probability(0.05).round(3)
-    array([0.05 , 0.887])
     """
 
-    log_ratio: Array
-    n_features: NDArray[np.intp]
+    log_ratio: Array  # (sample, reading, 2), log p₀(x) − log Σ_k P(k) p(x | k), by population and relatives
+    n_features: NDArray[np.intp]  # (sample,), p, features that the sample has
 
     def probability(self, share: float) -> Array:
         """P(none | x), the mean over readings: (sample,)."""
@@ -185,14 +155,6 @@ class UnknownOdds:
 
         The mean is taken over readings. The standard uncertainty follows from the observed information, and
         is at most that of a share of which nothing is known, 12^(−1/2).
-
-        Examples
-        --------
-        >>> ratio = np.repeat([-9.0, 9.0], [90, 10])
-        >>> odds = UnknownOdds(np.stack([ratio, ratio], -1)[:, None], np.ones(100, int))
-        >>> found = odds.share()
-        >>> round(found.share, 3), round(found.standard_uncertainty, 3)
-        (0.1, 0.03)
         """
         slope, ends = _slope_of_likelihood(self.log_ratio[..., 0]), (_SMALLEST, 1.0 - _SMALLEST)
         if slope(ends[0]).mean() <= 0:

@@ -32,8 +32,6 @@ class Spread:
     def of(cls, moments: Moments, variance: Array | None = None) -> "Spread":
         """Spread of classes along the last batch axis; given variances stand in for those of the moments.
 
-        Examples
-        --------
         >>> moments = Moments.by_group([[0.0], [2.0], [9.0]], [0, 0, 1], 2)
         >>> spread = Spread.of(moments)
         >>> spread.variance.ravel(), spread.borrowed.ravel()
@@ -61,42 +59,30 @@ def weak_prior(moments: Moments, variance: Array | None = None) -> NIW:
 
     μ₀ = x̄_k, λ = 0, ν = p+2, Ψ = diag(C_k)/K^(2/p): the choice of Fraley and Raftery (2007), Journal of
     Classification 24, 155–181, with their small λ taken to 0. K counts all classes, the empty ones too.
+    Classes are along the last batch axis, and no feature may be constant (see :class:`Spread`). ``variance``
+    (class, feature) stands in for that of the moments, which may hold noise.
 
-    Parameters
-    ----------
-    moments : Moments
-        Classes along the last batch axis; no feature may be constant (see :class:`Spread`).
-    variance : array of shape (class, feature), optional
-        Variances in place of those of the moments, which may hold noise.
-
-    Examples
-    --------
     >>> prior = weak_prior(Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2))
     >>> prior.scale.ravel(), prior.dof  # variances 2 and 8, over K² = 4
     (array([0.5, 2. ]), array([3., 3.]))
     """
     spread = Spread.of(moments, variance)
-    seen = (moments.count > 0)[..., None]
-    mean = np.where(seen, moments.mean, spread.centre[..., None, :])
-    return _weak(mean, spread.variance, moments.count.shape[-1])
+    return _weak(moments, spread, spread.variance)
 
 
 def weak_tied_prior(moments: Moments, variance: Array | None = None) -> NIW:
     """As :func:`weak_prior`, for classes that share one covariance: Ψ = diag(pooled C)/K^(2/p).
 
-    Examples
-    --------
     >>> prior = weak_tied_prior(Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2))
     >>> prior.scale.ravel(), prior.mean.ravel()  # (2 + 8)/2 over K² = 4
     (array([1.25]), array([1., 7.]))
     """
     spread = Spread.of(moments, variance)
-    seen = (moments.count > 0)[..., None]
-    mean = np.where(seen, moments.mean, spread.centre[..., None, :])
-    return _weak(mean, spread.pooled[..., None, :], moments.count.shape[-1])
+    return _weak(moments, spread, spread.pooled[..., None, :])
 
 
-def _weak(mean: Array, variance: Array, n_classes: int) -> NIW:
-    p = mean.shape[-1]
+def _weak(moments: Moments, spread: Spread, variance: Array) -> NIW:
+    p, n_classes = moments.n_features, moments.count.shape[-1]
+    mean = np.where((moments.count > 0)[..., None], moments.mean, spread.centre[..., None, :])
     scale = variance[..., None] * np.eye(p) / n_classes ** (2.0 / p)
     return NIW(mean, np.zeros(mean.shape[:-1]), scale, np.full(variance.shape[:-1], p + 2.0))

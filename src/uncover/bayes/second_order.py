@@ -43,16 +43,8 @@ class LogDensityVariance:
 
     @classmethod
     def of(cls, posterior: NIW, concentration: Array) -> "LogDensityVariance":
-        """Numbers for each class along the last batch axis.
+        """Numbers for each class along the last batch axis; ``concentration`` (class,) has N_k + α_k.
 
-        Parameters
-        ----------
-        posterior : NIW
-        concentration : array of shape (class,)
-            Dirichlet parameters N_k + α_k of the class proportions.
-
-        Examples
-        --------
         >>> posterior = NIW(np.zeros((1, 2)), np.array([50.0]), np.eye(2)[None], np.array([60.0]))
         >>> v = LogDensityVariance.of(posterior, np.array([50.0]))
         >>> v.at(np.array([[0.0], [4.0]])).shape
@@ -124,8 +116,6 @@ def model_information(probability: Array, variance: Array, total: Array) -> Arra
 
     The series is for small variances; H(1 − e^(−I/H)) is its beginning, and never exceeds the entropy H.
 
-    Examples
-    --------
     >>> p = np.array([0.5, 0.5])
     >>> float(model_information(p, np.array([0.02, 0.02]), np.log(2.0)).round(5))
     0.00498
@@ -166,8 +156,6 @@ def pair_information(
 def below_entropy(information: Array, total: Array) -> Array:
     """H(1 − e^(−I/H)): small information as it is, and never more than the entropy.
 
-    Examples
-    --------
     >>> below_entropy(np.array([0.001, 9.0]), np.array([0.5, 0.5])).round(4)
     array([0.001, 0.5  ])
     """

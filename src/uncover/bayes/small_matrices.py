@@ -13,8 +13,6 @@ Array = NDArray[np.float64]
 def cholesky_of_many(matrices: Array) -> Array:
     """Lower Cholesky factors of symmetric positive definite matrices of shape (row, column, sample).
 
-    Examples
-    --------
     >>> many = np.array([[4.0, 9.0]])[None]  # two matrices of one row
     >>> cholesky_of_many(many).ravel()
     array([2., 3.])
@@ -32,8 +30,6 @@ def cholesky_of_many(matrices: Array) -> Array:
 def invert_triangles_of_many(root: Array) -> Array:
     """Inverses of lower triangular matrices of shape (row, column, sample).
 
-    Examples
-    --------
     >>> invert_triangles_of_many(np.array([[[2.0, 4.0]]])).ravel()
     array([0.5 , 0.25])
     """
@@ -50,8 +46,6 @@ def invert_triangles_of_many(root: Array) -> Array:
 def squares_of_triangles(root: Array) -> Array:
     """LᵀL of lower triangular L of shape (row, column, sample).
 
-    Examples
-    --------
     >>> squares_of_triangles(np.array([[[1.0], [0.0]], [[2.0], [3.0]]]))[..., 0]
     array([[5., 6.],
            [6., 9.]])
@@ -65,8 +59,6 @@ def squares_of_triangles(root: Array) -> Array:
 def solve_triangles_of_many(root: Array, right: Array) -> Array:
     """Solve L z = b for lower triangular L of shape (row, column, sample) and b of shape (row, sample).
 
-    Examples
-    --------
     >>> solve_triangles_of_many(np.array([[[2.0, 4.0]]]), np.array([[6.0, 8.0]]))
     array([[3., 2.]])
     """

@@ -16,8 +16,6 @@ def log_gamma_ratio(a: ArrayLike, b: ArrayLike) -> Array:
     At a = 5·10⁸ the two terms are 10¹⁰ each, so that their difference keeps no digit after the sixth.
     From a = 32 on, Stirling's series is subtracted term by term instead (DLMF 5.11.1).
 
-    Examples
-    --------
     >>> float(log_gamma_ratio(4.0, 1.0))  # log 4
     1.386294361119890...
     >>> float(log_gamma_ratio(1e12, 1.0) - np.log(1e12))
@@ -40,8 +38,6 @@ def log_gamma_ratio(a: ArrayLike, b: ArrayLike) -> Array:
 def stirling_correction(z: ArrayLike) -> Array:
     """log Γ(z) − [(z − ½) log z − z + ½ log 2π], for z ≥ 32 (DLMF 5.11.1).
 
-    Examples
-    --------
     >>> bool(np.isclose(stirling_correction(100.0), 1 / 1200, rtol=1e-4))
     True
     """

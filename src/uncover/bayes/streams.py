@@ -10,17 +10,9 @@ def stream(seed: int | np.integer[Any] | None, *names: object) -> np.random.Gene
     """Return the generator that belongs to a seed and a name.
 
     The numbers depend on the seed and the names alone, never on which other streams were used
-    before: adding a random step somewhere changes nothing anywhere else.
+    before: adding a random step somewhere changes nothing anywhere else. The names, strings and integers,
+    say what the numbers are for. A seed of None draws fresh entropy from the operating system.
 
-    Parameters
-    ----------
-    seed : int or None
-        A non-negative integer; None draws fresh entropy from the operating system.
-    *names : object
-        What the numbers are for: strings and integers.
-
-    Examples
-    --------
     >>> a = stream(0, "aod", "scene-1", 3).standard_normal()
     >>> a == stream(0, "aod", "scene-1", 3).standard_normal()
     True

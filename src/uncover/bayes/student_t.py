@@ -24,30 +24,17 @@ class StudentT:
     T(x | m, LLᵀ, ν) ∝ |LLᵀ|^(−1/2) · (1 + q/ν)^(−(ν+p)/2),  q = |L⁻¹(x − m)|²
 
     Methods that take points compare *each* point with *each* member of the batch: points of shape
-    (..., feature) give an array of shape (..., *batch).
+    (..., feature) give an array of shape (..., *batch). The covariance is ν/(ν−2) times the scale matrix LLᵀ
+    (Kotz and Nadarajah 2004, Multivariate t Distributions and Their Applications, section 1.1).
 
-    Parameters
-    ----------
-    location : array of shape (..., feature)
-    root : array of shape (..., feature, feature)
-        Lower Cholesky factor L of the scale matrix (not of the covariance, which is ν/(ν−2) times it).
-    dof : array of shape (...)
-        Degrees of freedom ν > 0.
-
-    References
-    ----------
-    Kotz and Nadarajah (2004), Multivariate t Distributions and Their Applications, section 1.1.
-
-    Examples
-    --------
     >>> t = StudentT.from_scale(location=[0.0, 0.0], scale=[[2.0, 0.0], [0.0, 1.0]], dof=5.0)
     >>> t.log_prob([[0.0, 0.0], [1.0, -1.0]]).round(4)
     array([-2.1845, -3.1027])
     """
 
-    location: Array  # (..., feature)
-    root: Array  # (..., feature, feature)
-    dof: Array  # (...)
+    location: Array  #: (..., feature)
+    root: Array  #: (..., feature, feature), lower Cholesky factor L of the scale matrix
+    dof: Array  #: (...), degrees of freedom ν > 0
 
     @classmethod
     def from_scale(cls, location: ArrayLike, scale: ArrayLike, dof: ArrayLike) -> Self:
@@ -93,12 +80,6 @@ class StudentT:
         """p-value of each point: the probability that a draw is at least as far out.
 
         Exactly, q/p ~ F(p, ν). Uniform on [0, 1] for draws from this distribution.
-
-        Examples
-        --------
-        >>> t = StudentT.from_scale([0.0], [[1.0]], 1.0)  # the Cauchy distribution
-        >>> t.typicality([[0.0], [1.0]]).round(12)
-        array([1. , 0.5])
         """
         return self.tail(self.squared_distance(points), self.dof)
 
@@ -149,23 +130,14 @@ class IndependentT:
 
     Has the same methods as :class:`StudentT`, for class models whose features are independent.
 
-    Parameters
-    ----------
-    location : array of shape (..., feature)
-    scale : array of shape (..., feature)
-        Standard scale s_j > 0 of each feature.
-    dof : array of shape (..., feature)
-
-    Examples
-    --------
     >>> t = IndependentT(np.zeros(2), np.ones(2), np.ones(2))
     >>> t.log_prob([[0.0, 0.0]]).round(4)  # two Cauchy densities: 2 · log(1/π)
     array([-2.2895])
     """
 
-    location: Array  # (..., feature)
-    scale: Array  # (..., feature)
-    dof: Array  # (..., feature)
+    location: Array  #: (..., feature)
+    scale: Array  #: (..., feature), standard scale s_j > 0 of each feature
+    dof: Array  #: (..., feature)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:

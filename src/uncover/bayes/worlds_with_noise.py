@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from uncover.bayes.class_densities import ClassDensities, Pairs
 from uncover.bayes.class_densities_with_noise import (
     DensityWithNoise,
-    inverse_roots,
+    distances_with_noise,
     pivots_of,
     values_and_noise,
 )
@@ -46,18 +46,6 @@ class WorldNumbers(NamedTuple):
 class WorldDensitiesWithNoise:
     """Student t densities of classes in several worlds, for pixels whose noise is known.
 
-    Parameters
-    ----------
-    worlds : list of DensityWithNoise
-        Densities of each world, and the noise beyond them that all pixels share.
-    log_prior : array of shape (class,)
-    pairs : Pairs
-        Which realisation of the pixels is read with which world.
-    components : Components
-        Classes of the densities.
-
-    Examples
-    --------
     >>> from uncover.bayes.student_t import StudentT
     >>> here = StudentT.from_scale([[0.0, 0.0], [3.0, 3.0]], np.eye(2), [50.0, 80.0])
     >>> there = StudentT.from_scale([[1.0, 1.0], [4.0, 4.0]], np.eye(2), [50.0, 80.0])
@@ -68,10 +56,10 @@ class WorldDensitiesWithNoise:
     array([1, 0], dtype=uint8)
     """
 
-    worlds: list[DensityWithNoise]
-    log_prior: Array
-    pairs: Pairs
-    components: Components
+    worlds: list[DensityWithNoise]  #: densities of each world, and the noise beyond them that pixels share
+    log_prior: Array  #: (class,)
+    pairs: Pairs  #: which realisation of the pixels is read with which world
+    components: Components  #: classes of the densities
     of_densities: ClassVar[type[ClassDensities]] = ClassDensities
 
     def best(
@@ -133,12 +121,6 @@ class WorldDensitiesWithNoise:
     def _joint(self, x: Array, C: Array, w: int) -> Array:
         """Log joint of values (feature, pixel) in a world: (class, pixel)."""
         numbers, densities = self.numbers, self.densities
-        distances, joint = np.empty((2, len(self.log_prior), x.shape[1]))
-        roots = inverse_roots(numbers.scale[w], numbers.shrink[w], C)
-        for k, inverse in enumerate(roots):
-            z = np.einsum("ijn,jn->in", inverse, x - densities.location[w, k][:, None])
-            q = np.einsum("in,in->n", z, z)
-            grown = np.log(np.diagonal(inverse, axis1=0, axis2=1) ** 2 * numbers.pivots[w, k]).sum(-1)
-            distances[k], joint[k] = q, 0.5 * grown
-        v = densities.log1p_distance(distances.T, w)
-        return np.asarray(joint + densities.log_joint(v, w).T)
+        of_world = numbers.scale[w], numbers.shrink[w], numbers.pivots[w]
+        q, joint = distances_with_noise(x, C, densities.location[w], *of_world)
+        return np.asarray(joint + densities.log_joint(densities.log1p_distance(q.T, w), w).T)

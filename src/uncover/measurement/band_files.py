@@ -83,16 +83,6 @@ def read_band_uncertainty(
     effect_name : str, optional
         Name of the one effect of a file that does not say it. An effect that is common to all scenes needs
         one; others are called as the file is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/unc.csv"
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("band,u_pct\\nB2,5\\nB3,4\\n")
-    >>> noise = read_band_uncertainty(path, ["B03", "B02"], between_pixels="random")
-    >>> noise.bands, noise.effects[0].standard
-    (('B03', 'B02'), array([0.04, 0.05]))
     """
     file = Path(path)
     if not file.is_file():
@@ -157,14 +147,6 @@ def read_correlation_table(path: str | Path, bands: Sequence[str] | None = None)
     """Read a correlation matrix from CSV: band names in the first row and in the first column.
 
     Rows and columns are found by name; the matrix is checked where it is used.
-
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/corr.csv"
-    >>> with open(path, "w") as file:
-    ...     _ = file.write(",B2,B3\\nB2,1.0,0.9\\nB3,0.9,1.0\\n")
-    >>> read_correlation_table(path, ["B03", "B02"])
-    array([[1. , 0.9],
-           [0.9, 1. ]])
     """
     file = Path(path)
     if not file.is_file():
@@ -366,12 +348,7 @@ def _read_json(file: Path, said: _Said) -> BandUncertainty:
 
 
 def _effect(
-    effect: Any,
-    title: str,
-    bands: list[str],
-    reference: ArrayLike | None,
-    said: _Said,
-    file: str,
+    effect: Any, title: str, bands: list[str], reference: ArrayLike | None, said: _Said, file: str
 ) -> BandUncertainty:
     kinds = {"standard_uncertainty", "expanded_uncertainty"}
     if not isinstance(effect, dict) or not kinds & set(effect) or "units" not in effect:

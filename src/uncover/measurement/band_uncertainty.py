@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,30 +28,16 @@ _PROPORTIONAL = 1e-12
 class BandEffect:
     """One source of error: its standard uncertainty in each band, and how errors are correlated.
 
-    standard
-        Standard uncertainty (k = 1) of each band: in the units of the values, or a fraction of them.
-    correlation
-        Between the errors of two bands.
-    relative
-        Whether `standard` is a fraction of the value (0.05 is five per cent).
-    between_pixels
-        "random": errors of two pixels are independent. "systematic": all pixels of a scene share one error.
-    between_scenes
-        Of a systematic effect. "independent": each scene has an error of its own. "common": all scenes have
-        the same one, which then cancels between a model and a map that both have it.
-    name
-        What the effect is called in records; a common effect is known by it.
-    coverage_factor
-        Of each band, where the uncertainty was stated as an expanded one.
+    An error that is common to all scenes cancels between a model and a map that both have it.
     """
 
-    standard: Array  # (band,)
-    correlation: Array  # (band, band)
-    relative: bool = False
+    standard: Array  # (band,), k = 1, in the units of the values or as a fraction of them
+    correlation: Array  # (band, band), between the errors of two bands
+    relative: bool = False  # `standard` is a fraction of the value (0.05 is five per cent)
     between_pixels: BetweenPixels = "random"
-    between_scenes: BetweenScenes = "independent"
-    name: str = ""
-    coverage_factor: Array | None = None  # (band,)
+    between_scenes: BetweenScenes = "independent"  # of a systematic effect
+    name: str = ""  # of the effect in records; a common effect is known by it
+    coverage_factor: Array | None = None  # (band,), where the uncertainty was stated as an expanded one
 
     def covariance(self) -> Array:
         """u uᵀ ∘ R; relative where `standard` is."""
@@ -77,15 +63,6 @@ class BandUncertainty:
     absolute and D = diag(u ∘ |ρ|) where it is relative. Random effects add up to the covariance of each
     pixel, systematic ones to one matrix for the scene.
 
-    bands
-        Names of the bands, in the order of the values.
-    effects
-        The effects, independent of each other.
-    reference
-        Values at which relative systematic effects are evaluated where no others are given.
-
-    Examples
-    --------
     >>> noise = BandUncertainty.of(["B02", "B03"], [0.01, 0.02], [[1.0, 0.5], [0.5, 1.0]])
     >>> noise.random(np.full((1000, 2), 0.1)).matrices()  # one matrix for all pixels
     array([[[0.0001, 0.0001],
@@ -97,9 +74,9 @@ class BandUncertainty:
     [[2.5e-05, 0.0], [0.0, 0.0001]]
     """
 
-    bands: tuple[str, ...]
-    effects: tuple[BandEffect, ...]
-    reference: Array | None = None  # (band,)
+    bands: tuple[str, ...]  # in the order of the values
+    effects: tuple[BandEffect, ...]  # independent of each other
+    reference: Array | None = None  # (band,), where relative systematic effects are taken if nowhere else
 
     @classmethod
     def of(
@@ -120,11 +97,6 @@ class BandUncertainty:
 
         `effect` is what the effect is called in records, `name` the file or whatever messages speak of.
         `coverage_factor` is kept for the record of an uncertainty that was stated as an expanded one.
-
-        >>> BandUncertainty.of(["B02"], [-0.01])
-        Traceback (most recent call last):
-        ...
-        ValueError: the uncertainty has a standard uncertainty of -0.01 in band B02; it must be 0 or more.
         """
         names = tuple(canonical_band(band) for band in bands)
         places_of(names, names, name)
@@ -177,11 +149,6 @@ class BandUncertainty:
         Absolute effects give one matrix for all pixels. Relative ones give one for each: variances where no
         bands are correlated, multiples of one matrix where all spectra are multiples of one, else matrices,
         pixels · bands² numbers: give the values block by block.
-
-        >>> noise = BandUncertainty.of(["B02", "B03"], [5.0, 10.0], units="%")
-        >>> noise.random([[0.1, 0.2], [0.3, 0.2]]).variances()
-        array([[2.50e-05, 4.00e-04],
-               [2.25e-04, 4.00e-04]])
         """
         rows = self._rows(values)
         parts = [(e.at(rows), e.correlation) for e in self.effects if e.between_pixels == "random"]
@@ -192,23 +159,12 @@ class BandUncertainty:
 
         Relative effects depend on the value: the matrix is the mean over the pixels of `values`, (…, band),
         or is taken at `reference`. Effects that all scenes have in common are not in it; see `common`.
-
-        >>> effect = BandUncertainty.of(["B02"], [10.0], units="%", between_pixels="systematic")
-        >>> effect.systematic([[0.1], [0.3]]).round(6)  # mean of 0.01² and 0.03²
-        array([[0.0005]])
         """
         own = self._shared("independent", values)
         return np.sum([matrix for _, matrix in own], axis=0) if own else None
 
     def common(self, values: ArrayLike | None = None) -> dict[str, Array]:
-        """Covariances of systematic effects that all scenes have in common, by name; as in `systematic`.
-
-        >>> gain = BandUncertainty.of(
-        ...     ["B02"], [0.01], between_pixels="systematic", between_scenes="common", effect="gain"
-        ... )
-        >>> gain.systematic() is None, gain.common()
-        (True, {'gain': array([[0.0001]])})
-        """
+        """Covariances of systematic effects that all scenes have in common, by name; as in `systematic`."""
         found: dict[str, Array] = {}
         for name, matrix in self._shared("common", values):
             found[name] = found[name] + matrix if name in found else matrix
@@ -231,11 +187,7 @@ class BandUncertainty:
         return rows.T @ rows / len(rows)
 
     def measured(self, values: ArrayLike) -> Measured:
-        """Values with both parts, ready for `fit` and `predict_proba`.
-
-        >>> BandUncertainty.of(["B02"], [0.01]).measured([[0.1], [0.2]])
-        Measured(shape=(2, 1), one covariance for all samples)
-        """
+        """Values with both parts, ready for `fit` and `predict_proba`."""
         rows = self._rows(values)
         return Measured(rows, self.random(rows), self.systematic(rows))
 
@@ -253,19 +205,8 @@ class BandUncertainty:
 def block_covariances(parts: Sequence[tuple[Array, Array]], n_pixels: int) -> Covariances:
     """Σ_i = Σ_e D_ie R_e D_ie of a block of pixels, in the most compact form that holds it.
 
-    Parameters
-    ----------
-    parts : sequence of pairs
-        For each effect: standard uncertainties (pixel, band), or (1, band) where all pixels are alike, and
-        the correlation of its errors between bands, (band, band).
-    n_pixels : int
-
-    Examples
-    --------
-    >>> R = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> u = np.array([[0.1, 0.2], [0.2, 0.4]])  # the second pixel's are twice the first's
-    >>> block_covariances([(u, R)], 2).factor
-    array([1., 4.])
+    The parts are, for each effect, standard uncertainties (pixel, band), or (1, band) where all pixels are
+    alike, and the correlation of its errors between bands, (band, band).
     """
     if n_pixels == 0:
         return Covariances(np.zeros_like(parts[0][1]), None, None)
@@ -324,37 +265,28 @@ def is_relative(units: str, name: str) -> bool:
 
 
 def check_between_pixels(word: object, name: str) -> BetweenPixels:
-    """Refuse any word but the two that are known.
-
-    >>> check_between_pixels("correlated", "unc.json")
-    Traceback (most recent call last):
-    ...
-    ValueError: unc.json: between_pixels (--between-pixels) is 'correlated'; use random where errors of two
-    pixels are independent, systematic where a scene shares one error.
-    """
-    for known in get_args(BetweenPixels):
-        if word == known:
-            return known
-    raise ValueError(
-        f"{name}: between_pixels (--between-pixels) is {word!r}; use random where errors of two pixels are "
-        "independent, systematic where a scene shares one error."
-    )
+    """Refuse any word but the two that are known."""
+    if word not in get_args(BetweenPixels):
+        raise ValueError(
+            f"{name}: between_pixels (--between-pixels) is {word!r}; use random where errors of two pixels "
+            "are independent, systematic where a scene shares one error."
+        )
+    return cast(BetweenPixels, word)
 
 
 def check_between_scenes(word: object, between_pixels: str, name: str) -> BetweenScenes:
     """Refuse any word but the two that are known, and a random error that all scenes would share."""
-    for known in get_args(BetweenScenes):
-        if word == known:
-            if known == "common" and between_pixels == "random":
-                raise ValueError(
-                    f"{name}: a random effect has another error in each pixel; common between scenes "
-                    "(--between-scenes) needs systematic between pixels (--between-pixels)."
-                )
-            return known
-    raise ValueError(
-        f"{name}: between_scenes (--between-scenes) is {word!r}; use independent where each scene has its "
-        "own error, common where all scenes share one."
-    )
+    if word not in get_args(BetweenScenes):
+        raise ValueError(
+            f"{name}: between_scenes (--between-scenes) is {word!r}; use independent where each scene has "
+            "its own error, common where all scenes share one."
+        )
+    if word == "common" and between_pixels == "random":
+        raise ValueError(
+            f"{name}: a random effect has another error in each pixel; common between scenes "
+            "(--between-scenes) needs systematic between pixels (--between-pixels)."
+        )
+    return cast(BetweenScenes, word)
 
 
 def check_effect_name(effect: str, between_scenes: str, name: str) -> None:

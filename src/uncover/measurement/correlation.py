@@ -22,28 +22,7 @@ def read_correlation(matrix: ArrayLike, name: str = "the correlation matrix") ->
 
     Rounding moves no entry by more than 0.005, so a true correlation matrix lies within 0.005·√(p(p−1)) in
     the Frobenius norm, and the nearest one is no farther. Up to there the matrix is replaced by the nearest
-    correlation matrix, with a :class:`CorrelationWarning`; beyond, it is an error.
-
-    Parameters
-    ----------
-    matrix : array of shape (band, band)
-    name : str
-        What to call it in messages.
-
-    Returns
-    -------
-    array of shape (band, band)
-        Symmetric, ones on the diagonal, no negative eigenvalue beyond rounding.
-
-    Examples
-    --------
-    >>> read_correlation([[1.0, 0.96], [0.96, 1.0]])
-    array([[1.  , 0.96],
-           [0.96, 1.  ]])
-    >>> read_correlation([[1.0, 0.96], [0.69, 1.0]])
-    Traceback (most recent call last):
-    ...
-    ValueError: the correlation matrix is not symmetric: entry (1, 2) is 0.96 and entry (2, 1) is 0.69.
+    correlation matrix, with a :class:`CorrelationWarning`; beyond, it is an error. ``name`` is for messages.
     """
     array = np.array(matrix, dtype=np.float64)
     _check(array, name)
@@ -102,15 +81,6 @@ def nearest_correlation(matrix: ArrayLike, tolerance: float = 1e-12, max_iter: i
 
     Alternating projections with Dykstra's correction: onto the matrices without negative eigenvalues, then
     onto those with ones on the diagonal (Higham 2002, IMA Journal of Numerical Analysis 22, 329-343).
-
-    Examples
-    --------
-    Higham's own example:
-
-    >>> nearest_correlation([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]]).round(4)
-    array([[1.    , 0.7607, 0.1573],
-           [0.7607, 1.    , 0.7607],
-           [0.1573, 0.7607, 1.    ]])
     """
     result = np.array(matrix, dtype=np.float64)
     correction = np.zeros_like(result)

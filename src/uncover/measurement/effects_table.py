@@ -78,8 +78,7 @@ def _find_band_dim(variables: Any, observed: str, name: str) -> str:
             return found[0]
     raise ValueError(
         f"{name}: {observed} has the dimensions {', '.join(dims) or 'none'}; one of them has to count the "
-        "bands, "
-        "with their names as its coordinate, or be called band."
+        "bands, with their names as its coordinate, or be called band."
     )
 
 
@@ -290,19 +289,6 @@ class EffectsTable:
     dimension gives the covariance between bands. A component that is random along every pixel dimension adds
     to the covariance of each pixel; a systematic one to the matrix that the scene shares; anything between
     (random from line to line, correlated within a distance) is counted as `structured` says.
-
-    Examples
-    --------
-    >>> import xarray
-    >>> noise = {"units": "%", "err_corr_1_dim": ["band", "y", "x"], "err_corr_1_form": "random"}
-    >>> dims, ones = ("band", "y", "x"), np.ones((2, 4, 5))
-    >>> dataset = xarray.Dataset(
-    ...     {"r": (dims, 0.2 * ones, {"units": "1", "unc_comps": ["u"]}), "u": (dims, 5 * ones, noise)},
-    ...     coords={"band": ["B02", "B03"]},
-    ... )
-    >>> table = EffectsTable.read(dataset)
-    >>> table.pixel_dims, [(effect.name, table.kind(effect)) for effect in table.effects]
-    (('y', 'x'), [('u', 'random')])
     """
 
     variable: str

@@ -40,10 +40,6 @@ class Draws:
         """The same worlds where another value was estimated: its own draws by the same rule, (realisation,).
 
         Far from the bounds every draw is shifted by the same amount; near them the rule holds here too.
-
-        >>> aod = Quantity("aod", 0.17, 0.07).draw(3, scene="s", seed=0, method="quantile")
-        >>> bool((aod.around(0.05) > 0).all()), bool(np.array_equal(aod.around(0.17), aod.values))
-        (True, True)
         """
         if self.quantity is None or self.scores is None:
             raise ValueError("these draws do not say what they are of; make them by Quantity.draw")
@@ -54,11 +50,7 @@ class Draws:
 
     @property
     def standard_deviation(self) -> float:
-        """Standard deviation of the draws, over n − 1; of nodes of a quadrature by their weights.
-
-        >>> Draws(values=np.array([0.0, 2.0]), weights=np.array([0.5, 0.5])).standard_deviation
-        1.4142...
-        """
+        """Standard deviation of the draws, over n − 1; of nodes of a quadrature by their weights."""
         n = len(self.values)
         freedom = (n - 1) / n if n > 1 and np.ptp(self.weights) <= 1e-9 * self.weights.max() else 1.0
         return float(np.sqrt(self.weights @ (self.values - self.mean) ** 2 / freedom))
@@ -112,16 +104,10 @@ class Quantity:
             )
 
     def record(self) -> dict[str, Any]:
-        """The quantity as stated, and the distribution that is drawn from: what bounds do to it.
-
-        >>> Quantity("aod", 0.12, 0.0768, highest=2.0).record()["distribution_mean"]
-        0.1296...
-        """
+        """The quantity as stated, and the distribution that is drawn from: what bounds do to it."""
         scores, _ = _quantiles(20_000, (0, self.name, "record"))
-        values = np.full(1, self.estimate) if self.standard_uncertainty == 0 else None
-        if values is None:
-            rule = _truncate if self.impossible == "refuse" else _RULES[self.impossible]
-            values = rule(self, scores)
+        rule: Impossible = "truncate" if self.impossible == "refuse" else self.impossible
+        values = replace(self, impossible=rule).values(scores)
         names = {"truncate": "truncated", "clip": "clipped", "refuse": "truncated"}
         bounds = f"Gaussian, {names.get(self.impossible)} at {self.lowest:g} and {self.highest:g}"
         return {

@@ -15,15 +15,7 @@ Array = NDArray[np.float64]
 
 
 def carry_covariances(covariances: Covariances, jacobian: Array) -> Covariances:
-    """Covariances of f(x) to first order, J Σ Jᵀ: with J of shape (sample, feature out, feature in).
-
-    Examples
-    --------
-    >>> one = Covariances.read([1.0, 4.0], n_samples=1, n_features=2)
-    >>> carry_covariances(one, np.array([[[2.0, 0.0], [0.0, 1.0]]])).matrices()
-    array([[[4., 0.],
-            [0., 4.]]])
-    """
+    """Covariances of f(x) to first order, J Σ Jᵀ: with J of shape (sample, feature out, feature in)."""
     sigma = covariances.of_each(len(jacobian))
     return Covariances(None, None, jacobian @ sigma @ np.swapaxes(jacobian, -1, -2))
 

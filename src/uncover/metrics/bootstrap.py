@@ -25,10 +25,6 @@ class Bootstrap:
 
     Of the G groups of a stratum G−1 are drawn and each counts G/(G−1) times, so that the variance of a mean
     comes out right also where G is small. A stratum with one group has no spread, and stays as it is.
-
-    >>> counts = Bootstrap(strata=np.zeros(5, int), draws=3).factors()
-    >>> counts.shape, np.round(counts.sum(axis=1), 12).tolist()
-    ((3, 5), [5.0, 5.0, 5.0])
     """
 
     strata: NDArray[np.intp]  # (group,) number of the stratum that a group belongs to
@@ -65,13 +61,7 @@ def _drawn(rng: np.random.Generator, draws: int, groups: int) -> Floats:
 
 
 def joined_groups(groups: ArrayLike, most: int = MOST_GROUPS, seed: int = 0) -> NDArray[np.intp]:
-    """Group of each sample numbered from 0, groups joined at random where there are more than `most`.
-
-    >>> joined_groups([7, 7, 3]).tolist()
-    [1, 1, 0]
-    >>> int(joined_groups(np.arange(10_000)).max()) + 1
-    2000
-    """
+    """Group of each sample numbered from 0, groups joined at random where there are more than `most`."""
     names, numbers = np.unique(np.asarray(groups), return_inverse=True)
     if names.size <= most:
         return numbers.reshape(-1).astype(np.intp)
@@ -80,12 +70,7 @@ def joined_groups(groups: ArrayLike, most: int = MOST_GROUPS, seed: int = 0) -> 
 
 
 def percentile_interval(replicates: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
-    """Lower and upper end of the middle `level` of the replicates (first axis); infinite ones count as such.
-
-    >>> low, high = percentile_interval(np.arange(1001.0), level=0.9)
-    >>> float(low), float(high)
-    (50.0, 950.0)
-    """
+    """Lower and upper end of the middle `level` of the replicates (first axis), infinite ones included."""
     values = np.asarray(replicates, np.float64)
     tail = (1 - level) / 2
     # Without interpolation: between a number and infinity there is nothing.
@@ -98,10 +83,6 @@ def score_replicates(sums: ScoreSums, shares: ArrayLike, bootstrap: Bootstrap) -
 
     Pixels of one field or one image block are nearly copies of each other: let them be one group, or
     intervals come out far too narrow.
-
-    >>> sums = ScoreSums.of([0, 1, 1], [[0.8, 0.2], [0.2, 0.8], [0.2, 0.8]], groups=[0, 1, 2])
-    >>> score_replicates(sums, [1, 1], Bootstrap.of_groups(3, draws=2))["brier"].round(6).tolist()
-    [0.04, 0.04]
     """
     batches = [sums.combined(factors).scores(shares) for factors in bootstrap.batches()]
     return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in SCORE_NAMES}
@@ -117,22 +98,9 @@ def spread_over_worlds(values: ArrayLike, pairs: ArrayLike) -> tuple[Floats, Flo
     move the areas less. Measured for areas of another scene in 25 worlds of each of two scenes, crossed: 2.2
     times the error over seeds by random draws, 4.2 times by quantiles (``python -m benchmarks worlds``).
 
-    Parameters
-    ----------
-    values : array of shape (world, ...)
-    pairs : array of int of shape (world, quantity)
-        Which draw of each quantity a world has: (realisation, world of the model) of a map.
-
-    Returns
-    -------
-    (array, array)
-        NaN where there are fewer than two worlds; the error NaN where there are fewer than three draws.
-
-    Examples
-    --------
-    >>> sd, error = spread_over_worlds([1.0, 2.0, 3.0, 4.0], [[0], [1], [2], [3]])
-    >>> float(sd.round(3)), float(error.round(3))
-    (1.291, 0.457)
+    ``values`` are (world, ...); ``pairs`` (world, quantity) say which draw of each quantity a world has, of a
+    map (realisation, world of the model). Both results are NaN where there are fewer than two worlds, the
+    error also where there are fewer than three draws.
     """
     x, drawn = np.asarray(values, np.float64), np.asarray(pairs)
     nothing = np.full(x.shape[1:], np.nan)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from uncover.metrics.confusion import Floats, GroupSums, codes_of, ratio
 from uncover.metrics.estimation import wilson_interval
-from uncover.metrics.scores import check_probabilities
+from uncover.metrics.scores import check_probabilities, numbered_groups
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,6 @@ class Reliability(GroupSums):
 
     Curve 0 is that of the top label: the probability of the class decided for, and whether it was right.
     Curve k+1 is that of class k: its probability, and whether the reference is of that class.
-
-    >>> r = Reliability.of([0, 0, 1, 0], [[0.9, 0.1]] * 4, bins=5)
-    >>> r.mean_probability[0, -1].round(3), r.observed_frequency[0, -1].round(3)
-    (np.float64(0.9), np.float64(0.75))
-    >>> round(float(r.top_label_error), 6)
-    0.15
     """
 
     count: Floats  # samples
@@ -51,8 +45,7 @@ class Reliability(GroupSums):
         y = codes_of(reference, k, "reference")
         decided = p.argmax(axis=1) if mapped is None else codes_of(mapped, k, "map")
         w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-        g = np.zeros(n, np.intp) if groups is None else np.asarray(groups).astype(np.intp)
-        size = (int(g.max(initial=-1)) + 1 if n_groups is None else n_groups) if groups is not None else 1
+        g, size = numbered_groups(groups, n_groups, n)
         sums = np.zeros((5, size, k + 1, bins))
         for curve in range(k + 1):
             value = p[np.arange(n), decided] if curve == 0 else p[:, curve - 1]
@@ -98,22 +91,13 @@ class Reliability(GroupSums):
         return np.asarray(np.nan_to_num(ratio(self.weight**2, self.squares)))
 
     def interval(self, level: float = 0.95, effective: Floats | None = None) -> tuple[Floats, Floats]:
-        """Wilson's interval of the observed frequency; `effective` counts where samples are not independent.
-
-        >>> low, high = Reliability.of([0, 0, 1, 0], [[0.9, 0.1]] * 4, bins=5).interval()
-        >>> low[0, -1].round(2), high[0, -1].round(2)
-        (np.float64(0.3), np.float64(0.95))
-        """
+        """Wilson's interval of the observed frequency; `effective` counts for dependent samples."""
         n = self.effective_count() if effective is None else effective
         return wilson_interval(self.observed_frequency, n, level)
 
 
 def bin_of(probabilities: Floats, bins: int) -> Any:
-    """Number of the bin of each probability; bins are closed on the left, the last one on both sides.
-
-    >>> bin_of(np.array([0.0, 0.1, 0.99, 1.0]), bins=10).tolist()
-    [0, 1, 9, 9]
-    """
+    """Number of the bin of each probability; bins are closed on the left, the last one on both sides."""
     # Rounding must not decide about 0.7, which is 7000 steps of 1e-4, too.
     edges = np.linspace(0, 1, bins + 1)[1:-1] - 1e-9
     return np.searchsorted(edges, probabilities, side="right")

@@ -15,12 +15,7 @@ Floats = NDArray[np.float64]
 def confusion_matrix(
     mapped: ArrayLike, reference: ArrayLike, classes: int, weights: ArrayLike | None = None
 ) -> Floats:
-    """Confusion matrix of map classes (rows) and reference classes (columns); classes are 0 … K−1.
-
-    >>> confusion_matrix([0, 0, 1, 1], [0, 1, 1, 1], classes=2)
-    array([[1., 1.],
-           [0., 2.]])
-    """
+    """Confusion matrix of map classes (rows) and reference classes (columns); classes are 0 … K−1."""
     row, column = codes_of(mapped, classes, "map"), codes_of(reference, classes, "reference")
     if row.shape != column.shape:
         raise ValueError(f"{row.size} map classes and {column.size} reference classes; give one of each")
@@ -54,11 +49,7 @@ def _weights(weights: ArrayLike | None, n: int) -> Floats | None:
 
 
 def ratio(part: Any, whole: Any) -> Any:
-    """part / whole, NaN where there is no whole: what was not seen has no rate.
-
-    >>> ratio([1.0, 0.0], [2.0, 0.0])
-    array([0.5, nan])
-    """
+    """part / whole, NaN where there is no whole: what was not seen has no rate."""
     part, whole = np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64))
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
 
@@ -89,14 +80,7 @@ class GroupSums:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Each class against all others: counts or weights, and rates; arrays (..., class).
-
-    >>> seen = Outcomes.of([[8.0, 1.0], [2.0, 9.0]])
-    >>> seen.true_positive, seen.false_positive
-    (array([8., 9.]), array([1., 2.]))
-    >>> seen.true_positive_rate
-    array([0.8, 0.9])
-    """
+    """Each class against all others: counts or weights, and rates; arrays (..., class)."""
 
     true_positive: Floats
     false_positive: Floats  # mapped as the class, and it is another
@@ -145,11 +129,7 @@ class Outcomes:
 
 
 def overall_accuracy(confusion: ArrayLike) -> Any:
-    """Share of all that is mapped as what it is.
-
-    >>> float(overall_accuracy([[8.0, 1.0], [2.0, 9.0]]))
-    0.85
-    """
+    """Share of all that is mapped as what it is."""
     cells = np.asarray(confusion, np.float64)
     return ratio(np.trace(cells, axis1=-2, axis2=-1), cells.sum(axis=(-2, -1)))[()]
 
@@ -159,9 +139,6 @@ def f_beta(confusion: ArrayLike, beta: float, shares: ArrayLike) -> Any:
 
     A class that is neither mapped nor in the reference has no F_β; the shares of the others are then scaled
     to one. A class that is in one of them only has F_β = 0.
-
-    >>> float(f_beta([[8.0, 1.0], [2.0, 9.0]], beta=1, shares=[0.5, 0.5]).round(4))
-    0.8496
     """
     values = Outcomes.of(confusion).f_beta(beta)
     q = shares_of(shares, values.shape[-1])
@@ -171,11 +148,7 @@ def f_beta(confusion: ArrayLike, beta: float, shares: ArrayLike) -> Any:
 
 
 def shares_of(shares: ArrayLike, classes: int) -> Floats:
-    """Prior class shares: not negative, one per class, scaled to one.
-
-    >>> shares_of([30, 10], classes=2)
-    array([0.75, 0.25])
-    """
+    """Prior class shares: not negative, one per class, scaled to one."""
     q = np.asarray(shares, np.float64)
     if q.shape != (classes,) or not np.isfinite(q).all() or (q < 0).any() or q.sum() == 0:
         raise ValueError(

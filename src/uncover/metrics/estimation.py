@@ -27,12 +27,7 @@ _PART, _OTHER, _OUTSIDE = 0, 1, 2
 
 @dataclass(frozen=True)
 class Estimate:
-    """Values with their usual standard errors, and the number of samples that each rests on.
-
-    >>> low, high = Estimate(np.array(0.9), np.array(0.02), np.array(225)).interval()
-    >>> float(low.round(3)), float(high.round(3))
-    (0.861, 0.939)
-    """
+    """Values with their usual standard errors, and the number of samples that each rests on."""
 
     value: Floats
     error: Floats  # the usual standard error, NaN where it cannot be estimated
@@ -41,12 +36,7 @@ class Estimate:
     limits: Callable[[float], tuple[Floats, Floats]] | None = None
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Limits that hold with few samples and without errors seen; else value ± z·error.
-
-        >>> low, high = stratified_by_map([[10, 0], [0, 90]], [0.9, 0.1]).areas().interval()
-        >>> float(low[0].round(2)), float(high[0].round(2))
-        (0.62, 0.9)
-        """
+        """Limits that hold with few samples and without errors seen; else value ± z·error."""
         _z(level)
         return self.normal_interval(level) if self.limits is None else self.limits(level)
 
@@ -59,10 +49,6 @@ class Estimate:
         """For shares: Clopper and Pearson's, with the number of samples that would give this standard error.
 
         So Korn and Graubard (1998). Where no error is to be seen, all samples being right, they are counted.
-
-        >>> low, high = Estimate(np.array(1.0), np.array(0.0), np.array(10.0)).share_interval()
-        >>> float(low.round(3)), float(high)
-        (0.692, 1.0)
         """
         spread = self.value * (1 - self.value)
         unseen = self.error <= _ROUNDING  # a bootstrap of equal values has an error of 1e-17, not of 0
@@ -97,12 +83,7 @@ def _z(level: float) -> float:
 
 
 def clopper_pearson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
-    """Clopper and Pearson's interval of a share seen in n samples, n not always whole; NaN without samples.
-
-    >>> low, high = clopper_pearson_interval(1.0, 10)
-    >>> float(low.round(4)), float(high)
-    (0.6915, 1.0)
-    """
+    """Clopper and Pearson's interval of a share seen in n samples, whole or not; NaN without samples."""
     p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
     tail = 1 - ndtr(_z(level))
     n = np.where(n > 0, n, np.nan)
@@ -113,12 +94,7 @@ def clopper_pearson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95
 
 
 def wilson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
-    """Wilson's score interval of a share seen in n samples; NaN without samples.
-
-    >>> low, high = wilson_interval(0.5, 100)
-    >>> float(low.round(4)), float(high.round(4))
-    (0.4038, 0.5962)
-    """
+    """Wilson's score interval of a share seen in n samples; NaN without samples."""
     p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
     z2 = _z(level) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -134,11 +110,6 @@ class SampleCells(GroupSums):
 
     The weight of a sample is the area it stands for, up to a factor: 1 where all pixels have the same area.
     Arrays (stratum, map, reference); a monoid under `+`.
-
-    >>> cells = SampleCells.of(mapped=[0, 0, 1], reference=[0, 1, 1], strata=[0, 0, 1], classes=2, n_strata=2)
-    >>> cells.count[0]
-    array([[1., 1.],
-           [0., 0.]])
     """
 
     count: Floats
@@ -185,13 +156,6 @@ class StratifiedSample:
         Ŷ = Σ_h W_h c̄_h,   V(Ŷ) = Σ_h W_h² (1−f_h) n_h/(n_h−1) · Σ_{u∈h} w_u² (c_u − c̄_h)² / (Σ_{u∈h} w_u)²,
 
     and a ratio R = Y/X has the variance of the quantity (y − R x)/X. The published estimators follow.
-
-    >>> counts = [[[66, 0, 5, 4]], [[0, 55, 8, 12]], [[1, 0, 153, 11]], [[2, 1, 9, 313]]]
-    >>> counts = np.eye(4)[:, :, None] * np.array(counts)  # strata are the map's classes
-    >>> sample = StratifiedSample(SampleCells.of_counts(counts), [200_000, 150_000, 3_200_000, 6_450_000])
-    >>> area = sample.areas()
-    >>> area.value[0].round(), (1.96 * area.error[0]).round()  # deforestation: 235,086 ± 68,418 pixels
-    (np.float64(235086.0), np.float64(68418.0))
     """
 
     cells: SampleCells
@@ -338,13 +302,7 @@ class StratifiedSample:
 
 
 def simple_random_sample(counts: ArrayLike, size: float = 1.0) -> StratifiedSample:
-    """A simple random sample of a map from its confusion matrix (map, reference) of numbers.
-
-    >>> sample = simple_random_sample([[45, 5], [10, 40]])
-    >>> accuracy = sample.overall_accuracy()
-    >>> float(accuracy.value.round(4)), float(accuracy.error.round(4))
-    (0.85, 0.0359)
-    """
+    """A simple random sample of a map from its confusion matrix (map, reference) of numbers."""
     n = np.asarray(counts, np.float64)[np.newaxis]
     return StratifiedSample(SampleCells.of_counts(n), [size])
 
@@ -353,10 +311,6 @@ def stratified_by_map(counts: ArrayLike, sizes: ArrayLike) -> StratifiedSample:
     """A sample whose strata are the map's classes, from its confusion matrix and the mapped areas.
 
     For a simple random or systematic sample this is the poststratified estimator.
-
-    >>> sample = stratified_by_map([[97, 0, 3], [3, 279, 18], [2, 1, 97]], [22353, 1122543, 610228])
-    >>> sample.producers_accuracy().value.round(2)  # Olofsson et al. (2013), Table 4
-    array([0.48, 0.99, 0.9 ])
     """
     n = np.asarray(counts, np.float64)
     strata: NDArray[np.float64] = np.eye(n.shape[0])[:, :, np.newaxis] * n
@@ -376,24 +330,8 @@ def ratio_limits(
     sample has; the least favourable of these is taken. The limits are quantiles of the sum, or of the ratio
     of two sums.
 
-    Parameters
-    ----------
-    counts : array of shape (3, stratum)
-        Samples in the part (share p), in the rest of the whole (q), and outside the whole.
-    possible : array of bool of shape (3, stratum)
-        Whether a sample of the stratum can be there at all.
-    sizes : array of shape (stratum,)
-        W_h.
-    level : float
-
-    Examples
-    --------
-    Ten of ten right in a stratum of nine tenths of the area, ninety of ninety in the other:
-
-    >>> counts, possible = np.array([[10.0, 90.0], [0.0, 0.0], [0.0, 0.0]]), np.array([[True] * 2] * 3)
-    >>> low, high = ratio_limits(counts, possible, np.array([0.9, 0.1]), 0.95)
-    >>> 0.70 < low < 0.74, high
-    (True, 1.0)
+    ``counts`` (3, stratum) are samples in the part (share p), in the rest of the whole (q), and outside the
+    whole; ``possible`` says whether a sample of the stratum can be there; ``sizes`` (stratum,) are W_h.
     """
     tail = (1 - level) / 2
     rng = stream(0, "limits of shares")

@@ -21,9 +21,6 @@ class Scores:
 
     `zeros` counts the samples whose true class was given the probability 0. With one of them the
     cross-entropy is infinite, unless a `floor` was put under the probabilities.
-
-    >>> score([0, 1], [[0.9, 0.1], [0.4, 0.6]], shares=[0.5, 0.5]).zeros
-    np.float64(0.0)
     """
 
     f1: Any
@@ -42,14 +39,7 @@ SCORE_NAMES = ("f1", "f2", "cross_entropy", "brier", "cross_entropy_norm", "brie
 
 @dataclass(frozen=True)
 class ScoreSums(GroupSums):
-    """Sums over samples from which all scores follow; leading axes are groups. A monoid under `+`.
-
-    >>> a = ScoreSums.of([0, 1], [[0.9, 0.1], [0.4, 0.6]])
-    >>> b = ScoreSums.of([1], [[0.7, 0.3]])
-    >>> both = ScoreSums.of([0, 1, 1], [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
-    >>> bool(np.isclose((a + b).brier, both.brier))
-    True
-    """
+    """Sums over samples from which all scores follow; leading axes are groups. A monoid under `+`."""
 
     weight: Floats  # (...)
     log_loss: Floats  # (...) Σ w·(−log p), of samples for which it is finite
@@ -96,7 +86,7 @@ class ScoreSums(GroupSums):
         possible = np.isfinite(loss)
         loss = np.where(possible, loss, 0.0)
         squares = (p**2).sum(axis=1) - 2 * p_true + 1
-        g, size = _groups(groups, n_groups, n)
+        g, size = numbered_groups(groups, n_groups, n)
         cells = np.bincount((g * k + decided) * k + y, w, minlength=size * k * k)
         found = cls(
             weight=_by_group(g, w, size),
@@ -171,13 +161,6 @@ def score(
 
     F_β = Σ_k q_k (β²+1)TP/((β²+1)TP+β²FN+FP), XE = −(1/N)ΣΣ y log p, BS = (1/NK)ΣΣ (y−p)²,
     XE_norm = XE / −Σ q log q, BS_norm = K·BS / Σ q(1−q): for both, 1 is no better than the prior.
-
-    >>> prior = [0.75, 0.25]
-    >>> s = score([0, 0, 0, 1], np.tile(prior, (4, 1)), shares=prior)
-    >>> round(float(s.cross_entropy_norm), 12), round(float(s.brier_norm), 12)
-    (1.0, 1.0)
-    >>> score([0, 1], [[1.0, 0.0], [1.0, 0.0]], shares=[1, 1]).cross_entropy
-    np.float64(inf)
     """
     sums = ScoreSums.of(
         reference, probabilities, weights=weights, floor=floor, log_probabilities=log_probabilities
@@ -208,7 +191,8 @@ def _given(log_probabilities: ArrayLike, y: NDArray[np.intp], floor: float) -> F
     return np.asarray(-np.maximum(logs, np.log(floor) if floor > 0 else -np.inf))
 
 
-def _groups(groups: ArrayLike | None, n_groups: int | None, n: int) -> tuple[NDArray[np.intp], int]:
+def numbered_groups(groups: ArrayLike | None, n_groups: int | None, n: int) -> tuple[NDArray[np.intp], int]:
+    """Number of the group of each of n samples, and the number of groups; one group where none are given."""
     if groups is None:
         return np.zeros(n, np.intp), 1
     g = np.asarray(groups)

@@ -290,15 +290,16 @@ def _in_words(rows: pd.DataFrame) -> str:
     brier = rows[rows["metric"] == "brier_norm"]
     parts = []
     for size in sorted({brier["pixels"].min(), brier["pixels"].max()}):
-        best, low, worst, high = lowest_and_highest(
-            brier[brier["pixels"] == size].groupby("model")["value"].mean(), ".3f"
-        )
-        parts.append(
-            f"with {size:,} training pixels {best} has the lowest normalised Brier score ({low}) and {worst} "
-            f"the highest ({high})"
-        )
+        means = brier[brier["pixels"] == size].groupby("model")["value"].mean()
+        parts.append(f"with {size:,} training pixels {_extremes(means, 'normalised Brier score', '.3f')}")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _extremes(values: pd.Series, score: str, form: str) -> str:
+    """Models of the lowest and the highest value, in words."""
+    best, low, worst, high = lowest_and_highest(values, form)
+    return f"{best} has the lowest {score} ({low}) and {worst} the highest ({high})"
 
 
 def _cost_figure(cost: pd.DataFrame) -> StudyFigure:
@@ -420,13 +421,8 @@ def _noise_in_words(rows: pd.DataFrame, p: int, kind: str) -> str:
     parts = []
     for noise in sorted({brier["noise"].min(), brier["noise"].max()}):
         here = brier[brier["noise"] == noise].set_index("model")["value"]
-        best, low, worst, high = lowest_and_highest(here, ".4f")
-        parts.append(
-            f"at σ = {noise:g} {best} has the lowest Brier score ({low}) and {worst} the highest ({high})"
-        )
-    return (
-        f"Scores of {rows['model'].nunique()} models for p = {p} and {kind} noise: " + "; ".join(parts) + "."
-    )
+        parts.append(f"at σ = {noise:g} {_extremes(here, 'Brier score', '.4f')}")
+    return f"Scores of {rows['model'].nunique()} models for p = {p} and {kind} noise: {'; '.join(parts)}."
 
 
 def _ours_figure(means: pd.DataFrame) -> StudyFigure:

@@ -47,11 +47,7 @@ LEAST_SHARE = 1e-5
 
 
 def caution(models: Iterable[str]) -> str:
-    """Sentence that a reader of the scores of these models needs; mostly none.
-
-    >>> caution(["RF", "AdaBoost.M2 scores"])
-    ' What AdaBoost.M2 gives are scores divided by their sum, not probabilities.'
-    """
+    """Sentence that a reader of the scores of these models needs; mostly none."""
     if "AdaBoost.M2 scores" not in models:
         return ""
     return " What AdaBoost.M2 gives are scores divided by their sum, not probabilities."
@@ -82,11 +78,7 @@ def draw_model(ax: Axes, model: str, x: Any, y: Any, low: Any = None, high: Any 
 
 
 def dodged(x: Sequence[float], i: int, n: int, width: float) -> list[float]:
-    """Places beside each other, so that intervals of several models can be told apart.
-
-    >>> dodged([1.0], 0, 3, 0.2), dodged([1.0], 2, 3, 0.2)
-    ([0.9], [1.1])
-    """
+    """Places beside each other, so that intervals of several models can be told apart."""
     shift = 0.0 if n == 1 else width * (i / (n - 1) - 0.5)
     return [value + shift for value in x]
 
@@ -121,11 +113,7 @@ def logarithmic(ax: Axes, which: Literal["x", "y"], values: Any = None) -> None:
 
 
 def _tick(value: float) -> str:
-    """A number without powers of ten where it is not too small or large for that.
-
-    >>> _tick(20000), _tick(0.002), _tick(1e-7)
-    ('20,000', '0.002', '1e−7')
-    """
+    """A number without powers of ten where it is not too small or large for that."""
     if value and not 1e-4 <= abs(value) < 1e7:
         mantissa, exponent = f"{value:.0e}".split("e")
         return f"{mantissa}e{int(exponent)}".replace("-", "−")
@@ -200,11 +188,7 @@ def table_by_model(caption: str, header: Sequence[str], wide: pd.DataFrame, mode
 
 
 def _key(value: Any) -> str:
-    """A name as it is, a count with commas, another number with the digits that it has.
-
-    >>> _key("2020"), _key(18914), _key(0.2)
-    ('2020', '18,914', '0.2')
-    """
+    """A name as it is, a count with commas, another number with the digits that it has."""
     return value if isinstance(value, str) else f"{value:,}" if isinstance(value, Integral) else f"{value:g}"
 
 
@@ -222,9 +206,5 @@ def lowest_and_highest(values: pd.Series, form: str) -> tuple[str, str, str, str
 
 
 def rounded(value: float) -> str:
-    """A number for a table.
-
-    >>> rounded(0.123456), rounded(float("nan"))
-    ('0.1235', '–')
-    """
+    """A number for a table."""
     return "–" if value != value else f"{value:.4g}".replace("-", "−")

@@ -133,14 +133,12 @@ def run_cells(
 ) -> dict[str, Result]:
     """Compute the cells that the store does not have yet; results of all of them, in the order given."""
     missing = store.missing(cells)
-    done = len(cells) - len(missing)
-    if progress is not None:
-        progress(done, len(cells))
+    done, report = len(cells) - len(missing), progress or (lambda done, total: None)
+    report(done, len(cells))
     for key, result in _computed(missing, workers or Workers()):
         store.save(key, result)
         done += 1
-        if progress is not None:
-            progress(done, len(cells))
+        report(done, len(cells))
     return {cell.key: store.load(cell.key) or {} for cell in cells}
 
 

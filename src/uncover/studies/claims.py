@@ -104,11 +104,7 @@ class Contrast:
 
 
 def _digits(value: float) -> str:
-    """Four digits after the point; of what would be written as zero, the first two that are none.
-
-    >>> _digits(-0.25), _digits(0.0), _digits(-0.0000012)
-    ('−0.2500', '0.0000', '−1.2e−06')
-    """
+    """Four digits after the point; of what would be written as zero, the first two that are none."""
     return f"{value:{'.1e' if 0 < abs(value) < 5e-5 else '.4f'}}".replace("-", "−")
 
 
@@ -137,11 +133,7 @@ def verdict_of(contrasts: Iterable[Contrast], low: float = 0.0, high: float = np
 
 
 def percent(share: float) -> str:
-    """A share in words.
-
-    >>> percent(0.1234)
-    '12.3 %'
-    """
+    """A share in words."""
     return f"{100 * share:.1f} %"
 
 
@@ -164,12 +156,6 @@ class ScoreTable:
 
     A unit is a data set, or a bootstrap draw of the test pixels. Differences are averaged over the cases
     within each unit; the interval is over the units.
-
-    >>> rows = [{"p": 2, "data_set": d, "model": m, "metric": "brier", "value": v + 0.01 * d}
-    ...         for d in (0, 1, 2) for m, v in (("BQDA", 0.1), ("RF", 0.13))]
-    >>> scores = ScoreTable.of_data_sets(pd.DataFrame(rows))
-    >>> str(scores.lead("brier", "BQDA", "RF", {"p": 2}))
-    '0.0300 [0.0300, 0.0300]'
     """
 
     table: pd.DataFrame

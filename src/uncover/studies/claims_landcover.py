@@ -142,12 +142,7 @@ def _overlaps(results: Results) -> Measured:
 
 @dataclass(frozen=True)
 class Confusion:
-    """Pixels by predicted (row) and true class (column) of one model.
-
-    >>> table = pd.DataFrame([[90, 5], [10, 95]], ["crop", "wood"], ["crop", "wood"])
-    >>> str(Confusion(table).missed("crop")), Confusion(table).called("crop") / Confusion(table).true("crop")
-    ('0.1000 [0.0552, 0.1744]', 0.95)
-    """
+    """Pixels by predicted (row) and true class (column) of one model."""
 
     table: pd.DataFrame
 

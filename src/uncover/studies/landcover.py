@@ -293,17 +293,8 @@ def _band_table(data: LandCoverData, year: int) -> pd.DataFrame:
     parts = []
     for k, name in enumerate(data.classes):
         rows = np.asarray(data.values[year][data.codes == k], np.float64).reshape(-1, len(data.bands))
-        parts.append(
-            pd.DataFrame(
-                {
-                    "year": data.years[year],
-                    "class": name,
-                    "band": data.bands,
-                    "mean": rows.mean(axis=0),
-                    "sd": rows.std(axis=0, ddof=1),
-                }
-            )
-        )
+        numbers = {"mean": rows.mean(axis=0), "sd": rows.std(axis=0, ddof=1)}
+        parts.append(pd.DataFrame({"year": data.years[year], "class": name, "band": data.bands, **numbers}))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -121,11 +121,7 @@ def nested_order(codes: Array, rng: np.random.Generator, least: int = 1) -> Arra
 
 
 def year_name(path: str | Path) -> str:
-    """Name of the year of one of several files.
-
-    >>> year_name("cubes/2020.zarr"), year_name("2021.csv")
-    ('2020', '2021')
-    """
+    """Name of the year of one of several files."""
     return Path(path).stem if is_table(path) else Path(path).name.removesuffix(".zarr")
 
 

@@ -202,14 +202,8 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _neural_network(seed):
-    return MLPClassifier(
-        hidden_layer_sizes=(10,),
-        activation="relu",
-        solver="lbfgs",
-        alpha=0.0,
-        max_iter=1000,
-        random_state=seed,
-    )
+    """Ten rectified linear units, without a penalty."""
+    return MLPClassifier((10,), "relu", solver="lbfgs", alpha=0.0, max_iter=1000, random_state=seed)
 
 
 def _deep_ensemble(seed):
@@ -250,9 +244,7 @@ _PAPER = (
         slow=True,
     ),
     StudyModel(
-        "LDA",
-        "standard LDA, one for each realisation",
-        _ensemble(lambda seed: LinearDiscriminantAnalysis()),
+        "LDA", "standard LDA, one for each realisation", _ensemble(lambda seed: LinearDiscriminantAnalysis())
     ),
 )
 _OURS = (
@@ -312,11 +304,7 @@ PAPER = tuple(name for name, model in MODELS.items() if not model.ours)
 
 
 def study_models(further: bool = False) -> tuple[str, ...]:
-    """Names of the models of a study, with those that are computed on request or without.
-
-    >>> [name for name in study_models(further=True) if name not in study_models()]
-    ['AdaBoost.M2 scores', 'NN deep', 'RF bootstrap']
-    """
+    """Names of the models of a study, with those that are computed on request or without."""
     return tuple(name for name, model in MODELS.items() if further or not model.further)
 
 

@@ -148,11 +148,7 @@ class SyntheticScale:
                         yield from ((p, covariance, kind, noise, data_set) for noise in noises)
 
     def first(self, data_sets: int | None) -> SyntheticScale:
-        """The same with so many data sets at most.
-
-        >>> SCALES["standard"].first(10).data_sets
-        {2: 10, 10: 10, 50: 3}
-        """
+        """The same with so many data sets at most."""
         if data_sets is None:
             return self
         return replace(self, data_sets={p: min(n, data_sets) for p, n in self.data_sets.items()})
@@ -242,11 +238,7 @@ def problem_of(p: int, covariance: bool, data_set: int, points: int, seed: int) 
 
 
 def synthetic_cells(scale: SyntheticScale, seed: int, further: bool = False) -> list[SyntheticCell]:
-    """All cells of the study at a scale.
-
-    >>> len(synthetic_cells(SCALES["quick"], seed=0))
-    261
-    """
+    """All cells of the study at a scale."""
     cells = []
     for p, covariance, kind, noise, data_set in scale.variants():
         names = study_models(further) if covariance else PAPER
@@ -259,11 +251,7 @@ def synthetic_cells(scale: SyntheticScale, seed: int, further: bool = False) -> 
 
 
 def noise_free_cells(scale: SyntheticScale, seed: int) -> list[SyntheticCell]:
-    """The models of the paper on every data set as it is without noise: how well they can tell the classes.
-
-    >>> len(noise_free_cells(SCALES["standard"], seed=0))
-    126
-    """
+    """The models of the paper on every data set without noise: how well they can tell the classes."""
     sets = dict.fromkeys((p, covariance, data_set) for p, covariance, _, _, data_set in scale.variants())
     return [
         SyntheticCell(p, covariance, "gaussian", 0.0, data_set, PAPER, scale.points, 1, seed)

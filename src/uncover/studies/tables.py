@@ -23,17 +23,12 @@ Tables = dict[str, pd.DataFrame]
 def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """One row for each score of a model."""
     head = {**where, "model": found["model"], "ours": MODELS[found["model"]].ours}
-    return [
-        {
-            **head,
-            "metric": name,
-            "value": found["scores"][name],
-            "low": found["intervals"][name][0],
-            "high": found["intervals"][name][1],
-            "zeros": found["zeros"],
-        }
-        for name in SCORE_NAMES
-    ]
+    rows = []
+    for name in SCORE_NAMES:
+        ends = dict(zip(("low", "high"), found["intervals"][name], strict=True))
+        value = found["scores"][name]
+        rows.append({**head, "metric": name, "value": value, **ends, "zeros": found["zeros"]})
+    return rows
 
 
 def training_row(where: Facts, found: Mapping[str, Any]) -> Row:
@@ -75,23 +70,13 @@ def rate_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) ->
 
 
 def frame(found: Iterable[tuple[Facts, Facts]], rows: Callable[..., list[Row]], *more: Any) -> pd.DataFrame:
-    """Rows of all models that could be trained, as one table; `found` has where, and what was found.
-
-    >>> frame([({"p": 2}, {"model": "RF", "trained": False, "why": "no samples"})], score_rows).empty
-    True
-    """
+    """Rows of all models that could be trained, as one table; `found` has where, and what was found."""
     trained = [(where, one) for where, one in found if one["trained"]]
     return pd.DataFrame([row for where, one in trained for row in rows(where, one, *more)])
 
 
 def write_tables(tables: Tables, out: Path) -> list[Path]:
-    """Write each table as Parquet and CSV.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> [file.name for file in write_tables({"cost": pd.DataFrame({"seconds": [1.5]})}, folder)]
-    ['cost.parquet', 'cost.csv']
-    """
+    """Write each table as Parquet and CSV."""
     out.mkdir(parents=True, exist_ok=True)
     files = []
     for name, table in tables.items():

@@ -64,11 +64,7 @@ class Overpass:
         return f"G{self.platform}_{self.time:%Y%m%dT%H%M%S}_{self.absolute:06d}"
 
     def true_aod(self, seed: int) -> float:
-        """The optical depth that really was: the report plus an error of its stated uncertainty.
-
-        >>> 0 <= OVERPASSES[2020].true_aod(0) < 1
-        True
-        """
+        """The optical depth that really was: the report plus an error of its stated uncertainty."""
         stated = aerosol_optical_depth(self.reported_aod)
         return float(stated.draw(1, scene=f"truth {self.datatake}", seed=seed).values[0])
 
@@ -79,40 +75,20 @@ class Overpass:
 
 OVERPASSES = {
     2020: Overpass(
-        platform="S2A",
-        time=datetime(2020, 6, 24, 11, 6, 31, tzinfo=UTC),
-        orbit=137,
-        absolute=26147,
-        baseline="02.09",
-        view_zenith=3.1,
-        view_azimuth=286.0,
-        reported_aod=0.12,
-        water_vapour=2.1,
-        ozone=335.0,
+        "S2A", datetime(2020, 6, 24, 11, 6, 31, tzinfo=UTC), orbit=137, absolute=26147, baseline="02.09",
+        view_zenith=3.1, view_azimuth=286.0, reported_aod=0.12, water_vapour=2.1, ozone=335.0,
     ),
     2021: Overpass(
-        platform="S2B",
-        time=datetime(2021, 5, 31, 10, 56, 19, tzinfo=UTC),
-        orbit=94,
-        absolute=22110,
-        baseline="03.00",
-        view_zenith=8.4,
-        view_azimuth=106.0,
-        reported_aod=0.18,
-        water_vapour=1.6,
-        ozone=360.0,
+        "S2B", datetime(2021, 5, 31, 10, 56, 19, tzinfo=UTC), orbit=94, absolute=22110, baseline="03.00",
+        view_zenith=8.4, view_azimuth=106.0, reported_aod=0.18, water_vapour=1.6, ozone=360.0,
     ),
-}
+}  # fmt: skip
 
 
 def sun_position(time: datetime, latitude: float, longitude: float) -> tuple[float, float]:
     """Zenith and azimuth of the sun in degrees, to about 0.02° (low-precision formulas of the Almanac).
 
     Michalsky (1988), The Astronomical Almanac's algorithm for approximate solar position, Solar Energy 40.
-
-    >>> zenith, azimuth = sun_position(datetime(2020, 6, 20, 12, 1, 30, tzinfo=UTC), 52.0, 0.0)
-    >>> round(zenith, 1), round(azimuth)
-    (28.6, 180)
     """
     days = (time - datetime(2000, 1, 1, 12, tzinfo=UTC)).total_seconds() / 86400
     longitude_mean, anomaly = 280.460 + 0.9856474 * days, np.radians(357.528 + 0.9856003 * days)
@@ -200,11 +176,7 @@ def observe(
 
 
 def noise_of(band: str, reflectance: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Standard deviation of the instrument's noise: that of the requirement, growing as photons do.
-
-    >>> bool(0.0005 < noise_of("B02", np.array([0.1], np.float32))[0] < 0.002)
-    True
-    """
+    """Standard deviation of the instrument's noise: that of the requirement, growing as photons do."""
     ratio, radiance, irradiance = SNR[band]
     reference = np.pi * radiance / (irradiance * np.cos(np.radians(33)))
     return np.asarray(reference / ratio * np.sqrt(np.maximum(reflectance, 0.01) / reference), np.float32)

@@ -30,12 +30,7 @@ class Waters:
 
 
 def draw_waters(canvas: Canvas, seed: int) -> Waters:
-    """A river from west to east with a tributary, lakes near it, and fen where the ground is low and near.
-
-    >>> waters = draw_waters(Canvas(400, 4000), seed=0)
-    >>> bool(0.02 < waters.fen.mean() < 0.04), bool(waters.river[:, 0].any())
-    (True, True)
-    """
+    """A river from west to east with a tributary, lakes near it, and fen where the ground is low and near."""
     metres = canvas.metres
     main = _meander(metres, stream(seed, "landscape", "river"))
     # The tributary starts in the north or south and ends where it meets the river.
@@ -99,27 +94,15 @@ class Geography:
     size: int
     surface: NDArray[np.uint16]  # number at each fine position; with a hedge, that of the field plus `count`
     count: int
-    kind: NDArray[
-        np.uint8
-    ]  # of ground, before any year has its crops: fields say "winter cereals" or a grass
+    kind: NDArray[np.uint8]  # of ground, before any year's crops: fields say "winter cereals" or a grass
     soil: NDArray[np.float64]  # where it lies between the dark (0) and the light one (1)
     farmed: NDArray[np.bool_]  # fields: they rotate, are mown, and may change
     near_town: NDArray[np.bool_]
     structure: NDArray[np.int8]  # index of STRUCTURES in settlements, -1 elsewhere
 
-    @property
-    def indices(self) -> int:
-        """Numbers in use: each surface with and without hedge."""
-        return 2 * self.count
-
 
 def draw_geography(size: int, seed: int) -> Geography:
-    """Draw the land of size × size pixels.
-
-    >>> land = draw_geography(100, seed=0)
-    >>> land.surface.shape, bool(land.surface.max() < land.indices)
-    ((200, 200), True)
-    """
+    """Draw the land of size × size pixels."""
     canvas = Canvas(FINE * size, PIXEL * size)
     waters = draw_waters(canvas, seed)
     parcels = draw_parcels(canvas.points, canvas.metres, seed)
@@ -334,14 +317,7 @@ class History:
 
 
 def draw_history(land: Geography, seed: int, *, change: bool = True) -> History:
-    """Five years of the land; without `change` every field keeps its class, though not its crop.
-
-    >>> from uncover.studies.landscape.kinds import class_codes
-    >>> history = draw_history(draw_geography(200, seed=0), seed=0, change=False)
-    >>> classes = class_codes()[history.kinds]
-    >>> bool((classes == classes[0]).all()), bool((history.of(2020) != history.of(2021)).any())
-    (True, True)
-    """
+    """Five years of the land; without `change` every field keeps its class, though not its crop."""
     base = land.kind.copy()
     rng = stream(seed, "landscape", "rotation")
     rotation = rng.choice(len(ROTATIONS), size=land.count, p=ROTATION_SHARES)

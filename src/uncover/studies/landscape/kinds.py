@@ -53,20 +53,12 @@ SCHEME = Scheme(
 
 
 def class_codes() -> NDArray[np.uint8]:
-    """IPCC code by kind: an array to index with codes of kinds.
-
-    >>> int(class_codes()[CODE["fen"]]), int(class_codes()[CODE["gardens"]])
-    (4, 5)
-    """
+    """IPCC code by kind: an array to index with codes of kinds."""
     return _table({kind.code: CLASSES.code_of(kind.parent) for kind in KINDS})
 
 
 def ukceh_codes() -> NDArray[np.uint8]:
-    """UKCEH code by kind.
-
-    >>> int(ukceh_codes()[CODE["conifers"]])
-    2
-    """
+    """UKCEH code by kind."""
     return _table({kind.code: kind.ukceh for kind in KINDS})
 
 

@@ -37,13 +37,7 @@ class Cells:
         return self.seeds.shape[0] * self.seeds.shape[1]
 
     def nearest(self, x: Field, y: Field) -> NDArray[np.int32]:
-        """Number of the nearest seed: the own cell and the eight around it are searched.
-
-        >>> cells = Cells.over(100, 50, np.random.default_rng(0))
-        >>> at = cells.seeds[2, 3]
-        >>> int(cells.nearest(at[:1], at[1:])[0]) == 2 * cells.seeds.shape[1] + 3
-        True
-        """
+        """Number of the nearest seed: the own cell and the eight around it are searched."""
         n = self.seeds.shape[0]
         row = np.clip(np.floor(y / self.spacing).astype(np.int32) + 2, 1, n - 2)
         col = np.clip(np.floor(x / self.spacing).astype(np.int32) + 2, 1, n - 2)
@@ -115,13 +109,7 @@ class Parcels:
 
 
 def draw_parcels(points: int, metres: float, seed: int) -> Parcels:
-    """Farms of about 50 ha, cut into fields of about 2 to 12 ha, on points × points positions.
-
-    >>> parcels = draw_parcels(200, 2000, seed=0)
-    >>> hectares = np.bincount(parcels.field.ravel()) * 1e-2
-    >>> bool(1 < np.median(hectares) < 10)
-    True
-    """
+    """Farms of about 50 ha, cut into fields of about 2 to 12 ha, on points × points positions."""
     spacing = min(720.0, metres / 2)
     farms = Cells.over(metres, spacing, stream(seed, "landscape", "farms"))
     rng = stream(seed, "landscape", "farm directions")

@@ -1,8 +1,8 @@
 """Surface reflectance of every pixel: materials, kinds of ground at the two dates, and pixels that mix them.
 
 No spectrum here was measured for this project, and none is copied from a data file: they are typical values,
-to two or three digits, of the kind and level that the named libraries and papers show. Vegetation is that of
-a closed canopy seen from above, not of a leaf: leaves in libraries are brighter.
+to two or three digits, of the kind and level that the sources in docs/embedded-scene.md show.
+Vegetation is that of a closed canopy seen from above, not of a leaf: leaves in libraries are brighter.
 """
 
 from __future__ import annotations
@@ -24,162 +24,33 @@ BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
 #: Ground sampling of each band in metres.
 METRES = dict.fromkeys(BANDS, 20) | dict.fromkeys(("B02", "B03", "B04", "B08"), 10)
 
-#: Sources of typical values.
-USGS = "Kokaly et al. (2017), USGS Spectral Library Version 7, doi:10.3133/ds1035"
-ECOSTRESS = (
-    "Meerdink, Hook, Roberts and Abbott (2019), The ECOSTRESS spectral library version 1.0, "
-    "doi:10.1016/j.rse.2019.05.015"
-)
-PROSAIL = (
-    "Jacquemoud et al. (2009), PROSPECT + SAIL models: a review of use for vegetation characterization, "
-    "doi:10.1016/j.rse.2008.01.026"
-)
-IMMITZER = (
-    "Immitzer, Vuolo and Atzberger (2016), First experience with Sentinel-2 data for crop and tree species "
-    "classifications in central Europe, doi:10.3390/rs8030166"
-)
-DANDRIMONT = (
-    "d'Andrimont et al. (2020), Detecting flowering phenology in oil seed rape parcels with Sentinel-1 and "
-    "-2 time series, doi:10.1016/j.rse.2020.111660"
-)
-HEIDEN = (
-    "Heiden, Segl, Roessner and Kaufmann (2007), Determination of robust spectral features for "
-    "identification of urban surface materials in hyperspectral remote sensing data, RSE 111, 537-552"
-)
-TOMING = (
-    "Toming et al. (2016), First experiences in mapping lake water quality parameters with Sentinel-2 MSI "
-    "imagery, doi:10.3390/rs8080640"
-)
-
-
-@dataclass(frozen=True)
-class Material:
-    """Typical surface reflectance in the ten bands."""
-
-    reflectance: tuple[float, ...]
-    source: str  # reference of its library
-    remark: str
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The reflectance as an array (band,)."""
-        return np.array(self.reflectance)
-
-
-#: Order of the numbers:   B02    B03    B04    B05    B06    B07    B08    B8A    B11    B12
-MATERIALS: dict[str, Material] = {
-    "broadleaf trees": Material(
-        (0.024, 0.048, 0.025, 0.083, 0.265, 0.345, 0.365, 0.380, 0.190, 0.086),
-        IMMITZER,
-        "beech and oak in summer; crowns and the shade between them",
-    ),
-    "conifers": Material(
-        (0.018, 0.032, 0.018, 0.050, 0.130, 0.165, 0.175, 0.185, 0.090, 0.038),
-        IMMITZER,
-        "spruce: darker in every band, most in the shortwave infrared",
-    ),
-    "green cereals": Material(
-        (0.028, 0.060, 0.030, 0.095, 0.330, 0.430, 0.460, 0.475, 0.200, 0.095),
-        PROSAIL,
-        "closed canopy, leaf area index 4-5, before ripening",
-    ),
-    "ripe cereals": Material(
-        (0.065, 0.105, 0.135, 0.185, 0.250, 0.285, 0.310, 0.330, 0.320, 0.215),
-        IMMITZER,
-        "golden, chlorophyll gone and leaves dry",
-    ),
-    "rape in pod": Material(
-        (0.040, 0.080, 0.050, 0.125, 0.300, 0.370, 0.400, 0.415, 0.220, 0.115),
-        DANDRIMONT,
-        "after flowering: pods instead of leaves on top",
-    ),
-    "rape in flower": Material(
-        (0.045, 0.135, 0.115, 0.185, 0.310, 0.370, 0.400, 0.405, 0.220, 0.110),
-        DANDRIMONT,
-        "yellow: green and red high, blue low",
-    ),
-    "broad-leaved crops": Material(
-        (0.030, 0.075, 0.035, 0.120, 0.390, 0.500, 0.530, 0.540, 0.240, 0.120),
-        PROSAIL,
-        "sugar beet, potatoes, beans: flat leaves, bright in the near infrared",
-    ),
-    "improved grass": Material(
-        (0.030, 0.065, 0.035, 0.110, 0.310, 0.390, 0.420, 0.430, 0.220, 0.110),
-        ECOSTRESS,
-        "lawn and ley; level lowered to a sward of leaf area index 3",
-    ),
-    "rough grass": Material(
-        (0.045, 0.075, 0.070, 0.120, 0.220, 0.260, 0.285, 0.300, 0.260, 0.155),
-        USGS,
-        "green and dry grass mixed about half and half",
-    ),
-    "cut grass": Material(
-        (0.060, 0.095, 0.105, 0.155, 0.230, 0.260, 0.285, 0.300, 0.310, 0.210),
-        USGS,
-        "after hay or silage: mostly dry stems",
-    ),
-    "litter": Material(
-        (0.040, 0.060, 0.070, 0.090, 0.140, 0.170, 0.200, 0.210, 0.240, 0.160),
-        USGS,
-        "dead leaves and undergrowth between trees",
-    ),
-    "reed and sedge": Material(
-        (0.030, 0.055, 0.045, 0.085, 0.170, 0.205, 0.225, 0.235, 0.140, 0.068),
-        USGS,
-        "fen and marsh; typical values only, standing water below keeps the infrared low",
-    ),
-    "wet peat": Material(
-        (0.030, 0.040, 0.050, 0.060, 0.070, 0.075, 0.080, 0.085, 0.060, 0.035),
-        ECOSTRESS,
-        "dark organic soil under water films; typical value",
-    ),
-    "lake water": Material(
-        (0.030, 0.035, 0.022, 0.018, 0.014, 0.013, 0.011, 0.010, 0.006, 0.004),
-        TOMING,
-        "moderately clear lake",
-    ),
-    "river water": Material(
-        (0.045, 0.060, 0.048, 0.040, 0.026, 0.025, 0.020, 0.018, 0.008, 0.005),
-        TOMING,
-        "turbid lowland river: silt brightens the red",
-    ),
-    "light soil": Material(
-        (0.100, 0.140, 0.180, 0.205, 0.230, 0.250, 0.270, 0.285, 0.360, 0.310),
-        ECOSTRESS,
-        "dry sandy loam",
-    ),
-    "dark soil": Material(
-        (0.050, 0.070, 0.090, 0.105, 0.125, 0.140, 0.150, 0.160, 0.210, 0.175),
-        ECOSTRESS,
-        "moist clay",
-    ),
-    "tiles": Material(
-        (0.065, 0.085, 0.135, 0.160, 0.180, 0.195, 0.205, 0.215, 0.245, 0.220),
-        HEIDEN,
-        "weathered red clay roof tiles, shaded side included",
-    ),
-    "slate": Material(
-        (0.070, 0.078, 0.082, 0.087, 0.092, 0.097, 0.102, 0.105, 0.130, 0.120),
-        HEIDEN,
-        "slate and dark concrete tiles",
-    ),
-    "bright roofs": Material(
-        (0.240, 0.265, 0.280, 0.290, 0.295, 0.300, 0.305, 0.305, 0.320, 0.290),
-        HEIDEN,
-        "metal and gravel roofs of halls",
-    ),
-    "asphalt": Material(
-        (0.075, 0.085, 0.093, 0.099, 0.106, 0.112, 0.117, 0.120, 0.150, 0.145),
-        USGS,
-        "old road",
-    ),
-    "concrete": Material(
-        (0.150, 0.180, 0.205, 0.220, 0.235, 0.245, 0.250, 0.255, 0.295, 0.280),
-        USGS,
-        "paving and yards",
-    ),
-}
-
+#: Typical surface reflectance of materials; docs/embedded-scene.md names the source of each spectrum.
+_SPECTRA = {
+    #                       B02    B03    B04    B05    B06    B07    B08    B8A    B11    B12
+    "broadleaf trees":    (0.024, 0.048, 0.025, 0.083, 0.265, 0.345, 0.365, 0.380, 0.190, 0.086),
+    "conifers":           (0.018, 0.032, 0.018, 0.050, 0.130, 0.165, 0.175, 0.185, 0.090, 0.038),
+    "green cereals":      (0.028, 0.060, 0.030, 0.095, 0.330, 0.430, 0.460, 0.475, 0.200, 0.095),
+    "ripe cereals":       (0.065, 0.105, 0.135, 0.185, 0.250, 0.285, 0.310, 0.330, 0.320, 0.215),
+    "rape in pod":        (0.040, 0.080, 0.050, 0.125, 0.300, 0.370, 0.400, 0.415, 0.220, 0.115),
+    "rape in flower":     (0.045, 0.135, 0.115, 0.185, 0.310, 0.370, 0.400, 0.405, 0.220, 0.110),
+    "broad-leaved crops": (0.030, 0.075, 0.035, 0.120, 0.390, 0.500, 0.530, 0.540, 0.240, 0.120),
+    "improved grass":     (0.030, 0.065, 0.035, 0.110, 0.310, 0.390, 0.420, 0.430, 0.220, 0.110),
+    "rough grass":        (0.045, 0.075, 0.070, 0.120, 0.220, 0.260, 0.285, 0.300, 0.260, 0.155),
+    "cut grass":          (0.060, 0.095, 0.105, 0.155, 0.230, 0.260, 0.285, 0.300, 0.310, 0.210),
+    "litter":             (0.040, 0.060, 0.070, 0.090, 0.140, 0.170, 0.200, 0.210, 0.240, 0.160),
+    "reed and sedge":     (0.030, 0.055, 0.045, 0.085, 0.170, 0.205, 0.225, 0.235, 0.140, 0.068),
+    "wet peat":           (0.030, 0.040, 0.050, 0.060, 0.070, 0.075, 0.080, 0.085, 0.060, 0.035),
+    "lake water":         (0.030, 0.035, 0.022, 0.018, 0.014, 0.013, 0.011, 0.010, 0.006, 0.004),
+    "river water":        (0.045, 0.060, 0.048, 0.040, 0.026, 0.025, 0.020, 0.018, 0.008, 0.005),
+    "light soil":         (0.100, 0.140, 0.180, 0.205, 0.230, 0.250, 0.270, 0.285, 0.360, 0.310),
+    "dark soil":          (0.050, 0.070, 0.090, 0.105, 0.125, 0.140, 0.150, 0.160, 0.210, 0.175),
+    "tiles":              (0.065, 0.085, 0.135, 0.160, 0.180, 0.195, 0.205, 0.215, 0.245, 0.220),
+    "slate":              (0.070, 0.078, 0.082, 0.087, 0.092, 0.097, 0.102, 0.105, 0.130, 0.120),
+    "bright roofs":       (0.240, 0.265, 0.280, 0.290, 0.295, 0.300, 0.305, 0.305, 0.320, 0.290),
+    "asphalt":            (0.075, 0.085, 0.093, 0.099, 0.106, 0.112, 0.117, 0.120, 0.150, 0.145),
+    "concrete":           (0.150, 0.180, 0.205, 0.220, 0.235, 0.245, 0.250, 0.255, 0.295, 0.280),
+}  # fmt: skip
+MATERIALS = {name: np.array(values) for name, values in _SPECTRA.items()}  # (band,)
 
 Floats = NDArray[np.float64]
 
@@ -287,14 +158,7 @@ class Looks:
 
 
 def draw_looks(land: Geography, kinds: NDArray[np.uint8], year: int, seed: int) -> Looks:
-    """Draw the look of every surface in a year: each field has its lateness, cover, brightness, moisture.
-
-    >>> from uncover.studies.landscape.geography import draw_geography
-    >>> land = draw_geography(100, seed=0)
-    >>> looks = draw_looks(land, land.kind, 2020, seed=0)
-    >>> looks.mean.shape == (2 * land.count, 10), bool((looks.mean > 0).all())
-    (True, True)
-    """
+    """Draw the look of every surface in a year: each field has its lateness, cover, brightness, moisture."""
     stages = STAGES[year]
     mean, modes = np.zeros((land.count, len(BANDS))), np.zeros((len(MODES), land.count, len(BANDS)))
     groups = {name: (kinds == CODE[name]) & (land.structure < 0) for name in stages if name in CODE}
@@ -313,8 +177,8 @@ def _draw(stage: Stage, soil: Floats, rng: np.random.Generator) -> tuple[Floats,
     """Means (surface, band) and modes (mode, surface, band) of surfaces at one stage."""
     n = len(soil)
     late = rng.beta(*stage.lateness, n)[:, None]
-    canopy = (1 - late) * MATERIALS[stage.early].values + late * MATERIALS[stage.late].values
-    below = _soil(soil) if stage.below == SOIL else np.tile(MATERIALS[stage.below].values, (n, 1))
+    canopy = (1 - late) * MATERIALS[stage.early] + late * MATERIALS[stage.late]
+    below = _soil(soil) if stage.below == SOIL else np.tile(MATERIALS[stage.below], (n, 1))
     spread = rng.standard_normal((3, n, 1)) * np.array(stage.between)[:, None, None]
     cover = np.clip(stage.cover + spread[0], 0.0, 1.0)
     mixed = cover * canopy + (1 - cover) * below
@@ -327,7 +191,7 @@ def _draw(stage: Stage, soil: Floats, rng: np.random.Generator) -> tuple[Floats,
 
 def _soil(position: Floats) -> Floats:
     share = position[:, None]
-    return np.asarray(share * MATERIALS["light soil"].values + (1 - share) * MATERIALS["dark soil"].values)
+    return np.asarray(share * MATERIALS["light soil"] + (1 - share) * MATERIALS["dark soil"])
 
 
 #: Range in pixels and share of the correlated part of each mode's variation within a field.
@@ -431,18 +295,13 @@ GAUSSIAN_OWN = 0.15  # relative standard deviation of each band by itself
 
 
 def class_gaussian(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean (band,) and covariance (band, band) of a class: materials come and go, and each band varies.
-
-    >>> mean, covariance = class_gaussian("forest")
-    >>> bool(np.linalg.eigvalsh(covariance).min() > 0)
-    True
-    """
+    """Mean (band,) and covariance (band, band) of a class: materials come and go, and each band varies."""
     shares, spreads = MIXTURES[name]
-    mean = sum(share * MATERIALS[material].values for material, share in shares.items())
+    mean = sum(share * MATERIALS[material] for material, share in shares.items())
     assert isinstance(mean, np.ndarray)
     covariance = np.diag((GAUSSIAN_OWN * mean) ** 2)
     for material, spread in spreads.items():
-        direction = spread * (MATERIALS[material].values - mean)
+        direction = spread * (MATERIALS[material] - mean)
         covariance = covariance + np.outer(direction, direction)
     return mean, covariance
 

@@ -77,11 +77,6 @@ def draw_map(
     """UKCEH codes and percent of one year, from the kinds of that year and the share of each pixel's class.
 
     The percent are honest: a pixel that says 90 is wrong in one of ten cases, and mistakes come in patches.
-
-    >>> kinds, share = np.full((200, 200), CODE["conifers"], np.uint8), np.ones((200, 200), np.float32)
-    >>> codes, percent = draw_map(kinds, share, lasting_sureness(200, 0), 2018, seed=0)
-    >>> bool(abs((codes == 2).mean() - percent.mean() / 100) < 0.03)
-    True
     """
     size = len(kinds)
     rng = stream(seed, "landscape", "previous maps", year)
@@ -104,10 +99,6 @@ def sure_map(kinds: NDArray[np.uint8], seed: int) -> tuple[NDArray[np.uint8], ND
     """A map without mistakes that is sure of one pixel in half of the squares of 20 m, whatever their class.
 
     One, because the pixels of a square share what bands of 20 m measured: two would count it twice.
-
-    >>> _, percent = sure_map(np.full((100, 100), 11, np.uint8), seed=0)
-    >>> bool(0.10 < (percent > 95).mean() < 0.15)
-    True
     """
     rng = stream(seed, "landscape", "sure pixels")
     rows, cols = np.nonzero(rng.random((len(kinds) // 2, len(kinds) // 2)) < 0.5)

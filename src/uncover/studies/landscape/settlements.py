@@ -31,12 +31,7 @@ class Town:
 
 
 def place_towns(canvas: Canvas, wet: NDArray[np.bool_], seed: int) -> list[Town]:
-    """One town, some small ones, many villages: sizes after Zipf, apart from each other and not in water.
-
-    >>> towns = place_towns(Canvas(400, 4000), np.zeros((400, 400), bool), seed=0)
-    >>> round(sum(np.pi * town.radius**2 for town in towns) / 4000**2, 3)
-    0.075
-    """
+    """One town, some small ones, many villages: sizes after Zipf, apart from each other and not in water."""
     rng = stream(seed, "landscape", "towns")
     count = max(1, round(60 * (canvas.metres / 20_000) ** 2))
     weights = np.arange(1, count + 1) ** -1.05
@@ -105,14 +100,7 @@ class Built:
 
 
 def build(canvas: Canvas, towns: list[Town], dry: NDArray[np.bool_], seed: int) -> Built:
-    """Streets around blocks; plots with a house, a drive and a garden; halls, a centre, parks.
-
-    >>> canvas, dry = Canvas(400, 2000), np.ones((400, 400), bool)
-    >>> built = build(canvas, place_towns(canvas, ~dry, 0), dry, 0)
-    >>> share = np.bincount(built.structure, minlength=7) / built.structure.size
-    >>> bool(share[5] > 0.3), bool(share[:3].sum() > 0.15)
-    (True, True)
-    """
+    """Streets around blocks; plots with a house, a drive and a garden; halls, a centre, parks."""
     ragged = fractal_field(stream(seed, "landscape", "outskirts"), canvas.points, canvas.metres, 320, 4)
     nearest = np.full(ragged.shape, -1, np.int16)
     inward = np.full(ragged.shape, 2.0, np.float32)
