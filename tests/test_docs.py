@@ -1,8 +1,10 @@
 """What the documentation says can be looked up: names in the code, numbers in the benchmarks' results."""
 
+import io
 import json
 import re
 import sys
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +15,7 @@ from benchmarks.__main__ import main as run_benchmarks
 from benchmarks.into_docs import findings_as_markdown
 from benchmarks.paper_page import EQUATIONS, paper_table
 from benchmarks.registry import BENCHMARKS, Table
+from safe_trees import shared
 
 import uncover
 
@@ -220,3 +223,29 @@ def test_an_unknown_benchmark_is_one_clear_line(capsys):
         run_benchmarks(["nonsense"])
     assert stop.value.code == 2
     assert "no benchmark is called nonsense" in capsys.readouterr().err
+
+
+def _run_page(name):
+    """Run the Python blocks of a page in order; yield what each printed and what the page says that it prints."""
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    names = {"__name__": "page"}
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", page)
+    for code, said in blocks:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, name, "exec"), names)
+        yield printed.getvalue(), said
+
+
+def _words_and_numbers(text):
+    """Text without its numbers, and the numbers."""
+    return re.sub(r"\d+\.\d+", "#", text), [float(number) for number in re.findall(r"\d+\.\d+", text)]
+
+
+def test_the_tutorial_of_planets_prints_what_it_says(monkeypatch):
+    """Whole numbers and words are the same; scores agree to 0.02, which other processors and libraries may change."""
+    monkeypatch.chdir(shared("kepler_koi"))
+    for printed, said in _run_page("tutorial-kepler.md"):
+        (words, numbers), (said_words, said_numbers) = map(_words_and_numbers, (printed, said))
+        assert words == said_words
+        assert numbers == pytest.approx(said_numbers, abs=0.02)
