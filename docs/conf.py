@@ -24,7 +24,7 @@ html_theme = "furo"
 html_title = f"uncover {release}"
 html_show_copyright = False
 html_static_path = ["_static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["formulas.css", "cards.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

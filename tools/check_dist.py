@@ -1,12 +1,15 @@
-"""Install wheel and sdist into empty environments and try them: `python tools/check_dist.py DIST [PYTHON ...]`.
+"""Install wheel and sdist into empty environments, and try them.
 
-Without interpreters, those of Python 3.11, 3.12 and 3.13 that are found. The sdist is tried with the first of them.
+`python tools/check_dist.py DIST [PYTHON ...]`; without interpreters, those of Python 3.11, 3.12
+and 3.13 that are found. The sdist is tried with the first of them.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 SUPPORTED = ("python3.11", "python3.12", "python3.13")
@@ -21,10 +24,11 @@ y = np.repeat(["a", "b"], 50)
 X = rng.normal(size=(100, 3)) + 4.0 * (y == "b")[:, None]
 for estimator in (uncover.BayesianQDA(), uncover.BayesianClassifier()):
     fitted = estimator.fit(X, y, X_cov=[0.01] * 3)
-    assert fitted.score(X, y) > 0.95, fitted
+    probability = fitted.predict_proba(X, X_cov=[0.01] * 3)
+    assert (fitted.classes_[probability.argmax(1)] == y).mean() > 0.95, fitted
 path = Path(tempfile.mkdtemp()) / "model.uncover"
 fitted.save(path)
-assert np.array_equal(uncover.load_model(path).predict_proba(X), fitted.predict_proba(X))
+assert np.array_equal(uncover.load_model(path).predict_proba(X, X_cov=[0.01] * 3), probability)
 print(uncover.__version__)
 """
 
@@ -39,16 +43,18 @@ def version_of(python: str) -> str | None:
 
 def check(python: str, package: Path) -> str:
     """Install a package into an empty environment and use it; return the version that it states."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([python, "-m", "venv", folder], check=True)
         programs = Path(folder) / ("Scripts" if sys.platform == "win32" else "bin")
-        install = "-m pip install --quiet --disable-pip-version-check".split()
-        subprocess.run([programs / "python", *install, package.resolve()], check=True)
-        said = subprocess.run([programs / "python", "-c", SMOKE], cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
-        helped = subprocess.run([programs / "uncover", "--help"], check=True, stdout=subprocess.PIPE, text=True)
-        if "Usage: uncover" not in helped.stdout:
-            raise SystemExit(f"{package.name} on {python}: `uncover --help` says {helped.stdout!r}")
-    return said.stdout.strip()
+        run = partial(subprocess.run, cwd=folder, env=clean, check=True, stdout=subprocess.PIPE, text=True)
+        run([python, "-m", "venv", folder])
+        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([programs / "python", *install, package.resolve()])
+        said = run([programs / "python", "-W", "error", "-c", SMOKE]).stdout.strip()
+        helped = run([programs / "uncover", "--help"]).stdout
+    if "Usage: uncover" not in helped:
+        raise SystemExit(f"{package.name} on {python}: `uncover --help` says {helped!r}")
+    return said
 
 
 def main(dist: str, *pythons: str) -> None:
@@ -58,9 +64,13 @@ def main(dist: str, *pythons: str) -> None:
     for python in sorted({*(pythons or SUPPORTED)} - {python for python, _ in found}):
         print(f"{python}: not found, not tried")
     if not found:
-        raise SystemExit("no interpreter to try the packages with; name one: make dist PYTHONS=/path/to/python3.12")
+        raise SystemExit(
+            "no interpreter to try the packages with; name one: make dist PYTHONS=/path/to/python3.12"
+        )
     for package, python, version in [(wheel, *each) for each in found] + [(sdist, *found[0])]:
-        print(f"Python {version}: {package.name} installs, fits and predicts: version {check(python, package)}", flush=True)
+        print(
+            f"Python {version}: {package.name} installs, fits, predicts: {check(python, package)}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The picture of the landing page: real land (tile T11UPT), its map and the uncertainty of the map.
 
-`python tools/real_land_picture.py PNG [FOLDER]`. Reads ../shared/data/tile_t11upt (Sentinel-2B, 2020-08-04), maps a
-window of it by the recommended model with three commands, and draws. FOLDER keeps what the commands write; a map that
-is there is drawn again.
+`python tools/real_land_picture.py PNG [FOLDER]`. Reads ../shared/data/tile_t11upt (Sentinel-2B, 2020-08-04),
+maps a window of it by the recommended model with three commands, and draws. FOLDER keeps what the commands
+write; a map that is there is drawn again.
 """
 
 import io
@@ -26,7 +26,7 @@ from matplotlib import pyplot as plt
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tile_t11upt"
 #: West, south, east and north of the window, in metres of UTM zone 11N.
 WINDOW = (689940, 5731440, 706740, 5748240)
-#: Reflectance that is drawn white, the gamma, and the entropy that is drawn brightest: two equally probable classes.
+#: Reflectance that is drawn white, the gamma, and the entropy that is drawn brightest (two equal classes).
 WHITE, GAMMA, MOST = 0.18, 0.6, np.log(2)
 #: Codes, names and colours of the land cover raster.
 LEGEND = {
@@ -43,13 +43,13 @@ def make_map(folder: Path) -> None:
     for code, (name, colour) in LEGEND.items():
         table += ["[[classes]]", f"code = {code}", f'name = "{name}"', f'colour = "{colour}"']
     (folder / "classes.toml").write_text("\n".join(table) + "\n", encoding="utf-8")
-    scene = [str(DATA / "reflectance_60m.tif"), *"--level L2A --scale 0.0001 --offset 0".split()]
+    scene = [str(DATA / "reflectance_60m.tif"), *["--level", "L2A", "--scale", "0.0001", "--offset", "0"]]
     labels = f"--scheme classes.toml --like {scene[0]} --pixel-purity 1 --spacing 300 --out labels.tif"
     uncover("labels", str(DATA / "landcover.tif"), *labels.split(), cwd=folder)
     fit = "--labels labels.tif --count 4000 --model recommended --block 1200 --out model.uncover"
     uncover("fit", *scene, *fit.split(), cwd=folder)
     where = ["--bbox", *map(str, WINDOW), "--bbox-crs", "EPSG:32611"]
-    uncover("map", "model.uncover", *scene, *where, *"--date 2020-08-04 --out map".split(), cwd=folder)
+    uncover("map", "model.uncover", *scene, *where, *["--date", "2020-08-04", "--out", "map"], cwd=folder)
 
 
 def uncover(*arguments: str, cwd: Path) -> None:

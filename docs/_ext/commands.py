@@ -20,12 +20,16 @@ class Commands(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        module, _, name = self.arguments[0].partition(":")
-        group = getattr(import_module(module), name)
-        context = click.Context(group, info_name=module.split(".")[0], **group.context_settings)
-        commands = [(each, group.get_command(context, each)) for each in group.list_commands(context)]
-        text = "\n\n".join(_section(command, context, each) for each, command in commands)
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+        return self.parse_text_to_nodes(as_markdown(self.arguments[0]), allow_section_headings=True)
+
+
+def as_markdown(where):
+    """Sections of all commands of the group `module:name`."""
+    module, _, name = where.partition(":")
+    group = getattr(import_module(module), name)
+    context = click.Context(group, info_name=module.split(".")[0], **group.context_settings)
+    commands = [(each, group.get_command(context, each)) for each in group.list_commands(context)]
+    return "\n\n".join(_section(command, context, each) for each, command in commands)
 
 
 def _section(command, parent, name):
@@ -55,7 +59,9 @@ def _option(option, context):
 
 def _examples(epilog):
     """Lines that are indented are commands, the others say what they are for."""
-    for indented, text in re.findall(r"((?:^ +.*\n?)+)|((?:^\S.*\n?)+)", cleandoc(_plain(epilog)), re.MULTILINE):
+    for indented, text in re.findall(
+        r"((?:^ +.*\n?)+)|((?:^\S.*\n?)+)", cleandoc(_plain(epilog)), re.MULTILINE
+    ):
         yield f"```shell\n{cleandoc(indented)}\n```" if indented else _inline(" ".join(text.split()))
 
 
