@@ -20,6 +20,7 @@ class Commands(SphinxDirective):
     required_arguments = 1
 
     def run(self):
+        self.env.note_reread()  # the commands may have changed, though the page has not
         return self.parse_text_to_nodes(as_markdown(self.arguments[0]), allow_section_headings=True)
 
 
@@ -41,7 +42,7 @@ def _section(command, parent, name):
     return "\n\n".join(
         [
             f"## {program}",
-            _prose(command.help or ""),
+            _inline(_plain(command.help or "")),
             f"```text\n{usage}\n```",
             f"```{{program}} {program}\n```",
             *(_option(option, context) for option in options),
@@ -59,19 +60,13 @@ def _option(option, context):
 
 def _examples(epilog):
     """Lines that are indented are commands, the others say what they are for."""
-    for indented, text in re.findall(
-        r"((?:^ +.*\n?)+)|((?:^\S.*\n?)+)", cleandoc(_plain(epilog)), re.MULTILINE
-    ):
+    for indented, text in re.findall(r"((?:^ +.*\n?)+)|((?:^\S.*\n?)+)", _plain(epilog), re.MULTILINE):
         yield f"```shell\n{cleandoc(indented)}\n```" if indented else _inline(" ".join(text.split()))
 
 
-def _prose(text):
-    return _inline(cleandoc(_plain(text)))
-
-
 def _plain(text):
-    """Text without the mark by which click keeps lines as they are."""
-    return text.replace("\b", "")
+    """Text without its indent and the mark by which click keeps lines as they are."""
+    return cleandoc(text.replace("\b", ""))
 
 
 def _inline(text):
