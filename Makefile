@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types layers docs bench clean
+.PHONY: help demo test test-slow lint types layers docs dist bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -43,6 +43,11 @@ kernels-%: $(STAMP)
 
 docs: $(STAMP) ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -W -b html docs docs/_build
+
+dist: $(STAMP) ## build wheel and sdist into dist, and try them in empty environments (PYTHONS: interpreters)
+	rm -rf dist
+	$(BIN)/python -m hatchling build --directory dist
+	$(BIN)/python tools/check_dist.py dist $(PYTHONS)
 
 bench: $(STAMP) ## measure: statistics by simulation, speed against peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt --no-build-isolation --editable ".[bench]"

@@ -15,7 +15,7 @@ author = "The uncover developers"
 copyright = author
 version = release = uncover.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "commands", "mathml"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
@@ -24,7 +24,7 @@ html_theme = "furo"
 html_title = f"uncover {release}"
 html_show_copyright = False
 html_static_path = ["_static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["formulas.css", "cards.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

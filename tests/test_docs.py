@@ -1,8 +1,13 @@
 """What the documentation says can be looked up: names in the code, numbers in the benchmarks' results."""
 
+import importlib.util
+import io
 import json
 import re
+import shlex
+import subprocess
 import sys
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,8 +18,12 @@ from benchmarks.__main__ import main as run_benchmarks
 from benchmarks.into_docs import findings_as_markdown
 from benchmarks.paper_page import EQUATIONS, paper_table
 from benchmarks.registry import BENCHMARKS, Table
+from click.testing import CliRunner
 
 import uncover
+from safe_trees import shared
+from uncover.cli import main
+from uncover.studies.landscape import LandscapeOptions, write_scene
 
 ROOT = Path(__file__).parents[1]
 
@@ -220,3 +229,95 @@ def test_an_unknown_benchmark_is_one_clear_line(capsys):
         run_benchmarks(["nonsense"])
     assert stop.value.code == 2
     assert "no benchmark is called nonsense" in capsys.readouterr().err
+
+
+def _run_page(name):
+    """Run the Python blocks of a page in order; yield what each printed, and what the page says."""
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    names = {"__name__": "page"}
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", page)
+    for code, said in blocks:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, name, "exec"), names)
+        yield printed.getvalue(), said
+
+
+def _words_and_numbers(text):
+    """Text without its numbers, and the numbers."""
+    return re.sub(r"\d+\.\d+", "#", text), [float(number) for number in re.findall(r"\d+\.\d+", text)]
+
+
+def test_the_tutorial_of_planets_prints_what_it_says(monkeypatch):
+    """Words and whole numbers are the same; scores agree to 0.02: libraries and processors differ."""
+    monkeypatch.chdir(shared("kepler_koi"))
+    for printed, said in _run_page("tutorial-kepler.md"):
+        (words, numbers), (said_words, said_numbers) = map(_words_and_numbers, (printed, said))
+        assert words == said_words
+        assert numbers == pytest.approx(said_numbers, abs=0.02)
+
+
+def _commands_of(page):
+    """The indented lines of a page that begin with a command or are part of one."""
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+    return [line.strip() for line in re.findall(r"(?m)^    (\S.*)$", text.replace("\\\n", ""))]
+
+
+def test_commands_of_the_readme_run(tmp_path, monkeypatch):
+    """On a small scene, with fewer worlds and the scheme that has its classes."""
+    files = write_scene(tmp_path / "scene", LandscapeOptions(size=200))
+    for year in (2018, 2019, 2020):
+        (tmp_path / f"lcm{year}.tif").symlink_to(tmp_path / "scene" / "previous-maps" / f"lcm{year}.tif")
+    (tmp_path / "SCENE.SAFE").symlink_to(files.product(2020).resolve())
+    monkeypatch.chdir(tmp_path)
+    commands = [line for line in _commands_of(ROOT / "README.md") if line.startswith("uncover ")]
+    assert len(commands) == 4
+    instead = {"ukceh-lulucf": str(files.scheme), "25": "3"}
+    for command in commands:
+        words = [instead.get(word, word) for word in shlex.split(command)[1:]]
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, (command, result.output)
+    assert Path("report.html").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_commands_of_the_first_steps_run(tmp_path):
+    script = "\n".join(_commands_of(ROOT / "docs/first-steps.md")).replace("--size 400", "--size 200")
+    program = f'uncover() {{ "{sys.executable}" -m uncover.cli "$@"; }}'
+    subprocess.run(["bash", "-euc", f"{program}\n{script}"], cwd=tmp_path, check=True)
+    assert (tmp_path / "report.html").exists() and (tmp_path / "evaluation/accuracy.csv").exists()
+
+
+def test_the_gallery_makes_its_figures(tmp_path):
+    tool = [sys.executable, ROOT / "tools/gallery_pictures.py", tmp_path]
+    subprocess.run(tool, check=True)
+    made = {path.name for path in tmp_path.iterdir()}
+    shown = re.findall(
+        r"images/(gallery-[\w-]+\.png)", (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
+    )
+    assert made == set(shown) and len(shown) > 3
+
+
+def test_figures_of_the_first_pages_exist_and_are_small():
+    for page in (ROOT / "README.md", ROOT / "docs/index.md", ROOT / "docs/gallery.md"):
+        for name in re.findall(r"\]\((?:docs/)?(images/[\w-]+\.png)\)", page.read_text(encoding="utf-8")):
+            assert (ROOT / "docs" / name).stat().st_size < 400_000, (page.name, name)
+
+
+def test_the_reference_of_commands_names_every_option():
+    """Every command is a section and every option an entry, with its default."""
+    spec = importlib.util.spec_from_file_location("commands", ROOT / "docs/_ext/commands.py")
+    extension = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    text = extension.as_markdown("uncover.cli:main")
+    for name, command in main.commands.items():
+        section = text.split(f"## uncover {name}\n", 1)[1].split("\n## ", 1)[0]
+        for option in command.params:
+            if option.param_type_name == "option":
+                assert re.search(rf"(?m)^````\{{option\}} .*{option.opts[0]}\b", section), (name, option.name)
+    assert "\\[default: 25\\]" in text
+
+
+def test_versions_of_the_citation_and_the_package_agree():
+    cited = re.search(r"(?m)^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited[1] == uncover.__version__
