@@ -298,7 +298,8 @@ def test_class_shares_by_name_or_table_are_those_of_the_model(problem, run, tmp_
     rows = "".join(f"{name},{share!r}\n" for name, share in shares.items())
     (tmp_path / "shares.csv").write_text(f"class,share\n{rows}")
     for given in (text, "shares.csv"):
-        made = run("fit", "pixels.csv", "--class-prior", given, "--overwrite", "--out", "model.uncover")
+        words = ("fit", "--model", "published", "pixels.csv", "--class-prior", given, "--overwrite")
+        made = run(*words, "--out", "model.uncover")
         assert made.exit_code == 0, made.output
         found = load_model("model.uncover").model_
         assert_allclose(found.concentration / found.concentration.sum(), list(shares.values()), rtol=1e-6)

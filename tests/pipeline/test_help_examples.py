@@ -16,7 +16,7 @@ from rasterio.features import shapes
 
 from map_products import write_points
 from sen2cor_stand_in import install
-from uncover import BayesianClassifier, load_model
+from uncover import load_model
 from uncover.cli import main
 from uncover.raster import open_scene
 from uncover.studies.landscape import LandscapeOptions, write_scene
@@ -151,9 +151,9 @@ class Place:
         """The model of an example, fitted once."""
         if number not in self.models:
             words = examples("fit")[number]
-            words[-1] = f"model-{number}.uncover"
+            words[-1] = name = f"model-{number}.uncover"
             words += WORLDS if "--aod" in words else []
-            self.models[number] = (self.run(*words), words[-1])
+            self.models[number] = (self.run(*words), name)
         return self.models[number][1]
 
     def accuracy(self, name, model, untrained=False):
@@ -190,10 +190,6 @@ def test_a_model_and_a_map_of_the_examples_go_together_or_say_what_is_missing(pl
     out = f"map-{fitting}-{mapping}"
     words = [{"model.uncover": model, "map": out}.get(word, word) for word in words[1:]]
     words += WORLDS if "--aod" in words and "--draws" not in words else []
-    if isinstance(load_model(place.folder / model), BayesianClassifier):  # part of the scene, for its time
-        west, _, _, north = place.grid.bounds
-        box = (west + 500, north - 1300, west + 1300, north - 500)
-        words += ["--bbox", *map(str, box), "--bbox-crs", place.grid.crs]
     result = place.try_to("map", *words)
     if at_the_top(examples("fit")[fitting]) != at_the_top(words):
         assert result.exit_code == 1, result.output

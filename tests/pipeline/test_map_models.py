@@ -68,6 +68,7 @@ def fit(run, samples, *more):
         "L2A",
         "--out",
         "m.uncover",
+        "--overwrite",
         *more,
     )
     assert result.exit_code == 0, result.output

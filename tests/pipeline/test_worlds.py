@@ -300,7 +300,6 @@ def without_a_band(product, folder):
             lambda products, scene, folder: cropped(products[2020][1], folder),
             "lies on another grid than 2020",
         ),
-        (lambda products, scene, folder: without_a_band(products[2020][1], folder), "no image of band B08"),
         (lambda products, scene, folder: products[2020][0], "came twice; give each world once"),
         (lambda products, scene, folder: folder / "none.SAFE", "none.SAFE does not exist"),
     ],
@@ -308,6 +307,15 @@ def without_a_band(product, folder):
 def test_worlds_that_do_not_belong_together(refused, tmp_path, products, scene, other, complaint):
     world = other(products, scene, tmp_path)
     assert complaint in refused("realise", products[2020][0], world, "--as", "worlds", "--out", "cube.zarr")
+
+
+def test_worlds_of_other_bands_are_refused(run, tmp_path, products):
+    world = without_a_band(products[2020][1], tmp_path)
+    made = run("realise", products[2020][0], world, "--as", "worlds", "--out", "cube.zarr")
+    warning, error = made.stderr.splitlines()
+    assert "has no image of B08" in warning and warning.startswith("Warning: ")
+    assert made.exit_code == 1 and "2020-world0.SAFE has B02, B03" in error and error.startswith("Error: ")
+    assert not (tmp_path / "cube.zarr").exists()
 
 
 def test_several_scenes_are_worlds_only_if_said_so(refused, products):

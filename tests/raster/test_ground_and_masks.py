@@ -289,4 +289,5 @@ def test_a_product_with_some_bands_is_described(product, tmp_path):
         next(part.glob(f"GRANULE/*/IMG_DATA/*_{band}.jp2")).unlink()
     made = CliRunner().invoke(main, ["info", str(part)])
     assert made.exit_code == 0, made.output
-    assert "missing bands" in made.output and "--bands B02,B03,B04,B06,B07,B08,B8A,B11" in made.output
+    assert "missing bands: B05, B12" in made.output
+    assert "bands: B02, B03, B04, B06, B07, B08, B8A, B11\n" in made.output
