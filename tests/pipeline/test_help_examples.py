@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -183,8 +184,14 @@ def at_the_top(words):
     return any(word.endswith(".SAFE") for word in words) and "--aod" not in words
 
 
-@pytest.mark.parametrize("mapping", MAPS)
-@pytest.mark.parametrize("fitting", FITS)
+#: Pairs in which a pool sees every pixel through noise: minutes in all.
+SLOW = ((0, 1), (2, 1), (3, 0), (3, 1))
+PAIRS = [
+    pytest.param(*pair, marks=[pytest.mark.slow] if pair in SLOW else []) for pair in product(FITS, MAPS)
+]
+
+
+@pytest.mark.parametrize(("fitting", "mapping"), PAIRS)
 def test_a_model_and_a_map_of_the_examples_go_together_or_say_what_is_missing(place, fitting, mapping):
     model, words = place.fit(fitting), examples("map")[mapping]
     out = f"map-{fitting}-{mapping}"
