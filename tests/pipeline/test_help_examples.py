@@ -1,9 +1,9 @@
 """The examples of `--help`, one after the other on the embedded scene: right maps, or a line that helps."""
 
+import itertools
 import json
 import re
 import shlex
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +187,8 @@ def at_the_top(words):
 #: Pairs in which a pool sees every pixel through noise: minutes in all.
 SLOW = ((0, 1), (2, 1), (3, 0), (3, 1))
 PAIRS = [
-    pytest.param(*pair, marks=[pytest.mark.slow] if pair in SLOW else []) for pair in product(FITS, MAPS)
+    pytest.param(*pair, marks=[pytest.mark.slow] if pair in SLOW else [])
+    for pair in itertools.product(FITS, MAPS)
 ]
 
 
