@@ -65,6 +65,11 @@ def test_classes_are_named_on_the_spot(run, tmp_path):
     assert found.scheme.names == ("Built", "Green")
     with rasterio.open(tmp_path / "labels.tif") as dataset:
         assert_array_equal(dataset.read(1), np.where(CODES == 2, 2, 1))
+    path = write_map(tmp_path / "own.tif", CODES)
+    made = run("labels", path, "--classes", "3=Wood,2=Town", "--out", "kept.tif")  # classes keep their codes
+    assert made.exit_code == 0, made.output
+    with rasterio.open(tmp_path / "kept.tif") as dataset:
+        assert_array_equal(dataset.read(1), np.where(CODES > 1, CODES, 0))
     made = run("labels", path, "--classes", "1", "--out", "x.tif")
     assert made.exit_code == 2
     assert "write VALUE=NAME" in made.stderr

@@ -10,7 +10,7 @@ from safe_trees import shared, write_raster
 from uncover.raster import SceneError, SceneOptions, open_scene
 from uncover.raster.loose_files import gathered
 from uncover.raster.opening import grid_of
-from uncover.raster.scene_file import write_scene_file
+from uncover.raster.scene_file import StatedFacts, write_scene_file
 
 ORIGIN, CRS = (600000, 5800020), "EPSG:32611"
 NAME = "T11UPT_20200804T183919_{}_{}m.jp2"
@@ -154,6 +154,12 @@ def test_scene_toml_states_what_the_data_do_not(tmp_path):
         assert scene.angles().relative_azimuth[0, 0] == pytest.approx(100)
     # What the user says at once comes before it.
     assert open_scene(tmp_path, SceneOptions(scale=2e-4)).read().reflectance[0, 20, 20] == pytest.approx(0.4)
+
+
+def test_a_scale_of_nothing_is_refused(tmp_path):
+    (tmp_path / "scene.toml").write_text("scale = 0\n")
+    with pytest.raises(SceneError, match="scale is 0"):
+        StatedFacts.beside(tmp_path / "scene.tif")
 
 
 def test_scene_toml_names_the_bands_of_a_stack(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +176,7 @@ class ClassChoice:
         if not any(found.values()):
             raise SceneError(
                 f"{what} holds {', '.join(values[:8])}, and none of them is left a class; check --classes "
-                "and "
-                "--ignore"
+                "and --ignore"
             )
         return found
 
@@ -192,8 +191,12 @@ class ClassChoice:
             raise ValueError(
                 f"--classes names {wrong[0]!r}, and a raster has whole numbers: --classes 1=NAME,…"
             )
-        target = Scheme.of_names(dict.fromkeys(name for _, name in self.classes))
-        codes = [int(value) for value, _ in self.classes]
+        codes, names = [int(value) for value, _ in self.classes], [name for _, name in self.classes]
+        target = Scheme.of_names(dict.fromkeys(names))
+        first = [codes[names.index(each.name)] for each in target.classes]
+        if all(1 <= code <= HIGHEST_LABEL for code in first):  # a class keeps its code
+            kept = [replace(each, code=code) for each, code in zip(target.classes, first, strict=True)]
+            target = replace(target, classes=tuple(sorted(kept, key=lambda each: each.code)))
         source = Scheme("codes named here", tuple(LandClass(c, str(c)) for c in codes), nodata=())
         rules = tuple(Rule((int(value),), target.code_of(name)) for value, name in self.classes)
         return Translation("--classes", source, target, rules)

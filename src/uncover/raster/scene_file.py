@@ -67,6 +67,10 @@ class StatedFacts:
                 raise SceneError(f"{path}: {key} = {value!r} is of the wrong kind; see docs/scenes.md")
         if values.get("level") not in (None, "L1C", "L2A") or values.get("sensor") not in (None, *SENSORS):
             raise SceneError(f"{path}: level is L1C or L2A, and sensor one of {', '.join(SENSORS)}")
+        if values.get("scale") == 0:
+            raise SceneError(
+                f"{path}: scale is 0, which makes all values alike; 0.0001 is that of Sentinel-2"
+            )
         if "angles" in values and len(values["angles"]) != 3:
             raise SceneError(
                 f"{path}: angles are three: sun zenith, view zenith, relative azimuth in degrees"
