@@ -258,8 +258,7 @@ def one_spelling(names: Iterable[str]) -> None:
         if first != name:
             raise ValueError(
                 f"one class is named in two spellings, {first!r} and {name!r}; correct them, or give both "
-                "one "
-                f"name (--classes '{first}=NAME,{name}=NAME,…')"
+                f"one name (--classes '{first}=NAME,{name}=NAME,…')"
             )
 
 
@@ -384,10 +383,8 @@ class Translation:
         some = ",".join(str(code) for code, _ in shown[:8])
         return (
             f"{origin} has the class code {listed}{more}, which the scheme {self.source.name!r} does not "
-            "know (its "
-            f"codes are {min(known)} to {max(known)}); leave out codes with --ignore {some}, name all "
-            "classes "
-            f"with --classes {shown[0][0]}=NAME,…, or choose the scheme of this map with --scheme"
+            f"know (its codes are {min(known)} to {max(known)}); leave out codes with --ignore {some}, name "
+            f"all classes with --classes {shown[0][0]}=NAME,…, or choose the scheme of this map with --scheme"
         )
 
     @classmethod

@@ -165,8 +165,7 @@ def _scene(source: SceneSource, model: ModelRecord, options: SceneOptions, opene
         if len(wanted) == len(own) and not all(band.startswith("band_") for band in wanted):
             warnings.warn(
                 f"scene {opened.scene.identity} does not name its bands; they are taken to be those of the "
-                "model "
-                f"in its order, {', '.join(wanted)} (--bands states others)",
+                f"model in its order, {', '.join(wanted)} (--bands states others)",
                 stacklevel=3,
             )
             return open_scene(source, replace(options, band_names=wanted))

@@ -83,9 +83,8 @@ class LooseFiles:
         if len(dates) > 1:
             day = dates[0][:10].replace("-", "")
             raise SceneError(
-                f"{what} holds band files of {len(dates)} dates ({', '.join(dates[:4])}); a scene is of "
-                "one: give "
-                f"those of one, for instance '{Path(files[0]).parent}/*{day}*'"
+                f"{what} holds band files of {len(dates)} dates ({', '.join(dates[:4])}); a scene is of one: "
+                f"give those of one, for instance '{Path(files[0]).parent}/*{day}*'"
             )
         tiles = sorted({f.tile or "none" for _, f in bands})
         if len(tiles) > 1:
@@ -183,8 +182,8 @@ def open_folder(folder: Path, options: SceneOptions) -> Scene:
     listed = ", ".join(Path(file).name for file in files[:5]) or "none"
     raise SceneError(
         f"{folder} is no scene: it has no product metadata (MTD_MSIL….xml), no files of Sentinel-2 bands "
-        "(…_B02.jp2, "
-        f"B02.tif) and no raster whose bands are named so (rasters: {listed}); name the files instead"
+        f"(…_B02.jp2, B02.tif) and no raster whose bands are named so (rasters: {listed}); name the files "
+        "instead"
     )
 
 

@@ -125,19 +125,16 @@ def _check_calibration(trained: Features, observed: ObservedScene, by_hand: bool
     if scene.calibrated_by == FROM_MODEL and (here.scales[0], here.offsets[0]) != (1.0, 0.0):
         warnings.warn(
             f"{name_of(observed)} does not state scale and offset of its numbers; those of the training "
-            "data are "
-            f"taken, {here.scales[0]:g} and {here.offsets[0]:g} (--scale and --offset state others)",
+            f"data are taken, {here.scales[0]:g} and {here.offsets[0]:g} (--scale and --offset state others)",
             stacklevel=4,
         )
     same = np.allclose(here.scales, trained.scales) and np.allclose(here.offsets, trained.offsets)
     if scene.calibrated_by == "options" and not same and by_hand:
         raise SceneError(
-            f"{name_of(observed)} is read with scale {here.scales[0]:g} and offset {here.offsets[0]:g}, "
-            "the training "
-            f"data with {trained.scales[0]:g} and {trained.offsets[0]:g}; leave out --scale and --offset "
-            "to read "
-            "it as these, or state its own in scene.toml (uncover info SCENE --scale … --offset … "
-            "--write-scene)"
+            f"{name_of(observed)} is read with scale {here.scales[0]:g} and offset {here.offsets[0]:g}, the "
+            f"training data with {trained.scales[0]:g} and {trained.offsets[0]:g}; leave out --scale and "
+            "--offset to read it as these, or state its own in scene.toml (uncover info SCENE --scale … "
+            "--offset … --write-scene)"
         )
 
 
@@ -180,14 +177,12 @@ def _about_shift(name: str, shift: float, usual: float, moved: float) -> str:
     where = f"{near}, and {moved:.0%} with {abs(shift):g}"
     if shift > 0:
         return (
-            f"{where} added: the offset of Sentinel-2 from baseline 04.00 on was left in the training "
-            "data; fit "
-            "with --offset -0.1 (scenes and tables take it), or leave it out here"
+            f"{where} added: the offset of Sentinel-2 from baseline 04.00 on was left in the training data; "
+            "fit with --offset -0.1 (scenes and tables take it), or leave it out here"
         )
     return (
         f"{where} taken off: the offset of Sentinel-2 from baseline 04.00 on was left in the scene; map it "
-        "with "
-        "--offset -0.1, or fit with the same offset"
+        "with --offset -0.1, or fit with the same offset"
     )
 
 

@@ -108,8 +108,7 @@ def _coordinates(path: str | Path) -> NDArray[np.float64]:
     if degrees and np.abs(xy[:, 1]).max(initial=0) > 90:
         raise SceneError(
             f"{path}: latitudes ({header[y]}) reach {np.abs(xy[:, 1]).max():g}, beyond 90: the columns "
-            f"{header[x]} "
-            f"and {header[y]} are swapped; exchange their names"
+            f"{header[x]} and {header[y]} are swapped; exchange their names"
         )
     return xy
 
@@ -137,8 +136,7 @@ def refuse_swapped(path: str | Path, grid: Grid) -> None:
         return
     raise SceneError(
         f"{path}: no point lies on the scene, and {swapped} of {len(xy)} would with the two coordinates "
-        "swapped; "
-        "exchange the names of the columns"
+        "swapped; exchange the names of the columns"
     )
 
 

@@ -192,8 +192,7 @@ def _check_calibration(scene: Scene, options: SceneOptions, stated: StatedFacts)
 def _contradicted(scene: Scene, key: str, written: Any, own: Any) -> None:
     warnings.warn(
         f"{SCENE_FILE} states {key} = {written}, and the metadata of scene {scene.identity} {own}: the "
-        "metadata "
-        "are taken; correct or remove the line",
+        "metadata are taken; correct or remove the line",
         stacklevel=4,
     )
 
@@ -211,8 +210,7 @@ def write_scene_file(source: SceneSource, options: SceneOptions) -> Path:
     if not any(getattr(found, key) is not None for key in given):
         raise SceneError(
             f"nothing to write to {path}: give what the data do not state, such as --level L2A, --date "
-            "2020-08-04, "
-            "--sensor S2B, --scale 0.0001"
+            "2020-08-04, --sensor S2B, --scale 0.0001"
         )
     try:
         path.write_text(found.text(), "utf-8")

@@ -77,9 +77,8 @@ def _check_one_grid(groups: Sequence[BandGroup]) -> None:
         if not same_crs(first.grid.crs, other.grid.crs) or apart > pixel:
             raise SceneError(
                 f"{other.name} lies on another grid than {first.name} ({other.grid.crs}, "
-                f"{_extent(other.grid.bounds)}; "
-                f"{first.grid.crs}, {_extent(first.grid.bounds)}); bands of a scene cover the same ground: "
-                "warp it first"
+                f"{_extent(other.grid.bounds)}; {first.grid.crs}, {_extent(first.grid.bounds)}); bands of a "
+                "scene cover the same ground: warp it first"
             )
 
 
