@@ -50,6 +50,7 @@ def by_hand(model, planes, pairs):
     return found
 
 
+@pytest.mark.slow
 def test_each_world_is_the_classifier_of_the_map_moved(model):
     planes, _ = scene(2, 40)
     summariser = Summariser(model, paired=False, method="fast")

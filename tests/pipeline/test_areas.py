@@ -175,6 +175,7 @@ def cube_of(values):
     return "cube.zarr"
 
 
+@pytest.mark.slow
 def test_another_scene_by_an_averaging_classifier_has_no_spread(case, run):
     cube = cube_of(np.nan_to_num(reflectance(*SHAPE), nan=0.1).astype(np.float32))
     filled, note = spread_of(shared_model(BayesianQDA), cube, run=run)
