@@ -421,7 +421,7 @@ def _blocks(sources: Sequence[TrainingSource]) -> dict[str, Any]:
 
 
 def _left_out(
-    model: Any, checked: Checked, sources: Sequence[TrainingSource], options: FitOptions
+    model: ClassifierMixin, checked: Checked, sources: Sequence[TrainingSource], options: FitOptions
 ) -> dict[str, Any]:
     """Check a model like the fitted one with samples that it has not seen, and warn if it is too sure."""
     if options.doubt.noise is not None or options.doubt.probability is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 
 from uncover.bayes.streams import stream
 from uncover.estimators.groups import divide
@@ -54,7 +54,7 @@ class Checked:
 
 
 def left_out_check(
-    model: Any, samples: Batch, measured: Callable[[Batch], Any], *, calibrates: bool
+    model: ClassifierMixin, samples: Batch, measured: Callable[[Batch], Any], *, calibrates: bool
 ) -> dict[str, Any]:
     """Compare what clones of a model claim of the parts that they were fitted without with what is true.
 
