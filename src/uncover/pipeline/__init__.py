@@ -76,7 +76,7 @@ _NAMES = {
     "uncover.pipeline.training_sources": "FitOptions",
     "uncover.raster.area": "Area",
     "uncover.raster.executors": "parse_memory",
-    "uncover.raster.loose_files": "gathered",
+    "uncover.raster.loose_files": "SeveralScenes gathered",
     "uncover.raster.opening": "grid_of",
     "uncover.raster.product": "Thresholds",
     "uncover.raster.quality": "mask_bits mask_values",

@@ -16,6 +16,7 @@ import numpy as np
 
 from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
+from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
 from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
@@ -174,10 +175,15 @@ def _model(path: Path) -> Description:
     sets = record_of(model).sets_
     model = model if sets is None else model.estimator_
     counts = zip(model.classes_, model.class_count_, strict=True)
+    bands = [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    dated = dates_of(bands)
+    names = {"bands": bands}
+    if dated is not None:
+        names = {"dates": list(dated[0]), "features of each date": list(dated[1])}
     facts: Facts = {
         "estimator": type(model).__name__,
         "classes": {str(name): int(count) if count == int(count) else float(count) for name, count in counts},
-        "bands": [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))],
+        **names,
         "units": model.units_,
         "features": None if model.features_ is None else str(Features.from_dict(model.features_)),
         "realisations": model.realisations,

@@ -125,6 +125,8 @@ class Mapper:
         areas = np.zeros((len(AREA_ROWS) + self.product.worlds, self.product.area_columns))
         weight = pixel_areas(self.product.grid, window).ravel()
         codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
+        if "dates_used" in flat:
+            flat["dates_used"][0, quality & np.uint16(Quality.NO_CLEAR_DATE) > 0] = 0
         for asked, features in self._chunks(reading):
             pixels = reading.pixels(asked)
             where = asked if pixels.known is None else asked[pixels.known]
@@ -140,6 +142,8 @@ class Mapper:
             if self.model.sets_ is not None:
                 inside = self.model.sets_.inside(summary.probability.T)[:, order]
                 flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
+            if "dates_used" in flat:
+                flat["dates_used"][0, where] = self._dates_in(features)
             known = None  # P(any of the classes)
             if self.reader.unknown_share is not None:
                 none = self._unknown(pixels, features).by_reading(self.reader.unknown_share)
@@ -166,6 +170,11 @@ class Mapper:
         for i, pattern in enumerate(patterns):
             if pattern.any():
                 yield from ((part, pattern) for part in reading.parts(partial[which.ravel() == i]))
+
+    def _dates_in(self, features: NDArray[np.bool_] | None) -> int:
+        """Number of dates of which a pixel has a feature."""
+        dates = len(self.observed.dates)
+        return dates if features is None else int(features.reshape(dates, -1).any(axis=1).sum())
 
     def measurement_error(self, pixels: int = 64) -> dict[str, float] | None:
         """Error of the measurement part from summing over few points: some pixels of the scene
@@ -197,10 +206,10 @@ class Mapper:
         golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
         for number in np.unique((golden * len(windows)).astype(int)):
             reading = self.observed.read(windows[number])
-            for part in reading.parts(reading.clear(self.reader.masked)):
+            for part, features in self._chunks(reading):
                 some = reading.pixels(part)
                 if some.planes.shape[-1]:
-                    found.append(self._unknown(some, None))
+                    found.append(self._unknown(some, features))
         if not found:
             raise ValueError("no clear pixel to estimate the share of none of the classes from; state it")
         parts = zip(*((odds.log_ratio, odds.n_features) for odds in found), strict=True)

@@ -167,6 +167,11 @@ class Scene:
         complete(reflectance, Quality.NODATA, Quality.PARTIAL, quality)
         return Block(window, self.bands, reflectance, quality)
 
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Memory of a window: its values, and what reading them takes."""
+        return 24 * len(self.bands) + 32
+
     def _check(self, window: Window) -> None:
         if window.pixels == 0 or (window & self.grid.window) != window:
             raise SceneError(
@@ -380,6 +385,12 @@ class SceneOptions:
         For products and band files: images of this pixel size (10, 20 or 60 m) and coarser ones.
     assumed
         Scale and offset of numbers that no metadata explain, and who states them; options come first.
+    mask_buffer
+        Metres around cloud, shadow, snow and saturated pixels that count as these do.
+    cloud_probability
+        For Level-2A products: pixels whose probability of cloud, in per cent, is this or more are cloud.
+    moment
+        Of a dataset with a time axis: the place on it, from 0.
     band_names
         Names of all bands of a stack that has none; `bands` then chooses among them.
     """
@@ -404,4 +415,7 @@ class SceneOptions:
     angles: tuple[float, float, float] | None = None
     resolution: int | None = None
     assumed: tuple[float, float, str] | None = None
+    mask_buffer: float = 0.0
+    cloud_probability: float | None = None
+    moment: int | None = None
     band_names: tuple[str, ...] | None = None

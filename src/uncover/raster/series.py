@@ -1,0 +1,517 @@
+"""Scenes of several dates as one: features of each date on one grid, and a clouded date left out of a pixel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from uncover.bayes.covariances import Covariances
+from uncover.measurement.dates import feature_name
+from uncover.measurement.features import Features, common_features
+from uncover.measurement.formulas import Formula, jacobian, propagated
+from uncover.raster.align import check_overlap
+from uncover.raster.cube import CubeBlock
+from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window, finest_grid
+from uncover.raster.layers import Flags, Mask
+from uncover.raster.quality import FLAGGED, Quality, without
+from uncover.raster.realised import RealisedScene
+from uncover.raster.scene import Block, Scene
+from uncover.raster.tiles import TileCache
+from uncover.raster.uncertainty import Uncertainty
+from uncover.raster.uncertainty_layers import SPOT, SPOTS, UncertaintyBlock
+
+Array = NDArray[np.float64]
+
+#: Bytes of the values of one block that trains a model.
+_BLOCK_BYTES = 64 * 1024 * 1024
+#: Quality bits of one date that say that it has no value.
+_NOTHING = Quality.NODATA | Quality.MASKED
+
+
+@dataclass(frozen=True)
+class SceneSeries:
+    """One scene made of several dates, or of one with computed features; read as a scene is.
+
+    The features of a date are missing (NaN) where it has no value, and where its masks show no land. A pixel
+    without any date has the bit NO_CLEAR_DATE and those of its clouds; one that lacks some has PARTIAL alone.
+
+    Attributes
+    ----------
+    parts : scene of each date, on one grid; None for a date of the model of which no scene came
+    dates : names of the dates, in order of time; one empty name for a scene without a date
+    formulas : features of each date
+    masked : bits that make a date of a pixel missing
+    whole : whether a date that lacks one band is left out; else its other bands count
+    """
+
+    parts: tuple[Scene | None, ...]
+    dates: tuple[str, ...]
+    formulas: tuple[Formula, ...]
+    masked: Quality = FLAGGED
+    whole: bool = True
+    name: str | None = None  # the user's own, for all of them
+
+    @property
+    def scenes(self) -> tuple[Scene, ...]:
+        """Scenes that came."""
+        return tuple(part for part in self.parts if part is not None)
+
+    @property
+    def single(self) -> bool:
+        """True for one scene without a date: its quality bits are its own."""
+        return self.dates == ("",)
+
+    @property
+    def identity(self) -> str:
+        """Name: the user's, that of the only scene, or number and dates of the scenes."""
+        if self.name is not None or self.single:
+            return self.name or self.scenes[0].identity
+        return f"{len(self.scenes)} dates {self.date}"
+
+    @property
+    def source_id(self) -> str:
+        """Identities of the scenes, of which no other series has the same."""
+        return self.name or " + ".join(sorted(scene.source_id for scene in self.scenes))
+
+    @cached_property
+    def bands(self) -> tuple[str, ...]:
+        """Features, date by date: 2024-06-03:B04."""
+        return tuple(feature_name(when, each.name) for when in self.dates for each in self.formulas)
+
+    @property
+    def grid(self) -> Grid:
+        """Grid that all of them lie on."""
+        return self.scenes[0].grid
+
+    @property
+    def product_grid(self) -> Grid:
+        """Grid of the finest band of the first scene, as it is stored."""
+        return self.scenes[0].product_grid
+
+    @property
+    def level(self) -> str | None:
+        """Processing level of the first scene."""
+        return self.scenes[0].level
+
+    @property
+    def cache(self) -> TileCache:
+        """Decoded tiles of all scenes."""
+        return self.scenes[0].cache
+
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        """Masks of the scenes; none where one of them has none, whose clouds are not known."""
+        each = [scene.masks for scene in self.scenes]
+        return tuple(mask for masks in each for mask in masks) if all(each) else ()
+
+    @property
+    def calibrated_by(self) -> str:
+        """Who states scale and offset of the numbers, where it is one."""
+        stated = {scene.calibrated_by for scene in self.scenes}
+        return stated.pop() if len(stated) == 1 else "metadata"
+
+    @property
+    def sensing_time(self) -> datetime | None:
+        """Time of the only scene."""
+        return self.scenes[0].sensing_time if self.single else None
+
+    @property
+    def date(self) -> str | None:
+        """First and last day, as an interval."""
+        if self.single:
+            return self.scenes[0].date
+        days = sorted(day_of(scene) for scene in self.scenes)
+        return days[0] if len(days) == 1 else f"{days[0]}/{days[-1]}"
+
+    @cached_property
+    def features(self) -> Features:
+        """Kind of the values, which is that of all scenes."""
+        kind = common_features({scene.identity: scene.features for scene in self.scenes})
+        computed = any(not formula.is_band for formula in self.formulas) or not kind.scales
+        terms = ((), ()) if computed else (kind.scales * len(self.dates), kind.offsets * len(self.dates))
+        return replace(kind, bands=self.bands, scales=terms[0], offsets=terms[1])
+
+    def facts(self) -> dict[str, Any]:
+        """The scenes in plain numbers and words, for the fingerprint of a run."""
+        scenes = [None if part is None else part.facts() for part in self.parts]
+        return {"dates": self.dates, "features": [asdict(f) for f in self.formulas], "scenes": scenes}
+
+    def date_records(self) -> list[dict[str, Any]]:
+        """Each date with its scene, for the record of a model or map; none for a scene without a date."""
+        if self.single:
+            return []
+        parts = zip(self.dates, self.parts, strict=True)
+        return [
+            {
+                "date": when,
+                "scene": None if p is None else p.identity,
+                "day": None if p is None else day_of(p),
+            }
+            for when, p in parts
+        ]
+
+    def blocks(self) -> Iterator[Window]:
+        """Windows to read one after the other."""
+        return self.grid.blocks(self._side)
+
+    @property
+    def _side(self) -> int:
+        pixels = _BLOCK_BYTES / (4 * len(self.bands))
+        return int(np.clip(2 ** int(np.log2(pixels) / 2), 64, 1024))
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Memory of a window that is read: the features, and one date on its way."""
+        return 4 * len(self.bands) + 32 * len(self.formulas) + 32
+
+    # ---- reading -------------------------------------------------------------------------------------
+
+    def read(self, window: Window | None = None) -> Block:
+        """Features and quality bits of a window; the numbers of a pixel do not depend on the window."""
+        window = self.grid.window if window is None else window
+        values, quality = self._stacked(
+            (len(self.bands), *window.shape),
+            (None if part is None else _planes(part.read(window)) for part in self.parts),
+        )
+        return Block(window, self.bands, values, quality)
+
+    def _stacked(
+        self, shape: tuple[int, ...], dates: Iterator[tuple[NDArray[np.float32], Flags] | None]
+    ) -> tuple[NDArray[np.float32], Flags]:
+        """Features (..., feature, row, col) and quality of pixels, from bands and quality of each date."""
+        values, size = np.full(shape, np.nan, np.float32), len(self.formulas)
+        here, left_out = np.zeros((2, *shape[-2:]), np.uint16)  # bits of clear dates, and of the others
+        clear, nowhere = np.zeros(shape[-2:], bool), np.ones(shape[-2:], bool)
+        for i, (found, part) in enumerate(zip(dates, self.parts, strict=True)):
+            if found is None or part is None:
+                continue
+            (bands, quality), mine = found, values[..., i * size : (i + 1) * size, :, :]
+            compute(self.formulas, part.bands, bands, mine)
+            known = np.isfinite(mine.reshape(-1, *shape[-2:]))
+            if self.single:
+                return values, quality | np.uint16(Quality.PARTIAL) * (
+                    without(quality, Quality.NODATA) & ~known.all(axis=0)
+                )
+            usable = without(quality, _NOTHING | self.masked)
+            usable &= known.all(axis=0) if self.whole else known.any(axis=0)
+            mine[..., ~usable] = np.nan
+            clear |= usable
+            nowhere &= ~without(quality, Quality.NODATA)
+            here[usable] |= quality[usable]
+            left_out |= quality
+        out = np.where(clear, here, left_out) & ~np.uint16(Quality.NODATA | Quality.PARTIAL)
+        out[~clear] |= np.uint16(Quality.NO_CLEAR_DATE)
+        out[nowhere] = np.uint16(Quality.NODATA)
+        lacking = ~np.isfinite(values).reshape(-1, *shape[-2:]).all(axis=0)
+        out[clear & lacking] |= np.uint16(Quality.PARTIAL)
+        return values, out
+
+    def crop(self, window: Window) -> Self:
+        """The same series on a window of its grid."""
+        return replace(self, parts=tuple(None if p is None else p.crop(window) for p in self.parts))
+
+    def pictured(self) -> Scene | None:
+        """A scene that shows the whole place, for a picture."""
+        west, south, east, north = self.grid.bounds
+        for scene in self.scenes:
+            w, s, e, n = scene.product_grid.bounds
+            if w <= west and s <= south and e >= east and n >= north:
+                return scene
+        return None
+
+
+def _planes(block: Block) -> tuple[NDArray[np.float32], Flags]:
+    return block.reflectance, block.quality
+
+
+def compute(
+    formulas: Sequence[Formula],
+    bands: Sequence[str],
+    values: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Features (..., feature, row, col) from bands (..., band, row, col)."""
+    named = {band: values[..., i, :, :] for i, band in enumerate(bands)}
+    for i, formula in enumerate(formulas):
+        out[..., i, :, :] = formula.values(named)
+
+
+def day_of(scene: Scene) -> str:
+    """Day, or the first one that a stated month or interval has."""
+    if scene.sensing_time is not None:
+        return scene.sensing_time.date().isoformat()
+    match = re.match(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", scene.date or "")
+    if match is None:
+        raise SceneError(
+            f"scene {scene.identity} does not say when it was measured, which the dates of a series need; "
+            "name its file with its day (…_2024-06-03.tif), or write date in a scene.toml beside it"
+        )
+    return "-".join([match.group(1), match.group(2) or "01", match.group(3) or "01"])
+
+
+def aligned(scenes: Sequence[tuple[str, Scene]]) -> list[Scene]:
+    """Scenes, each with the name of its source, on one grid: the finest, and of equals the first one's."""
+    grid = finest_grid([scene.grid for _, scene in scenes])
+    home = next(name for name, scene in scenes if scene.grid == grid)
+    cache = TileCache(max(scene.cache.capacity for _, scene in scenes))
+    found = []
+    for name, scene in scenes:
+        check_overlap(name, grid, scene.grid, "scenes", home)
+        if not grid.aligned_with(scene.grid):
+            raise SceneError(
+                f"{name} lies on another grid than {home} (its CRS {scene.grid.crs}, needed {grid.crs}, same "
+                "orientation); warp it first"
+            )
+        found.append(replace(scene, grid=grid, cache=cache))
+    return found
+
+
+@dataclass(frozen=True)
+class RealisedSeries(SceneSeries):
+    """A series in many worlds: each date with draws of its own, which all of its pixels share."""
+
+    realised: tuple[RealisedScene | None, ...] = ()
+
+    @classmethod
+    def of(cls, series: SceneSeries, realise: Callable[[Scene], RealisedScene]) -> RealisedSeries:
+        """Realise each date on its own."""
+        made = tuple(None if part is None else realise(part) for part in series.parts)
+        parts = tuple(None if each is None else each.scene for each in made)
+        given = {name: getattr(series, name) for name in SceneSeries.__dataclass_fields__}
+        return cls(**(given | {"parts": parts, "realised": made}))
+
+    @property
+    def scene(self) -> SceneSeries:
+        """The series as it was measured."""
+        return SceneSeries(*(getattr(self, name) for name in SceneSeries.__dataclass_fields__))
+
+    @property
+    def _some(self) -> list[RealisedScene]:
+        return [each for each in self.realised if each is not None]
+
+    @property
+    def realisations(self) -> int:
+        """Number of worlds."""
+        return self._some[0].realisations
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weights of the worlds."""
+        return self._some[0].weights
+
+    @property
+    def is_uncertain(self) -> bool:
+        """True where the drawn quantity of any date is uncertain."""
+        return any(each.is_uncertain for each in self._some)
+
+    @property
+    def quantities(self) -> tuple[Mapping[str, Any], ...]:
+        """What each date's draws are of, with its date."""
+        pairs = zip(self.dates, self.realised, strict=True)
+        return tuple(
+            {**quantity, "name": f"{quantity['name']}, {when}" if when else quantity["name"]}
+            for when, each in pairs
+            if each is not None
+            for quantity in each.quantities
+        )
+
+    @property
+    def worlds(self) -> dict[str, list[float]]:
+        """Draws of each date, in the order of the worlds."""
+        pairs = zip(self.dates, self.realised, strict=True)
+        return {
+            f"{name} {when}".strip(): values
+            for when, each in pairs
+            if each is not None
+            for name, values in each.worlds.items()
+        }
+
+    def world_facts(self) -> dict[str, Any]:
+        """The correction of each date and its worlds."""
+        pairs = zip(self.dates, self.realised, strict=True)
+        return {"dates": {when: each.world_facts() for when, each in pairs if each is not None}}
+
+    @cached_property
+    def features(self) -> Features:
+        """Surface reflectance, and what is computed from it."""
+        kind = common_features({each.identity: each.features for each in self._some})
+        terms = super().features
+        return replace(kind, bands=self.bands, scales=terms.scales, offsets=terms.offsets)
+
+    @property
+    def _side(self) -> int:
+        pixels = _BLOCK_BYTES / (4 * len(self.bands) * self.realisations)
+        return int(np.clip(2 ** int(np.log2(max(pixels, 1)) / 2), 16, 1024))
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Values as they were measured; else all worlds, and those of one date twice on their way."""
+        if self.direct:
+            return super().bytes_per_pixel
+        return 4 * self.realisations * (len(self.bands) + 4 * len(self.formulas)) + 32
+
+    def read(self, window: Window | None = None) -> CubeBlock:  # type: ignore[override]
+        """All realisations of a window."""
+        window = self.grid.window if window is None else window
+        blocks = (None if each is None else each.read(window) for each in self.realised)
+        values, quality = self._stacked(
+            (self.realisations, len(self.bands), *window.shape),
+            (None if block is None else (block.values, block.quality) for block in blocks),
+        )
+        return CubeBlock(window, values, quality)
+
+    @property
+    def direct(self) -> bool:
+        """True where worlds follow from measured values band by band, the same way in a whole cell."""
+        return all(each.direct for each in self._some) and all(each.is_band for each in self.formulas)
+
+    def correction(self, window: Window) -> tuple[Array, NDArray[np.intp]]:
+        """Coefficients of cells (cell, realisation, 3, feature), and the cell of each pixel of a window."""
+        parts = [None if each is None else each.correction(window) for each in self.realised]
+        known = [part for part in parts if part is not None]
+        cells, which = np.unique(np.stack([cell for _, cell in known]), axis=1, return_inverse=True)
+        found, rows = [], iter(cells)
+        size = len(self.formulas)
+        nothing = np.broadcast_to([[0.0], [1.0], [0.0]], (cells.shape[1], self.realisations, 3, size))
+        for part, scene in zip(parts, self.parts, strict=True):
+            if part is None or scene is None:
+                found.append(nothing)  # of a missing value it does not matter
+                continue
+            at = [scene.bands.index(formula.bands[0]) for formula in self.formulas]
+            found.append(part[0][next(rows)][..., at])
+        return np.concatenate(found, axis=-1), which.ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesUncertainty:
+    """Stated uncertainty of a series: errors of two dates are independent, but for effects common to scenes.
+
+    Covariances of computed features are those of the bands by their derivatives; what a scene shares is taken
+    at the mean of its clear pixels.
+    """
+
+    series: SceneSeries
+    dates: tuple[Uncertainty | None, ...]
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Features of the series."""
+        return self.series.bands
+
+    def _each(self) -> Iterator[tuple[slice, Scene | None, Uncertainty | None]]:
+        size = len(self.series.formulas)
+        for i, (scene, stated) in enumerate(zip(self.series.parts, self.dates, strict=True)):
+            yield slice(i * size, (i + 1) * size), scene, stated
+
+    def read(
+        self, window: Window, reflectance: NDArray[np.floating[Any]], where: NDArray[np.bool_] | None = None
+    ) -> UncertaintyBlock:
+        """Covariances of the errors of single pixels; features that are missing have none that counts."""
+        asked = np.isfinite(reflectance).all(axis=0) if where is None else where
+        valid, found = asked.copy(), []
+        for mine, scene, stated in self._each():
+            if scene is None or stated is None:
+                continue
+            block = scene.read(window)
+            seen = np.isfinite(reflectance[mine]).any(axis=0)
+            here = stated.read(window, np.where(seen, block.reflectance, np.nan), asked)
+            valid &= here.valid | ~seen
+            found.append((mine, self._propagated(here, scene, block, asked)))
+        size, n = len(self.bands), int(valid.sum())
+        if not found or all(own is None for _, own in found):
+            return UncertaintyBlock(window, valid, None)
+        total, kept = np.zeros((n, size, size)), valid[asked]
+        for mine, own in found:
+            if own is not None:
+                total[:, mine, mine] = own[kept]
+        return UncertaintyBlock(window, valid, Covariances(None, None, total))
+
+    def _propagated(
+        self, here: UncertaintyBlock, scene: Scene, block: Block, asked: NDArray[np.bool_]
+    ) -> Array | None:
+        """Covariances of the features of all pixels asked for, 0 where the date states none."""
+        if here.covariances is None:
+            return None
+        values = np.nan_to_num(block.reflectance[:, here.valid].astype(np.float64))
+        slopes = jacobian(
+            self.series.formulas, dict(zip(scene.bands, values, strict=True)), list(scene.bands)
+        )
+        found = propagated(here.covariances, slopes).matrices()
+        out = np.zeros((int(asked.sum()), *found.shape[1:]))
+        out[here.valid[asked]] = found
+        return out
+
+    @cached_property
+    def _slopes(self) -> tuple[Array | None, ...]:
+        """Derivatives of each date's features at the mean of its clear pixels: (feature, band)."""
+        return tuple(None if scene is None else self._mean_slopes(scene) for scene in self.series.parts)
+
+    def _mean_slopes(self, scene: Scene) -> Array:
+        if all(formula.is_band for formula in self.series.formulas):
+            values = np.ones(len(scene.bands))
+        else:
+            blocks = [scene.read(window) for window in scene.grid.spots(SPOT, SPOTS)]
+            found = [block.samples(without(block.quality, self.series.masked)) for block in blocks]
+            pixels = np.concatenate(found)
+            if not len(pixels):
+                raise SceneError(f"no clear pixel of scene {scene.identity} to take the derivatives at")
+            values = pixels.mean(axis=0, dtype=np.float64)
+        named = {band: np.asarray(value) for band, value in zip(scene.bands, values, strict=True)}
+        return jacobian(self.series.formulas, named, list(scene.bands))
+
+    @cached_property
+    def systematic(self) -> Array | None:
+        """Covariance of the errors that each date shares, date by date."""
+        size, found, any_stated = len(self.series.formulas), [], False
+        for slopes, (_, _, stated) in zip(self._slopes, self._each(), strict=True):
+            own = None if stated is None else stated.systematic
+            any_stated |= own is not None
+            found.append(np.zeros((size, size)) if own is None or slopes is None else slopes @ own @ slopes.T)
+        return np.asarray(block_diag(*found)) if any_stated else None
+
+    @cached_property
+    def common(self) -> dict[str, Array]:
+        """Covariances of effects that all scenes share: one error z, so dates are as tied as bands are.
+
+        R ∘ u uᵀ for all dates at once, with R the correlation between bands and u of each date.
+        """
+        names = dict.fromkeys(name for each in self.dates if each is not None for name in each.common)
+        return {name: self._common(name) for name in names}
+
+    def _common(self, name: str) -> Array:
+        count = next(len(scene.bands) for scene in self.series.scenes)
+        u, slopes, R = [], [], np.eye(count)
+        for matrix, (_, _, stated) in zip(self._slopes, self._each(), strict=True):
+            own = None if stated is None else stated.common.get(name)
+            spread = np.zeros(count) if own is None else np.sqrt(np.diagonal(own))
+            if own is not None:
+                both = spread[:, None] * spread
+                R = np.divide(own, both, out=np.eye(count), where=both > 0)
+            u.append(spread)
+            slopes.append(np.zeros((len(self.series.formulas), count)) if matrix is None else matrix)
+        spread, J = np.concatenate(u), block_diag(*slopes)
+        whole = np.tile(R, (len(u), len(u))) * (spread[:, None] * spread)
+        return np.asarray(J @ whole @ J.T)
+
+    def facts(self) -> dict[str, Any]:
+        """Assumptions of each date; sizes in per cent are those of bands, and are named as such."""
+        found: dict[str, Any] = {"bands": list(self.bands), "dates": {}}
+        quantities = []
+        for when, stated in zip(self.series.dates, self.dates, strict=True):
+            if stated is None:
+                continue
+            facts = stated.facts()
+            found["dates"][when] = {key: value for key, value in facts.items() if key != "quantities"}
+            for quantity in facts["quantities"]:
+                name = quantity["name"] if when == "" else f"{quantity['name']}, {when}"
+                quantities.append({**quantity, "name": name})
+        return {**found, "quantities": quantities}
