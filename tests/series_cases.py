@@ -45,7 +45,7 @@ def clouds(date, shape=SHAPE, share=0.4, seed=0):
 class Place:
     """Files of the place: a scene and a mask for each date, and labels."""
 
-    def __init__(self, folder, shape=SHAPE, share=0.4, dates=range(len(DATES)), **grid_options):
+    def __init__(self, folder, shape=SHAPE, share=0.4, dates=(0, 1, 2, 3), **grid_options):
         self.folder, self.truth, self.days = folder, classes(shape), [DATES[i] for i in dates]
         self.grid = grid(*shape, **grid_options)
         self.values = [values(i, self.truth) for i in dates]

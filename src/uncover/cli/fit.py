@@ -185,9 +185,10 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: b
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
     Several scenes add samples; with --as features, dates of one place add features. Clouds, shadow, snow
-    and saturated pixels are not used. The models recommended and mda, --calibrate, --uncertainty, --label-probability, --label-noise and
-    --realisations draws keep all samples in memory. At the end the model is fitted again without a third of
-    the blocks: a warning says so if it claims more of these than comes true.
+    and saturated pixels are not used. The models recommended and mda, --calibrate, --uncertainty,
+    --label-probability, --label-noise and --realisations draws keep all samples in memory. At the end the
+    model is fitted again without a third of the blocks: a warning says so if it claims more of these than
+    comes true.
     """
     from uncover import pipeline
 

@@ -1,6 +1,6 @@
 """Features computed from bands: indices by their names and formulas, with their derivatives.
 
-A formula is read by Python's own parser; numbers, names, ``+ - * / **`` and parentheses are taken, and no more.
+A formula is read by Python's own parser; numbers, names, ``+ - * / **`` and parentheses are all it takes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from uncover.measurement.bands import canonical_band, is_sentinel2
 Values = NDArray[Any]
 Slopes = dict[str, Any]  # derivative by each band; none where it is 0
 
-#: Spectral indices of Sentinel-2 by their names, after Montero et al. (2023), Scientific Data 10, 197. NDWI is
-#: that of McFeeters (1996), for open water; NDMI is that of Gao (1996), for the water of leaves.
+#: Spectral indices of Sentinel-2 by their names, after Montero et al. (2023), Scientific Data 10, 197. NDWI
+#: is that of McFeeters (1996), for open water; NDMI is that of Gao (1996), for the water of leaves.
 INDICES = {
     "NDVI": "(B08-B04)/(B08+B04)",
     "NDWI": "(B03-B08)/(B03+B08)",
@@ -53,7 +53,7 @@ class Formula:
     >>> Formula("B08 if B04 else 0")
     Traceback (most recent call last):
     ...
-    ValueError: the feature 'B08 if B04 else 0' is no formula of bands: it takes + - * / ** ( ), numbers and ...
+    ValueError: the feature 'B08 if B04 else 0' is no formula of bands: it takes + - * / ** ( ), numbers ...
     """
 
     name: str
@@ -192,7 +192,7 @@ def read_formulas(text: str | Sequence[str], offered: Sequence[str], where: str)
     >>> read_formulas("nir/red", ["B04", "B08"], "scene.tif")
     Traceback (most recent call last):
     ...
-    ValueError: the feature 'nir/red' needs the band nir, red, and scene.tif has B04, B08; name others (--features)
+    ValueError: the feature 'nir/red' needs the band nir, red, and scene.tif has B04, B08; name ...
     """
     names = text.split(",") if isinstance(text, str) else text
     found: list[Formula] = []

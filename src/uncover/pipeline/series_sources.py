@@ -74,8 +74,8 @@ def opened_dates(
     """Look at each scene, and at each date of a dataset with a time axis; `known` calibrates silent ones."""
     if options.date is not None:
         raise SceneError(
-            f"--date {options.date} came with scenes of several dates, each of which states its own; leave it "
-            "out (--dates names them)"
+            f"--date {options.date} came with scenes of several dates, each of which states its own; leave "
+            "it out (--dates names them)"
         )
     plain = replace(options, scene_id=None)
     found = []
@@ -190,9 +190,9 @@ def _day(each: OneDate, place: int, count: int, dates: str | None) -> date:
     if len(periods) == count and len(periods[place].first) == 3:
         return date(*periods[place].first)
     raise SceneError(
-        f"{each.name} does not say when it was measured, which the dates of a series need: name its file with "
-        "its day (scene_2024-06-03.tif), write date in a scene.toml beside it, or give all dates, with years, "
-        "in the order of the scenes (--dates 2024-06,2024-08)"
+        f"{each.name} does not say when it was measured, which the dates of a series need: name its file "
+        "with its day (scene_2024-06-03.tif), write date in a scene.toml beside it, or give all dates, with "
+        "years, in the order of the scenes (--dates 2024-06,2024-08)"
     )
 
 

@@ -50,8 +50,8 @@ def classify(
     Parameters
     ----------
     scene
-        A `Scene` or `SceneSeries`, a scene with its uncertainty (`ObservedScene`), or an xarray data array with dimensions
-        `band`, two others for the place, and `realisation` where there are several.
+        A `Scene` or `SceneSeries`, one with its uncertainty (`ObservedScene`), or an xarray data array with
+        dimensions `band`, two others for the place, and `realisation` where there are several.
     model
         A fitted estimator, or one that `load_model` has read.
     paired

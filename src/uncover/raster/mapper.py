@@ -165,11 +165,12 @@ class Mapper:
         partial = np.flatnonzero((quality & np.uint16(Quality.PARTIAL) > 0) & without(quality, masked))
         if not len(partial):
             return
-        present = reading.present.reshape(len(self.observed.bands), -1)[:, partial].T
-        patterns, which = np.unique(present, axis=0, return_inverse=True)
-        for i, pattern in enumerate(patterns):
+        step = getattr(self.observed.raster, "together", 1)
+        present = reading.present(step).reshape(len(self.observed.bands) // step, -1)[:, partial]
+        for places in _alike(present):
+            pattern = np.repeat(present[:, places[0]], step)
             if pattern.any():
-                yield from ((part, pattern) for part in reading.parts(partial[which.ravel() == i]))
+                yield from ((part, pattern) for part in reading.parts(partial[places]))
 
     def _dates_in(self, features: NDArray[np.bool_] | None) -> int:
         """Number of dates of which a pixel has a feature."""
@@ -232,6 +233,21 @@ class Mapper:
             systematic=self.observed.systematic,
             features=features,
         )
+
+
+def _alike(present: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """Places of pixels that have the same features (feature, pixel), in the order of their patterns.
+
+    >>> [places.tolist() for places in _alike(np.array([[True, False, True], [True, True, True]]))]
+    [[1], [0, 2]]
+    """
+    code = np.zeros(present.shape[1], np.intp)
+    for byte in np.packbits(present, axis=0):  # eight features at a time, and patterns numbered anew
+        code = 256 * code + byte
+        seen = np.bincount(code) > 0
+        code = (np.cumsum(seen) - 1)[code]
+    order = np.argsort(code.astype(np.uint16) if seen.sum() < 1 << 16 else code, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
 
 
 def _add_areas(

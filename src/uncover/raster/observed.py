@@ -64,10 +64,9 @@ class WindowReading:
     coefficients: NDArray[np.float64] | None = None  # (cell, realisation, 3, band)
     cells: NDArray[np.intp] | None = None  # number of the cell of each pixel
 
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Bands that have a value in every realisation, (band, row, col)."""
-        return np.asarray(np.isfinite(self.values).all(axis=0))
+    def present(self, step: int = 1) -> NDArray[np.bool_]:
+        """Bands, or every so many of them, that have a value in every realisation: (band, row, col)."""
+        return np.asarray(np.isfinite(self.values[:, ::step]).all(axis=0))
 
     @property
     def complete(self) -> NDArray[np.intp]:

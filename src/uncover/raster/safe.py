@@ -301,8 +301,8 @@ def _probable_clouds(tree: SafeTree, granule: str, least: float | None) -> tuple
     name = next((name for name in names if name in tree.names), None)
     if name is None:
         raise SceneError(
-            f"{tree.name} has no probabilities of cloud (QI_DATA/MSK_CLDPRB_20m.jp2), which Level-2A products "
-            "carry; leave out --cloud-probability"
+            f"{tree.name} has no probabilities of cloud (QI_DATA/MSK_CLDPRB_20m.jp2), which Level-2A "
+            "products carry; leave out --cloud-probability"
         )
     return (LeastMask(describe(tree.raster(name)).bands(1), least, Quality.CLOUD),)
 

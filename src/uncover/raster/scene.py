@@ -143,14 +143,14 @@ class Scene:
                 "a name of its own, give them with bands="
             )
 
-    def read(self, window: Window | None = None) -> Block:
-        """Reflectance and quality bits of a window of `grid` (all of it by default).
+    def read(self, window: Window | None = None, out: NDArray[np.float32] | None = None) -> Block:
+        """Reflectance and quality bits of a window of `grid` (all of it by default), into `out` if given.
 
         The numbers of a pixel do not depend on the window that it is read with.
         """
         window = self.grid.window if window is None else window
         self._check(window)
-        reflectance = np.empty((len(self.bands), *window.shape), np.float32)
+        reflectance = np.empty((len(self.bands), *window.shape), np.float32) if out is None else out
         quality = np.zeros(window.shape, np.uint16)
         # Neighbours, which are read at the same time, begin at either end: none waits for tiles of the other.
         for group in self.groups if window.col // window.width % 2 == 0 else self.groups[::-1]:

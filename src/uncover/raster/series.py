@@ -1,4 +1,4 @@
-"""Scenes of several dates as one: features of each date on one grid, and a clouded date left out of a pixel."""
+"""Scenes of several dates as one: features of each date on one grid, clouded dates left out of a pixel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from uncover.raster.cube import CubeBlock
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window, finest_grid
 from uncover.raster.layers import Flags, Mask
-from uncover.raster.quality import FLAGGED, Quality, without
+from uncover.raster.quality import CLEAR, FLAGGED, Quality, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import Block, Scene
 from uncover.raster.tiles import TileCache
@@ -178,42 +178,61 @@ class SceneSeries:
     def read(self, window: Window | None = None) -> Block:
         """Features and quality bits of a window; the numbers of a pixel do not depend on the window."""
         window = self.grid.window if window is None else window
-        values, quality = self._stacked(
-            (len(self.bands), *window.shape),
-            (None if part is None else _planes(part.read(window)) for part in self.parts),
-        )
-        return Block(window, self.bands, values, quality)
+        values = np.empty((len(self.bands), *window.shape), np.float32)
+        as_stored = all(formula.stored for formula in self.formulas)
+
+        def planes(part: Scene, out: NDArray[np.float32]) -> Flags:
+            plain = as_stored and part.bands == tuple(formula.name for formula in self.formulas)
+            block = part.read(window, out if plain else None)
+            if not plain:
+                compute(self.formulas, part.bands, block.reflectance, out)
+            return block.quality
+
+        return Block(window, self.bands, values, self._stacked(values, self.parts, planes))
 
     def _stacked(
-        self, shape: tuple[int, ...], dates: Iterator[tuple[NDArray[np.float32], Flags] | None]
-    ) -> tuple[NDArray[np.float32], Flags]:
-        """Features (..., feature, row, col) and quality of pixels, from bands and quality of each date."""
-        values, size = np.full(shape, np.nan, np.float32), len(self.formulas)
-        here, left_out = np.zeros((2, *shape[-2:]), np.uint16)  # bits of clear dates, and of the others
-        clear, nowhere = np.zeros(shape[-2:], bool), np.ones(shape[-2:], bool)
-        for i, (found, part) in enumerate(zip(dates, self.parts, strict=True)):
-            if found is None or part is None:
+        self, values: NDArray[np.float32], parts: Sequence[Any], read: Callable[[Any, Any], Flags]
+    ) -> Flags:
+        """Fill features (..., feature, row, col) date by date with `read`, and return quality bits."""
+        shape, size = values.shape[-2:], len(self.formulas)
+        here, left_out = np.zeros((2, *shape), np.uint16)  # bits of clear dates, and of all
+        clear, nowhere, lacking = np.zeros((3, *shape), np.bool_)
+        nowhere[:] = True
+        computed = [i for i, formula in enumerate(self.formulas) if not formula.is_band]
+        for i, part in enumerate(parts):
+            mine = values[..., i * size : (i + 1) * size, :, :]
+            if part is None:
+                mine[...], lacking[:] = np.nan, True
                 continue
-            (bands, quality), mine = found, values[..., i * size : (i + 1) * size, :, :]
-            compute(self.formulas, part.bands, bands, mine)
-            known = np.isfinite(mine.reshape(-1, *shape[-2:]))
+            quality = read(part, mine)
             if self.single:
-                return values, quality | np.uint16(Quality.PARTIAL) * (
-                    without(quality, Quality.NODATA) & ~known.all(axis=0)
-                )
-            usable = without(quality, _NOTHING | self.masked)
-            usable &= known.all(axis=0) if self.whole else known.any(axis=0)
-            mine[..., ~usable] = np.nan
+                known = np.isfinite(mine).reshape(-1, *shape).all(axis=0)
+                partial = without(quality, Quality.NODATA) & ~known
+                return quality | np.where(partial, np.uint16(Quality.PARTIAL), np.uint16(0))
+            usable = without(quality, _NOTHING | self.masked | (Quality.PARTIAL if self.whole else CLEAR))
+            if self.whole and computed:
+                usable &= np.isfinite(mine[..., computed, :, :]).reshape(-1, *shape).all(axis=0)
+            elif not self.whole:
+                known = np.isfinite(mine).reshape(-1, *shape)
+                usable &= known.any(axis=0)
+                lacking |= ~known.all(axis=0)
+            gap = ~usable
+            np.copyto(mine, np.nan, where=gap)
+            lacking |= gap
             clear |= usable
             nowhere &= ~without(quality, Quality.NODATA)
-            here[usable] |= quality[usable]
+            here |= np.where(usable, quality, np.uint16(0))
             left_out |= quality
         out = np.where(clear, here, left_out) & ~np.uint16(Quality.NODATA | Quality.PARTIAL)
         out[~clear] |= np.uint16(Quality.NO_CLEAR_DATE)
         out[nowhere] = np.uint16(Quality.NODATA)
-        lacking = ~np.isfinite(values).reshape(-1, *shape[-2:]).all(axis=0)
         out[clear & lacking] |= np.uint16(Quality.PARTIAL)
-        return values, out
+        return out
+
+    @property
+    def together(self) -> int:
+        """Number of successive features that a pixel lacks together, if it lacks any of them."""
+        return len(self.formulas) if self.whole and not self.single else 1
 
     def crop(self, window: Window) -> Self:
         """The same series on a window of its grid."""
@@ -227,10 +246,6 @@ class SceneSeries:
             if w <= west and s <= south and e >= east and n >= north:
                 return scene
         return None
-
-
-def _planes(block: Block) -> tuple[NDArray[np.float32], Flags]:
-    return block.reflectance, block.quality
 
 
 def compute(
@@ -362,12 +377,14 @@ class RealisedSeries(SceneSeries):
     def read(self, window: Window | None = None) -> CubeBlock:  # type: ignore[override]
         """All realisations of a window."""
         window = self.grid.window if window is None else window
-        blocks = (None if each is None else each.read(window) for each in self.realised)
-        values, quality = self._stacked(
-            (self.realisations, len(self.bands), *window.shape),
-            (None if block is None else (block.values, block.quality) for block in blocks),
-        )
-        return CubeBlock(window, values, quality)
+        values = np.empty((self.realisations, len(self.bands), *window.shape), np.float32)
+
+        def planes(part: RealisedScene, out: NDArray[np.float32]) -> Flags:
+            block = part.read(window)
+            compute(self.formulas, part.bands, block.values, out)
+            return block.quality
+
+        return CubeBlock(window, values, self._stacked(values, self.realised, planes))
 
     @property
     def direct(self) -> bool:
