@@ -265,7 +265,7 @@ def _accumulate(
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
     batches = map(checked.seen, batches)
-    if _needs_all(model) or _uncertain(sources) or doubt.probability is not None:
+    if _needs_all(model) or _uncertain(sources) or _lack_dates(sources) or doubt.probability is not None:
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
@@ -295,6 +295,11 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
 def _uncertain(sources: Sequence[TrainingSource]) -> bool:
     """Return whether samples have covariances, or an error in common."""
     return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
+
+
+def _lack_dates(sources: Sequence[TrainingSource]) -> bool:
+    """Return whether samples may lack some of several dates."""
+    return any(isinstance(s, LabelledPixels) and len(s.observed.dates) > 1 for s in sources)
 
 
 def _measured(samples: Batch, sources: Sequence[TrainingSource]) -> Any:

@@ -53,7 +53,7 @@ from uncover.raster.loose_files import SceneSource, gathered, source_name
 from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.points import is_points, point_dates
-from uncover.raster.quality import FLAGGED, INCOMPLETE, Quality, reasons, without
+from uncover.raster.quality import CLEAR, FLAGGED, INCOMPLETE, Quality, reasons, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
@@ -187,6 +187,15 @@ class Batch:
             None if self.sure is None else self.sure[mask],
             None if self.inner is None else self.inner[mask],
         )
+
+
+def without_gaps(batch: Batch) -> Batch:
+    """Leave out samples that lack a feature, and count them."""
+    whole = np.isfinite(batch.values).reshape(len(batch.values), -1).all(axis=1)
+    if whole.all():
+        return batch
+    lost = {**batch.lost, "some dates are missing": int((~whole).sum())}
+    return replace(batch.take(whole), lost=lost)
 
 
 def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
@@ -444,6 +453,12 @@ class LabelledPixels:
         """Pixels of the grid."""
         return self.raster.grid.window.pixels
 
+    @property
+    def _left_out(self) -> Quality:
+        """Quality bits of pixels that are not used; pixels of a series may lack some of its dates."""
+        gaps = Quality.PARTIAL if isinstance(self.raster, SceneSeries) and not self.raster.single else CLEAR
+        return (INCOMPLETE | self.masked) & ~gaps
+
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Usable drawn pixels, block by block; blocks without any are not read."""
         names = np.array(self.scheme.names)
@@ -456,7 +471,7 @@ class LabelledPixels:
                 yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
                 continue
             block = self.raster.read(window)
-            where, noise = (codes > 0) & without(block.quality, INCOMPLETE | self.masked), None
+            where, noise = (codes > 0) & without(block.quality, self._left_out), None
             lost = reasons(block.quality[(codes > 0) & ~where], self.masked)
             sure = None if self.certainty is None else self.certainty.read(window)
             if sure is not None:  # of a label without a probability nothing is known
@@ -472,7 +487,7 @@ class LabelledPixels:
                 inner = squares.inner(window, self.blocks.buffer)[where]
             sure = None if sure is None else sure[where]
             found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
-            yield window.pixels, found
+            yield window.pixels, without_gaps(found)
 
 
 def _warn_of_years(name: str, year: int) -> None:

@@ -88,8 +88,8 @@ class Block(Flagged):
     quality: Flags  # (row, col), bits of Quality
 
     def samples(self, where: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-        """Reflectance of the valid pixels (and only those in `where`), (pixel, band), row by row; finite."""
-        chosen = self.valid if where is None else self.valid & where
+        """Reflectance of some pixels, the valid ones by default, (pixel, band), row by row."""
+        chosen = self.valid if where is None else where
         return np.ascontiguousarray(self.reflectance[:, chosen].T)
 
 

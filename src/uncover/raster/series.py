@@ -22,7 +22,7 @@ from uncover.raster.cube import CubeBlock
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window, finest_grid
 from uncover.raster.layers import Flags, Mask
-from uncover.raster.quality import CLEAR, FLAGGED, Quality, without
+from uncover.raster.quality import CLEAR, FLAGGED, INCOMPLETE, Quality, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import Block, Scene
 from uncover.raster.tiles import TileCache
@@ -477,7 +477,9 @@ class SeriesUncertainty:
             values = np.ones(len(scene.bands))
         else:
             blocks = [scene.read(window) for window in scene.grid.spots(SPOT, SPOTS)]
-            found = [block.samples(without(block.quality, self.series.masked)) for block in blocks]
+            found = [
+                block.samples(without(block.quality, INCOMPLETE | self.series.masked)) for block in blocks
+            ]
             pixels = np.concatenate(found)
             if not len(pixels):
                 raise SceneError(f"no clear pixel of scene {scene.identity} to take the derivatives at")
