@@ -158,6 +158,8 @@ def series_of_model(
                 "leave one out"
             )
         names.append(name)
+    formulas = read_formulas(features, found[0].scene.bands, found[0].name)
+    made = _series(found, days, names, wanted, formulas, options, masked, whole)
     lacking = [name for name in wanted if name not in names]
     if lacking:
         warnings.warn(
@@ -165,8 +167,7 @@ def series_of_model(
             "that date are missing in every pixel",
             stacklevel=4,
         )
-    formulas = read_formulas(features, found[0].scene.bands, found[0].name)
-    return _series(found, days, names, wanted, formulas, options, masked, whole)
+    return made
 
 
 def sorted_names(names: Sequence[str], days: Sequence[date]) -> tuple[str, ...]:
