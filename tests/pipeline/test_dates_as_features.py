@@ -113,9 +113,9 @@ def test_probabilities_are_those_of_the_marginal_densities(run, place, tmp_path)
     X = place.features()
     clear = np.isfinite(X).any(axis=1)
     np.testing.assert_allclose(found[clear], predicted(model, X[clear]), atol=2e-6)
-    order = np.argsort([CLASSES.index(str(name)) for name in model.classes_])
-    t, log_prior = model.model_.known_posterior(None).predictive(), model.model_.known_log_prior
-    shape = t.whitening.swapaxes(-1, -2) @ t.whitening  # of the inverse
+    order = [list(model.classes_).index(name) for name in CLASSES]
+    log_prior, t = model.model_.log_prior, model.model_.known_posterior(None).predictive()
+    scale = t.root @ np.swapaxes(t.root, -1, -2)
     some = np.flatnonzero(clear)[::97]
     assert len({tuple(np.isfinite(X[i])) for i in some}) > 6
     for i in some:
@@ -123,7 +123,7 @@ def test_probabilities_are_those_of_the_marginal_densities(run, place, tmp_path)
         logs = np.array([
             log_prior[k]
             + multivariate_t.logpdf(
-                X[i, has], t.location[k, has], np.linalg.inv(shape[k])[np.ix_(has, has)], t.dof[k]
+                X[i, has], t.location[k, has], scale[k][np.ix_(has, has)], t.dof[k]
             )
             for k in range(len(order))
         ])  # fmt: skip
