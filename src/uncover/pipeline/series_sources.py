@@ -69,9 +69,16 @@ def for_day(path: str | Path, when: str) -> str:
 
 
 def opened_dates(
-    sources: Sequence[SceneSource], options: SceneOptions, known: tuple[float, float, str] | None = None
+    sources: Sequence[SceneSource],
+    options: SceneOptions,
+    known: tuple[float, float, str] | None = None,
+    needed: tuple[str, ...] | None = None,
 ) -> list[OneDate]:
-    """Look at each scene, and at each date of a dataset with a time axis; `known` calibrates silent ones."""
+    """Look at each scene, and at each date of a dataset with a time axis.
+
+    `known` is the calibration of scenes that do not state it; `needed` are bands that will do where not all
+    can be read.
+    """
     if options.date is not None:
         raise SceneError(
             f"--date {options.date} came with scenes of several dates, each of which states its own; leave "
@@ -84,23 +91,31 @@ def opened_dates(
         for moment in range(count):
             here = replace(plain, moment=moment if count > 1 else None)
             try:
-                scene = _looked_at(source, here)
+                scene = _looked_at(source, here, needed)
             except NoScaleError:
                 if known is None:
                     raise
                 here = replace(here, assumed=known)
-                scene = _looked_at(source, here)
+                scene = _looked_at(source, here, needed)
             if known is not None and scene.calibrated_by == "nobody" and known[0] == 1:
                 here = replace(here, assumed=known)
             found.append(OneDate(source, here, scene))
     return found
 
 
-def _looked_at(source: SceneSource, options: SceneOptions) -> Scene:
+def _looked_at(source: SceneSource, options: SceneOptions, needed: tuple[str, ...] | None) -> Scene:
     """The scene without its mask; what is said of it counts only once its bands are known."""
+    plain = replace(options, mask=None, mask_values=None, mask_buffer=0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return open_scene(source, replace(options, mask=None, mask_values=None, mask_buffer=0.0))
+        try:
+            return open_scene(source, plain)
+        except NoScaleError:
+            raise
+        except SceneError:
+            if needed is None or options.bands is not None:
+                raise
+            return open_scene(source, replace(plain, bands=needed))
 
 
 def series_to_fit(
@@ -136,7 +151,8 @@ def series_of_model(
 ) -> SceneSeries:
     """Scenes as a model of several dates takes them; `trained` are its dates and features of each."""
     wanted, features = trained
-    found = opened_dates(sources, options, known)
+    needed = bands_needed([Formula(feature) for feature in features])
+    found = opened_dates(sources, options, known, needed)
     periods, stand_for = [Period.of(name) for name in wanted], dict(zip(wanted, wanted, strict=True))
     listed = None if dates is None or dates.strip() == SEASON else dates
     if listed is not None:

@@ -310,8 +310,7 @@ def open_item(path: str | Path, options: SceneOptions) -> Scene:
         platform=item.properties.get("platform"),
         sensing_time=_time(item.properties.get("datetime")),
         baseline=item.baseline,
-        aot_layer=_auxiliary(item, "AOT"),
-        water_vapour_layer=_auxiliary(item, "WVP"),
+        **_auxiliaries(item),
         resampling=options.resampling,
         cache=TileCache(options.cache_bytes),
     )
@@ -393,9 +392,20 @@ def _extra(item: Item, name: str) -> RasterInfo | None:
     return None if key is None else describe(item.href(key))
 
 
-def _auxiliary(item: Item, name: str) -> BandGroup | None:
-    info = _extra(item, name)
-    return None if info is None else BandGroup(info.bands(1), (name,), (Calibration(1e-3, nodata=0),))
+def _auxiliaries(item: Item) -> dict[str, Any]:
+    """Layers that few need: those that lie elsewhere and cannot be reached are done without."""
+    found: dict[str, Any] = {}
+    for name, field in (("AOT", "aot_layer"), ("WVP", "water_vapour_layer")):
+        try:
+            info = _extra(item, name)
+        except ReadError as error:
+            if "://" not in str(error):
+                raise
+            warnings.warn(f"{item.identity} is read without its layers AOT and WVP: {error}", stacklevel=3)
+            return {}
+        if info is not None:
+            found[field] = BandGroup(info.bands(1), (name,), (Calibration(1e-3, nodata=0),))
+    return found
 
 
 def _time(text: str | None) -> datetime | None:
