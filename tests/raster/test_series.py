@@ -104,7 +104,7 @@ def test_scenes_of_other_grids_are_brought_onto_the_finest():
     coarse_grid = Grid("EPSG:32633", (20.0, 0, 299900.0, 0, -20.0, 5000000.0), 30, 20)
     planes = np.arange(4 * 20 * 30, dtype=np.float32).reshape(4, 20, 30)
     coarse = scene_from_array(planes, coarse_grid, BANDS, identity="coarse")
-    first, second = aligned([("fine", fine), ("coarse", coarse)])
+    first, second = aligned([("fine", fine), ("coarse", coarse)], TileCache())
     assert first.grid == second.grid == fine.grid
     found = second.read().reflectance
     # Ten pixels of 10 m to the east of the coarse grid's corner, which ends after 50 of them.
@@ -114,11 +114,11 @@ def test_scenes_of_other_grids_are_brought_onto_the_finest():
         planes, Grid("EPSG:32633", (20.0, 0, 0, 0, -20.0, 0), 30, 20), BANDS, identity="far"
     )
     with pytest.raises(SceneError, match="far does not overlap"):
-        aligned([("fine", fine), ("far", far)])
+        aligned([("fine", fine), ("far", far)], TileCache())
     zone = Grid("EPSG:32632", (20.0, 0, 771900.0, 0, -20.0, 5002800.0), 30, 30)
     other = scene_from_array(np.zeros((4, 30, 30), np.float32), zone, BANDS, identity="other")
     with pytest.raises(SceneError, match="another grid"):
-        aligned([("fine", fine), ("other", other)])
+        aligned([("fine", fine), ("other", other)], TileCache())
 
 
 # ---- masks ---------------------------------------------------------------------------------------

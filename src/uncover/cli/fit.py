@@ -71,7 +71,7 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     \b
     Example: three dates of one place, and an index of each
       uncover fit A.SAFE B.SAFE C.SAFE --as features --features bands,NDVI --labels labels.tif \\
-        --out model.uncover
+        --model published --out model.uncover
     \b
     `uncover map` needs values of the same kind: --aod in both commands or in neither, the same --level.
     """

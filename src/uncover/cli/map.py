@@ -49,6 +49,9 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     \b
     Example: what would it take?
       uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map --dry-run
+    \b
+    Example: three dates, by a model of the same dates
+      uncover map model.uncover A.SAFE B.SAFE C.SAFE --out map
     """,
 )
 @click.argument("model", metavar="MODEL")

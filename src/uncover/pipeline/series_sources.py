@@ -18,6 +18,7 @@ from uncover.raster.opening import open_scene
 from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.series import SceneSeries, aligned, day_of
+from uncover.raster.tiles import TileCache
 
 #: In the name of a mask or of a file of uncertainties it stands for the day of each scene.
 DAY = "{date}"
@@ -55,7 +56,7 @@ class OneDate:
             options = replace(self.options, band_names=bands)
         if options.mask is not None:
             options = replace(options, mask=for_day(options.mask, when))
-        scene = open_scene(self.source, options)
+        scene = _without_tiles(open_scene(self.source, options))
         return scene if scene.sensing_time is not None else replace(scene, date=scene.date or when)
 
 
@@ -109,13 +110,19 @@ def _looked_at(source: SceneSource, options: SceneOptions, needed: tuple[str, ..
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return open_scene(source, plain)
+            scene = open_scene(source, plain)
         except NoScaleError:
             raise
         except SceneError:
             if needed is None or options.bands is not None:
                 raise
-            return open_scene(source, replace(plain, bands=needed))
+            scene = open_scene(source, replace(plain, bands=needed))
+    return _without_tiles(scene)
+
+
+def _without_tiles(scene: Scene) -> Scene:
+    """The scene without what was decoded to look at its numbers: of many dates that is much."""
+    return replace(scene, cache=TileCache(0))
 
 
 def series_to_fit(
@@ -230,7 +237,8 @@ def _series(
         for each, day, name in zip(found, days, names, strict=True)
     }
     came = [name for name in order if name in by_name]
-    placed = dict(zip(came, aligned([by_name[name] for name in came]), strict=True))
+    cache = TileCache(options.cache_bytes)
+    placed = dict(zip(came, aligned([by_name[name] for name in came], cache), strict=True))
     identities = [scene.source_id for scene in placed.values()]
     for name, own in zip(came, identities, strict=True):
         if identities.count(own) > 1:

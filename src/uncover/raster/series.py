@@ -273,11 +273,10 @@ def day_of(scene: Scene) -> str:
     return "-".join([match.group(1), match.group(2) or "01", match.group(3) or "01"])
 
 
-def aligned(scenes: Sequence[tuple[str, Scene]]) -> list[Scene]:
+def aligned(scenes: Sequence[tuple[str, Scene]], cache: TileCache) -> list[Scene]:
     """Scenes, each with the name of its source, on one grid: the finest, and of equals the first one's."""
     grid = finest_grid([scene.grid for _, scene in scenes])
     home = next(name for name, scene in scenes if scene.grid == grid)
-    cache = TileCache(max(scene.cache.capacity for _, scene in scenes))
     found = []
     for name, scene in scenes:
         check_overlap(name, grid, scene.grid, "scenes", home)
