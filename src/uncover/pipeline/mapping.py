@@ -382,7 +382,7 @@ def _run_facts(
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("uncover", "numpy", "scipy", "rasterio")},
         "model": str(prepared.model_file),
-        "scene": str(scene) if isinstance(scene, str | Path) else files_of(scene),
+        "scene": _recorded(scene),
         "folder": str(Path.cwd()),
         "source": source_record(prepared.options.source),
         "threads": prepared.plan.threads,
@@ -390,6 +390,13 @@ def _run_facts(
         "scheduler": prepared.options.scheduler,
         "memory": prepared.options.memory,
     }
+
+
+def _recorded(scene: SceneSource | SeveralScenes) -> Any:
+    """A source for the record: a path, the files of one scene, or a list of such lists."""
+    if isinstance(scene, SeveralScenes):
+        return [files_of(each) for each in scene.scenes]
+    return str(scene) if isinstance(scene, str | Path) else files_of(scene)
 
 
 # CPU seconds of a unit that is computed once for a forecast.

@@ -246,8 +246,9 @@ def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Sto
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
     cube = replace(open_cube(source), level=options.scene.level)
-    names = ("bbox", "aoi", "scale", "offset", "mask", "scene_id")
+    names = ("bbox", "aoi", "scale", "offset", "mask", "cloud_probability", "scene_id")
     given = [name for name in names if getattr(options.scene, name) is not None]
+    given += ["mask_buffer"] if options.scene.mask_buffer else []
     if given:
         came = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise SceneError(f"{source} is a cube and mapped as it is; give {came} when it is made")

@@ -240,6 +240,13 @@ def _check_stated(opened: Sequence[TrainingSource]) -> None:
 def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     """Refuse options that none of the sources takes."""
     scene, pixels = options.scene, [source for source in opened if isinstance(source, LabelledPixels)]
+    if options.features is not None and any(
+        not isinstance(s, LabelledPixels) or isinstance(s.raster, Cube) for s in opened
+    ):
+        raise ValueError(
+            "--features computes features of scenes; tables and cubes have theirs: leave it out, or give "
+            "scenes"
+        )
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         chosen = {} if options.mask_classes == FLAGGED else {"mask-classes": options.mask_classes}
@@ -248,6 +255,7 @@ def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
         raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
         words = {"mask": scene.mask, "scene-id": scene.scene_id}
+        words |= {"cloud-probability": scene.cloud_probability, "mask-buffer": scene.mask_buffer or None}
         if not any(isinstance(source, TableRows) for source in opened):
             words |= {"scale": scene.scale, "offset": scene.offset}
         _refuse("scene", aod=options.realise, **words)

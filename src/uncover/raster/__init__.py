@@ -24,6 +24,7 @@ from uncover.raster.safe import TEN_BANDS, MaskWarning
 from uncover.raster.safe_metadata import BaselineWarning
 from uncover.raster.samples import SampleBlock, Samples, open_samples, write_samples
 from uncover.raster.scene import Atmosphere, Block, Scene, SceneOptions, scene_from_array
+from uncover.raster.series import SceneSeries
 from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, UncertaintyWarning, open_uncertainty
 from uncover.raster.uncertainty_layers import UncertaintyBlock
 from uncover.raster.vectors import Burned, burn_vector
@@ -56,6 +57,7 @@ __all__ = [
     "Scene",
     "SceneError",
     "SceneOptions",
+    "SceneSeries",
     "SceneWithNoise",
     "SceneWithWorlds",
     "Serial",

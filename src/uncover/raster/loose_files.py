@@ -26,7 +26,11 @@ SceneSource = str | Path | Sequence[str | Path]
 
 @dataclass(frozen=True)
 class SeveralScenes:
-    """Sources of several scenes that are read as one."""
+    """Sources of several scenes that are read as one.
+
+    >>> files_of(SeveralScenes(("a.SAFE", ("b/B02.tif", "b/B03.tif"))))
+    ['a.SAFE', 'b/B02.tif', 'b/B03.tif']
+    """
 
     scenes: tuple[SceneSource, ...]
 

@@ -12,7 +12,7 @@ from uncover.raster.align import check_cover, split_band
 from uncover.raster.area import Area
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
-from uncover.raster.layers import BufferedMask, Mask, ValueMask
+from uncover.raster.layers import BufferedMask, LeastMask, Mask, ValueMask
 from uncover.raster.loose_files import SceneSource, expanded, open_files, open_folder, source_name
 from uncover.raster.npy import is_npy
 from uncover.raster.quality import CLEAR, Quality
@@ -39,6 +39,11 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     scene = with_stated(_open(source, stated.into(options)), options, stated)
     if options.mask is not None:
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
+    if options.cloud_probability is not None and not any(isinstance(m, LeastMask) for m in scene.masks):
+        raise SceneError(
+            f"scene {scene.identity} has no probabilities of cloud, which Level-2A products and some STAC "
+            "items carry; leave out --cloud-probability"
+        )
     if options.mask_buffer:
         scene = replace(scene, masks=(BufferedMask(scene.masks, options.mask_buffer),))
     part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)

@@ -51,6 +51,19 @@ class SceneSeries:
     formulas : features of each date
     masked : bits that make a date of a pixel missing
     whole : whether a date that lacks one band is left out; else its other bands count
+    name : the user's own, for all of them
+
+    Examples
+    --------
+    >>> from uncover.raster import scene_from_array
+    >>> place = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=2, height=1)
+    >>> june = scene_from_array(np.array([[[0.1, 0.2]]]), place, ("B04",), identity="june")
+    >>> cloud = np.array([[0, Quality.CLOUD]], np.uint16)
+    >>> may = scene_from_array(np.array([[[0.3, 0.4]]]), place, ("B04",), quality=cloud, identity="may")
+    >>> series = SceneSeries((may, june), ("2024-05", "2024-06"), (Formula("B04"),))
+    >>> print(series.bands, series.read().reflectance[:, 0])
+    ('2024-05:B04', '2024-06:B04') [[0.3 nan]
+     [0.1 0.2]]
     """
 
     parts: tuple[Scene | None, ...]
