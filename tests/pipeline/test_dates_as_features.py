@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import rasterio
 from scipy.stats import multivariate_t
 
 from map_cases import contents, grid, write_scene
+from safe_trees import shared
 from series_cases import BANDS, CLASSES, DATES, Place, values
 from uncover import load_model
 from uncover.pipeline import (
@@ -24,6 +26,7 @@ from uncover.pipeline import (
     map_scene,
     mask_values,
 )
+from uncover.raster import Quality, open_scene
 from uncover.studies.landscape import LandscapeOptions
 from uncover.studies.landscape import write_scene as write_landscape
 
@@ -444,3 +447,40 @@ def test_training_pixels_that_lack_dates_are_counted(place):
     used = sum(record["used"].values())
     assert used + sum(record["not used"].values()) == labelled.sum()
     assert [each["date"] for each in record["dates"]] == list(DATES)
+
+
+def test_options_that_no_source_takes_are_one_line(refused, place, tmp_path):
+    scene = place.scenes[0]
+    wanted = ["--labels", place.labels, "--out", "x.uncover", *PUBLISHED]
+    assert "no probabilities of cloud" in refused("fit", scene, *wanted, "--cloud-probability", "40")
+    assert "--mask-buffer is -1" in refused("fit", scene, *wanted, "--mask-buffer", "-1")
+    (tmp_path / "t.csv").write_text("B03,class\n0.1,a\n0.2,a\n0.5,b\n0.6,b\n")
+    assert "--features computes features of scenes" in refused(
+        "fit", "t.csv", "--features", "B03**2", *PUBLISHED, "--out", "x.uncover"
+    )
+
+
+def test_probabilities_of_cloud_of_a_real_product(tmp_path):
+    source = next(shared("safe_l2a_real").glob("*.SAFE"))
+    options = SceneOptions(bands=("B02", "B04"))
+    plain = open_scene(source, options)
+    (probable,) = source.glob("GRANULE/*/QI_DATA/MSK_CLDPRB_20m.jp2")
+    window = plain.grid.middle(200)
+    before = plain.read(window).quality & Quality.CLOUD > 0
+    after = (
+        open_scene(source, replace(options, cloud_probability=20)).read(window).quality & Quality.CLOUD > 0
+    )
+    with rasterio.open(probable) as file:
+        share = file.read(1)
+    rows, cols = (np.arange(200)[:, None] + window.row, np.arange(200)[None] + window.col)
+    factor = plain.grid.resolution[0] / 20
+    at = [((index + 0.5) * factor).astype(int) for index in (rows, cols)]
+    np.testing.assert_array_equal(after, before | (share[at[0], at[1]] >= 20))
+
+
+def test_a_report_shows_several_dates(run, place):
+    fit_and_map(run, place)
+    done(run("report", "map", "--labels", place.labels, "--out", "report.html"))
+    page = Path("report.html").read_text("utf-8")
+    assert "4 dates 2024-03-10/2024-10-05" in page
+    assert "cannot be opened again" not in page and "is not where it was" not in page
