@@ -22,7 +22,8 @@ from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, S
 from uncover.raster.opening import open_scene
 from uncover.raster.quality import FLAGGED, Quality
 from uncover.raster.scene import Scene, SceneOptions
-from uncover.raster.series import RealisedSeries, SceneSeries, SeriesUncertainty, day_of
+from uncover.raster.series import RealisedSeries, SceneSeries, day_of
+from uncover.raster.series_uncertainty import SeriesUncertainty
 from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, open_uncertainty
 
 

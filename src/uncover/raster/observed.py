@@ -23,7 +23,8 @@ from uncover.raster.product import CHUNK
 from uncover.raster.quality import CLEAR, INCOMPLETE, Quality, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import OfRaster, Scene
-from uncover.raster.series import RealisedSeries, SceneSeries, SeriesUncertainty
+from uncover.raster.series import RealisedSeries, SceneSeries
+from uncover.raster.series_uncertainty import SeriesUncertainty
 from uncover.raster.uncertainty import Uncertainty
 
 Values = NDArray[np.floating[Any]]
