@@ -67,6 +67,7 @@ class Training:
     weight: np.ndarray | None = None  # (sample,), how many samples it counts for; None: 1
     imputed: np.ndarray | None = None  # (sample, imputation, feature), drawn true values; None: X is exact
     asked: np.ndarray | None = None  # (chosen sample, draw, feature), true values drawn without its class
+    ranked: np.ndarray | None = None  # (sample,), whether it is ranked among its class; None: all are
 
     @cached_property
     def targets(self):
@@ -83,6 +84,12 @@ class Training:
     def counts(self):
         """Weight of each sample: (sample,)."""
         return np.ones(len(self.codes)) if self.weight is None else self.weight
+
+    def class_ranks(self, joint):
+        """Ranks of the chosen samples, by log joints (chosen sample, view, class), within their classes."""
+        chosen = self.chosen()
+        kept = slice(None) if self.ranked is None else self.ranked[chosen]
+        return ClassRanks.of(joint[kept], self.codes[chosen][kept])
 
     def membership(self, rows=slice(None)):
         """Labels and weights of some samples."""
@@ -281,8 +288,7 @@ class HeldOutGaussians(NamedTuple):
         """As a member; ``asked`` (chosen, draw, feature) are draws of true values to rank new ones among."""
         joint = self.joint if asked is None else self.at(asked)
         typical = np.sort(members.log_density(joint[training.representative()]).ravel())
-        ranks = ClassRanks.of(joint, training.codes[training.chosen()])
-        return members.GaussianMember(self.model, ranks, typical)
+        return members.GaussianMember(self.model, training.class_ranks(joint), typical)
 
     def at(self, asked):
         """Log joint of true values of the chosen samples by models without them: as ``asked``, (…, class)."""

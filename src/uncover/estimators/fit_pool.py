@@ -22,7 +22,7 @@ from uncover.estimators.fit_members import (
 from uncover.measurement.observation import Observation
 from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
 from uncover.models.fit import concentration
-from uncover.models.members import ClassRanks, log_density
+from uncover.models.members import log_density
 from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
 from uncover.models.registry import CLASS_MODELS, RoughQuadratic
@@ -94,8 +94,7 @@ def _with_members(pool, training):
     members, held_out = tuple(one.member for one in found), [one.joint for one in found]
     pool = replace(pool, members=members, exponents=np.full((1, len(found)), 1.0 / len(found)), truth=truth)
     if training.asked is None and not (training.realisations == "shared" and several):
-        codes = training.codes[training.chosen()]
-        pool = replace(pool, ranks=ClassRanks.of(pool.typical_scores(held_out), codes))
+        pool = replace(pool, ranks=training.class_ranks(pool.typical_scores(held_out)))
     return _weigh(pool, found, training)
 
 

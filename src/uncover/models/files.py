@@ -310,7 +310,9 @@ def _unpack_names(document: Document) -> Array | None:
 
 
 def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -> Document:
-    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    for name in ("class_prior", "label_noise"):
+        if not isinstance(parameters[name], str | None):
+            parameters[name] = np.asarray(parameters[name], float).tolist()
     entries = []
     for i, member in enumerate(pool.members):
         own: Arrays = {}
