@@ -10,7 +10,7 @@ from uncover.estimators.fit_members import Training
 from uncover.estimators.fit_pool import fit_pool
 from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
-from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units
+from uncover.estimators.inputs import read_inputs, takes_gaps, warn_of_single, warn_of_units
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
 from uncover.estimators.unknown import UnknownMixin
@@ -100,7 +100,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     True
     """
 
-    def __init__(self, class_prior=1.0, realisations="pooled", missing="error", random_state=0):
+    def __init__(self, class_prior=1.0, realisations="pooled", missing="marginalise", random_state=0):
         self.class_prior = class_prior
         self.realisations = realisations
         self.missing = missing
@@ -124,8 +124,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
             Samples that count when they are left out, such as those far from samples of other groups.
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
-        check_choice("missing", self.missing, ("error", "marginalise"))
-        observation = read_inputs(self, X, X_cov, reset=True)
+        observation = read_inputs(self, X, X_cov, reset=True, allow_nan=takes_gaps(self))
         membership, classes = read_membership(self, y, None, None, sample_weight, observation.X)
         groups, scored = read_groups(groups, len(observation)), read_scored(scored, len(observation))
         codes, weight = membership.codes, membership.weight
@@ -221,7 +220,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         model = self.model_
         if class_prior is not None:
             model = model.with_class_shares(concentration(class_prior, len(model.classes)))
-        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
+        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=takes_gaps(self))
         warn_of_empty_samples(observation.X)
         found = predict(model, observation, paired=paired)
         if model.truth_model.describes_true_values and found.observation.noise is None:

@@ -300,7 +300,8 @@ def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
     known_noise = None if noise is None else noise.matrices().mean(0)
     model = replace(model, known_noise=known_noise, systematic=training.observation.systematic)
     rows = np.arange(len(training.codes)) if noise is None else chosen
-    fold, joints, folds = _folds(training, rows, None if noise is None else 5), [], []
+    slow = noise is not None or training.observation.lacks_features
+    fold, joints, folds = _folds(training, rows, 5 if slow else None), [], []
     place = np.full(len(training.codes), -1)
     place[chosen] = np.arange(len(chosen))
     for part in np.unique(fold):

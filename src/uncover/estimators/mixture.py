@@ -13,7 +13,7 @@ from uncover.estimators.choices import check_choice
 from uncover.estimators.describe import describe
 from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.groups import read_groups
-from uncover.estimators.inputs import read_inputs
+from uncover.estimators.inputs import read_inputs, takes_gaps
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
 from uncover.models.fit import components_of_classes
@@ -82,7 +82,7 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         class_prior=1.0,
         realisations="pooled",
         calibration=None,
-        missing="error",
+        missing="marginalise",
         random_state=0,
     ):
         self.prior = prior
@@ -97,7 +97,7 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.fit`.
         """
-        observation = read_inputs(self, to_host(X), X_cov, reset=True)
+        observation = read_inputs(self, to_host(X), X_cov, reset=True, allow_nan=takes_gaps(self))
         membership, classes = read_membership(self, to_host(y), None, None, sample_weight, observation.X)
         check_choice("calibration", self.calibration, (None, "loo"))
         groups = read_groups(groups, len(observation.X))

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from uncover.bayes.components import Components, find_components
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.gaps import Gaps, fill_in, posterior_of_gaps
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.linalg import independent_features
 from uncover.bayes.moments import Moments
-from uncover.bayes.niw import NIW
+from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import Spread
 from uncover.models.class_model import ClassModel
 from uncover.models.deconvolution import (
@@ -109,9 +110,7 @@ def fit(
     )
     if start.prior_name is not None:
         start = replace(start, ignored_features=_ignored_features(start))
-    measured = _points_to_learn_from(start, measured)
-    moments = start.used_moments
-    return _updated(replace(start, prior=_make_prior(start, prior, moments, measured)), moments, measured)
+    return _concluded(start, prior, _points_to_learn_from(start, measured))
 
 
 def refit(
@@ -129,10 +128,8 @@ def refit(
     )
     if not keep_prior:
         again = replace(again, ignored_features=_ignored_features(again))
-    measured, moments = _points_to_learn_from(again, measured), again.used_moments
-    if not keep_prior:
-        again = replace(again, prior=_make_prior(again, again.prior_name, moments, measured))
-    return _updated(again, moments, measured)
+    prior = again.prior_name if not keep_prior else None
+    return _concluded(again, prior, _points_to_learn_from(again, measured))
 
 
 def components_of_classes(X: Any, labels: Membership) -> tuple[Membership, Components]:
@@ -150,6 +147,60 @@ def components_of_classes(X: Any, labels: Membership) -> tuple[Membership, Compo
 
 
 _UNKNOWN = NIW(np.zeros(1), np.zeros(()), np.eye(1), np.array(2.0))  # stands in until there is a prior
+
+
+def _concluded(model: GaussianClasses, prior: Any, measured: NoisyPoints | None) -> GaussianClasses:
+    """With prior and posterior; a prior of None is that of the model."""
+    moments = model.used_moments
+    if model.statistics.gaps is not None and measured is None:
+        return _filled_in(model, prior)
+    if prior is not None:
+        model = replace(model, prior=_make_prior(model, prior, moments, measured))
+    return _updated(model, moments, measured)
+
+
+def _filled_in(model: GaussianClasses, prior: Any) -> GaussianClasses:
+    """Learned from samples that lack features: the statistics are then those expected of whole samples."""
+    whole, used = model.statistics.gaps, model.used_features
+    assert whole is not None
+    gaps = whole.select_features(used)
+    variance = np.where(gaps.counts > 1, gaps.available[1], 0.0)
+    fixed: NIW | None = model.prior if prior is None else None
+    if prior is not None and model.prior_name != "evidence":
+        fixed = _make_prior(model, prior, gaps.start(), None, variance, gaps.pair_counts.min((1, 2)))
+    expected = 1.0 if fixed is None else fixed.scale.diagonal(axis1=-2, axis2=-1).mean(0)  # of what none has
+
+    def conclude(moments: Moments, covariance: Array | None) -> tuple[NIW, NIW]:
+        found = fixed
+        if found is None:
+            found = model.class_model.evidence_prior_of_gaps(moments, gaps.seen(moments, covariance))
+        return found, model.class_model.update(found, moments)
+
+    moments, found, posterior, converged = fill_in(gaps, gaps.start(expected), conclude, model.class_model.tolerance)
+    if not converged:
+        warnings.warn(
+            "filling in what samples lack did not come to rest; too few samples may have all of some features "
+            "together.",
+            UserWarning,
+            stacklevel=6,
+        )
+    if type(posterior) in (NIW, DiagonalNIW):
+        posterior = posterior_of_gaps(gaps, found, posterior)
+    else:
+        seen = gaps.seen(moments, posterior.expected_covariance).moments
+        posterior = model.class_model.update(found, seen)
+    statistics = replace(model.statistics, classes=_among(whole.start(), moments, used))
+    return replace(
+        model, statistics=statistics, prior=found, posterior=posterior, class_noise=None, noise_evenness=None
+    )
+
+
+def _among(whole: Moments, some: Moments, used: NDArray[np.bool_]) -> Moments:
+    """Moments of all features, those of the features in use exchanged."""
+    mean, scatter, places = whole.mean.copy(), whole.scatter.copy(), np.flatnonzero(used)
+    mean[:, places] = some.mean
+    scatter[:, places[:, None], places] = some.scatter
+    return Moments(whole.count, mean, scatter, np.zeros_like(mean))
 
 
 def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | None) -> GaussianClasses:
@@ -182,7 +233,17 @@ def _points_to_learn_from(model: GaussianClasses, measured: NoisyPoints | None) 
     return None
 
 
-def _make_prior(model: GaussianClasses, prior: Any, moments: Moments, measured: NoisyPoints | None) -> NIW:
+def _make_prior(
+    model: GaussianClasses,
+    prior: Any,
+    moments: Moments,
+    measured: NoisyPoints | None,
+    variance: Array | None = None,
+    fewest: Array | None = None,
+) -> NIW:
+    """The prior by its name. ``variance`` (class, feature) stands in for that of the moments; ``fewest``
+    (class,) are the samples that show any two features, where some lack features.
+    """
     if model.prior_name is None:
         given = one_for_each(prior, model.labels, model.n_features)
         return model.class_model.given_prior(given)
@@ -190,12 +251,15 @@ def _make_prior(model: GaussianClasses, prior: Any, moments: Moments, measured: 
         found = model.class_model.evidence_prior(moments, model.rows_per_sample)
         return found if measured is None else without_noise(found, *measured)
     if model.prior_name == "jeffreys":
-        return _jeffreys_prior(model, moments, measured)
-    variance = None if measured is None else variances_without_noise(*measured)
+        return _jeffreys_prior(model, moments, measured, fewest)
+    if measured is not None:
+        variance = variances_without_noise(*measured)
     return model.class_model.weak_prior(moments, variance)
 
 
-def _jeffreys_prior(model: GaussianClasses, moments: Moments, measured: NoisyPoints | None) -> NIW:
+def _jeffreys_prior(
+    model: GaussianClasses, moments: Moments, measured: NoisyPoints | None, fewest: Array | None
+) -> NIW:
     """The improper prior, where there are samples enough to make a posterior of it."""
     if measured is not None:
         raise ValueError(
@@ -203,6 +267,8 @@ def _jeffreys_prior(model: GaussianClasses, moments: Moments, measured: NoisyPoi
             'prior="weak" or "evidence" with X_cov and draws.'
         )
     count = moments.count.reshape(-1, len(model.count))
+    if fewest is not None:
+        count = np.maximum(fewest - 2.0, 0.0)[None]  # the mean of Σ has to exist, for gaps to be filled in
     lacking = model.class_model.lacking_for_jeffreys(model.labels, count, moments.n_features)
     if lacking:
         raise ValueError(f'{lacking} Use prior="weak" or "evidence".')
@@ -287,6 +353,11 @@ def _ignored_features(model: GaussianClasses) -> NDArray[np.bool_]:
             "every feature of X is constant, or varies by rounding only: there is nothing to tell "
             "classes apart by."
         )
+    gaps = model.statistics.gaps
+    if gaps is not None:
+        _warn_of_unseen(model, gaps)
+        _warn_of_constant(model, constant)
+        return np.asarray(constant | gaps.unseen)
     ignored = constant | _following_features(model, constant)
     _warn_of_constant(model, constant)
     if model.prior_name == "weak":
@@ -315,6 +386,25 @@ def _following_features(model: GaussianClasses, constant: NDArray[np.bool_]) -> 
             stacklevel=5,
         )
     return following
+
+
+def _warn_of_unseen(model: GaussianClasses, gaps: Gaps) -> None:
+    """Say which features no sample has, and which a class never shows."""
+    if gaps.unseen.any():
+        warnings.warn(
+            f"feature(s) {feature_list(model, gaps.unseen)} have no value in any sample and are ignored.",
+            UserWarning,
+            stacklevel=5,
+        )
+    never = (gaps.counts == 0) & ~gaps.unseen & (gaps.class_count > 0)[:, None]
+    if never.any():
+        names = ", ".join(repr(name) for name in dict.fromkeys(model.labels[never.any(1)].tolist()))
+        warnings.warn(
+            f"class(es) {names} have no value in feature(s) {feature_list(model, never.any(0))}; their means "
+            "there are taken as those of all samples, as uncertain as one of these.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _warn_of_constant(model: GaussianClasses, constant: NDArray[np.bool_]) -> None:
