@@ -256,6 +256,11 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
         through_repeats = model.prior_name is None and model.realisations == "repeats"
         if model.describes_true_values and not (through_repeats and model.statistics.noise is not None):
             raise ValueError("this model was fitted with known noise; partial_fit cannot add to it. Use fit.")
+        if model.has_gaps and model.statistics.gaps is None:
+            raise ValueError(
+                "this model was fitted to samples that lack features, of which a model file keeps no sums; "
+                "partial_fit cannot add to it. Fit it again."
+            )
         return model.classes, model.statistics
 
     def _read_training(self, X, X_cov, *, reset, only_moments=True):
@@ -309,10 +314,10 @@ def learn(estimator, observation, membership, classes, components=None):
     warn_of_single(kind, observation.X)
     if observation.noise is not None:
         estimator.class_model.check_noise(observation.noise)
-        warn_of_units(observation.noise, observation.X.std(0), estimator._feature_names())
+        warn_of_units(observation.noise, np.nanstd(observation.X, axis=0), estimator._feature_names())
     statistics = kind.collect(observation.X, membership)
     found = kind.measured(observation.X, observation.noise, membership, statistics.drawn)
-    measured = None if found is None else NoisyPoints(*found, membership)
+    measured = None if found is None else NoisyPoints.of(*found, membership)
     model = conclude(estimator, classes, statistics, measured, components)
     known_noise = None if observation.noise is None else observation.noise.matrices().mean(0)
     model = replace(model, systematic=observation.systematic, known_noise=known_noise)

@@ -16,7 +16,7 @@ from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactne
 from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
 from uncover.models.fit import concentration
-from uncover.models.realisations import KINDS
+from uncover.models.realisations import KINDS, REALISATIONS_WITH_GAPS
 
 
 class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator):
@@ -125,6 +125,8 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
         observation = read_inputs(self, X, X_cov, reset=True, allow_nan=takes_gaps(self))
+        if observation.X.ndim == 3 and observation.lacks_features:
+            raise ValueError(REALISATIONS_WITH_GAPS)
         membership, classes = read_membership(self, y, None, None, sample_weight, observation.X)
         groups, scored = read_groups(groups, len(observation)), read_scored(scored, len(observation))
         codes, weight = membership.codes, membership.weight
@@ -141,7 +143,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         warn_of_single(KINDS[self.realisations], observation.X)
         if observation.noise is not None:
             names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-            warn_of_units(observation.noise, observation.X.std(0), names)
+            warn_of_units(observation.noise, np.nanstd(observation.X, axis=0), names)
         seed = 0 if self.random_state is None else self.random_state
         given = observation, codes, classes, groups, seed, scored, self.realisations, weight
         self.model_ = fit_pool(Training(*given), self.class_prior)

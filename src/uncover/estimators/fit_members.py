@@ -336,7 +336,7 @@ def _learn(training, rows, class_model, mixture):
         classes=training.classes,
         prior="evidence",
         realisations=training.realisations,
-        measured=None if found is None else NoisyPoints(*found, labels),
+        measured=None if found is None else NoisyPoints.of(*found, labels),
         components=components,
     )
 

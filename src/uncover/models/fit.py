@@ -24,7 +24,7 @@ from uncover.models.deconvolution import (
     variances_without_noise,
     without_noise,
 )
-from uncover.models.gaussian import GaussianClasses
+from uncover.models.gaussian import ENDLESS, GaussianClasses
 from uncover.models.membership import Membership
 from uncover.models.realisations import Statistics
 
@@ -40,10 +40,35 @@ class NoisyPoints(NamedTuple):
     points: Any  # (sample, feature)
     noise: Covariances
     membership: Membership
+    typical: Covariances | None = None  # noise with that of others where a feature is missing, if any is
+
+    @classmethod
+    def of(cls, points: Any, noise: Covariances, membership: Membership) -> NoisyPoints:
+        """Of samples that may lack features (NaN): these have endless noise, about the mean of the feature."""
+        lacking = np.isnan(points)
+        if not lacking.any():
+            return cls(points, noise, membership)
+        there, unit = ~lacking, np.eye(points.shape[1])
+        known = np.maximum(there.sum(0), 1)
+        mean = np.where(there, points, 0.0).sum(0) / known
+        variance = (np.where(there, points - mean, 0.0) ** 2).sum(0) / known
+        each = np.where(there[:, :, None] & there[:, None, :], noise.of_each(len(points)), 0.0)
+        average = np.diagonal(each, axis1=1, axis2=2).sum(0) / known
+        endless = ENDLESS * np.where(variance > 0, variance, 1.0)
+        filled = (each + np.where(lacking, one, 0.0)[:, :, None] * unit for one in (endless, average))
+        noise, typical = (Covariances(None, None, one) for one in filled)
+        return cls(np.where(lacking, mean, points), noise, membership, typical)
 
     def select_features(self, keep: NDArray[np.bool_]) -> NoisyPoints:
         """The same with some of the features."""
-        return NoisyPoints(self.points[:, keep], self.noise.select_features(keep), self.membership)
+        typical = None if self.typical is None else self.typical.select_features(keep)
+        noise = self.noise.select_features(keep)
+        return NoisyPoints(self.points[:, keep], noise, self.membership, typical)
+
+    @property
+    def without_gaps(self) -> tuple[Any, Covariances, Membership]:
+        """Points, noise of samples as they would be with all features, and membership."""
+        return self.points, self.typical or self.noise, self.membership
 
 
 def fit(
@@ -208,7 +233,7 @@ def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | N
     if measured is None:
         posterior = model.class_model.update(model.prior, moments)
         return replace(model, posterior=posterior, class_noise=None, noise_evenness=None)
-    posterior = model.class_model.update_through_noise(model.prior, *measured)
+    posterior = model.class_model.update_through_noise(model.prior, *measured[:3])
     if not np.all(getattr(posterior, "converged", True)):
         warnings.warn(
             "taking the noise out of the spread of the classes did not come to rest; the noise may be "
@@ -216,7 +241,10 @@ def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | N
             UserWarning,
             stacklevel=4,
         )
-    noise, evenness = noise_of_classes(*measured)
+    noise, evenness = noise_of_classes(*measured.without_gaps)
+    gaps = model.statistics.gaps
+    if gaps is not None:
+        evenness = evenness * gaps.pair_counts.mean((1, 2)) / np.maximum(gaps.class_count, 1e-300)
     return replace(model, posterior=posterior, class_noise=noise, noise_evenness=evenness)
 
 
@@ -248,12 +276,15 @@ def _make_prior(
         given = one_for_each(prior, model.labels, model.n_features)
         return model.class_model.given_prior(given)
     if model.prior_name == "evidence":
-        found = model.class_model.evidence_prior(moments, model.rows_per_sample)
-        return found if measured is None else without_noise(found, *measured)
+        if measured is not None and measured.typical is not None:
+            found = _filled_in(model, prior).prior
+        else:
+            found = model.class_model.evidence_prior(moments, model.rows_per_sample)
+        return found if measured is None else without_noise(found, *measured.without_gaps)
     if model.prior_name == "jeffreys":
         return _jeffreys_prior(model, moments, measured, fewest)
     if measured is not None:
-        variance = variances_without_noise(*measured)
+        variance = variances_without_noise(*measured[:3])
     return model.class_model.weak_prior(moments, variance)
 
 

@@ -31,7 +31,7 @@ from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 Array = NDArray[np.float64]
 
 # Variance of the noise of a missing feature, in units of the variance of the training samples.
-_ENDLESS = 1e8
+ENDLESS = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +139,11 @@ class GaussianClasses:
     def describes_true_values(self) -> bool:
         """True where the noise of the training samples was taken out of the spread of the classes."""
         return isinstance(self.posterior, DeconvolvedNIW)
+
+    @property
+    def has_gaps(self) -> bool:
+        """True where training samples lack features: what was missing is taken out of the posterior's counts."""
+        return self.statistics.gaps is not None or isinstance(self.posterior, GappyNIW)
 
     @property
     def rows_per_sample(self) -> float:
@@ -403,7 +408,7 @@ class GaussianClasses:
         mean, variance = (part.reshape(-1, p)[0] for part in (moments.mean, moments.variance))
         there = ~missing
         each = np.where(there[:, :, None] & there[:, None, :], noise.of_each(len(x)), 0.0)
-        each += np.where(missing, _ENDLESS * variance, 0.0)[:, :, None] * np.eye(p)
+        each += np.where(missing, ENDLESS * variance, 0.0)[:, :, None] * np.eye(p)
         return np.where(missing, mean, x), Covariances(None, None, each)
 
     def _average_world(self) -> NIW:
@@ -437,7 +442,7 @@ class GaussianClasses:
     @property
     def echo(self) -> float:
         """Share of the scatter of each training sample that is in the prior of every class."""
-        if self.prior_name != "evidence" or self.statistics.gaps is not None:
+        if self.prior_name != "evidence" or self.has_gaps:
             return 0.0
         return self.class_model.echo(self.prior, self.used_moments, self.rows_per_sample)
 
@@ -449,7 +454,7 @@ class GaussianClasses:
                 "a model that was learned through known noise has no evidence in closed form; compare models "
                 "by held-out samples."
             )
-        if isinstance(self.posterior, GappyNIW):
+        if self.has_gaps:
             raise NoEvidenceError(
                 "a model that was learned from samples that lack features has no evidence in closed form; compare "
                 "models by held-out samples."

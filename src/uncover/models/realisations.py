@@ -28,6 +28,11 @@ MEAN_WORLD = -1
 # errors do together to chance.
 _CROSSINGS = 8
 
+REALISATIONS_WITH_GAPS = (
+    "training samples of several realisations must have all features: X has NaN. Give their means, with X_cov for "
+    "what the realisations spread, or leave such samples out."
+)
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -181,10 +186,7 @@ class Kind:
         if not lacks_values(X):
             return self._collect(X, membership, drawn)
         if X.ndim == 3:
-            raise ValueError(
-                "training samples of several realisations must have all features: X has NaN. Give their means, "
-                "with X_cov for what the realisations spread, or leave such samples out."
-            )
+            raise ValueError(REALISATIONS_WITH_GAPS)
         each = (membership.of_class(k) for k in range(membership.n_classes))
         return Statistics.of_gaps(Gaps.of(X, each))
 

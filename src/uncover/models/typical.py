@@ -107,7 +107,7 @@ def _as_seen(model: GaussianClasses, posterior: GappyNIW, moments: Moments) -> M
     own = posterior.dof - p - 1.0 - (prior.dof.ravel()[0] - prior.n_features - 1.0)
     n = moments.count if not _tied(posterior, model.known) else moments.count.sum()
     share = np.clip(own / np.where(n > 0, n, 1.0), 0.0, 1.0)
-    count = np.where(moments.count > 0, np.maximum(share * moments.count, 1.0), 0.0)
+    count = np.maximum(share * moments.count, np.minimum(moments.count, 2.0))
     ratio = (count - 1.0) / np.maximum(moments.count - 1.0, 1.0)
     return Moments(count, moments.mean, moments.scatter * np.maximum(ratio, 0.0)[:, None, None], moments.residual)
 
