@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -201,17 +202,16 @@ class Gaps:
         K, p = self.n_classes, self.n_features
         shared = len(covariance) == 1
         rows, away, added = self.rows.copy(), self.mean - mean[self.owner], np.zeros((K, p, p))
-        for members, there, k in self._patterns(shared):
-            gone = ~there
-            if not gone.any():
+        for members, there, gone, k in self._patterns(shared):
+            if not len(gone):
                 continue
-            sigma = covariance[k]
-            onto, left = _regression(sigma, there)
+            slopes, left = _regression(covariance[k], there, gone)
             for g in members:
                 low, high = self.first[g], self.first[g + 1]
-                rows[low:high, gone] = self.rows[low:high, there] @ onto
-                away[g, gone] = away[g, there] @ onto
-                added[self.owner[g]][np.ix_(gone, gone)] += self.count[g] * left
+                if high > low:
+                    rows[low:high, gone] = self.rows[low:high, there] @ slopes
+                away[g, gone] = away[g, there] @ slopes
+                added[self.owner[g], gone[:, None], gone] += self.count[g] * left
         return self._moments(mean, rows, away, added)
 
     def _moments(self, mean: Array, rows: Array, away: Array, added: Array) -> Moments:
@@ -246,26 +246,37 @@ class Gaps:
         T⁺ is the inverse of the covariance of the features that a sample has, and 0 in the others.
         """
         out = np.zeros((self.n_classes, self.n_features, self.n_features))
-        for members, there, k in self._patterns(len(covariance) == 1):
-            if there.any():
-                where = np.ix_(there, there)
-                inverse = np.linalg.inv(covariance[k][where])
-                for g in members:
-                    out[self.owner[g]][where] += self.count[g] * inverse
+        for members, there, _, k in self._patterns(len(covariance) == 1):
+            inverse = np.linalg.inv(covariance[k][there[:, None], there])
+            for g in members:
+                out[self.owner[g], there[:, None], there] += self.count[g] * inverse
         return out
 
-    def _patterns(self, shared: bool) -> list[tuple[Numbers, Bools, int]]:
-        """Groups of one pattern and covariance, the features that they have, number of the covariance."""
-        return self._of_shared if shared else self._of_each
+    def _patterns(self, shared: bool) -> list[_Pattern]:
+        """Patterns of all classes together, if these share a covariance, or of each."""
+        return self._of_all if shared else self._of_each
 
     @cached_property
-    def _of_each(self) -> list[tuple[Numbers, Bools, int]]:
-        return [(np.array([g]), ~self.lacking[g], int(self.owner[g])) for g in range(len(self.owner))]
+    def _of_each(self) -> list[_Pattern]:
+        return [_Pattern.of([g], self.lacking[g], int(self.owner[g])) for g in range(len(self.owner))]
 
     @cached_property
-    def _of_shared(self) -> list[tuple[Numbers, Bools, int]]:
+    def _of_all(self) -> list[_Pattern]:
         patterns, which = np.unique(self.lacking, axis=0, return_inverse=True)
-        return [(np.flatnonzero(which.ravel() == i), ~one, 0) for i, one in enumerate(patterns)]
+        return [_Pattern.of(np.flatnonzero(which.ravel() == i), one, 0) for i, one in enumerate(patterns)]
+
+
+class _Pattern(NamedTuple):
+    """Groups with the same gaps whose classes have one covariance."""
+
+    groups: Numbers
+    there: Numbers
+    gone: Numbers
+    covariance: int  # its number
+
+    @classmethod
+    def of(cls, groups: ArrayLike, lacking: Bools, covariance: int) -> _Pattern:
+        return cls(np.asarray(groups, np.intp), np.flatnonzero(~lacking), np.flatnonzero(lacking), covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,14 +311,13 @@ def _fewer(rows: Array) -> Array:
     return rows if len(rows) <= 2 * rows.shape[1] else np.asarray(np.linalg.qr(rows, mode="r"))
 
 
-def _regression(sigma: Array, there: Bools) -> tuple[Array, Array]:
+def _regression(sigma: Array, there: Numbers, gone: Numbers) -> tuple[Array, Array]:
     """Slopes of the features that lack on those that are there, and the covariance that these leave."""
-    gone = ~there
-    own = sigma[np.ix_(gone, gone)]
-    if not there.any():
-        return np.zeros((0, int(gone.sum()))), own
-    onto = sigma[np.ix_(there, gone)]
-    _, slopes, failed = lapack.dposv(sigma[np.ix_(there, there)], onto, lower=True)
+    own = sigma[gone[:, None], gone]
+    if not len(there):
+        return np.zeros((0, len(gone))), own
+    onto = sigma[there[:, None], gone]
+    _, slopes, failed = lapack.dposv(sigma[there[:, None], there], onto, lower=True)
     if failed:
         raise ValueError(
             "the covariance of a class became singular while gaps were filled in: features depend on each "
@@ -440,7 +450,8 @@ def draw_missing(density: StudentT, points: Array, there: Bools, probability: Ar
     (point, component) is P_k; ``places`` (n, 2+p) or (point, n, 2+p) of the unit cube say, in this order, which
     component it is, how far out it lies, and where.
     """
-    (n, _), size, gone = places.shape[-2:], len(points), ~there
+    (n, _), size = places.shape[-2:], len(points)
+    there, gone = np.flatnonzero(there), np.flatnonzero(~there)
     places = np.broadcast_to(places, (size, *places.shape[-2:]))
     cumulated = probability.cumsum(1)
     level = places[..., 0] * cumulated[:, -1:]
@@ -448,14 +459,14 @@ def draw_missing(density: StudentT, points: Array, there: Bools, probability: Ar
     out = np.repeat(points[:, None], n, axis=1)
     for k in np.unique(chosen):
         one, mine = density[int(k)], np.nonzero(chosen == k)
-        scale, known = one.root @ one.root.T, int(there.sum())
-        slopes, left = _regression(scale, there)
+        scale, known = one.root @ one.root.T, len(there)
+        slopes, left = _regression(scale, there, gone)
         away = points[:, there] - one.location[there]
-        square = np.einsum("ij,ij->i", away @ np.linalg.inv(scale[np.ix_(there, there)]), away)
+        square = np.einsum("ij,ij->i", away @ np.linalg.inv(scale[there[:, None], there]), away)
         dof = float(one.dof)
         chi2 = 2.0 * gammaincinv(0.5 * (dof + known), places[..., 1][mine])
         stretch = np.sqrt((dof + square[mine[0]]) / chi2)
-        normal = ndtri(places[..., 2:][..., gone][mine]) @ np.linalg.cholesky(left).T
+        normal = ndtri(places[mine][:, 2 + gone]) @ np.linalg.cholesky(left).T
         centre = one.location[gone] + away @ slopes
         drawn = out[mine]
         drawn[:, gone] = centre[mine[0]] + stretch[:, None] * normal
