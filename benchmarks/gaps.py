@@ -15,7 +15,7 @@ from uncover import BayesianClassifier, BayesianLDA, BayesianQDA
 from uncover.bayes.streams import stream
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
-SIZES, REPEATS, TESTED = (150, 400), 2, 600
+SIZES, REPEATS, TESTED = (150, 400), 1, 600
 DATES, BANDS, CLASSES = 6, 10, 7
 LEAST = 1e-6  # probability that counts in the cross-entropy
 # Models by name: what makes one, and whether gaps are filled in before it.

@@ -327,6 +327,8 @@ def _regression(sigma: Array, there: Numbers, gone: Numbers) -> tuple[Array, Arr
 
 
 Conclude = Callable[[Moments, Array | None], tuple[NIW, NIW]]
+# Iterates that the next one is made of; a step so much longer than the last begins anew.
+_MEMORY, _TOO_FAR = 8, 3.0
 _State = tuple[Array, Array]  # means (class, feature), covariances (class or 1, feature, feature)
 
 
@@ -345,28 +347,19 @@ def fill_in(
         Σ = [Ψ + Σ_i ((b_i−μ)(b_i−μ)ᵀ + B_i) + λ(μ−μ₀)(μ−μ₀)ᵀ] / (ν+n−p−1)
 
     with b_i, B_i the mean and covariance of the whole sample given what is there; in a feature seen n_j times
-    it is the variance after n_j samples. Steps are extrapolated (Varadhan and Roland 2008, scheme S3).
+    it is the variance after n_j samples.
     """
 
-    def step(state: _State) -> tuple[Moments, NIW, NIW, _State]:
+    _, posterior = conclude(begin, None)
+    state, path = _state_of(posterior), _Path()
+    for _ in range(max_iterations):
         moments = gaps.completed(*state)
         prior, posterior = conclude(moments, state[1])
-        return moments, prior, posterior, _state_of(posterior)
-
-    _, posterior = conclude(begin, None)
-    state, converged = _state_of(posterior), False
-    for _ in range(max_iterations // 3):
-        *found, first = step(state)
-        if _far(first, state) < tolerance:
-            converged = True
-            break
-        *found, second = step(first)
-        if _far(second, first) < tolerance:
-            converged = True
-            break
-        state = _jump(state, first, second)
-    moments, prior, posterior = found
-    return moments, prior, posterior, converged
+        after = _state_of(posterior)
+        if _far(after, state) < tolerance:
+            return moments, prior, posterior, True
+        state = path.next(state, after)
+    return moments, prior, posterior, False
 
 
 def _state_of(posterior: NIW) -> _State:
@@ -387,28 +380,39 @@ def _far(one: _State, other: _State) -> float:
     return float(max(mean.max(), covariance.max()))
 
 
-def _jump(state: _State, first: _State, second: _State) -> _State:
-    """The point that three iterates point to, if it is a covariance; else the last."""
-    unit = np.sqrt(np.diagonal(state[1], axis1=1, axis2=2))
-    scale = (unit, unit[:, :, None] * unit[:, None, :])
-    change = [(b - a) / s for a, b, s in zip(state, first, scale, strict=True)]
-    curve = [(b - a) / s - c for a, b, s, c in zip(first, second, scale, change, strict=True)]
-    norm = np.sqrt(sum(float((part**2).sum()) for part in curve))
-    if norm == 0:
-        return second
-    length = np.sqrt(sum(float((part**2).sum()) for part in change)) / norm
-    while length > 1.0:
-        mean, covariance = (
-            a + s * (2.0 * length * c + length**2 * d)
-            for a, s, c, d in zip(state, scale, change, curve, strict=True)
-        )
+class _Path:
+    """Anderson's acceleration of a fixed-point iteration (Walker and Ni 2011), kept among covariances.
+
+    The next point is the combination of the last images whose steps, combined alike, are shortest.
+    """
+
+    def __init__(self) -> None:
+        self.images: list[Array] = []
+        self.steps: list[Array] = []
+
+    def next(self, state: _State, image: _State) -> _State:
+        """The point to go on from, after ``state`` was taken to ``image``."""
+        unit = np.sqrt(np.diagonal(state[1], axis1=1, axis2=2))
+        scale = (unit, unit[:, :, None] * unit[:, None, :])
+        step = np.concatenate([((b - a) / s).ravel() for a, b, s in zip(state, image, scale, strict=True)])
+        if self.steps and np.linalg.norm(step) > _TOO_FAR * np.linalg.norm(self.steps[-1]):
+            self.images, self.steps = [], []
+        self.images.append(np.concatenate([part.ravel() for part in image]))
+        self.steps.append(step)
+        self.images, self.steps = self.images[-_MEMORY:], self.steps[-_MEMORY:]
+        if len(self.steps) == 1:
+            return image
+        changes = np.diff(self.steps, axis=0)
+        share = np.linalg.lstsq(changes.T, step, rcond=1e-10)[0]
+        values = self.images[-1] - share @ np.diff(self.images, axis=0)
+        mean, covariance = values[: image[0].size].reshape(image[0].shape), values[image[0].size :]
+        covariance = covariance.reshape(image[1].shape)
         try:
             np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
-            length = 0.5 * (length + 1.0) if length > 1.5 else 1.0
-        else:
-            return mean, 0.5 * (covariance + covariance.swapaxes(1, 2))
-    return second
+            self.images, self.steps = [], []
+            return image
+        return mean, 0.5 * (covariance + covariance.swapaxes(1, 2))
 
 
 def posterior_of_gaps(gaps: Gaps, prior: NIW, posterior: NIW) -> NIW:

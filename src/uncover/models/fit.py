@@ -192,7 +192,8 @@ def _filled_in(model: GaussianClasses, prior: Any) -> GaussianClasses:
     variance = np.where(gaps.counts > 1, gaps.available[1], 0.0)
     fixed: NIW | None = model.prior if prior is None else None
     if prior is not None and model.prior_name != "evidence":
-        fixed = _make_prior(model, prior, gaps.start(), None, variance, gaps.pair_counts.min((1, 2)))
+        shown = replace(gaps.start(), count=gaps.counts.mean(1))
+        fixed = _make_prior(model, prior, shown, None, variance, gaps.pair_counts.min((1, 2)))
     expected = 1.0 if fixed is None else fixed.scale.diagonal(axis1=-2, axis2=-1).mean(0)  # of what none has
 
     def conclude(moments: Moments, covariance: Array | None) -> tuple[NIW, NIW]:
