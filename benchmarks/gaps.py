@@ -15,7 +15,7 @@ from uncover import BayesianClassifier, BayesianLDA, BayesianQDA
 from uncover.bayes.streams import stream
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
-SIZES, REPEATS, TESTED = (150, 400), 1, 600
+SIZES, REPEATS, TESTED = (150, 400), 1, 400
 DATES, BANDS, CLASSES = 6, 10, 7
 LEAST = 1e-6  # probability that counts in the cross-entropy
 # Models by name: what makes one, and whether gaps are filled in before it.
@@ -39,23 +39,21 @@ def run(quick):
     shares = (0.0, 0.4) if quick else SHARES
     tables = [
         _series_table(name, draw, size, shares, *((1, 100) if quick else (REPEATS, TESTED)))
-        for name, draw, sizes in problems(quick)
-        for size in sizes
+        for size in ((60,) if quick else SIZES)
+        for name, draw in problems(quick).items()
     ]
     return [*tables, _calibration_table(quick)]
 
 
 def problems(quick):
-    """Name, function that draws samples (size, seed, tested) and sizes of each series that is here."""
-    sizes = (60,) if quick else SIZES
-    found = [("simulated", simulated, sizes)]
+    """Functions that draw samples (size, seed, tested) of each series that is here, by name."""
+    found, folder = {"simulated": simulated}, DATA / "s2_l1c_reference"
     if quick:
         return found
-    folder = DATA / "s2_l1c_reference"
     if not folder.exists():
         print(f"real: skipped, {folder.name} is not here")
         return found
-    return [*found, ("real", real(folder), sizes)]
+    return {**found, "real": real(folder)}
 
 
 def simulated(size, seed, tested):

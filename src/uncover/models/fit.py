@@ -193,7 +193,9 @@ def _filled_in(model: GaussianClasses, prior: Any) -> GaussianClasses:
     fixed: NIW | None = model.prior if prior is None else None
     if prior is not None and model.prior_name != "evidence":
         shown = replace(gaps.start(), count=gaps.counts.mean(1))
-        fixed = _make_prior(model, prior, shown, None, variance, gaps.pair_counts.min((1, 2)))
+        independent = DiagonalNIW in model.class_model.distributions
+        fewest = gaps.counts.min(1) if independent else gaps.pair_counts.min((1, 2))
+        fixed = _make_prior(model, prior, shown, None, variance, fewest)
     expected = 1.0 if fixed is None else fixed.scale.diagonal(axis1=-2, axis2=-1).mean(0)  # of what none has
 
     def conclude(moments: Moments, covariance: Array | None) -> tuple[NIW, NIW]:
@@ -271,7 +273,7 @@ def _make_prior(
     fewest: Array | None = None,
 ) -> NIW:
     """The prior by its name. ``variance`` (class, feature) stands in for that of the moments; ``fewest``
-    (class,) are the samples that show any two features, where some lack features.
+    (class,) are the samples that show any two features together, where some lack features.
     """
     if model.prior_name is None:
         given = one_for_each(prior, model.labels, model.n_features)
@@ -302,6 +304,12 @@ def _jeffreys_prior(
     if fewest is not None:
         count = np.maximum(fewest - 2.0, 0.0)[None]  # the mean of Σ has to exist, for gaps to be filled in
     lacking = model.class_model.lacking_for_jeffreys(model.labels, count, moments.n_features)
+    if lacking and fewest is not None:
+        k = int(np.argmin(fewest))
+        raise ValueError(
+            f"class {str(model.labels[k])!r} has {fewest[k]:g} samples that show any two features together, which "
+            'are too few for prior="jeffreys". Use prior="weak" or "evidence".'
+        )
     if lacking:
         raise ValueError(f'{lacking} Use prior="weak" or "evidence".')
     return JeffreysPrior.of(moments)
@@ -379,13 +387,12 @@ def _ignored_features(model: GaussianClasses) -> NDArray[np.bool_]:
             f"the samples (with weights, the sum of these) number {total:g} in all; a spread needs more "
             "than 1. Give more samples, or scale the weights up."
         )
-    constant = constant_features(moments)
-    if constant.all():
+    constant, gaps = constant_features(moments), model.statistics.gaps
+    if (constant if gaps is None else constant | gaps.unseen).all():
         raise ValueError(
-            "every feature of X is constant, or varies by rounding only: there is nothing to tell "
+            "every feature of X is constant, varies by rounding only, or has no value: there is nothing to tell "
             "classes apart by."
         )
-    gaps = model.statistics.gaps
     if gaps is not None:
         _warn_of_unseen(model, gaps)
         _warn_of_constant(model, constant)
