@@ -153,7 +153,7 @@ def refit(
     )
     if not keep_prior:
         again = replace(again, ignored_features=_ignored_features(again))
-    prior = again.prior_name if not keep_prior else None
+    prior = _KEPT if keep_prior else again.prior_name
     return _concluded(again, prior, _points_to_learn_from(again, measured))
 
 
@@ -171,15 +171,16 @@ def components_of_classes(X: Any, labels: Membership) -> tuple[Membership, Compo
     return Membership(len(owner), codes, None, labels.weight), Components(np.array(owner))
 
 
+_KEPT = object()  # in place of a prior: that of the model
 _UNKNOWN = NIW(np.zeros(1), np.zeros(()), np.eye(1), np.array(2.0))  # stands in until there is a prior
 
 
 def _concluded(model: GaussianClasses, prior: Any, measured: NoisyPoints | None) -> GaussianClasses:
-    """With prior and posterior; a prior of None is that of the model."""
+    """With prior and posterior; the prior may be the one that the model has."""
     moments = model.used_moments
     if model.statistics.gaps is not None and measured is None:
         return _filled_in(model, prior)
-    if prior is not None:
+    if prior is not _KEPT:
         model = replace(model, prior=_make_prior(model, prior, moments, measured))
     return _updated(model, moments, measured)
 
@@ -190,8 +191,8 @@ def _filled_in(model: GaussianClasses, prior: Any) -> GaussianClasses:
     assert whole is not None
     gaps = whole.select_features(used)
     variance = np.where(gaps.counts > 1, gaps.available[1], 0.0)
-    fixed: NIW | None = model.prior if prior is None else None
-    if prior is not None and model.prior_name != "evidence":
+    fixed: NIW | None = model.prior if prior is _KEPT else None
+    if prior is not _KEPT and model.prior_name != "evidence":
         shown = replace(gaps.start(), count=gaps.counts.mean(1))
         independent = DiagonalNIW in model.class_model.distributions
         fewest = gaps.counts.min(1) if independent else gaps.pair_counts.min((1, 2))
