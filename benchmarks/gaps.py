@@ -139,8 +139,8 @@ def _series_table(name, draw, size, shares, repeats, tested):
     columns = {"dates hidden": "", **dict.fromkeys(MODELS, ".3f"), "ours / interpolated": ".2f"}
     columns |= {"ours / best of the others": ".2f", "seconds, ours": ".1f", "seconds, interpolated": ".1f"}
     caption = (
-        f"Cross-entropy in nats, {name} series, {size} training samples, mean of {repeats}; seconds to fit and "
-        f"to predict {tested} samples."
+        f"Cross-entropy in nats, {name} series, {size} training samples, mean of {repeats}; seconds to fit "
+        f"and to predict {tested} samples."
     )
     return Table(f"{name}, {size}", caption, columns, rows)
 
@@ -180,8 +180,8 @@ def _calibration_table(quick):
     columns = {"model": "", "samples of a class": "d", "hidden": "", "with gaps": "+.3f"}
     columns |= {"as many seen, no gaps": "+.3f", "samples of a class there": "d"}
     caption = (
-        f"Mean confidence less accuracy for whole new samples of two Gaussian classes of {FEATURES} features in "
-        f"{BLOCKS} blocks. The last two columns: of a fit to as many whole samples as show a pair of features."
+        f"Mean confidence less accuracy for new whole samples, two Gaussian classes of {FEATURES} features "
+        f"in {BLOCKS} blocks. The last two columns: of a fit to as many whole samples as show two features."
     )
     return Table("calibration", caption, columns, rows)
 

@@ -1,4 +1,4 @@
-"""Sums by pattern of gaps, filling in, and what is drawn: against sample by sample, optimisation, and draws."""
+"""Sums by pattern of gaps, filling in, and draws: against sample by sample, and optimisation."""
 
 import numpy as np
 import pytest

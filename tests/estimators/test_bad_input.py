@@ -21,7 +21,12 @@ def spoiled(X, value):
 
 
 BAD_FIT = {
-    "NaN in a realisation": (spoiled(X3, np.nan), y, {}, "several realisations must have all features: X has NaN"),
+    "NaN in a realisation": (
+        spoiled(X3, np.nan),
+        y,
+        {},
+        "several realisations must have all features: X has NaN",
+    ),
     "infinity": (spoiled(X, np.inf), y, {}, "Input X contains infinity"),
     "one sample": (X[:1], y[:1], {}, "y has 1 class, 0; a classifier needs at least 2"),
     "no sample": (X[:0], y[:0], {}, "0 sample"),

@@ -99,7 +99,7 @@ def test_a_gap_is_refused_where_it_is_an_error(problem):
     new[0, 0] = np.nan
     strict = BayesianQDA(missing="error")
     for call in (lambda: strict.fit(new, y), lambda: strict.fit(X, y).predict_proba(new)):
-        with pytest.raises(ValueError, match='contains NaN: BayesianQDA.missing="marginalise". takes NaN'):
+        with pytest.raises(ValueError, match=r'contains NaN: BayesianQDA.missing="marginalise". takes NaN'):
             call()
     with pytest.raises(ValueError, match='missing must be "error" or "marginalise"'):
         BayesianQDA(missing="skip").fit(X, y)

@@ -142,7 +142,9 @@ def evidence_prior(moments: Moments, rows_per_sample: float = 1.0, seen: Seen | 
     """
     samples = per_sample(moments, rows_per_sample)
     C = common_covariance(samples, seen)
-    weight = ScatterEvidence.of(seen.moments if seen else samples, C[..., None, :, :]).best_weight(_largest(moments))
+    weight = ScatterEvidence.of(seen.moments if seen else samples, C[..., None, :, :]).best_weight(
+        _largest(moments)
+    )
     return _with_weight(NIW, moments, _for_each_class(C, moments), weight * rows_per_sample)
 
 
@@ -190,7 +192,9 @@ def evidence_independent_prior(
     """
     samples = per_sample(moments, rows_per_sample)
     variance = Spread.of(samples).pooled
-    weight = ScatterEvidence.of_features(seen.moments if seen else samples, variance[..., None, :]).best_weight(_largest(moments))
+    weight = ScatterEvidence.of_features(
+        seen.moments if seen else samples, variance[..., None, :]
+    ).best_weight(_largest(moments))
     target = _for_each_class(_diagonal_target(samples), moments)
     return _with_weight(DiagonalNIW, moments, target, weight * rows_per_sample)
 
@@ -198,9 +202,9 @@ def evidence_independent_prior(
 def common_covariance(moments: Moments, seen: Seen | None = None) -> Array:
     """C = ΣS_k/(N−K): (..., feature, feature). Where that is singular, it is drawn towards its diagonal.
 
-    How far decides the evidence: the expected covariance after :func:`evidence_tied_prior`. Where samples lack
-    features, pairs of which are then poorly known, C is drawn there by the share of that prior's weight that
-    is the share of pairs that were not seen.
+    How far decides the evidence: the expected covariance after :func:`evidence_tied_prior`. Where samples
+    lack features, pairs of which are then poorly known, C is drawn there by a share of that prior's weight,
+    the share of pairs that were not seen.
 
     >>> common_covariance(Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2))
     array([[5.]])

@@ -126,7 +126,7 @@ class Gaps:
     @cached_property
     def class_count(self) -> Array:
         """Sum of weights of each class: (class,)."""
-        return np.bincount(self.owner, self.count, self.n_classes)
+        return np.asarray(np.bincount(self.owner, self.count, self.n_classes), np.float64)
 
     @cached_property
     def pair_counts(self) -> Array:
@@ -433,7 +433,7 @@ def posterior_of_gaps(gaps: Gaps, prior: NIW, posterior: NIW) -> NIW:
     unseen = (gaps.counts == 0) & (strength[:, 0] == 0) | empty[:, None]
     precision += (unseen / _whole_variance(gaps, covariance))[:, None] * np.eye(p)
     kind = GappyDiagonal if isinstance(posterior, DiagonalNIW) else GappyNIW
-    found = kind.of(posterior.mean, covariance, np.linalg.inv(precision), weight)
+    found = kind.of(posterior.mean, covariance, np.asarray(np.linalg.inv(precision), np.float64), weight)
     return replace(found, strength=np.where(empty, 0.0, found.strength))
 
 
@@ -451,11 +451,11 @@ def draw_missing(density: StudentT, points: Array, there: Bools, probability: Ar
 
     All points have the same features, ``there``. Given these, a Student t of ν degrees of freedom and scale
     matrix S is one of ν+p_o, with the scale matrix (S_mm − S_mo S_oo⁻¹ S_om)(ν+q_o)/(ν+p_o). ``probability``
-    (point, component) is P_k; ``places`` (n, 2+p) or (point, n, 2+p) of the unit cube say, in this order, which
-    component it is, how far out it lies, and where.
+    (point, component) is P_k; ``places`` (n, 2+p) or (point, n, 2+p) of the unit cube say which component it
+    is, how far out it lies, and where.
     """
     (n, _), size = places.shape[-2:], len(points)
-    there, gone = np.flatnonzero(there), np.flatnonzero(~there)
+    known, gone = np.flatnonzero(there), np.flatnonzero(~there)
     places = np.broadcast_to(places, (size, *places.shape[-2:]))
     cumulated = probability.cumsum(1)
     level = places[..., 0] * cumulated[:, -1:]
@@ -463,12 +463,12 @@ def draw_missing(density: StudentT, points: Array, there: Bools, probability: Ar
     out = np.repeat(points[:, None], n, axis=1)
     for k in np.unique(chosen):
         one, mine = density[int(k)], np.nonzero(chosen == k)
-        scale, known = one.root @ one.root.T, len(there)
-        slopes, left = _regression(scale, there, gone)
-        away = points[:, there] - one.location[there]
-        square = np.einsum("ij,ij->i", away @ np.linalg.inv(scale[there[:, None], there]), away)
+        scale = one.root @ one.root.T
+        slopes, left = _regression(scale, known, gone)
+        away = points[:, known] - one.location[known]
+        square = np.einsum("ij,ij->i", away @ np.linalg.inv(scale[known[:, None], known]), away)
         dof = float(one.dof)
-        chi2 = 2.0 * gammaincinv(0.5 * (dof + known), places[..., 1][mine])
+        chi2 = 2.0 * gammaincinv(0.5 * (dof + len(known)), places[..., 1][mine])
         stretch = np.sqrt((dof + square[mine[0]]) / chi2)
         normal = ndtri(places[mine][:, 2 + gone]) @ np.linalg.cholesky(left).T
         centre = one.location[gone] + away @ slopes

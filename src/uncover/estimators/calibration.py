@@ -204,7 +204,8 @@ def held_out_log_joint(model, observation, membership, groups=None):
     (sample, reading, component); ``membership`` is that of the components.
     ``groups`` numbers the group of each sample: whole groups are then left out together. In closed form; the
     weight of the prior is held fixed, and what the samples have brought to it is left out with them. Where
-    noise is known or samples lack features, which have none, models are refitted with the same prior without a fifth of the units.
+    noise is known or samples lack features, which have none, models are refitted with the same prior without
+    a fifth of the units.
     """
     if model.kind.knows_noise(observation.structure) or model.describes_true_values or model.has_gaps:
         return _by_folds(model, observation, membership, groups)

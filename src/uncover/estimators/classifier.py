@@ -43,10 +43,11 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     of the training samples and are asked about draws of the true value of x, by the Gaussians that describe
     the samples best: P(k | x) = E[P(k | χ)]. Beside them stand members that take values as they are, and
     logistic regression and trees that see log standard uncertainties as features, where these vary; such
-    members count as far as the noise of x is like that of the training samples. A missing feature (NaN) of a
-    new input is drawn given the others. With ``"shared"`` Gaussians are read world by world, the others at
-    the mean over the worlds. Noise of training samples below a thousandth of the variance within classes is
-    taken as none. Soft labels are not taken; :class:`BayesianQDA` takes them.
+    members count as far as the noise of x is like that of the training samples. A missing feature (NaN) is
+    left out of the formula by Gaussians, in training too, and drawn for the others: in training given the
+    rest and the class, in prediction given the rest. With ``"shared"`` Gaussians are read world by world,
+    the others at the mean over the worlds. Noise of training samples below a thousandth of the variance
+    within classes is taken as none. Soft labels are not taken; :class:`BayesianQDA` takes them.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         Dirichlet parameters α of the class proportions: log odds are those of shares N_k + α_k.
     realisations : "pooled", "repeats", "draws" or "shared"
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
-    missing : "error" or "marginalise"
-        Whether new inputs may lack features (NaN).
+    missing : "marginalise" or "error"
+        Whether samples may lack features (NaN), in training and prediction.
     random_state : int or None
         Seed of folds, trees and the choice of samples where there are very many; None counts as 0, so that
         a fit can always be repeated.

@@ -23,10 +23,9 @@ from uncover.estimators.unknown import UnknownMixin, unknown_odds_of
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.realisations import KINDS, REALISATIONS_WITH_GAPS
 
-
 _NOISE_ONLY_NOW = (
-    "X has known noise, and the model was fitted without: fit with X_cov too (zeros, if the training samples are "
-    "exact)."
+    "X has known noise, and the model was fitted without: fit with X_cov too (zeros, if the training samples "
+    "are exact)."
 )
 
 
@@ -262,8 +261,8 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         given = read_inputs(self, X, X_cov, reset=False, allow_nan=True)
         if not knows and given.lacks_features:
             raise ValueError(
-                "X has NaN, and the model was fitted to samples that lack no feature and without known noise: what "
-                "is missing is not known to it. Fit with X_cov (zeros, if the training samples are exact)."
+                "X has NaN, and the model was fitted to samples that lack no feature and without known "
+                "noise: what is missing is not known to it. Fit with X_cov (zeros, if these are exact)."
             )
         points, noise = self._measured(given)
         if not knows:

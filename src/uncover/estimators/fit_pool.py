@@ -254,7 +254,9 @@ def _density_score(training, fitted, transform):
     """Mean held-out log density of the measured values, also where it is that of their logarithms."""
     density = log_density(fitted.joint)[:, 0]
     if transform:
-        density = density - np.nansum(training.observation.X[training.chosen()], axis=1)  # slope of the logarithm
+        density = density - np.nansum(
+            training.observation.X[training.chosen()], axis=1
+        )  # slope of the logarithm
     weight = training.held_out_weight() * np.isfinite(density)
     return float(weight @ np.where(np.isfinite(density), density, 0.0)) / max(float(weight.sum()), 1e-300)
 

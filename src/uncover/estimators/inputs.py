@@ -98,7 +98,7 @@ def _naming_the_remedy(estimator):
         name = type(estimator).__name__
         remedy = f'{name}(missing="marginalise") takes NaN as a missing feature.'
         if not hasattr(estimator, "missing"):
-            remedy = f"{name} needs all features; MeasurementAware and BayesianClassifier take NaN as a missing one."
+            remedy = f"{name} needs all features; MeasurementAware and BayesianClassifier do without."
         raise ValueError(f"Input X contains NaN: {remedy}") from None
 
 

@@ -36,8 +36,8 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     """Bayesian mixture discriminant analysis: each class is a mixture of Gaussians.
 
     The number of components of each class is the one of the highest evidence; they are found by splitting,
-    without chance and without settings. Samples that lack features (NaN) are filled in once for that, by draws
-    from one Gaussian a class. Given the components, each is a class model as in
+    without chance and without settings. Samples that lack features (NaN) are filled in once for that, by
+    draws from one Gaussian a class. Given the components, each is a class model as in
     :class:`BayesianQDA`, and the density of a class is the sum over its components:
 
         P(y=k | x, D) ∝ Σ_{c of class k} (N_c + α_k/G_k) · T(x | c)
@@ -49,7 +49,7 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     class_prior : float or array of shape (class,)
     realisations : "pooled", "repeats", "draws" or "shared"
     calibration : None or "loo"
-    missing : "error" or "marginalise"
+    missing : "marginalise" or "error"
     random_state : int or None
         Seed of the draws behind ``uncertainty``.
 
@@ -105,7 +105,9 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         membership, classes = read_membership(self, to_host(y), None, None, sample_weight, observation.X)
         check_choice("calibration", self.calibration, (None, "loo"))
         groups = read_groups(groups, len(observation.X))
-        points = filled_in(self, observation, membership, classes) if observation.lacks_features else observation.X
+        points = (
+            filled_in(self, observation, membership, classes) if observation.lacks_features else observation.X
+        )
         of_components, components = components_of_classes(points, membership)
         model = learn(self, observation, of_components, classes, components)
         if self.calibration is not None:

@@ -44,7 +44,7 @@ class NoisyPoints(NamedTuple):
 
     @classmethod
     def of(cls, points: Any, noise: Covariances, membership: Membership) -> NoisyPoints:
-        """Of samples that may lack features (NaN): these have endless noise, about the mean of the feature."""
+        """Of samples that may lack features (NaN): these have endless noise, about the feature's mean."""
         lacking = np.isnan(points)
         if not lacking.any():
             return cls(points, noise, membership)
@@ -205,19 +205,19 @@ def _filled_in(model: GaussianClasses, prior: Any) -> GaussianClasses:
             found = model.class_model.evidence_prior_of_gaps(moments, gaps.seen(moments, covariance))
         return found, model.class_model.update(found, moments)
 
-    moments, found, posterior, converged = fill_in(gaps, gaps.start(expected), conclude, model.class_model.tolerance)
+    moments, found, posterior, converged = fill_in(
+        gaps, gaps.start(expected), conclude, model.class_model.tolerance
+    )
     if not converged:
         warnings.warn(
-            "filling in what samples lack did not come to rest; too few samples may have all of some features "
-            "together.",
+            "filling in what samples lack did not come to rest; few samples may have some features together.",
             UserWarning,
             stacklevel=6,
         )
     if type(posterior) in (NIW, DiagonalNIW):
         posterior = posterior_of_gaps(gaps, found, posterior)
     else:
-        seen = gaps.seen(moments, posterior.expected_covariance).moments
-        posterior = model.class_model.update(found, seen)
+        posterior = model.class_model.update(found, gaps.seen(moments, None).moments)
     statistics = replace(model.statistics, classes=_among(whole.start(), moments, used))
     return replace(
         model, statistics=statistics, prior=found, posterior=posterior, class_noise=None, noise_evenness=None
@@ -308,8 +308,8 @@ def _jeffreys_prior(
     if lacking and fewest is not None:
         k = int(np.argmin(fewest))
         raise ValueError(
-            f"class {str(model.labels[k])!r} has {fewest[k]:g} samples that show any two features together, which "
-            'are too few for prior="jeffreys". Use prior="weak" or "evidence".'
+            f"class {str(model.labels[k])!r} has {fewest[k]:g} samples that show any two features together, "
+            'too few for prior="jeffreys". Use prior="weak" or "evidence".'
         )
     if lacking:
         raise ValueError(f'{lacking} Use prior="weak" or "evidence".')
@@ -391,8 +391,8 @@ def _ignored_features(model: GaussianClasses) -> NDArray[np.bool_]:
     constant, gaps = constant_features(moments), model.statistics.gaps
     if (constant if gaps is None else constant | gaps.unseen).all():
         raise ValueError(
-            "every feature of X is constant, varies by rounding only, or has no value: there is nothing to tell "
-            "classes apart by."
+            "every feature of X is constant, varies by rounding only, or has no value: there is nothing to "
+            "tell classes apart by."
         )
     if gaps is not None:
         _warn_of_unseen(model, gaps)

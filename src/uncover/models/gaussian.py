@@ -142,7 +142,7 @@ class GaussianClasses:
 
     @property
     def has_gaps(self) -> bool:
-        """True where training samples lack features: what was missing is taken out of the posterior's counts."""
+        """True where training samples lack features; the posterior does not count what was missing."""
         return self.statistics.gaps is not None or isinstance(self.posterior, GappyNIW)
 
     @property
@@ -456,8 +456,8 @@ class GaussianClasses:
             )
         if self.has_gaps:
             raise NoEvidenceError(
-                "a model that was learned from samples that lack features has no evidence in closed form; compare "
-                "models by held-out samples."
+                "a model that was learned from samples that lack features has no evidence in closed form; "
+                "compare models by held-out samples."
             )
         rows, moments = self.rows_per_sample, self.used_moments
         if self.prior_name == "evidence":
@@ -491,6 +491,6 @@ class GaussianClasses:
 
 
 def _moved(places: Array, n: int, rng: np.random.Generator) -> Array:
-    """Points (place, dimension) of the unit cube, moved by a random number of each of n: (n, place, dimension)."""
+    """Places (place, dimension), moved round the unit cube by numbers of each of n: (n, place, dimension)."""
     places = (places + rng.random((n, 1, places.shape[1]))) % 1.0
     return np.asarray(np.clip(places, 1e-12, 1.0 - 1e-12))

@@ -29,8 +29,8 @@ MEAN_WORLD = -1
 _CROSSINGS = 8
 
 REALISATIONS_WITH_GAPS = (
-    "training samples of several realisations must have all features: X has NaN. Give their means, with X_cov for "
-    "what the realisations spread, or leave such samples out."
+    "training samples of several realisations must have all features: X has NaN. Give their means, with "
+    "X_cov for what the realisations spread, or leave such samples out."
 )
 
 
@@ -51,8 +51,8 @@ class Statistics:
     drawn : DrawnNoise or None
         What is known of the noise of a sample before its draws are seen; None where there were none.
     gaps : Gaps or None
-        Sums by pattern of gaps, where samples lack features; ``classes`` are then moments of completed samples,
-        as well as they are known so far.
+        Sums by pattern of gaps, where samples lack features; ``classes`` are then moments of completed
+        samples, as well as they are known so far.
     """
 
     classes: Moments

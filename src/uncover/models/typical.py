@@ -109,7 +109,9 @@ def _as_seen(model: GaussianClasses, posterior: GappyNIW, moments: Moments) -> M
     share = np.clip(own / np.where(n > 0, n, 1.0), 0.0, 1.0)
     count = np.maximum(share * moments.count, np.minimum(moments.count, 2.0))
     ratio = (count - 1.0) / np.maximum(moments.count - 1.0, 1.0)
-    return Moments(count, moments.mean, moments.scatter * np.maximum(ratio, 0.0)[:, None, None], moments.residual)
+    return Moments(
+        count, moments.mean, moments.scatter * np.maximum(ratio, 0.0)[:, None, None], moments.residual
+    )
 
 
 def _moments_of_world(model: GaussianClasses, world: int | None) -> Moments:
