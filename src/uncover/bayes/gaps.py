@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
 
-TOLERANCE = 1e-9
+TOLERANCE = 1e-8
 MAX_ITERATIONS = 3000
 # Variance of a feature that no sample has: nothing is too far out for it.
 _BOUNDLESS = 1e200
@@ -328,7 +328,7 @@ def _regression(sigma: Array, there: Numbers, gone: Numbers) -> tuple[Array, Arr
 
 Conclude = Callable[[Moments, Array | None], tuple[NIW, NIW]]
 # Iterates that the next one is made of; a step so much longer than the last begins anew.
-_MEMORY, _TOO_FAR = 8, 3.0
+_MEMORY, _TOO_FAR = 20, 3.0
 _State = tuple[Array, Array]  # means (class, feature), covariances (class or 1, feature, feature)
 
 
