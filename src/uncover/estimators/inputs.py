@@ -112,7 +112,7 @@ def read_samples(estimator, X, *, reset, allow_nan=False):
     options = {"dtype": _DTYPES, "ensure_all_finite": "allow-nan" if allow_nan else True}
     if not _is_xarray(X):
         flat, shape = _flatten(X)
-        if not allow_nan and _known_to_be_finite(flat):
+        if _known_to_be_finite(flat):
             options["ensure_all_finite"] = False
         with _naming_the_remedy(estimator):
             checked = validate_data(estimator, flat, reset=reset, **options)
