@@ -417,10 +417,7 @@ class PoolPrediction:
     @cached_property
     def _variances(self) -> Array:
         """Variances of the noise, infinite for what is missing: (sample or 1, feature)."""
-        X, known = self.measured.X, self.measured.variances()
-        if not self.measured.lacks_features:
-            return known
-        return np.where(np.isnan(X) if X.ndim == 2 else np.isnan(X).any(1), np.inf, known)
+        return self.measured.variances_with_gaps()
 
     def _members(self) -> list[tuple[PoolMember, Array]]:
         return list(zip(self.pool.members, self.joints, strict=True))
