@@ -22,7 +22,7 @@ SECTIONS = {
 
 def commands(section):
     """Commands of a section, in order."""
-    text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    text = PAGE.read_text("utf-8").replace("\\\n", "").split(f"## {section}\n")[1].split("\n## ")[0]
     return [shlex.split(line)[1:] for line in re.findall(r"^    (uncover .*)$", text, re.MULTILINE)]
 
 

@@ -257,7 +257,7 @@ def _areas_section(summary: Summary) -> Section:
         )
     facts = summary.facts
     rows = tuple(
-        (name, f"{n:,}", f"{facts.unmapped_area[name]:,.6g}") for name, n in facts.unmapped_pixels.items()
+        (name, f"{n:,}", f"{facts.unmapped_area[name]:,.1f}") for name, n in facts.unmapped_pixels.items()
     )
     if rows:
         header = ("why", "pixels", f"area, {facts.unit}")

@@ -271,7 +271,7 @@ def area_intervals(
         axes.plot([], [], "x", color=INK, markeredgewidth=1.8, label="true")
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.6)
-    axes.set_xlim(left=0)
+    axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
     axes.set_xlabel(f"area, {unit}")
     axes.grid(axis="y", visible=False)
     legend_above(figure, axes)
