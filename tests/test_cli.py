@@ -104,15 +104,6 @@ def test_help_says_what_the_defaults_are(command, words):
     assert words in " ".join(shown.split())
 
 
-def test_forecasts_name_the_time_of_compiling(monkeypatch):
-    from uncover.pipeline import mapping
-
-    for code, said in ((object(), True), (None, False)):
-        monkeypatch.setattr(mapping, "machine_code", lambda code=code: code)
-        text = mapping.Forecast(4, 2, 300, 40, 9.0).text()
-        assert ("9 s, and up to a minute of compiling, the first time" in text) == said
-
-
 class Clock:
     now = 0.0
 
