@@ -50,7 +50,9 @@ def test_time_is_all_that_a_map_does(tmp_path, monkeypatch):
     model = save_model(tmp_path / "m.uncover", fitted())
     scene = write_scene(tmp_path / "scene.tif", reflectance(512, 1024))
     found = mapping.forecast(model, scene, mapping.MapOptions(threads=2))
-    written = 512 * 1024 * mapping.PreparedMap.of(model, scene, mapping.MapOptions()).mapper.product.bytes_per_pixel
+    written = (
+        512 * 1024 * mapping.PreparedMap.of(model, scene, mapping.MapOptions()).mapper.product.bytes_per_pixel
+    )
     files = mapping._FINISH + written / 2**20 * mapping._PER_MEGABYTE
     assert found.units == 8
     assert found.seconds == pytest.approx(3.0 + 8 * 0.25 + files)

@@ -60,7 +60,9 @@ def test_codes_that_classes_does_not_name_are_listed(run, tmp_path):
     path = write_map(tmp_path / "lcm.tif", CODES)
     made = run("labels", path, "--classes", "3=Wood,2=Town", "--out", "kept.tif")
     assert "codes 1 (900 pixels) are taken to be no class; --ignore 1 says so" in made.stderr
-    made = run("labels", path, "--classes", "3=Wood,2=Town", "--ignore", 1, "--overwrite", "--out", "kept.tif")
+    made = run(
+        "labels", path, "--classes", "3=Wood,2=Town", "--ignore", 1, "--overwrite", "--out", "kept.tif"
+    )
     assert made.stderr == ""
 
 
@@ -81,7 +83,9 @@ def test_values_that_match_nothing_are_named(run, tmp_path, kind):
         command, some, holds = ("fit", scene, "--labels", "l.tif"), (1, 2), "1, 2"
     made = run(*command, "--ignore", "9,cloud", "--out", "m.uncover")
     assert made.exit_code == 0, made.output
-    assert re.search(rf"Warning: --ignore names 9, cloud, which .* does not hold \(it holds {holds}\)", made.stderr)
+    assert re.search(
+        rf"Warning: --ignore names 9, cloud, which .* does not hold \(it holds {holds}\)", made.stderr
+    )
     classes = f"{some[0]}=a,{some[1]}=b,77=c"
     made = run(*command, "--classes", classes, "--overwrite", "--out", "m.uncover")
     assert made.exit_code == 0, made.output

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from uncover.raster.executors import parse_memory as parse_memory
     from uncover.raster.loose_files import gathered as gathered
     from uncover.raster.opening import grid_of as grid_of
+    from uncover.raster.opening import write_scene_file as write_scene_file
     from uncover.raster.product import Thresholds as Thresholds
     from uncover.raster.quality import mask_bits as mask_bits
     from uncover.raster.quality import mask_values as mask_values
     from uncover.raster.scene import SceneOptions as SceneOptions
-    from uncover.raster.scene_file import write_scene_file as write_scene_file
     from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
 
 # Imported when first used: collecting labels needs no scikit-learn, and fitting a table no rasterio.
@@ -77,11 +77,10 @@ _NAMES = {
     "uncover.raster.area": "Area",
     "uncover.raster.executors": "parse_memory",
     "uncover.raster.loose_files": "gathered",
-    "uncover.raster.opening": "grid_of",
+    "uncover.raster.opening": "grid_of write_scene_file",
     "uncover.raster.product": "Thresholds",
     "uncover.raster.quality": "mask_bits mask_values",
     "uncover.raster.scene": "SceneOptions",
-    "uncover.raster.scene_file": "write_scene_file",
     "uncover.raster.uncertainty": "UncertaintyOptions",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -15,6 +15,7 @@ from uncover.measurement.features import Features
 from uncover.models.record import ModelRecord
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
+from uncover.raster.names import same_datatake
 from uncover.raster.observed import ObservedScene, StoredWorlds, probe
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
@@ -250,9 +251,11 @@ def _identities(model: ModelRecord) -> list[Any]:
 def is_paired(model: ModelRecord, observed: ObservedScene) -> bool:
     """True where the scene is the only one that trained the model: then a shared error cancels.
 
-    By datatake, the user's --scene-id, or the content of files; never by their names.
+    By datatake, which the names of a product's band files state too, the user's --scene-id, or the content of
+    files; never by the names that people give them.
     """
-    return _identities(model) == [observed.source_id]
+    trained = _identities(model)
+    return len(trained) == 1 and same_datatake(str(trained[0]), observed.source_id)
 
 
 def is_namesake(model: ModelRecord, observed: ObservedScene, file: str) -> bool:

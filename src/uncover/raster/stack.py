@@ -148,7 +148,8 @@ def calibration(info: RasterInfo, index: int, options: SceneOptions) -> Calibrat
             f"{info.path} holds {info.dtype} numbers without a scale; give --scale 0.0001 for Sentinel-2 "
             "reflectance (and --offset -0.1 from baseline 04.00 on), or --scale 1 to take them as they are"
         )
-    nodata = info.nodata[index - 1] if options.nodata is None else options.nodata
+    own = info.nodata[index - 1]
+    nodata = options.nodata if options.nodata is not None else options.assumed_nodata if own is None else own
     return Calibration(
         scale=scale if options.scale is None else options.scale,
         offset=offset if options.offset is None else options.offset,
