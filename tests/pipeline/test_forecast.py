@@ -21,7 +21,7 @@ def uncover(*words, cwd):
 @pytest.mark.slow  # a busy machine is no test of a clock
 @pytest.mark.parametrize("side", [100, 1200])
 def test_the_time_is_right_within_a_factor_of_two(tmp_path, side):
-    """Small maps are opening, loading and drawing; large ones are pixels. A second is of the clock's noise."""
+    """Small maps are opening, loading and drawing; large ones are pixels; a second is the clock's noise."""
     model = save_model(tmp_path / "m.uncover", fitted())
     scene = write_scene(tmp_path / "scene.tif", reflectance(side, side))
     uncover("map", model, scene, "--out", "first", cwd=tmp_path)  # compiles, once

@@ -98,8 +98,8 @@ class RasterLabels:
         if lost.any():
             listed, some = codes_in_words({code: counts[code] for code in codes[lost].tolist()})
             warnings.warn(
-                f"{self.name}: codes {listed} are taken to be no class; --ignore {some} says so, and --classes "
-                f"{codes[lost][0]}=NAME,… names all that are classes",
+                f"{self.name}: codes {listed} are taken to be no class; --ignore {some} says so, and "
+                f"--classes {codes[lost][0]}=NAME,… names all that are classes",
                 stacklevel=3,
             )
 

@@ -154,8 +154,8 @@ def _check_mask_values(options: SceneOptions, grid: Grid) -> None:
             return
     listed = ", ".join(f"{number:g}" for number in sorted(found)[:8])
     warnings.warn(
-        f"--mask-values names {', '.join(map(str, wanted))}, and {options.mask} holds none of them in the place "
-        f"of the scene (it holds {listed}): it masks nothing",
+        f"--mask-values names {', '.join(map(str, wanted))}, and {options.mask} holds none of them in the "
+        f"place of the scene (it holds {listed}): it masks nothing",
         stacklevel=3,
     )
 
