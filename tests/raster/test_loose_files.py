@@ -10,10 +10,12 @@ from rasterio.transform import from_origin
 
 from safe_trees import shared, write_raster
 from uncover.raster import Quality, SceneError, SceneOptions, open_scene
+from uncover.raster.align import RasterBand
 from uncover.raster.loose_files import gathered
 from uncover.raster.names import same_datatake
 from uncover.raster.opening import grid_of, write_scene_file
 from uncover.raster.scene_file import StatedFacts
+from uncover.raster.tiles import TileCache
 
 ORIGIN, CRS = (600000, 5800020), "EPSG:32611"
 NAME = "T11UPT_20200804T183919_{}_{}m.jp2"
@@ -286,6 +288,17 @@ def test_numpy_arrays_are_scenes(tmp_path):
     assert scene.source_id != other.source_id
     np.save(tmp_path / "plain.npy", values[0, :, :, :3])
     assert open_scene(tmp_path / "plain.npy").grid.shape == (7, 9)
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u2", ">i4", "i8", "u8", "f4", ">f8"])
+def test_numbers_of_every_kind_are_read(tmp_path, kind):
+    """Labels that NumPy made are int64 unless somebody says otherwise."""
+    values = (np.arange(63).reshape(7, 9) % 2).astype(kind)
+    np.save(tmp_path / "a.npy", values)
+    layer = RasterBand.open(tmp_path / "a.npy")
+    found, known = layer.read(layer.info.grid, layer.info.grid.window, TileCache())
+    np.testing.assert_array_equal(found, values)
+    assert known.all()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.fitting import TrainedModel as TrainedModel
     from uncover.pipeline.fitting import fit_model as fit_model
     from uncover.pipeline.fitting import read_class_prior as read_class_prior
+    from uncover.pipeline.ground import distance as distance
     from uncover.pipeline.info import Description as Description
     from uncover.pipeline.info import describe_file as describe_file
     from uncover.pipeline.label_collection import HoldOut as HoldOut
@@ -63,6 +64,7 @@ _NAMES = {
     "uncover.pipeline.evaluation": "EvaluateOptions Evaluation check_folder",
     "uncover.pipeline.file_kinds": "check_apart",
     "uncover.pipeline.fitting": "TrainedModel fit_model read_class_prior",
+    "uncover.pipeline.ground": "distance",
     "uncover.pipeline.info": "Description describe_file",
     "uncover.pipeline.label_collection": "HoldOut LabelOptions Labels buffer_between collect_labels hold_out",
     "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels write_labels",
