@@ -1,5 +1,6 @@
 """The commands of docs/first-hour.md, run as they are written, on real data."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import rasterio
 
 from safe_trees import shared
+from uncover.atmosphere import Geometry, LookupTable, State
 
 PAGE = Path(__file__).parents[2] / "docs/first-hour.md"
 #: What each section needs, and the map that it ends with.
@@ -68,6 +70,45 @@ def test_the_offset_left_in_a_real_table_is_refused(run, tmp_path):
     made = run("map", "m.uncover", "sen2_amazon/sen2.tif", *options)
     assert made.exit_code == 1
     assert "0% of the pixels of scene sen2 lie near a class of the model, and 78% with 0.1" in made.stderr
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("date", [1, 2])
+def test_the_terminal_says_that_a_hazy_map_cannot_be_believed(run, tmp_path, date):
+    """The first date is cloudy, the second hazy: nothing there is like the third, which trained the model."""
+    bring("s2_l1c_reference", tmp_path)
+    fit = next(command for command in commands("An array of NumPy") if command[0] == "fit")
+    assert run(*fit).exit_code == 0
+    made = run(
+        "map", "array.uncover", f"s2_l1c_reference/l1c_reflectance.npy:{date}", "--level", "L1C", "--out", "m"
+    )
+    assert made.exit_code == 0, made.output
+    share = float(re.search(r"unlike +([\d.]+) % of the mapped area", made.stderr).group(1))
+    assert share > 95
+    assert re.search(
+        r"^Warning: [\d.]+ % of the mapped area is unlike anything .* do not believe", made.stderr, re.M
+    )
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_terminal_says_that_a_map_under_smoke_cannot_be_believed(run, tmp_path):
+    """A real scene, and the same under 0.8 more of optical depth: by 6S, through the surface."""
+    data = np.load(shared("s2_l1c_reference") / "l1c_reflectance.npy")[2]
+    bands = [band for band in range(13) if band != 10]  # 6S has no cirrus band
+    table, geometry = LookupTable("S2A"), Geometry(35.0, 5.0, 100.0)
+    surface = table.correct(data[..., bands].astype(float), State(aod=0.12), geometry)
+    for name, depth in (("clear", 0.12), ("smoke", 0.92)):
+        np.save(
+            tmp_path / f"{name}.npy", table.simulate(surface, State(aod=depth), geometry).astype(np.float32)
+        )
+    labels = ("--labels", shared("s2_l1c_reference") / "lulc.npy", "--ignore", 0)
+    assert run("fit", "clear.npy", "--level", "L1C", *labels, "--out", "m.uncover").exit_code == 0
+    for name, said in (("clear", False), ("smoke", True)):
+        made = run("map", "m.uncover", f"{name}.npy", "--level", "L1C", "--out", name)
+        assert made.exit_code == 0, made.output
+        assert ("unlike anything the model was trained on: do not believe" in made.stderr) == said
+        facts = json.loads((tmp_path / name / "item.json").read_text())["properties"]["uncover:facts"]
+        assert (facts["unlike"] > 0.9) == said
 
 
 @pytest.mark.filterwarnings("default")
