@@ -66,3 +66,25 @@ def test_sensor_and_date_are_stated_in_every_command(run, folder, tmp_path):
     how = ("--aod", 0.1, "--draws", 2, "--angles", 30, 5, 100)
     made = run("realise", folder, *stated, *how, "--out", "cube.zarr")
     assert made.exit_code == 0, made.output
+
+
+def test_info_takes_a_stack_for_the_scene_that_scene_toml_says_it_is(run, folder, tmp_path):
+    with rasterio.open(folder / "B02.tif") as file:
+        profile, plane = file.profile, file.read(1)
+    (tmp_path / "stack").mkdir()
+    with rasterio.open(tmp_path / "stack/all.tif", "w", **profile | {"count": 3}) as file:
+        file.write(np.stack([plane] * 3))
+        file.descriptions = ("B02", "B03", "B04")
+    assert run("info", "stack/all.tif").output.startswith("raster\n")
+    (tmp_path / "stack/scene.toml").write_text('scale = 0.0001\noffset = 0\nlevel = "L2A"\n')
+    made = run("info", "stack/all.tif")
+    assert made.output.startswith("scene\n") and "(stated by scene.toml)" in made.output
+
+
+def test_info_lists_the_codes_of_a_raster_of_labels(run, folder, tmp_path):
+    codes = np.kron([[-999, 1], [2, 2]], np.ones((10, 10), np.int16)).astype(np.int16)
+    write_scene(tmp_path / "codes.tif", codes[None], names=None)
+    shown = run("info", "codes.tif").output
+    assert "as labels it has codes" in shown
+    assert "  codes\n    -999: 100\n    1: 100\n    2: 200\n" in shown
+    assert "codes" not in run("info", folder / "B02.tif").output

@@ -381,7 +381,7 @@ class Translation:
         return (
             f"{origin} has the class code {listed}, which the scheme {self.source.name!r} does not "
             f"know (its codes are {min(known)} to {max(known)}); leave out codes with --ignore {some}, name "
-            f"all classes with --classes {min(counts)}=NAME,…, or choose the scheme of this map with --scheme"
+            f"all classes with --classes CODE=NAME,…, or choose the scheme of this map with --scheme"
         )
 
     @classmethod

@@ -40,6 +40,19 @@ NUMBERED = "codes"  # name of the scheme of nameless codes
 _VALUES = "values"  # that of whole numbers in a field
 
 
+def codes_in(layer: RasterBand, grid: Grid) -> dict[int, int]:
+    """Codes in a part of the grid of a raster, and their pixels; none where its numbers are no codes."""
+    counts: Counter[int] = Counter()
+    cache = TileCache()
+    for window in grid.blocks():
+        values, valid = layer.read(grid, window, cache)
+        for code, n in zip(*np.unique(values[valid], return_counts=True), strict=True):
+            if code != int(code) or len(counts) > 2 * HIGHEST_LABEL:
+                return {}
+            counts[int(code)] += int(n)
+    return dict(sorted(counts.items()))
+
+
 @dataclass(frozen=True)
 class RasterLabels:
     """Labels from one band of a class raster."""
@@ -63,7 +76,7 @@ class RasterLabels:
         """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
         check_overlap(self.name, grid, self.layer.info.grid, "labels")
         own = self.layer.info.grid
-        self._say_what_is_no_class(self._counts(own.crop(window_of(own, grid.bounds, grid.crs))))
+        self._say_what_is_no_class(codes_in(self.layer, own.crop(window_of(own, grid.bounds, grid.crs))))
         return RasterOnGrid(self, grid, pixels_within(grid, own))
 
     def labelled(self, values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -74,18 +87,6 @@ class RasterLabels:
         elif self.translation.source.name == NUMBERED:
             found &= (values >= 0) & (values != HIGHEST_LABEL + 1)
         return found
-
-    def _counts(self, grid: Grid) -> dict[int, int]:
-        """Codes in a part of the raster's own grid, and their pixels; none where numbers are no codes."""
-        counts: Counter[int] = Counter()
-        cache = TileCache()
-        for window in grid.blocks():
-            values, valid = self.layer.read(grid, window, cache)
-            for code, n in zip(*np.unique(values[valid], return_counts=True), strict=True):
-                if code != int(code) or len(counts) > 2 * HIGHEST_LABEL:
-                    return {}  # refused where they are read
-                counts[int(code)] += int(n)
-        return dict(sorted(counts.items()))
 
     def _say_what_is_no_class(self, counts: Mapping[int, int]) -> None:
         """Warn of codes that are taken to be no class, and of options that match none of them."""
@@ -99,14 +100,14 @@ class RasterLabels:
             listed, some = codes_in_words({code: counts[code] for code in codes[lost].tolist()})
             warnings.warn(
                 f"{self.name}: codes {listed} are taken to be no class; --ignore {some} says so, and "
-                f"--classes {codes[lost][0]}=NAME,… names all that are classes",
+                "--classes CODE=NAME,… names all that are classes",
                 stacklevel=3,
             )
 
     def about_unknown(self) -> str:
         """Message on all codes of the raster that are no class, with their counts."""
         known = (*self.translation.source.codes, *self.translation.source.nodata, *self.choice.codes())
-        counts = self._counts(self.layer.info.grid)
+        counts = codes_in(self.layer, self.layer.info.grid)
         unknown = {code: n for code, n in counts.items() if code not in known}
         return self.translation.about_unknown(unknown, self.name, "")
 
