@@ -22,10 +22,22 @@ SECTIONS = {
 }
 
 
+def transcript(section):
+    """Commands of a section in order, each with the lines that the page shows below it."""
+    text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    blocks = "\n".join(re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    parts = [part.splitlines() for part in blocks.split("$ uncover ")[1:]]
+    return [(shlex.split(line), shown) for line, *shown in parts]
+
+
 def commands(section):
     """Commands of a section, in order."""
-    text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
-    return [shlex.split(line)[1:] for line in re.findall(r"^    (uncover .*)$", text, re.MULTILINE)]
+    return [command for command, _ in transcript(section)]
+
+
+def wording(lines):
+    """Lines without their numbers, which differ a little between kinds of processors, and their blanks."""
+    return {" ".join(re.sub(r"[-+<>]?[\d.,]*\d", "#", line).split()) for line in lines}
 
 
 def bring(name, folder):
@@ -46,9 +58,10 @@ def bring(name, folder):
 def test_the_commands_make_a_map_with_a_report(run, tmp_path, section):
     name, made = SECTIONS[section]
     bring(name, tmp_path)
-    for command in commands(section):
+    for command, shown in transcript(section):
         result = run(*command)
         assert result.exit_code == 0, result.output
+        assert shown and wording(shown) - {""} == wording(result.output.splitlines()) - {""}
     assert (tmp_path / made / "report.html").is_file()
     with rasterio.open(tmp_path / made / "class.tif") as dataset:
         assert len(np.unique(dataset.read(1))) > 2

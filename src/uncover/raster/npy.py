@@ -33,6 +33,16 @@ def npy_file(name: str | Path) -> tuple[Path, int | None]:
     return Path(match.group(1)), None if match.group(2) is None else int(match.group(2))
 
 
+def stem(name: str | Path) -> str:
+    """Name of a file without its ending; of an array with its date.
+
+    >>> stem("a/scene.tif"), stem("a/dates.npy:3")
+    ('scene', 'dates:3')
+    """
+    path, date = npy_file(name) if is_npy(name) else (Path(name), None)
+    return path.stem if date is None else f"{path.stem}:{date}"
+
+
 def as_vrt(name: str | Path) -> str:
     """The array as a virtual raster of GDAL, which reads the file itself."""
     path, date = npy_file(name)
