@@ -359,7 +359,12 @@ def _layers_of(scene: Scene) -> list[str]:
     """Masks and layers of the atmosphere that come with a scene."""
     sources = [getattr(mask, "source", None) for mask in scene.masks]
     sources += [layer.source for layer in (scene.aot_layer, scene.water_vapour_layer) if layer is not None]
-    return [source.name for source in sources if source is not None]
+    alike = scene.grid.resolution
+    return [
+        each.name + ("" if each.grid.resolution == alike else " (other pixel size: nearest neighbour)")
+        for each in sources
+        if each is not None
+    ]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -513,10 +518,10 @@ def _shown(value: Any) -> str:
     return np.format_float_positional(value, 6, fractional=False, trim="-")
 
 
-#: Kinds of files by what tells them apart, in the order in which they are tried.
 #: Different numbers of a raster that may be class codes.
 _MOST_CODES = 40
 
+#: Kinds of files by what tells them apart, in the order in which they are tried.
 _KINDS: tuple[tuple[Callable[[Path], bool], Callable[[Path], Description]], ...] = (
     (is_table, _table),
     (_is_model, _model),
