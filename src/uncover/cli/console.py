@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -30,7 +30,7 @@ class Watch:
     def __init__(self, label: str, unit: str = "", shown: Any = None) -> None:
         self._label, self._unit, self._shown = label, unit, shown
         self._phase, self._amount, self._pace = "", "", _Pace()
-        self._spoke, self.spoken = time.monotonic(), 0
+        self._spoke = time.monotonic()
 
     def phase(self, name: str, done: int = 0, total: int = 0) -> None:
         """Say what goes on now, and how much of it is done."""
@@ -57,7 +57,7 @@ class Watch:
     def speak(self) -> None:
         """Write a line into a pipe, if the last one is a minute old."""
         if self._shown is None and time.monotonic() - self._spoke >= _SECONDS_BETWEEN_LINES:
-            self._spoke, self.spoken = time.monotonic(), self.spoken + 1
+            self._spoke = time.monotonic()
             what = ", ".join(filter(None, (self._phase, self._amount)))
             click.echo(f"{self._label}: {what or 'at work'}", err=True)
 
@@ -65,28 +65,27 @@ class Watch:
 @contextmanager
 def counter(label: str, unit: str = "") -> Iterator[Watch]:
     """The progress of one command, and of the steps that it does not count itself."""
-    if sys.stderr.isatty():
-        with click.progressbar(
-            length=1, label=label, file=sys.stderr, show_eta=False, item_show_func=lambda words: words
-        ) as shown:
-            watch = Watch(label, unit, shown)
+    how: dict[str, Any] = {"show_eta": False, "item_show_func": lambda words: words}
+    terminal = sys.stderr.isatty()
+    with (
+        click.progressbar(length=1, label=label, file=sys.stderr, **how)
+        if terminal
+        else nullcontext() as shown
+    ):
+        watch, ended = Watch(label, unit, shown), threading.Event()
+
+        def remind() -> None:
+            while not ended.wait(_SECONDS_BETWEEN_LOOKS):
+                watch.speak()
+
+        reminder = threading.Thread(target=remind, name="progress", daemon=True)
+        reminder.start()
+        try:
             with listening(watch.phase):
                 yield watch
-        return
-    watch, ended = Watch(label, unit), threading.Event()
-
-    def remind() -> None:
-        while not ended.wait(_SECONDS_BETWEEN_LOOKS):
-            watch.speak()
-
-    reminder = threading.Thread(target=remind, name="progress", daemon=True)
-    reminder.start()
-    try:
-        with listening(watch.phase):
-            yield watch
-    finally:
-        ended.set()
-        reminder.join()
+        finally:
+            ended.set()
+            reminder.join()
 
 
 bar = counter

@@ -37,7 +37,7 @@ from uncover.raster.safe import TEN_BANDS, bands_in, is_safe, metadata_of
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.scene_file import StatedFacts
-from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.raster.tiles import RasterInfo, describe
 from uncover.raster.vectors import fields_of, read_features
 
 Facts = dict[str, Any]
@@ -308,12 +308,10 @@ def _band_names(info: RasterInfo) -> list[str]:
 
 
 def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
-    counts = np.zeros(256, np.int64)
-    cache = TileCache(0)
-    for window in info.grid.blocks(2048):
-        counts += np.bincount(info.bands(1).read(window, cache)[0].ravel(), minlength=256)
-    classes = {f"{c.code} {c.name}": int(counts[c.code]) for c in scheme.classes}
-    return {"scheme": scheme.name, "pixels": classes, "unlabelled": int(counts[0]), **grid_facts(info.grid)}
+    counts = codes_in(RasterBand(info, 1), info.grid)
+    classes = {f"{c.code} {c.name}": counts.get(c.code, 0) for c in scheme.classes}
+    none = info.grid.window.pixels - sum(classes.values())
+    return {"scheme": scheme.name, "pixels": classes, "unlabelled": none, **grid_facts(info.grid)}
 
 
 def _raster(info: RasterInfo) -> Facts:

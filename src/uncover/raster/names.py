@@ -146,14 +146,9 @@ def _span(text: str, stated: str, who: str) -> tuple[datetime, datetime]:
             time = datetime.fromisoformat(text)
             time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
             return time, time
-        year, month, day = (int(part) for part in (text + "-01-01")[:10].split("-"))
-        begin = datetime(year, month, day, tzinfo=UTC)
-        if len(text) == 4:
-            after = begin.replace(year=year + 1)
-        elif len(text) == 7:
-            after = begin.replace(year=year + month // 12, month=month % 12 + 1)
-        else:
-            after = begin + timedelta(days=1)
+        begin = datetime.fromisoformat((text + "-01-01")[:10]).replace(tzinfo=UTC)
+        after, day = begin + timedelta(days={4: 366, 7: 31, 10: 1}[len(text)]), len(text) == 10
+        after = after.replace(day=after.day if day else 1, month=1 if len(text) == 4 else after.month)
     except ValueError:
         raise SceneError(
             f"{who} {stated} is no date; give 2020-06-01, 2020-06, 2020, a time such as "
