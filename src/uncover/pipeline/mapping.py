@@ -441,7 +441,7 @@ def _pace(prepared: PreparedMap) -> tuple[float, float]:
     took: list[float] = []
     while len(took) < 2 or sum(took[1:]) < _ENOUGH:
         began = time.monotonic()
-        with Compiling() as compiling:
+        with Compiling(time.monotonic) as compiling:
             for _ in Threads(plan.threads, plan.ahead).run(mapper, numbers):
                 pass
         took.append(max(time.monotonic() - began - compiling.seconds, 1e-6))
