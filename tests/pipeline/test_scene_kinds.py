@@ -5,6 +5,7 @@ import pytest
 import rasterio
 
 from map_cases import BANDS, reflectance, write_scene
+from safe_trees import write_raster
 
 
 @pytest.fixture
@@ -88,3 +89,14 @@ def test_info_lists_the_codes_of_a_raster_of_labels(run, folder, tmp_path):
     assert "as labels it has codes" in shown
     assert "  codes\n    -999: 100\n    1: 100\n    2: 200\n" in shown
     assert "codes" not in run("info", folder / "B02.tif").output
+
+
+@pytest.mark.parametrize(("sizes", "said"), [((20,), True), ((20, 60), False)])
+def test_info_says_where_a_mask_has_other_pixels_than_the_map(run, tmp_path, sizes, said):
+    planes = {60: np.full((1, 40, 40), 1500, np.uint16), 20: np.full((1, 120, 120), 4, np.uint8)}
+    for name, metres, values in [("B04", 60, planes[60]), *(("SCL", m, planes[m] % 12) for m in sizes)]:
+        path = tmp_path / "bands" / f"T11UPT_20200804T183919_{name}_{metres}m.jp2"
+        write_raster(path, values, (600000, 5800020), metres, "EPSG:32611", 64)
+    made = run("info", "bands")
+    assert f"SCL_{max(sizes)}m.jp2" in made.output
+    assert ("SCL_20m.jp2 (other pixel size: nearest neighbour)" in made.output) == said

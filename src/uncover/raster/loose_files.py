@@ -104,11 +104,6 @@ class LooseFiles:
         chosen = {band: sizes[min(sizes)] for band, sizes in found.items() if band}
         return cls(chosen, layers, _common([f for _, f in bands] or [NamedFacts()]))
 
-    @property
-    def files(self) -> list[str]:
-        """Files of the bands, and all of the layers."""
-        return [*self.bands.values(), *(file for sizes in self.layers.values() for file in sizes.values())]
-
 
 def _common(facts: list[NamedFacts]) -> NamedFacts:
     """What all names state alike."""
@@ -175,12 +170,13 @@ def open_folder(folder: Path, options: SceneOptions) -> Scene:
     if loose.bands:
         usual = tuple(band for band in TEN_BANDS if band in loose.bands) or tuple(sorted(loose.bands))
         options = replace(options, bands=options.bands or usual)
-        return open_files(loose.files, options, str(folder))
+        layers = [file for sizes in loose.layers.values() for file in sizes.values()]
+        return open_files([*loose.bands.values(), *layers], options, str(folder))
     stacks = [file for file in files if len(_band_names(file)) > 1]
     if len(stacks) == 1:
         named = [file for file in files if NamedFacts.of(file).band in LAYERS]
-        layers = LooseFiles.of(named, str(folder)).layers
-        return beside(open_stack(stacks, options), LooseFiles({}, layers, NamedFacts.of(stacks[0])))
+        beside_it = replace(LooseFiles.of(named, str(folder)), facts=NamedFacts.of(stacks[0]))
+        return beside(open_stack(stacks, options), beside_it)
     if stacks:
         listed = ", ".join(Path(file).name for file in stacks[:5])
         raise SceneError(f"{folder} holds {len(stacks)} rasters with bands ({listed}); give one of them")

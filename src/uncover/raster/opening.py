@@ -54,10 +54,10 @@ def write_scene_file(source: SceneSource, options: SceneOptions) -> Path:
     path, earlier = scene_file_of(source), StatedFacts.beside(source)
     if path.is_file() and earlier == StatedFacts():
         raise SceneError(f"{path} is about another scene, or empty; give each scene a folder of its own")
-    given = {f.name: getattr(options, f.name) for f in fields(StatedFacts) if f.name != "source"}
-    kept = {key: value for key, value in given.items() if value is not None}
+    given = ((f.name, getattr(options, f.name, None)) for f in fields(StatedFacts))
+    kept = {name: value for name, value in given if value is not None}
     found = replace(earlier, source=own_name(source), **kept)
-    if not any(getattr(found, key) is not None for key in given):
+    if found == StatedFacts(found.source):
         raise SceneError(
             f"nothing to write to {path}: give what the data do not state, such as --level L2A, --date "
             "2020-08-04, --sensor S2B, --scale 0.0001"
