@@ -191,6 +191,11 @@ class ClassChoice:
         """Name of the class of each value, None for no class."""
         new = dict(self.classes)
         found = {v: None if v in self.ignore else new.get(v, None if new else v) for v in values}
+        if not any(found.values()):
+            raise SceneError(
+                f"{what} holds {', '.join(values[:8])}, and none of them is left a class; check --classes "
+                "and --ignore"
+            )
         for option, given in (("--ignore", self.ignore), ("--classes", new)):
             if strange := [v for v in given if v not in found]:
                 warnings.warn(
@@ -198,25 +203,20 @@ class ClassChoice:
                     f"{', '.join(values[:8])}{', …' if len(values) > 8 else ''})",
                     stacklevel=4,
                 )
-        if not any(found.values()):
-            raise SceneError(
-                f"{what} holds {', '.join(values[:8])}, and none of them is left a class; check --classes "
-                "and --ignore"
-            )
         return found
 
     def of_codes(self) -> ClassChoice:
         """The same with numbers as those of a raster are written: 1 for 01 and 1.0."""
 
         def plain(value: str) -> str:
-            return str(int(float(value))) if _is_number(value) else value
+            return str(int(float(value))) if _is_whole(value) else value
 
         named = tuple((plain(value), name) for value, name in self.classes)
         return ClassChoice(tuple(map(plain, self.ignore)), named)
 
     def codes(self) -> tuple[int, ...]:
         """Codes of a raster that are ignored."""
-        return tuple(int(v) for v in self.ignore if _is_number(v))
+        return tuple(int(float(v)) for v in self.ignore if _is_whole(v))
 
     def translation(self) -> Translation:
         """Codes of a raster to the classes that are named."""
@@ -236,9 +236,9 @@ class ClassChoice:
         return Translation("--classes", source, target, rules)
 
 
-def _is_number(text: str) -> bool:
+def _is_whole(text: str) -> bool:
     try:
-        return np.isfinite(float(text))
+        return float(text).is_integer()
     except ValueError:
         return False
 
