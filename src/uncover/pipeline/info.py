@@ -308,7 +308,7 @@ def _band_names(info: RasterInfo) -> list[str]:
 
 
 def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
-    counts = codes_in(RasterBand(info, 1), info.grid)
+    counts = codes_in(RasterBand(info, 1))
     classes = {f"{c.code} {c.name}": counts.get(c.code, 0) for c in scheme.classes}
     none = info.grid.window.pixels - sum(classes.values())
     return {"scheme": scheme.name, "pixels": classes, "unlabelled": none, **grid_facts(info.grid)}
@@ -317,7 +317,7 @@ def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
 def _raster(info: RasterInfo) -> Facts:
     note = "whole numbers without a scale: as a scene it needs --scale (and perhaps --offset)"
     facts: Facts = {"bands": _band_names(info), "type": info.dtype, "nodata": info.nodata[0], "note": note}
-    codes = codes_in(RasterBand(info, 1), info.grid) if info.count == 1 else {}
+    codes = codes_in(RasterBand(info, 1)) if info.count == 1 else {}
     if 0 < len(codes) <= _MOST_CODES:
         facts |= {
             "codes": {str(code): n for code, n in codes.items()},

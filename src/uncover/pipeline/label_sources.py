@@ -40,14 +40,17 @@ NUMBERED = "codes"  # name of the scheme of nameless codes
 _VALUES = "values"  # that of whole numbers in a field
 
 
-def codes_in(layer: RasterBand, grid: Grid) -> dict[int, int]:
-    """Codes in a part of the grid of a raster, and their pixels; none where its numbers are no codes."""
+def codes_in(layer: RasterBand, part: Window | None = None) -> dict[int, int]:
+    """Codes in a window of a raster, and their pixels; none where its numbers are no codes."""
+    source, nodata = layer.info.bands(layer.band), layer.info.nodata[layer.band - 1]
     counts: Counter[int] = Counter()
     cache = TileCache()
-    for window in grid.blocks():
-        values, valid = layer.read(grid, window, cache)
-        for code, n in zip(*np.unique(values[valid], return_counts=True), strict=True):
-            if code != int(code) or len(counts) > 2 * HIGHEST_LABEL:
+    for window in (part or source.grid.window).cut((512, 512)):
+        values = source.read(window, cache)[0]
+        for code, n in zip(*np.unique(values, return_counts=True), strict=True):
+            if code == nodata or np.isnan(code):
+                continue
+            if not float(code).is_integer() or len(counts) > 2 * HIGHEST_LABEL:
                 return {}
             counts[int(code)] += int(n)
     return dict(sorted(counts.items()))
@@ -76,7 +79,7 @@ class RasterLabels:
         """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
         check_overlap(self.name, grid, self.layer.info.grid, "labels")
         own = self.layer.info.grid
-        self._say_what_is_no_class(codes_in(self.layer, own.crop(window_of(own, grid.bounds, grid.crs))))
+        self._say_what_is_no_class(codes_in(self.layer, window_of(own, grid.bounds, grid.crs)))
         return RasterOnGrid(self, grid, pixels_within(grid, own))
 
     def labelled(self, values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -107,7 +110,7 @@ class RasterLabels:
     def about_unknown(self) -> str:
         """Message on all codes of the raster that are no class, with their counts."""
         known = (*self.translation.source.codes, *self.translation.source.nodata, *self.choice.codes())
-        counts = codes_in(self.layer, self.layer.info.grid)
+        counts = codes_in(self.layer)
         unknown = {code: n for code, n in counts.items() if code not in known}
         return self.translation.about_unknown(unknown, self.name, "")
 
