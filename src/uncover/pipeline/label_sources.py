@@ -183,8 +183,8 @@ def majority(labels: NDArray[np.uint8], purity: float = 0.0) -> NDArray[np.uint8
 class ClassChoice:
     """Values that are no class, and names of those that are; values not named are none where some are.
 
-    >>> ClassChoice(ignore=("9",), classes=(("1", "Built"), ("2", "Green"))).named(["1", "3"], "lcm.tif")
-    {'1': 'Built', '3': None}
+    >>> ClassChoice(ignore=("9",), classes=(("1", "Built"),)).named(["1", "3", "9"], "lcm.tif")
+    {'1': 'Built', '3': None, '9': None}
     """
 
     ignore: tuple[str, ...] = ()
