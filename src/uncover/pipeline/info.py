@@ -357,9 +357,9 @@ def _layers_of(scene: Scene) -> list[str]:
     """Masks and layers of the atmosphere that come with a scene."""
     sources = [getattr(mask, "source", None) for mask in scene.masks]
     sources += [layer.source for layer in (scene.aot_layer, scene.water_vapour_layer) if layer is not None]
-    alike = scene.grid.resolution
     return [
-        each.name + ("" if each.grid.resolution == alike else " (other pixel size: nearest neighbour)")
+        each.name
+        + (" (other pixel size: nearest neighbour)" if each.grid.resolution != scene.grid.resolution else "")
         for each in sources
         if each is not None
     ]

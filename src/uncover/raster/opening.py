@@ -147,9 +147,8 @@ def _check_mask_values(options: SceneOptions, grid: Grid) -> None:
         return
     path, band = split_band(str(options.mask))
     source, wanted, found = describe(path).bands(band), list(options.mask_values), set[float]()
-    cache = TileCache(0)
     for window in window_of(source.grid, grid.bounds, grid.crs).cut((1024, 1024)):
-        found |= set(np.unique(source.read(window, cache)).tolist())
+        found |= set(np.unique(source.read(window, TileCache(0))).tolist())
         if found & set(wanted):
             return
     listed = ", ".join(f"{number:g}" for number in sorted(found)[:8])
