@@ -27,6 +27,7 @@ from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
 from uncover.models.realisations import KINDS
 from uncover.models.registry import CLASS_MODELS, RoughQuadratic
+from uncover.progress import step
 
 # Draws of the exponents of the members.
 EXPONENTS = 8
@@ -178,11 +179,20 @@ def _transforms(training, floor):
 
 def _members_of_values(training, floor):
     """Members that learn from exact values."""
-    found = []
-    for transform, seen in _transforms(training, floor).items():
-        found += [_candidate(seen, transform, "draws", *make(seen)) for make in _others(transform)]
+    found, each = [], _transforms(training, floor)
+    for transform, seen in each.items():
+        for make in _others(transform):
+            _tell(found, each)
+            found.append(_candidate(seen, transform, "draws", *make(seen)))
+        _tell(found, each)
         found.append(_gaussian_candidate(seen, transform))
     return found
+
+
+def _tell(found, transforms, of_each=1, extra=1):
+    """Say how many members are fitted: of each transform so many of each kind, and some Gaussians."""
+    total = sum(of_each * len(_others(transform)) + extra for transform in transforms)
+    step("fitting members", len(found), total)
 
 
 def _gaussian_candidate(seen, transform, class_model=_QDA, reading="closed"):
@@ -198,6 +208,7 @@ def _members_of_worlds(training, floor):
     for transform, seen in _transforms(training, floor).items():
         found += [_gaussian_candidate(seen, transform, model) for model in (_QDA, _LDA)]
         for make in _others(transform):
+            _tell(found, means, extra=2)
             found.append(_candidate(seen, transform, "draws", *make(means[transform])))
     return found
 
@@ -222,6 +233,7 @@ def _members_through_noise(training, pool):
         if not gaps:
             found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
         for make in _others(transform):
+            _tell(found, each, of_each=2)
             found.append(_candidate(seen, transform, "draws", *make(seen)))
             if gaps:
                 continue

@@ -108,7 +108,8 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
             f"{name} holds integers without a scale; give --scale 0.0001, or --scale 1 to take them as is"
         )
     source = ArraySource(name, planes, axes, grid, (512, 512))
-    chosen = Calibration(options.scale or 1.0, options.offset or 0.0, options.nodata)
+    nodata = options.assumed_nodata if options.nodata is None else options.nodata
+    chosen = Calibration(options.scale or 1.0, options.offset or 0.0, nodata)
     bands = tuple(plane.name for plane in planes)
     scene = Scene(
         identity=str(said or Path(name).stem),

@@ -380,6 +380,8 @@ class SceneOptions:
         For products and band files: images of this pixel size (10, 20 or 60 m) and coarser ones.
     assumed
         Scale and offset of numbers that no metadata explain, and who states them; options come first.
+    assumed_nodata
+        The number that means "no value" in files that state none.
     band_names
         Names of all bands of a stack that has none; `bands` then chooses among them.
     """
@@ -404,4 +406,5 @@ class SceneOptions:
     angles: tuple[float, float, float] | None = None
     resolution: int | None = None
     assumed: tuple[float, float, str] | None = None
+    assumed_nodata: float | None = None
     band_names: tuple[str, ...] | None = None
