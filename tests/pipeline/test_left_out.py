@@ -15,6 +15,7 @@ from uncover.pipeline import FitOptions, fit_model, left_out, training_sources
 from uncover.pipeline.ground import FEWEST_BLOCKS, FEWEST_OF_A_CLASS, Squares, choose_blocks
 from uncover.pipeline.left_out import TooSureWarning, left_out_check, mean_with_interval, warn_of_excess
 from uncover.pipeline.training_sources import Batch
+from uncover.progress import listening
 from uncover.raster import Grid
 
 
@@ -41,6 +42,23 @@ def test_the_default_is_the_recommended_model_and_says_what_was_fitted(problem, 
     assert " are right and " in lines[-1] and "in blocks" not in lines[-1]
     told = run("info", "m.uncover").stdout
     assert "randomised trees" in told and "left out" in told and "claimed" in told
+
+
+@pytest.mark.filterwarnings("ignore::uncover.pipeline.left_out.TooSureWarning")
+def test_a_fit_says_how_many_members_it_has_fitted_and_how_far_it_is_checked(problem, tmp_path):
+    codes, _, options = problem
+    few_labels(codes, tmp_path / "labels.tif", share=0.05)
+    said, phases = [], []
+    with listening(lambda *step: said.append(step)):
+        fit_model(
+            [tmp_path / "scene.tif"], replace(options, model="recommended", block=0), None, phases.append
+        )
+    assert phases[:2] == ["opening", "reading"] and phases[-1] == "checking"
+    for name, parts in (("fitting members", 1), ("checking with samples left out", left_out.PARTS)):
+        mine = [(done, total) for each, done, total in said if each == name]
+        total = mine[0][1]
+        assert total >= 4 * parts and [done for done, _ in mine] == list(range(total))
+        assert {each for _, each in mine} == {total}
 
 
 def test_published_is_another_name_of_qda(problem, run, tmp_path):

@@ -1,6 +1,7 @@
 """The door to machine code: loaded on the first call, and None where numba is not installed."""
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from types import ModuleType
@@ -18,7 +19,7 @@ def machine_code() -> ModuleType | None:
 
 
 class Compiling:
-    """CPU seconds that numba takes to compile, once, while this is open; 0 where it is not installed.
+    """Seconds of a clock that numba takes to compile, once, while this is open; 0 where it is not installed.
 
     Examples
     --------
@@ -28,8 +29,8 @@ class Compiling:
     0.0
     """
 
-    def __init__(self) -> None:
-        self.seconds, self._began, self._depth = 0.0, 0.0, 0
+    def __init__(self, clock: Callable[[], float] = time.process_time) -> None:
+        self.seconds, self._began, self._depth, self._clock = 0.0, 0.0, 0, clock
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -46,9 +47,9 @@ class Compiling:
     def _start(self, happened: object) -> None:
         self._depth += 1
         if self._depth == 1:  # one function is compiled within another
-            self._began = time.process_time()
+            self._began = self._clock()
 
     def _end(self, happened: object) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self.seconds += time.process_time() - self._began
+            self.seconds += self._clock() - self._began

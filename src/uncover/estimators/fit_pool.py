@@ -22,10 +22,12 @@ from uncover.estimators.fit_members import (
 from uncover.measurement.observation import Observation
 from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
 from uncover.models.fit import concentration
-from uncover.models.members import ClassRanks, log_density
+from uncover.models.members import log_density
 from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
+from uncover.models.realisations import KINDS
 from uncover.models.registry import CLASS_MODELS, RoughQuadratic
+from uncover.progress import step
 
 # Draws of the exponents of the members.
 EXPONENTS = 8
@@ -83,10 +85,13 @@ def _with_members(pool, training):
     several = (training.observation.structure.realisations or 1) > 1
     if training.realisations == "shared" and several:
         found, truth = _members_of_worlds(training, pool.floor), 0
-    elif _counts(pool.noise, training.observation):
+    elif training.observation.lacks_features or _counts(pool.noise, training.observation):
         pool = replace(pool, told=_told(training.observation))
         found, truth, training = _members_through_noise(training, pool)
         pool = replace(pool, noise=_beside_components(pool.noise, found[truth].member))
+        if training.observation.lacks_features:
+            classes = found[0].member.model.model
+            pool = replace(pool, means=classes.means, covariances=classes.covariances)
     else:
         training = training.exact()
         found = _members_of_values(training, pool.floor)
@@ -94,8 +99,7 @@ def _with_members(pool, training):
     members, held_out = tuple(one.member for one in found), [one.joint for one in found]
     pool = replace(pool, members=members, exponents=np.full((1, len(found)), 1.0 / len(found)), truth=truth)
     if training.asked is None and not (training.realisations == "shared" and several):
-        codes = training.codes[training.chosen()]
-        pool = replace(pool, ranks=ClassRanks.of(pool.typical_scores(held_out), codes))
+        pool = replace(pool, ranks=training.class_ranks(pool.typical_scores(held_out)))
     return _weigh(pool, found, training)
 
 
@@ -114,14 +118,15 @@ def _training_noise(observation, moments):
     """Noise of the training samples beside the spread of the classes; None where it is not known."""
     if observation.noise is None or observation.X.ndim == 3:
         return None
-    free, total = np.maximum(moments["class_count"] - 1.0, 0.0), observation.X.astype(np.float64).var(axis=0)
+    free, X = np.maximum(moments["class_count"] - 1.0, 0.0), observation.X.astype(np.float64)
+    total = np.nanvar(X, axis=0)
     within = free @ np.diagonal(moments["covariances"], axis1=1, axis2=2) / max(free.sum(), 1.0)
     return TrainingNoise.of(observation.variances(), np.where(within > 1e-12 * total, within, total))
 
 
 def _beside_components(noise, member):
     """Noise beside the variance within components, where these are of the features as they are."""
-    if member.transform:
+    if noise is None or member.transform:
         return noise
     model = member.model.model
     each = np.diagonal(model.component_covariances, axis1=1, axis2=2)
@@ -140,7 +145,7 @@ def _counts(noise, observation):
 def _told(observation):
     """Features whose uncertainties vary between samples: (feature,), or None."""
     variances = observation.variances()
-    if len(variances) == 1:
+    if len(variances) == 1 or observation.lacks_features:
         return None
     low, high = np.quantile(variances, [0.025, 0.975], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -162,7 +167,7 @@ def _others(transform):
 
 def _candidate(training, transform, reading, model, joint, at_truth=None):
     targets, weight = training.targets[training.chosen()], training.held_out_weight()
-    score, temperature = best_score(joint, targets, weight)
+    score, temperature = best_score(joint, targets, weight, training.log_shares)
     member = PoolMember(model, transform, temperature, reading)
     return Candidate(member, joint, joint if at_truth is None else at_truth, score)
 
@@ -174,11 +179,20 @@ def _transforms(training, floor):
 
 def _members_of_values(training, floor):
     """Members that learn from exact values."""
-    found = []
-    for transform, seen in _transforms(training, floor).items():
-        found += [_candidate(seen, transform, "draws", *make(seen)) for make in _others(transform)]
+    found, each = [], _transforms(training, floor)
+    for transform, seen in each.items():
+        for make in _others(transform):
+            _tell(found, each)
+            found.append(_candidate(seen, transform, "draws", *make(seen)))
+        _tell(found, each)
         found.append(_gaussian_candidate(seen, transform))
     return found
+
+
+def _tell(found, transforms, of_each=1, extra=1):
+    """Say how many members are fitted: of each transform so many of each kind, and some Gaussians."""
+    total = sum(of_each * len(_others(transform)) + extra for transform in transforms)
+    step("fitting members", len(found), total)
 
 
 def _gaussian_candidate(seen, transform, class_model=_QDA, reading="closed"):
@@ -194,16 +208,20 @@ def _members_of_worlds(training, floor):
     for transform, seen in _transforms(training, floor).items():
         found += [_gaussian_candidate(seen, transform, model) for model in (_QDA, _LDA)]
         for make in _others(transform):
+            _tell(found, means, extra=2)
             found.append(_candidate(seen, transform, "draws", *make(means[transform])))
     return found
 
 
 def _members_through_noise(training, pool):
-    """Members that learn through known noise, and in spite of it: candidates, number of the truth, draws."""
-    each = _transforms(training, pool.floor)
+    """Members that learn through known noise or gaps, and in spite of noise: candidates, number of the truth.
+
+    Also the training samples with draws of their true values. With gaps there are none that ignore them.
+    """
+    gaps, each = training.observation.lacks_features, _transforms(training, pool.floor)
     gaussians = [_scored(fit_gaussians(seen, _QDA), seen, transform) for transform, seen in each.items()]
     best = max(gaussians, key=lambda one: one[0])[1]
-    components = fit_gaussians(each[best], _QDA, mixture=True)
+    components = None if gaps else fit_gaussians(each[best], _QDA, mixture=True)
     if components is not None:
         gaussians.append(_scored(components, each[best], best))
     truth = max(range(len(gaussians)), key=lambda i: gaussians[i][0])
@@ -212,9 +230,13 @@ def _members_through_noise(training, pool):
     found = [_through_noise(each[transform], transform, fitted) for _, transform, fitted in gaussians]
     for transform, seen in each.items():
         values = seen.exact()
-        found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
+        if not gaps:
+            found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
         for make in _others(transform):
+            _tell(found, each, of_each=2)
             found.append(_candidate(seen, transform, "draws", *make(seen)))
+            if gaps:
+                continue
             if pool.told is None or make is fit_kernels:
                 found.append(_candidate(seen, transform, "exact", *make(values)))
             else:
@@ -243,7 +265,8 @@ def _density_score(training, fitted, transform):
     """Mean held-out log density of the measured values, also where it is that of their logarithms."""
     density = log_density(fitted.joint)[:, 0]
     if transform:
-        density = density - training.observation.X[training.chosen()].sum(1)  # the slope of the logarithm
+        logs = training.observation.X[training.chosen()]
+        density = density - np.nansum(logs, axis=1)  # the slope of the logarithm
     weight = training.held_out_weight() * np.isfinite(density)
     return float(weight @ np.where(np.isfinite(density), density, 0.0)) / max(float(weight.sum()), 1e-300)
 
@@ -263,7 +286,8 @@ def _with_true_values(training, transform, fitted, floor):
     which = (start + np.arange(some) * (DRAWN // some)) % DRAWN
     for held, model in fitted.folds:
         rows, rng = chosen[held], stream(training.seed, "true values")
-        drawn = model.true_values(seen.X[rows], seen.noise[rows], DRAWN, rng)
+        own = None if seen.noise is None else seen.noise[rows]
+        drawn = model.true_values(seen.X[rows], own, DRAWN, rng)
         asked[held] = np.take_along_axis(drawn, which[held][..., None], axis=1)
     if transform:
         imputed, asked = np.exp(imputed), np.exp(asked)
@@ -284,11 +308,12 @@ def _weigh(pool, found, training):
     chosen = training.chosen()
     targets, weight = training.targets[chosen], training.held_out_weight()
     kinds = len({(type(m.model), m.model.name, m.transform) for m in pool.members})
-    rows = chosen if len(training.observation.variances()) > 1 else slice(None)
+    variances = training.observation.variances_with_gaps()
+    variances = variances[chosen] if len(variances) > 1 else variances
     P, at_truth, tried = pool.probabilities([one.joint for one in found]), [one.at_truth for one in found], []
     for trusts in (False, True) if training.groups is not None else (False,):
-        gate = replace(pool, trusts=trusts).gates(at_truth, training.observation.variances()[rows])
-        tried.append((fit_exponents(P, gate, targets, weight, kinds), trusts))
+        gate = replace(pool, trusts=trusts).gates(at_truth, variances)
+        tried.append((fit_exponents(P, gate, targets, pool.log_shares, weight, kinds), trusts))
     posterior, trusts = max(tried, key=lambda one: one[0].score)
     exponents = posterior.draw(EXPONENTS, stream(training.seed, "exponents"))
     heard = exponents.mean(0) >= LEAST_WEIGHT * exponents.mean(0).sum()
@@ -305,7 +330,7 @@ def _moments(training):
     """Number, mean and covariance of the training samples of each class."""
     X = training.observation.X
     points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X
-    moments = training.membership().moments(points)
+    moments = KINDS["pooled"].collect(points, training.membership()).classes
     free = np.maximum(moments.count - 1.0, 1.0)
     covariances = moments.scatter / free[:, None, None]
     return {"class_count": moments.count, "means": moments.mean, "covariances": covariances}
@@ -313,7 +338,9 @@ def _moments(training):
 
 def _floor(X):
     """Half of the smallest value of each feature; None where a value is not positive."""
-    smallest = X.reshape(-1, X.shape[-1]).astype(np.float64).min(0)
+    smallest = X.reshape(-1, X.shape[-1]).astype(np.float64)
+    smallest = np.min(smallest, axis=0, where=~np.isnan(smallest), initial=np.inf)
+    smallest = np.where(np.isfinite(smallest), smallest, 1.0)  # of what no sample has, any
     return 0.5 * smallest if np.all(smallest > 0) else None
 
 
@@ -331,14 +358,15 @@ class Exponents(NamedTuple):
         return np.abs(np.concatenate([self.mode + step, self.mode - step]))
 
 
-def fit_exponents(probability, gate, targets, weight=None, kinds=None):
+def fit_exponents(probability, gate, targets, log_shares, weight=None, kinds=None):
     """Exponents of the pool with the highest score of held-out probabilities, and how well they are known.
 
     With M members of K kinds, the exponents b maximise Σ_i v_i log P_i(y_i | b) − ½Σ_m K²(b_m − 1/M)²:
     a priori each is 1/M, the plain geometric mean, give or take 1/K. ``kinds`` is K, by default M: members
     that differ only in how they take noise are of one kind. ``probability`` (member, sample, class) is by
     models that have not seen the sample, ``gate`` (member, sample) how far each member is heard, ``targets``
-    (sample, class) 1 for the true class, ``weight`` (sample,) v. The precision is Fisher's information
+    (sample, class) 1 for the true class, ``log_shares`` (class,) those of the classes, which are not raised
+    to the exponents, ``weight`` (sample,) v. The precision is Fisher's information
     + M²: with K², members that are nearly the same would be reflected at 0 too often, the answer too sure.
 
     Examples
@@ -346,7 +374,7 @@ def fit_exponents(probability, gate, targets, weight=None, kinds=None):
     >>> from scipy.special import softmax
     >>> right, useless = np.array([[0.9, 0.1]] * 50), np.array([[0.5, 0.5]] * 50)
     >>> targets = np.array([[1.0, 0.0]] * 45 + [[0.0, 1.0]] * 5)  # the first is right 9 times of 10
-    >>> found = fit_exponents(np.stack([right, useless]), np.ones((2, 50)), targets)
+    >>> found = fit_exponents(np.stack([right, useless]), np.ones((2, 50)), targets, np.log([0.5, 0.5]))
     >>> softmax(found.mode[0] * np.log(right[0])).round(2)
     array([0.88, 0.12])
     """
@@ -359,7 +387,8 @@ def fit_exponents(probability, gate, targets, weight=None, kinds=None):
         """Log probabilities, and how their odds depend on b: (sample, class), (member, sample, class)."""
         total, local = b.sum(), (b @ gate)[:, None]
         mean = np.tensordot(b, heard, 1) / local
-        return log_softmax(total * mean, axis=1), mean + total * (heard - gate[..., None] * mean) / local
+        slopes = mean + total * (heard - gate[..., None] * mean) / local
+        return log_softmax(total * mean + (1.0 - total) * log_shares, axis=1), slopes - log_shares
 
     def loss(b):
         log_P, slopes = at(b)

@@ -22,28 +22,3 @@ from uncover.labels.scheme import (
     translation_names,
 )
 from uncover.labels.training import Draw, autocorrelation_length, draw, split, within
-
-__all__ = [
-    "Criteria",
-    "Draw",
-    "LandClass",
-    "Report",
-    "Rule",
-    "Scheme",
-    "Screened",
-    "Translation",
-    "autocorrelation_length",
-    "confident",
-    "draw",
-    "interior",
-    "load_scheme",
-    "load_translation",
-    "purity",
-    "scheme_names",
-    "screen",
-    "spaced",
-    "split",
-    "stable",
-    "translation_names",
-    "within",
-]

@@ -8,12 +8,3 @@ from uncover.measurement.quantity import (
     cams_uncertainty,
     dark_vegetation_uncertainty,
 )
-
-__all__ = [
-    "Draws",
-    "Features",
-    "Quantity",
-    "aerosol_optical_depth",
-    "cams_uncertainty",
-    "dark_vegetation_uncertainty",
-]

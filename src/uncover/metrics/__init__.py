@@ -19,29 +19,3 @@ from uncover.metrics.estimation import (
     wilson_interval,
 )
 from uncover.metrics.scores import SCORE_NAMES, Scores, ScoreSums, score
-
-__all__ = [
-    "SCORE_NAMES",
-    "WGS84",
-    "Bootstrap",
-    "Estimate",
-    "Outcomes",
-    "Reliability",
-    "SampleCells",
-    "ScoreSums",
-    "Scores",
-    "StratifiedSample",
-    "band_area",
-    "confusion_matrix",
-    "f_beta",
-    "joined_groups",
-    "overall_accuracy",
-    "percentile_interval",
-    "radii",
-    "score",
-    "score_replicates",
-    "simple_random_sample",
-    "spread_over_worlds",
-    "stratified_by_map",
-    "wilson_interval",
-]

@@ -107,9 +107,7 @@ class TrainedModel:
         fitted = self.model.estimator_ if isinstance(self.model, ConformalSets) else self.model
         lines.append(f"model: {fitted_in_words(fitted)}")
         lines += [f"left out together: {words}" for words in self.provenance.get("blocks", ())]
-        if any(self.provenance.get("buffer", ())):
-            metres = ", ".join(f"{buffer:.0f} m" for buffer in self.provenance["buffer"])
-            lines.append(f"pixels nearer than {metres} to another block do not count where they are left out")
+        lines += self.provenance.get("edges of blocks", ())
         lines.append(left_out_in_words(self.provenance["left out"]))
         return "\n".join(lines)
 
@@ -434,6 +432,7 @@ def _blocks(sources: Sequence[TrainingSource]) -> dict[str, Any]:
         "block": sides[0] if len(sides) == 1 else sides,
         "buffer": [round(blocks.buffer, 1) for blocks in found],
         "blocks": list(words),
+        "edges of blocks": list(dict.fromkeys(blocks.edge for blocks in found if blocks.buffer)),
     }
 
 

@@ -20,11 +20,12 @@ from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
 from uncover.models.sets import WithSets
 from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
-from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
+from uncover.pipeline.label_sources import VECTOR_SUFFIXES, codes_in, scheme_in
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import NONE, none_of
 from uncover.pipeline.tables import is_table, read_table
+from uncover.raster.align import RasterBand
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, OffsetWarning, SceneError, damaged, require
 from uncover.raster.grid import Grid
@@ -36,7 +37,8 @@ from uncover.raster.points import is_points, point_dates, read_points
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe, metadata_of
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene, SceneOptions
-from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.raster.scene_file import StatedFacts
+from uncover.raster.tiles import RasterInfo, describe
 from uncover.raster.vectors import fields_of, read_features
 
 Facts = dict[str, Any]
@@ -250,7 +252,13 @@ def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
         scheme = scheme_in(info)
         if scheme is not None:
             return Description("labels", _labels(info, scheme))
-        if options == SceneOptions() and all(s == 1 for s in info.scales) and info.dtype[0] in "ui":
+        silent = info.count == 1 or StatedFacts.beside(path) == StatedFacts()
+        if (
+            silent
+            and options == SceneOptions()
+            and all(s == 1 for s in info.scales)
+            and info.dtype[0] in "ui"
+        ):
             return Description("raster", _raster(info))
     return _product(path, options) if is_safe(path) else _described(path, options)
 
@@ -306,17 +314,21 @@ def _band_names(info: RasterInfo) -> list[str]:
 
 
 def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
-    counts = np.zeros(256, np.int64)
-    cache = TileCache(0)
-    for window in info.grid.blocks(2048):
-        counts += np.bincount(info.bands(1).read(window, cache)[0].ravel(), minlength=256)
-    classes = {f"{c.code} {c.name}": int(counts[c.code]) for c in scheme.classes}
-    return {"scheme": scheme.name, "pixels": classes, "unlabelled": int(counts[0]), **grid_facts(info.grid)}
+    counts = codes_in(RasterBand(info, 1))
+    classes = {f"{c.code} {c.name}": counts.get(c.code, 0) for c in scheme.classes}
+    none = info.grid.window.pixels - sum(classes.values())
+    return {"scheme": scheme.name, "pixels": classes, "unlabelled": none, **grid_facts(info.grid)}
 
 
 def _raster(info: RasterInfo) -> Facts:
     note = "whole numbers without a scale: as a scene it needs --scale (and perhaps --offset)"
     facts: Facts = {"bands": _band_names(info), "type": info.dtype, "nodata": info.nodata[0], "note": note}
+    codes = codes_in(RasterBand(info, 1)) if info.count == 1 else {}
+    if 0 < len(codes) <= _MOST_CODES:
+        facts |= {
+            "codes": {str(code): n for code, n in codes.items()},
+            "note": f"as labels it has codes; {note}",
+        }
     return facts | grid_facts(info.grid)
 
 
@@ -351,7 +363,12 @@ def _layers_of(scene: Scene) -> list[str]:
     """Masks and layers of the atmosphere that come with a scene."""
     sources = [getattr(mask, "source", None) for mask in scene.masks]
     sources += [layer.source for layer in (scene.aot_layer, scene.water_vapour_layer) if layer is not None]
-    return [source.name for source in sources if source is not None]
+    return [
+        each.name
+        + (" (other pixel size: nearest neighbour)" if each.grid.resolution != scene.grid.resolution else "")
+        for each in sources
+        if each is not None
+    ]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -504,6 +521,9 @@ def _shown(value: Any) -> str:
         return str(value)
     return np.format_float_positional(value, 6, fractional=False, trim="-")
 
+
+#: Different numbers of a raster that may be class codes.
+_MOST_CODES = 40
 
 #: Kinds of files by what tells them apart, in the order in which they are tried.
 _KINDS: tuple[tuple[Callable[[Path], bool], Callable[[Path], Description]], ...] = (

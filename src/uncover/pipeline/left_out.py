@@ -14,6 +14,7 @@ from sklearn.base import ClassifierMixin, clone
 from uncover.bayes.streams import stream
 from uncover.estimators.groups import divide
 from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
+from uncover.progress import part_of
 
 #: Samples that are looked at: enough for an interval of one or two per cent, few enough to fit again.
 MOST_CHECKED = 9000
@@ -81,7 +82,8 @@ def left_out_check(
             how = {"groups": rest.groups, "scored": rest.inner}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said of all samples, where it holds for them
-            fitted = clone(model).fit(measured(rest), rest.classes, **how)
+            with part_of("checking with samples left out", number, PARTS):
+                fitted = clone(model).fit(measured(rest), rest.classes, **how)
             P = fitted.predict_proba(measured(samples.take(out)))
         known = np.isin(samples.classes[out], fitted.classes_)
         place = np.searchsorted(fitted.classes_, samples.classes[out][known])

@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from uncover import __version__
 from uncover.bayes.population import UnknownShare
 from uncover.engines.machine import Compiling, machine_code
@@ -399,10 +401,10 @@ def _recorded(scene: SceneSource | SeveralScenes) -> Any:
     return str(scene) if isinstance(scene, str | Path) else files_of(scene)
 
 
-# CPU seconds of a unit that is computed once for a forecast.
-_LONG = 10.0
-#: Said of the time that a map takes.
-COMPILING = "up to a minute of compiling, the first time"
+# Seconds of units that are computed for a forecast: enough of them, and not another time after so many.
+_ENOUGH, _LONG = 1.0, 10.0
+# Seconds of what follows the last unit: for the picture and the records, and for each megabyte of layers.
+_FINISH, _PER_MEGABYTE = 1.3, 1 / 40
 
 
 @dataclass(frozen=True)
@@ -414,7 +416,7 @@ class Forecast:
     threads                     2
     memory                      300 MB
     disk                        40 MB while it runs
-    time                        9 s...
+    time                        9 s, if the machine is as busy as now
     """
 
     units: int
@@ -431,7 +433,7 @@ class Forecast:
             ("threads", str(self.threads)),
             ("memory", f"{self.megabytes} MB"),
             ("disk", f"{self.disk} MB while it runs"),
-            ("time", minutes if machine_code() is None else f"{minutes}, and {COMPILING}"),
+            ("time", f"{minutes}, if the machine is as busy as now"),
         ]
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 
@@ -439,31 +441,38 @@ class Forecast:
 def forecast(
     model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions | None = None
 ) -> Forecast:
-    """Estimate the cost of a map from its parts and from one unit that is computed."""
-    chosen = options or MapOptions()
-    prepared = PreparedMap.of(model_file, scene, chosen)
-    mapper = prepared.mapper
-    middle = len(mapper.units) // 2
-    each = _seconds_of_unit(mapper, middle) / mapper.units[middle].pixels
-    pixels = mapper.product.grid.window.pixels
-    # Scratch, and about as much again while the files are made from it.
-    disk = 2 * pixels * mapper.product.bytes_per_pixel
-    files = pixels * mapper.product.bytes_per_pixel / (40 * MEGABYTE)
-    seconds = each * pixels / prepared.plan.threads + files
-    megabytes = prepared.plan.bytes_needed // MEGABYTE
-    return Forecast(len(mapper.units), prepared.plan.threads, megabytes, disk // MEGABYTE, seconds)
+    """Estimate the cost of a map: from the time it takes to open, and from one unit for each thread.
 
-
-def _seconds_of_unit(mapper: Mapper, number: int) -> float:
-    """CPU seconds of a unit, of all threads; compiling, and what else is made once, does not count.
-
-    What is made once takes a second or two: a unit that takes long is not computed again.
+    Kernels that have to be compiled are compiled here, and not once more by the map.
     """
-    for _ in range(2):
-        began = time.process_time()
-        with Compiling() as compiling:
-            mapper.compute(number, mapper.read(number))
-        seconds = time.process_time() - began - compiling.seconds
-        if seconds > _LONG:
+    began = time.monotonic()
+    prepared = PreparedMap.of(model_file, scene, options or MapOptions())
+    opening, (once, rate) = time.monotonic() - began, _pace(prepared)
+    product, plan = prepared.mapper.product, prepared.plan
+    pixels = product.grid.window.pixels
+    megabytes = pixels * product.bytes_per_pixel / MEGABYTE
+    seconds = opening + once + pixels / rate + _FINISH + megabytes * _PER_MEGABYTE
+    # Disk for scratch, and about as much again while the files are made from it.
+    disk, memory = round(2 * megabytes), plan.bytes_needed // MEGABYTE
+    return Forecast(len(prepared.mapper.units), plan.threads, memory, disk, seconds)
+
+
+def _pace(prepared: PreparedMap) -> tuple[float, float]:
+    """Seconds of what is made once with the first units, and pixels per second from then on.
+
+    As many units as there are threads are computed at a time, from the middle of the map, and then again.
+    """
+    mapper, plan = prepared.mapper, prepared.plan
+    first = max(0, (len(mapper.units) - plan.threads) // 2)
+    numbers = range(len(mapper.units))[first : first + plan.threads]
+    took: list[float] = []
+    while len(took) < 2 or sum(took[1:]) < _ENOUGH:
+        began = time.monotonic()
+        with Compiling(time.monotonic) as compiling:
+            for _ in Threads(plan.threads, plan.ahead).run(mapper, numbers):
+                pass
+        took.append(max(time.monotonic() - began - compiling.seconds, 1e-6))
+        if sum(took) > _LONG:
             break
-    return max(seconds, 0.0)
+    pixels, each = sum(mapper.units[n].pixels for n in numbers), float(np.mean(took[1:] or took))
+    return max(took[0] - each, 0.0), pixels / each

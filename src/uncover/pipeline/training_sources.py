@@ -189,15 +189,6 @@ class Batch:
         )
 
 
-def without_gaps(batch: Batch) -> Batch:
-    """Leave out samples that lack a feature, and count them."""
-    whole = np.isfinite(batch.values).reshape(len(batch.values), -1).all(axis=1)
-    if whole.all():
-        return batch
-    lost = {**batch.lost, "some dates are missing": int((~whole).sum())}
-    return replace(batch.take(whole), lost=lost)
-
-
 def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
     """Open all of them; they must have the same bands, and none may be there twice."""
     if not sources:
@@ -495,7 +486,7 @@ class LabelledPixels:
                 inner = squares.inner(window, self.blocks.buffer)[where]
             sure = None if sure is None else sure[where]
             found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
-            yield window.pixels, without_gaps(found)
+            yield window.pixels, found
 
 
 def _warn_of_years(name: str, year: int) -> None:

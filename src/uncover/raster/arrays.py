@@ -119,7 +119,8 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
     when = times[moment or 0] if times else None
     several = f"{when:%Y%m%dT%H%M%S}" if when is not None and len(times) > 1 else ""
     source = ArraySource(name, planes, axes, grid, (512, 512), moment=several)
-    chosen = Calibration(options.scale or 1.0, options.offset or 0.0, options.nodata)
+    nodata = options.assumed_nodata if options.nodata is None else options.nodata
+    chosen = Calibration(options.scale or 1.0, options.offset or 0.0, nodata)
     bands = tuple(plane.name for plane in planes)
     scene = Scene(
         identity="_".join(filter(None, (str(said or Path(name).stem), several))),

@@ -17,6 +17,7 @@ from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, LeastMask, Mask, PlaneMask, PolygonMask, ValueMask
+from uncover.raster.names import LAYERS, nearest_size
 from uncover.raster.quality import SCL_MEANING, Quality
 from uncover.raster.safe_metadata import (
     BAND_IDS,
@@ -124,7 +125,7 @@ def open_tree(source: str | Path) -> SafeTree:
 def bands_in(source: str | Path, options: SceneOptions) -> tuple[str, ...]:
     """Bands that a product has an image of, in the order of their wavelengths."""
     tree = open_tree(source)
-    images = _images(tree, _granule(tree, options.granule)[0], options.resolution)
+    images = _finest(_images(tree, _granule(tree, options.granule)[0], options.resolution))
     return tuple(band for band in BAND_IDS if band in images)
 
 
@@ -149,12 +150,16 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
     product, tile = metadata_of(source, options)
     product.check_baseline(options, tree.name)
     granule, tile_xml = _granule(tree, options.granule)
-    images = _images(tree, granule, options.resolution)
+    sizes = _images(tree, granule, options.resolution)
+    images = _finest(sizes)
     bands = tuple(canonical_band(band) for band in options.bands or _usual_bands(tree, images, options))
     with damaged(f"{tree.name}/{tile_xml}"):
         angles = tile.angles(bands)
     groups = _band_groups(tree, granule, images, bands, product, options)
     grid = finest_grid([group.source.grid for group in groups])
+    images |= {
+        key: sizes[key][nearest_size(sizes[key], grid.resolution[0])] for key in LAYERS if key in sizes
+    }
     return Scene(
         identity=options.scene_id or product.datatake or product.uri or tree.name,
         named=bool(options.scene_id or product.datatake or product.uri),
@@ -216,20 +221,23 @@ def _usual_bands(tree: SafeTree, images: dict[str, str], options: SceneOptions) 
     return found
 
 
-def _images(tree: SafeTree, granule: str, resolution: int | None = None) -> dict[str, str]:
-    """The finest file of each band and auxiliary layer, of a pixel size or coarser where one is given."""
-    finest: dict[str, tuple[int, str]] = {}
+def _finest(images: dict[str, dict[int, str]]) -> dict[str, str]:
+    """The finest file of each band and layer."""
+    return {key: files[min(files)] for key, files in images.items()}
+
+
+def _images(tree: SafeTree, granule: str, resolution: int | None = None) -> dict[str, dict[int, str]]:
+    """Files of each band and layer by their pixel sizes, those of a size or coarser where one is given."""
+    found: dict[str, dict[int, str]] = {}
     for name in tree.names:
         match = _IMAGE.search(name)
         if match is None or not name.startswith(f"{granule}/IMG_DATA/"):
             continue
         key = match.group(1).upper()
         metres = int(match.group(2) or NATIVE_METRES.get(key, 10))
-        if resolution is not None and metres < resolution:
-            continue
-        if key not in finest or metres < finest[key][0]:
-            finest[key] = (metres, name)
-    return {key: name for key, (_, name) in finest.items()}
+        if resolution is None or metres >= resolution:
+            found.setdefault(key, {}).setdefault(metres, name)
+    return found
 
 
 def _band_groups(

@@ -391,6 +391,8 @@ class SceneOptions:
         For Level-2A products: pixels whose probability of cloud, in per cent, is this or more are cloud.
     moment
         Of a dataset with a time axis: the place on it, from 0.
+    assumed_nodata
+        The number that means "no value" in files that state none.
     band_names
         Names of all bands of a stack that has none; `bands` then chooses among them.
     """
@@ -418,4 +420,5 @@ class SceneOptions:
     mask_buffer: float = 0.0
     cloud_probability: float | None = None
     moment: int | None = None
+    assumed_nodata: float | None = None
     band_names: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""Stated uncertainty of scenes of several dates: which of their errors are one, and what formulas make of it."""
+"""Stated uncertainty of scenes of several dates: which errors are one, and what formulas make of them."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from uncover.raster.errors import NoScaleError, OffsetWarning, ReadError, SceneE
 from uncover.raster.grid import finest_grid, same_crs
 from uncover.raster.layers import BandGroup, Calibration, LeastMask, Mask, ValueMask
 from uncover.raster.names import NamedFacts
+from uncover.raster.npy import stem
 from uncover.raster.quality import SCL_MEANING, Quality
 from uncover.raster.safe import TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
@@ -50,7 +51,7 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
     groups = tuple(_group(info, chosen, options) for info in infos if any(c.info is info for c in chosen))
     _check_one_grid(groups)
     scene = Scene(
-        identity=options.scene_id or Path(str(paths[0])).stem,
+        identity=options.scene_id or stem(paths[0]),
         bands=tuple(choice.name for choice in chosen),
         grid=finest_grid([group.source.grid for group in groups]),
         groups=groups,
@@ -148,7 +149,8 @@ def calibration(info: RasterInfo, index: int, options: SceneOptions) -> Calibrat
             f"{info.path} holds {info.dtype} numbers without a scale; give --scale 0.0001 for Sentinel-2 "
             "reflectance (and --offset -0.1 from baseline 04.00 on), or --scale 1 to take them as they are"
         )
-    nodata = info.nodata[index - 1] if options.nodata is None else options.nodata
+    own = info.nodata[index - 1]
+    nodata = options.nodata if options.nodata is not None else options.assumed_nodata if own is None else own
     return Calibration(
         scale=scale if options.scale is None else options.scale,
         offset=offset if options.offset is None else options.offset,

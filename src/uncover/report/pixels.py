@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover import progress
 from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
@@ -87,7 +88,9 @@ def read_spectra(
     deviation = np.full((len(rows), len(cols), p), np.nan, np.float32)
     labelled: list[tuple[Floats, NDArray[np.uint8]]] = []
     cache = TileCache(64 << 20)
-    for window in _windows(evidence, rows):
+    windows = list(_windows(evidence, rows))
+    for number, window in enumerate(windows):
+        progress.step("reading pixels", number, len(windows))
         reading = evidence.read(window)
         quality = reading.quality
         for at in np.flatnonzero((rows >= window.row) & (rows < window.row + window.height)):
@@ -169,7 +172,9 @@ def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint
     picture = np.full((3, -(-grid.height // step), -(-grid.width // step)), np.nan, np.float32)
     size = step * max(1, 512 // step)
     read = _reader(evidence, bands)
-    for window in grid.blocks(size):
+    windows = list(grid.blocks(size))
+    for number, window in enumerate(windows):
+        progress.step("reading pictures", number, len(windows))
         values = read(window)
         part = block_means(values, step)
         top, left = window.row // step, window.col // step
