@@ -189,6 +189,17 @@ class Batch:
         )
 
 
+def whole_in_worlds(batch: Batch) -> Batch:
+    """Leave out samples of several realisations that lack a feature, and count them: no fit takes both."""
+    if batch.values.ndim == 2:
+        return batch
+    whole = np.isfinite(batch.values).all(axis=(1, 2))
+    if whole.all():
+        return batch
+    lost = {**batch.lost, "some dates are missing": int((~whole).sum())}
+    return replace(batch.take(whole), lost=lost)
+
+
 def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
     """Open all of them; they must have the same bands, and none may be there twice."""
     if not sources:
@@ -486,7 +497,7 @@ class LabelledPixels:
                 inner = squares.inner(window, self.blocks.buffer)[where]
             sure = None if sure is None else sure[where]
             found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
-            yield window.pixels, found
+            yield window.pixels, whole_in_worlds(found)
 
 
 def _warn_of_years(name: str, year: int) -> None:
