@@ -435,7 +435,7 @@ def _left_out(
         )
     except ValueError as error:  # too few samples of a class, or of one kind
         return {"not checked": str(error)}
-    warn_of_excess(found)
+    warn_of_excess(found, options.model)
     return found
 
 
