@@ -124,7 +124,7 @@ def mean_with_interval(values: Any, groups: Any) -> tuple[float, float, float]:
 
 
 def warn_of_excess(found: Mapping[str, Any], model: str) -> None:
-    """Warn where a model of this kind claims more than comes true: by more than `EXCESS`, beyond its interval."""
+    """Warn where such a model claims more than comes true: by more than `EXCESS`, and beyond its interval."""
     excess = found["excess"]
     if excess["value"] > EXCESS and excess["lower"] > 0:
         warnings.warn(
