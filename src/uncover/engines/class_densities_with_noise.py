@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 from uncover.bayes.class_densities import ClassDensities
 from uncover.bayes.class_densities_with_noise import (
+    CERTAIN,
+    FILL,
+    KNOWN,
+    SMALL,
+    UNSURE,
     ClassDensitiesWithNoise,
     NoisyScores,
     true_value_points,
@@ -75,9 +80,9 @@ class FastClassDensitiesWithNoise(ClassDensitiesWithNoise):
         out = self._allocate(planes.shape[2])
         plain = _fast(self.plain).numbers(np.float64, p_values=self.reference is None)
         code.read_with_noise(
-            planes, *_arrays(planes, coefficients, covariances), spread, self.numbers, plain,
-            self._truth_numbers, ComponentNumbers.of(self.components), self._reference_numbers,
-            true_value_points(self.n_points, planes.shape[1]), out,
+            np.ascontiguousarray(planes), *_arrays(planes, coefficients, covariances), spread, self.numbers,
+            plain, self._truth_numbers, ComponentNumbers.of(self.components), self._reference_numbers,
+            true_value_points(self.n_points, planes.shape[1]), (CERTAIN, SMALL, UNSURE, KNOWN, FILL), out,
         )  # fmt: skip
         return out
 

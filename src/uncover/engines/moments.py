@@ -25,6 +25,7 @@ def moments_by_group(
     array([2., 0., 1.])
     """
     x = np.asarray(samples)
+    x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
     code = machine_code() if x.size >= _MANY else None
     if code is None:
         return Moments.by_group(x, group, n_groups, weight)
@@ -37,7 +38,8 @@ def moments_by_group(
         arrays = [part.count, part.mean, part.scatter, np.zeros_like(part.mean)]
         mine = w[rows] if len(w) else w
         for at in np.ndindex(*batch):
-            code.grouped_moments(x[(*at, rows)], numbers[rows], mine, *(each[at] for each in arrays))
+            mine_x = np.ascontiguousarray(x[(*at, rows)])
+            code.grouped_moments(mine_x, numbers[rows], mine, *(each[at] for each in arrays))
         return Moments(*arrays)
 
     return reduce(add, in_order(block, row_blocks((len(numbers), p))), Moments.empty(p, (*batch, n_groups)))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from uncover import __version__
 from uncover.bayes.population import UnknownShare
-from uncover.engines.machine import Compiling, machine_code
+from uncover.engines.machine import machine_code
 from uncover.files import check_new, check_place
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
@@ -296,13 +296,11 @@ def _compute(
     numbers = scratch.missing(product.order(prepared.options.block))
     total = product.grid.window.pixels
     done = total - sum(scratch.units[number].pixels for number in numbers)
-    phase("mapping" if machine_code() is None else "starting, kernels are compiled once")
+    phase("mapping")
     if progress is not None:
         progress(done, total)
     try:
-        for i, unit in enumerate(prepared.executor().run(prepared.mapper, numbers)):
-            if i == 0:
-                phase("mapping")
+        for unit in prepared.executor().run(prepared.mapper, numbers):
             scratch.put(unit)
             done += scratch.units[unit.number].pixels
             if progress is not None:
@@ -376,8 +374,6 @@ def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]
 
 # CPU seconds of a unit that is computed once for a forecast.
 _LONG = 10.0
-#: Said of the time that a map takes.
-COMPILING = "up to a minute of compiling, the first time"
 
 
 @dataclass(frozen=True)
@@ -406,7 +402,7 @@ class Forecast:
             ("threads", str(self.threads)),
             ("memory", f"{self.megabytes} MB"),
             ("disk", f"{self.disk} MB while it runs"),
-            ("time", minutes if machine_code() is None else f"{minutes}, and {COMPILING}"),
+            ("time", minutes),
         ]
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 
@@ -428,15 +424,14 @@ def forecast(model_file: str | Path, scene: SceneSource, options: MapOptions | N
 
 
 def _seconds_of_unit(mapper: Mapper, number: int) -> float:
-    """CPU seconds of a unit, of all threads; compiling, and what else is made once, does not count.
+    """CPU seconds of a unit, of all threads; what is made once does not count.
 
     What is made once takes a second or two: a unit that takes long is not computed again.
     """
     for _ in range(2):
         began = time.process_time()
-        with Compiling() as compiling:
-            mapper.compute(number, mapper.read(number))
-        seconds = time.process_time() - began - compiling.seconds
+        mapper.compute(number, mapper.read(number))
+        seconds = time.process_time() - began
         if seconds > _LONG:
             break
-    return max(seconds, 0.0)
+    return seconds
