@@ -104,15 +104,6 @@ def test_help_says_what_the_defaults_are(command, words):
     assert words in " ".join(shown.split())
 
 
-def test_forecasts_name_the_time_of_compiling(monkeypatch):
-    from uncover.pipeline import mapping
-
-    for code, said in ((object(), True), (None, False)):
-        monkeypatch.setattr(mapping, "machine_code", lambda code=code: code)
-        text = mapping.Forecast(4, 2, 300, 40, 9.0).text()
-        assert ("9 s, and up to a minute of compiling, the first time" in text) == said
-
-
 class Clock:
     now = 0.0
 
@@ -121,7 +112,7 @@ class Clock:
 
 
 def test_progress_in_a_pipe_is_a_line_a_minute_with_a_rate_of_the_last_seconds(monkeypatch, capsys):
-    """90 s of compiling in the first piece, then 1000 pixels a second: the first estimate knows it."""
+    """90 s of preparation in the first piece, then 1000 pixels a second: the first estimate knows it."""
     clock = Clock()
     monkeypatch.setattr(console.time, "monotonic", clock)
     with counter("map", "pixels") as watch:

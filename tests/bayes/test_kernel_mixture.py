@@ -1,7 +1,6 @@
 """Kernel mixtures against their definition, sample by sample."""
 
 import numpy as np
-import pytest
 
 from uncover.bayes.kernel_mixture import KernelMixture, median_square
 from uncover.engines import members

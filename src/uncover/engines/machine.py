@@ -8,13 +8,17 @@ from uncover.engines.kernels import Kernels, load
 
 @cache
 def machine_code() -> Kernels | None:
-    """The compiled kernels, or None where they cannot be loaded, which is said once."""
+    """The compiled kernels, or None where they cannot be loaded, which is said once.
+
+    >>> machine_code() is machine_code()
+    True
+    """
     try:
         return load()
     except OSError as problem:
         warnings.warn(
-            f"predictions run in NumPy, several times slower, for there are no compiled kernels: {problem}. "
-            "To compile them: python -m uncover.engines.kernels.build (with a C compiler, or ziglang from pip)",
+            f"Predictions run in NumPy, several times slower: there are no compiled kernels, {problem}. "
+            "`python -m uncover.engines.kernels` compiles them; it needs a C compiler, or ziglang from pip.",
             RuntimeWarning,
             stacklevel=2,
         )

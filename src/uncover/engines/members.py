@@ -1,4 +1,4 @@
-"""Trees, kernels and calibrated views by machine code, where numba is installed and the work is worth it."""
+"""Trees, kernels and calibrated views by compiled kernels, where the work is worth it."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -17,7 +17,7 @@ from uncover.engines.threads import in_order
 
 Array = NDArray[np.float64]
 
-# Fewer leaves, differences, or log joints than this are not worth machine code, which takes time to load.
+# Fewer leaves, differences, or log joints than this are not worth a call of compiled code.
 FEW_LEAVES, FEW_DIFFERENCES, FEW_JOINTS = 200_000, 10_000_000, 100_000
 # Points that one thread takes at a time.
 _PIECE = 1024

@@ -1,4 +1,4 @@
-"""Moments of groups of samples by machine code, where numba is installed and the work is worth it."""
+"""Moments of groups of samples by compiled kernels, where the work is worth it."""
 
 from functools import reduce
 from operator import add
@@ -10,7 +10,7 @@ from uncover.bayes.moments import Moments, row_blocks
 from uncover.engines.machine import machine_code
 from uncover.engines.threads import in_order
 
-# Fewer numbers than this are not worth machine code, which takes its time to load.
+# Fewer numbers than this are not worth threads.
 _MANY = 1 << 20
 
 

@@ -38,8 +38,8 @@ def calibrate(
 ) -> bool:
     """scale·number + offset (row, col), NaN for nodata and for saturated numbers, whose flags get the bit.
 
-    `terms` are scale, offset, nodata and the saturated number, NaN where there is none. Only in compiled code;
-    without it nothing is done, and False returned.
+    `terms` are scale, offset, nodata and the saturated number, NaN where there is none. Without compiled code
+    nothing is done, and False returned.
     """
     code = machine_code()
     if code is None or not all(each.flags.c_contiguous for each in (numbers, out, flags)):

@@ -1,8 +1,8 @@
 """Compiled kernels: C in a shared library, called without Python's lock.
 
-The formulas are those of :mod:`uncover.bayes`; here are loops over blocks of points, features first, that never leave
-the cache. Their innermost values are vectors, one point in each lane, and the points of a block are padded to whole
-vectors, so that a point's result does not depend on its neighbours.
+The formulas are those of :mod:`uncover.bayes`; here are loops over blocks of points, features first, that
+never leave the cache. Their innermost values are vectors, one point in each lane, and the points of a block
+are padded to whole vectors, so that a point's result does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 
-from uncover.engines.kernels.build import library, levels, sources
+from uncover.engines.kernels.build import levels, library, sources
 
-# Kinds of the arguments, arrays of tuples one by one: r is the floating-point type that a kernel is called with, * any
-# type, i a whole number, x a number; the others are as in NumPy.
+# Kinds of the arguments of each kernel, those of tuples one by one. Of arrays: r is the floating-point type
+# that the kernel is called with, * any type, the others are as in NumPy. Of numbers: i is a whole one, x any.
 _DENSITIES, _EXACT, _COMPONENTS = 14 * ["r"], 14 * ["f8"], ["i8", "f8"]
 _NOISY_PIXELS = ["*", "f8", "f8", "i"]
 _KINDS = {
@@ -33,6 +35,7 @@ _KINDS = {
     ],
     "best_in_worlds": [*_NOISY_PIXELS, *4 * ["f8"], *_EXACT, *_COMPONENTS, "i8", "u1"],
     "f_tails": 4 * ["f8"],
+    "functions": ["r", "r"],
     "grouped_moments": ["r", "i4", *5 * ["f8"]],
     "kernel_sums": ["r", "r", "r", "r", "i8", "f8", "f8"],
     "sums_of_leaves": ["f4", "i8", "f4", "i8", "f8", "f8"],
@@ -67,13 +70,17 @@ class Kernels:
         kinds = _KINDS[name]
 
         def call(*arguments: Any) -> None:
-            leaves = list(_leaves(arguments))
-            real = next((leaf.dtype.str[1:] for leaf, kind in zip(leaves, kinds, strict=True) if kind == "r"), "f8")
-            words = [word for leaf, kind in zip(leaves, kinds, strict=True) for word in _words(name, leaf, kind, real)]
-            precision = "f32" if real == "f4" else "f64"
-            function = self._library[f"{name}_{precision}_{self.level}"]
+            """Check the arguments and run the kernel: what it writes to is among them."""
+            leaves = list(zip(_leaves(arguments), kinds, strict=True))
+            real = next((_kind_of(leaf.dtype)[0] for leaf, kind in leaves if kind == "r"), "f8")
+            words = [word for leaf, kind in leaves for word in _words(name, leaf, kind, real)]
+            function = self._library[f"{name}_{'f32' if real == 'f4' else 'f64'}_{self.level}"]
             if failed := function((ctypes.c_int64 * len(words))(*words)):
-                raise MemoryError(f"no memory for {name}") if failed == 1 else TypeError(f"{name}: unknown type")
+                raise (
+                    MemoryError(f"no memory for {name}")
+                    if failed == 1
+                    else TypeError(f"{name}: unknown type")
+                )
 
         self.__dict__[name] = call
         return call
@@ -90,6 +97,12 @@ def _leaves(arguments: Any) -> Iterator[Any]:
             yield each
 
 
+@cache
+def _kind_of(dtype: np.dtype[Any]) -> tuple[str, int]:
+    """Name of a type without its byte order, and its number for the kernels."""
+    return dtype.str[1:], ord(dtype.kind) << 8 | dtype.itemsize
+
+
 def _words(name: str, leaf: Any, kind: str, real: str) -> list[int]:
     """An argument as whole numbers of 64 bits, as `Array` of common.h has them."""
     if leaf is None:
@@ -98,16 +111,18 @@ def _words(name: str, leaf: Any, kind: str, real: str) -> list[int]:
         return [int(leaf)]
     if kind == "x":
         return list(struct.unpack("q", struct.pack("d", leaf)))
-    found, wanted = leaf.dtype.str[1:], real if kind == "r" else kind
-    if wanted not in ("*", found) or not leaf.flags.c_contiguous or leaf.ndim > _AXES:
-        raise TypeError(f"{name} takes contiguous arrays of {wanted}, got {leaf.dtype} with strides {leaf.strides}")
-    shape = (*leaf.shape, *(_AXES - leaf.ndim) * (1,))
-    return [leaf.__array_interface__["data"][0], ord(found[0]) << 8 | leaf.itemsize, *shape]
+    (found, number), wanted = _kind_of(leaf.dtype), real if kind == "r" else kind
+    fits = leaf.flags.c_contiguous and leaf.ndim <= _AXES and leaf.dtype.isnative
+    if wanted not in ("*", found) or not fits:
+        raise TypeError(
+            f"{name} takes contiguous arrays of {wanted}, got {leaf.dtype} with strides {leaf.strides}"
+        )
+    return [leaf.ctypes.data, number, *leaf.shape, *(_AXES - leaf.ndim) * (1,)]
 
 
-def load(file: Path | None = None) -> Kernels:
+def load() -> Kernels:
     """Kernels for this processor; an OSError says why there are none."""
-    file = file or library()
+    file = library()
     if not file.exists():
         raise OSError("they were not compiled")
     return Kernels(file)

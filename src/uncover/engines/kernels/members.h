@@ -80,8 +80,8 @@ typedef struct {
 } TreeArguments;
 
 /* Leaves of some points of one tree: while one waits for memory, others go on. */
-static inline void descend(const float *x, int64_t p, const int64_t *node, const float *threshold, int64_t root,
-                           int64_t *at) {
+static void descend(const float *restrict x, int64_t p, const int64_t *restrict node, const float *restrict threshold,
+                    int64_t root, int64_t *restrict at) {
     for (int b = 0; b < TOGETHER; b++) at[b] = root;
     for (int64_t moved = 1; moved;) {
         moved = 0;
@@ -128,36 +128,44 @@ typedef struct {
     Array probability, inner, best;
 } ViewArguments;
 
-/* Add the probabilities of K classes, from log joints over a temperature, to `total`; return their entropy and the
-   first class of the largest. Where no class is possible, all are alike. `t` and `e` are as long as whole vectors. */
-static double add_view(const double *joint, int64_t K, double sharpness, double *t, double *e, double *total,
-                       int64_t *best) {
-    double whole = 0.0, along = 0.0;
-    *best = 0;
-    for (int64_t k = 1; k < K; k++)
-        if (joint[k] > joint[*best]) *best = k;
-    double top = joint[*best];
-    for (int64_t k = 0; k < K; k++) t[k] = isfinite(top) ? fmax(sharpness * (joint[k] - top), -700.0) : 0.0;
-    for (int64_t k = 0; k < K; k += LANES) store(e + k, exponential(load(t + k)));
-    for (int64_t k = 0; k < K; k++) whole += e[k], along += e[k] * t[k];
-    for (int64_t k = 0; k < K; k++) total[k] += e[k] / whole;
-    return log(whole) - along / whole;
+/* Log odds t of the views of a point less the largest of each, and the first class of the largest. Where no class is
+   possible, all are alike. */
+static void find_log_odds(const double *joint, int64_t views, int64_t K, double sharpness, double *t, uint8_t *best) {
+    for (int64_t r = 0; r < views; r++, joint += K, t += K) {
+        int64_t first = 0;
+        for (int64_t k = 1; k < K; k++)
+            if (joint[k] > joint[first]) first = k;
+        double top = joint[first];
+        int possible = fabs(top) <= 1.7976931348623157e308;
+        for (int64_t k = 0; k < K; k++) {
+            double below = sharpness * (joint[k] - top);
+            t[k] = !possible ? 0.0 : below > -700.0 ? below : -700.0;
+        }
+        best[r] = (uint8_t)first;
+    }
 }
 
 /* Probabilities and entropies of log joints (point, view, class) over a temperature, means over views.
 
 `best` (point, view) is the most probable class of each view. */
 int EXPORT(temper)(const ViewArguments *a) {
-    int64_t n = a->joint.shape[0], views = a->joint.shape[1], K = a->joint.shape[2], best;
+    int64_t n = a->joint.shape[0], views = a->joint.shape[1], K = a->joint.shape[2], size = round_up(views * K, 8);
     Room room = {0};
-    double *t = RESERVE(&room, double, round_up(K, 8)), *e = RESERVE(&room, double, round_up(K, 8));
+    double *t = RESERVE(&room, double, size), *e = RESERVE(&room, double, size);
+    double *whole = RESERVE(&room, double, round_up(views, 8)), *along = RESERVE(&room, double, views);
     for (int64_t i = 0; i < n && !room.failed; i++) {
         double *total = ROW(double, a->probability, i), entropy = 0.0;
         memset(total, 0, (size_t)K * sizeof(double));
+        find_log_odds(ROW(double, a->joint, i), views, K, a->sharpness, t, ROW(uint8_t, a->best, i));
+        for (int64_t b = 0; b < size; b += LANES) store(e + b, exponential(load(t + b)));
         for (int64_t r = 0; r < views; r++) {
-            entropy += add_view(AT(double, a->joint, i, r), K, a->sharpness, t, e, total, &best);
-            ROW(uint8_t, a->best, i)[r] = (uint8_t)best;
+            double sum = 0.0, mean = 0.0;
+            for (int64_t k = 0; k < K; k++) sum += e[r * K + k], mean += e[r * K + k] * t[r * K + k];
+            for (int64_t k = 0; k < K; k++) total[k] += e[r * K + k] / sum;
+            whole[r] = sum - 1.0, along[r] = mean / sum;
         }
+        for (int64_t r = 0; r < views; r += LANES) store(whole + r, log_one_plus(load(whole + r)));
+        for (int64_t r = 0; r < views; r++) entropy += whole[r] - along[r];
         ((double *)a->inner.data)[i] = fmax(entropy, 0.0) / (double)views;
         for (int64_t k = 0; k < K; k++) total[k] /= (double)views;
     }

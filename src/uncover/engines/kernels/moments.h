@@ -24,16 +24,18 @@ static void find_means(const MomentArguments *a) {
     int64_t n = a->x.shape[0], p = a->x.shape[1], groups = a->count.shape[0];
     const int32_t *group = a->groups.data;
     const double *weight = a->weight.shape[0] > 0 ? a->weight.data : NULL;
-    double *count = a->count.data;
+    const REAL *samples = a->x.data;
+    double *count = a->count.data, *means = a->mean.data;
     memset(count, 0, (size_t)groups * sizeof(double));
-    memset(a->mean.data, 0, (size_t)(groups * p) * sizeof(double));
+    memset(means, 0, (size_t)(groups * p) * sizeof(double));
     for (int64_t i = 0; i < n; i++) {
-        double w = weight ? weight[i] : 1.0, *mean = ROW(double, a->mean, group[i]);
+        const REAL *restrict x = samples + i * p;
+        double w = weight ? weight[i] : 1.0, *restrict mean = means + group[i] * p;
         count[group[i]] += w;
-        for (int64_t j = 0; j < p; j++) mean[j] += w * ROW(REAL, a->x, i)[j];
+        for (int64_t j = 0; j < p; j++) mean[j] += w * x[j];
     }
     for (int64_t g = 0; g < groups; g++)
-        for (int64_t j = 0; j < p && count[g] > 0.0; j++) ROW(double, a->mean, g)[j] /= count[g];
+        for (int64_t j = 0; j < p && count[g] > 0.0; j++) means[g * p + j] /= count[g];
 }
 
 /* Numbers of the samples by group, and where each group begins. */
@@ -49,11 +51,13 @@ static void sort_by_group(const MomentArguments *a, Deviations *s) {
 
 /* Samples of group g less their mean, features first, and the same times their weights; zeros fill the lines. */
 static void turn_samples(const MomentArguments *a, int64_t g, int64_t start, int64_t n, Deviations *s) {
-    const double *weight = a->weight.shape[0] > 0 ? a->weight.data : NULL, *mean = ROW(double, a->mean, g);
-    for (int64_t b = 0; b < n; b++) {
-        const REAL *x = ROW(REAL, a->x, s->order[start + b]);
-        for (int64_t j = 0; j < s->p; j++) s->d[j * s->width + b] = (double)x[j] - mean[j];
-    }
+    const double *weight = a->weight.shape[0] > 0 ? a->weight.data : NULL, *restrict mean = ROW(double, a->mean, g);
+    const REAL *restrict samples = a->x.data;
+    int64_t p = s->p, width = s->width;
+    const int64_t *restrict order = s->order + start;
+    double *restrict turned = s->d;
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t j = 0; j < p; j++) turned[j * width + b] = (double)samples[order[b] * p + j] - mean[j];
     for (int64_t j = 0; j < s->p; j++) {
         double *d = s->d + j * s->width, *weighted = s->weighted + j * s->width;
         for (int64_t b = n; b < s->width; b++) d[b] = weighted[b] = 0.0;

@@ -39,20 +39,27 @@ typedef struct {
     Array bits, codes, where, classes, quality;
 } MarkArguments;
 
+#ifdef SINGLE
+#define ROUND(number) __builtin_rintf(number)
+#else
+#define ROUND(number) __builtin_rint(number)
+#endif
+
 /* Numbers (band, place) as whole steps, NaN as `nothing`, to their places in planes (band, pixel).
 
 `row` is room for the steps of one band. */
 int EXPORT(put_steps)(const PutArguments *a) {
     int64_t n = a->where.shape[0];
-    const int64_t *where = a->where.data;
-    uint16_t *row = a->row.data;
+    const int64_t *restrict where = a->where.data;
+    uint16_t *restrict row = a->row.data;
     REAL step = R(a->step);
+    int32_t nothing = (int32_t)a->nothing;
     for (int64_t j = 0; j < a->values.shape[0]; j++) {
-        const REAL *values = ROW(REAL, a->values, j);
-        uint16_t *out = ROW(uint16_t, a->out, j);
+        const REAL *restrict values = ROW(REAL, a->values, j);
+        uint16_t *restrict out = ROW(uint16_t, a->out, j);
         for (int64_t i = 0; i < n; i++) {
-            REAL number = R(rint(values[i] / step));
-            row[i] = (uint16_t)(number == number ? (int32_t)number : (int32_t)a->nothing);
+            REAL number = ROUND(values[i] / step);
+            row[i] = (uint16_t)(number == number ? (int32_t)number : nothing);
         }
         for (int64_t i = 0; i < n; i++) out[where[i]] = row[i];
     }
@@ -82,12 +89,15 @@ int EXPORT(mark)(const MarkArguments *a) {
 
 /* Pixels of planes (band, pixel) by their place: (band, place). */
 int EXPORT(gather)(const GatherArguments *a) {
-    const int64_t *where = a->where.data;
+    const int64_t *restrict where = a->where.data;
+    int64_t n = a->where.shape[0];
 #define GATHER(bytes, type) \
     case bytes: \
-        for (int64_t j = 0; j < a->planes.shape[0]; j++) \
-            for (int64_t i = 0; i < a->where.shape[0]; i++) \
-                ROW(type, a->out, j)[i] = ROW(type, a->planes, j)[where[i]]; \
+        for (int64_t j = 0; j < a->planes.shape[0]; j++) { \
+            const type *restrict from = ROW(type, a->planes, j); \
+            type *restrict to = ROW(type, a->out, j); \
+            for (int64_t i = 0; i < n; i++) to[i] = from[where[i]]; \
+        } \
         break;
     switch (a->planes.kind & 255) {
         GATHER(1, uint8_t) GATHER(2, uint16_t) GATHER(4, uint32_t) GATHER(8, uint64_t)
@@ -106,14 +116,17 @@ typedef struct {
 
 /* scale*number + offset (row, col) in single precision; NaN and the bit for numbers that are none. */
 int EXPORT(calibrate)(const CalibrationArguments *a) {
-    float *out = a->out.data;
-    uint16_t *flags = a->flags.data, bit = (uint16_t)a->bit;
+    float *restrict out = a->out.data;
+    uint16_t *restrict flags = a->flags.data, bit = (uint16_t)a->bit;
+    double scale = a->scale, offset = a->offset, nodata = a->nodata, saturated = a->saturated;
+    int64_t n = a->numbers.shape[0] * a->numbers.shape[1];
 #define CALIBRATE \
-    for (int64_t i = 0; i < a->numbers.shape[0] * a->numbers.shape[1]; i++) { \
-        double number = (double)((const T *)a->numbers.data)[i]; \
-        float value = (float)(number * a->scale + a->offset); \
-        int is_full = number == a->saturated; \
-        out[i] = is_full || number == a->nodata ? NAN : value; \
+    const T *restrict numbers = a->numbers.data; \
+    for (int64_t i = 0; i < n; i++) { \
+        double number = (double)numbers[i]; \
+        float value = (float)(number * scale + offset); \
+        int is_full = number == saturated; \
+        out[i] = is_full | (number == nodata) ? NAN : value; \
         flags[i] |= is_full ? bit : 0; \
     }
     switch (a->numbers.kind) {
@@ -155,6 +168,11 @@ typedef struct {
     Array areas, best, worlds, weight, where;
 } AreaArguments;
 
+static void add_weights(const uint8_t *restrict classes, const double *restrict weight, const int64_t *restrict where,
+                        int64_t n, double *restrict areas) {
+    for (int64_t i = 0; i < n; i++) areas[classes[i]] += weight[where[i]];
+}
+
 /* Add pixels and areas of classes, and their areas in each world, to (2 + world, class). */
 int EXPORT(add_areas)(const AreaArguments *a) {
     const int64_t *where = a->where.data;
@@ -162,12 +180,10 @@ int EXPORT(add_areas)(const AreaArguments *a) {
     const double *weight = a->weight.data;
     double *areas = a->areas.data;
     int64_t n = a->where.shape[0], K = a->areas.shape[1];
-    for (int64_t i = 0; i < n; i++) {
-        areas[best[i]] += 1.0;
-        areas[K + best[i]] += weight[where[i]];
-    }
+    for (int64_t i = 0; i < n; i++) areas[best[i]] += 1.0;
+    add_weights(best, weight, where, n, areas + K);
     for (int64_t w = 0; w < a->worlds.shape[0]; w++)
-        for (int64_t i = 0; i < n; i++) areas[(2 + w) * K + ROW(uint8_t, a->worlds, w)[i]] += weight[where[i]];
+        add_weights(ROW(uint8_t, a->worlds, w), weight, where, n, areas + (2 + w) * K);
     return 0;
 }
 
@@ -177,10 +193,13 @@ typedef struct {
 
 /* Add how often each number occurs in planes (band, pixel) to (band, number). */
 int EXPORT(count)(const CountArguments *a) {
+    int64_t n = a->planes.shape[1];
 #define COUNT \
-    for (int64_t j = 0; j < a->planes.shape[0]; j++) \
-        for (int64_t i = 0; i < a->planes.shape[1]; i++) \
-            ROW(int64_t, a->counts, j)[ROW(T, a->planes, j)[i]]++;
+    for (int64_t j = 0; j < a->planes.shape[0]; j++) { \
+        int64_t *restrict counts = ROW(int64_t, a->counts, j); \
+        const T *restrict plane = ROW(T, a->planes, j); \
+        for (int64_t i = 0; i < n; i++) counts[plane[i]]++; \
+    }
     switch (a->planes.kind) {
         WHOLE_NUMBERS(COUNT)
         default: return 2;

@@ -32,7 +32,8 @@ enum { FEW = 8 };
 /* Values less the common centre (two numbers a feature: what the first loses is in the second).
 
 With coefficients (3, feature) the values are at the top of the atmosphere, and become those of the surface. */
-static void centre_points(const REAL *raw, const REAL *coefficients, const REAL *centre, Scores *s) {
+static void centre_points(const REAL *raw, const REAL *coefficients, const REAL *centre, const Scores *given) {
+    const Scores scores = *given, *s = &scores;
     for (int64_t j = 0; j < s->p; j++) {
         const REAL *from = raw + j * s->stride;
         REAL c = centre[j], low = centre[s->p + j], *x = s->x + j * s->stride;
@@ -159,11 +160,14 @@ static inline void probabilities_of_joints(const Components *of, Scores *s) {
 
 /* log(1 + q/nu), log odds and probabilities in world w, from distances. */
 static void probabilities_of_distances(const Densities *d, int64_t w, const Components *of, Scores *s) {
-    int several = of->first.data != NULL;
-    for (int64_t b = 0; b < s->n; b += LANES) {
-        find_joints(d, w, b, s, several ? s->r : s->t);
-        if (several) sum_components(of, b, s);
-        normalise(b, s);
+    const Densities densities = *d; /* copies, which writing to arrays cannot change */
+    const Components components = *of;
+    Scores scores = *s;
+    int several = components.first.data != NULL;
+    for (int64_t b = 0; b < scores.n; b += LANES) {
+        find_joints(&densities, w, b, &scores, several ? scores.r : scores.t);
+        if (several) sum_components(&components, b, &scores);
+        normalise(b, &scores);
     }
 }
 
@@ -202,7 +206,9 @@ INLINE V bound_of_class(const Densities *d, int64_t w, const Components *of, int
 /* Find the points whose probabilities in single precision may be off; return their number.
 
 The error of the probabilities is the sum of p(1 - p) times that of the log odds. */
-static int64_t find_inexact(const Densities *d, int64_t w, const Components *of, const Scores *s, int64_t *chosen) {
+static int64_t find_inexact(const Densities *d, int64_t w, const Components *of, const Scores *given,
+                            int64_t *chosen) {
+    const Scores scores = *given, *s = &scores;
     REAL error[BLOCK];
     U beyond = {0};
     for (int64_t b = 0; b < s->n; b += LANES) {

@@ -8,7 +8,8 @@ The formulas are those of uncover.bayes.budget and uncover.bayes.second_order. *
 #include "typicality.h"
 
 /* Entropies -sum p log p = log sum exp(t) - sum p t. */
-static void find_entropy(const Scores *s, REAL *inner) {
+static void find_entropy(const Scores *given, REAL *inner) {
+    const Scores scores = *given, *s = &scores;
     for (int64_t b = 0; b < s->n; b += LANES) {
         V h = log_one_plus(R(1) / load(s->s + b) - R(1));
         for (int64_t k = 0; k < s->classes; k++)
@@ -69,10 +70,12 @@ INLINE V twice_information(const Densities *d, int64_t w, const Components *of, 
 }
 
 /* Add H (1 - e^(-I/H)) with I the information and H the entropy. */
-static void add_model_part(const Densities *d, int64_t w, const Components *of, const Scores *s, const REAL *inner,
-                           REAL *model) {
+static void add_model_part(const Densities *d, int64_t w, const Components *of, const Scores *given,
+                           const REAL *inner, REAL *model) {
+    const Densities densities = *d;
+    const Scores scores = *given, *s = &scores;
     for (int64_t b = 0; b < s->n; b += LANES) {
-        V information = R(0.5) * twice_information(d, w, of, b, s), h = larger(load(inner + b), full(R(1e-30)));
+        V information = R(0.5) * twice_information(&densities, w, of, b, s), h = larger(load(inner + b), full(R(1e-30)));
         store(model + b, madd(h, R(1) - exponential(-information / h), load(model + b)));
     }
 }

@@ -180,4 +180,19 @@ INLINE V surface_reflectance(V toa, REAL A, REAL B, REAL S) {
     return y / madd(full(S), y, full(B));
 }
 
+typedef struct {
+    Array x, out;
+} FunctionArguments;
+
+/* e^(-x), log(1 + x) and 1 - e^(-x) of so many numbers that they fill lines of the cache: (function, number). */
+int EXPORT(functions)(const FunctionArguments *a) {
+    const REAL *x = a->x.data;
+    for (int64_t b = 0; b < a->x.shape[0]; b += LANES) {
+        store(ROW(REAL, a->out, 0) + b, exponential(-load(x + b)));
+        store(ROW(REAL, a->out, 1) + b, log_one_plus(load(x + b)));
+        store(ROW(REAL, a->out, 2) + b, one_less_exponential(load(x + b)));
+    }
+    return 0;
+}
+
 #endif
