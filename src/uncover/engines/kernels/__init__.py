@@ -79,7 +79,7 @@ class Kernels:
                 raise (
                     MemoryError(f"no memory for {name}")
                     if failed == 1
-                    else TypeError(f"{name}: unknown type")
+                    else TypeError(f"{name} does not take such arrays")
                 )
 
         self.__dict__[name] = call
