@@ -10,11 +10,8 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -65,6 +62,9 @@ def ziglang(target: str = "") -> list[str]:
 
 def build(command: Sequence[str], place: Path | None = None, machine: str = "") -> Path:
     """Compile all kernels, each level in both precisions at the same time, and link them into one library."""
+    import tempfile
+    from concurrent.futures import ThreadPoolExecutor
+
     place = place or library()
     with tempfile.TemporaryDirectory() as room:
         jobs = [["levels.c", f'-DSOURCES="{sources()}"', "-o", f"{room}/levels.o"]]
@@ -83,6 +83,8 @@ def build(command: Sequence[str], place: Path | None = None, machine: str = "") 
 
 
 def _run(command: Sequence[str], room: str) -> None:
+    import subprocess
+
     caches = {"ZIG_GLOBAL_CACHE_DIR": room, "ZIG_LOCAL_CACHE_DIR": room}  # those of the user may be closed
     done = subprocess.run(
         command, cwd=FOLDER, env={**os.environ, **caches}, capture_output=True, text=True, check=False
