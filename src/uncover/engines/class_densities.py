@@ -88,8 +88,9 @@ class FastClassDensities(ClassDensities):
         numbers, exact = self.numbers(X.dtype), self.numbers(np.float64)
 
         def work_on(rows: slice) -> None:
-            part = np.ascontiguousarray(X[rows])
-            code.average_probability(part, *pairs, numbers, exact, self.component_numbers, single, out[rows])
+            code.average_probability(
+                X[rows], *pairs, numbers, exact, self.component_numbers, single, out[rows]
+            )
 
         size = _BLOCKS * max(1, _CHUNK // (each * _BLOCKS)) if work >= _MANY else len(X)
         for _ in in_order(work_on, slices(len(X), size)):
@@ -123,7 +124,7 @@ class FastClassDensities(ClassDensities):
         assert references.centre is self.centre or (references.centre == self.centre).all()
         typical = references.numbers(kind, p_values=True), self.typical is not None
         code.summarise(
-            np.ascontiguousarray(planes), (scale, offset), (exact.astype(kind), exact), *pairs, numbers,
+            planes, (scale, offset), (exact.astype(kind), exact), *pairs, numbers,
             self.numbers(np.float64), typical, self.component_numbers, bool(kind == np.float32), sums,
         )  # fmt: skip
 

@@ -38,8 +38,7 @@ def moments_by_group(
         arrays = [part.count, part.mean, part.scatter, np.zeros_like(part.mean)]
         mine = w[rows] if len(w) else w
         for at in np.ndindex(*batch):
-            mine_x = np.ascontiguousarray(x[(*at, rows)])
-            code.grouped_moments(mine_x, numbers[rows], mine, *(each[at] for each in arrays))
+            code.grouped_moments(x[(*at, rows)], numbers[rows], mine, *(each[at] for each in arrays))
         return Moments(*arrays)
 
     return reduce(add, in_order(block, row_blocks((len(numbers), p))), Moments.empty(p, (*batch, n_groups)))

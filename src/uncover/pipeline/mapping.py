@@ -23,7 +23,7 @@ from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_product import is_map
 from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
-from uncover.raster.classify import make_mapper
+from uncover.raster.classification import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of

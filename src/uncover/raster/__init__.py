@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from uncover.raster.align import split_band as split_band
     from uncover.raster.angles import Angles as Angles
     from uncover.raster.area import window_of as window_of
-    from uncover.raster.classify import classify as classify
+    from uncover.raster.classification import classify as classify
     from uncover.raster.cube import Cube as Cube
     from uncover.raster.cube import CubeBlock as CubeBlock
     from uncover.raster.cube import CubeLayout as CubeLayout
@@ -69,7 +69,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "uncover.raster.align": "Aligned align_raster split_band",
         "uncover.raster.angles": "Angles",
         "uncover.raster.area": "window_of",
-        "uncover.raster.classify": "classify",
+        "uncover.raster.classification": "classify",
         "uncover.raster.cube": "Cube CubeBlock CubeLayout open_cube write_cube",
         "uncover.raster.errors": "OffsetWarning ReadError SceneError",
         "uncover.raster.executors": "Cluster Serial Threads",

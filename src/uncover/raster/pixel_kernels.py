@@ -29,7 +29,7 @@ def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
         taken: NDArray[Any] = flat[:, where]
     else:
         taken = np.empty((len(flat), len(where)), planes.dtype)
-        code.gather(np.ascontiguousarray(flat), where, taken)
+        code.gather(flat, where, taken)
     return taken.reshape(*planes.shape[:-2], -1)
 
 
@@ -69,7 +69,7 @@ def put(layer: Layer, values: NDArray[Any], where: Places, out: NDArray[Any]) ->
         out[:, where] = layer.encode(values)
         return
     step, row = values.dtype.type(layer.scale), np.empty(len(where), np.uint16)
-    code.put_steps(np.ascontiguousarray(values), step, layer.nodata, where, row, out)
+    code.put_steps(values, step, layer.nodata, where, row, out)
 
 
 def mark(
@@ -107,7 +107,7 @@ def add_areas(
     """
     code, K = machine_code(), areas.shape[1]
     if code is not None:
-        code.add_areas(areas, best, np.ascontiguousarray(worlds), weight, where)
+        code.add_areas(areas, best, worlds, weight, where)
         return
     areas[0] += np.bincount(best, minlength=K)
     for row, classes in enumerate([best, *worlds], start=1):

@@ -19,34 +19,35 @@ import numpy as np
 from uncover.engines.kernels.build import levels, library, sources
 
 # Kinds of the arguments of each kernel, those of tuples one by one. Of arrays: r is the floating-point type
-# that the kernel is called with, * any type, the others are as in NumPy. Of numbers: i is a whole one, x any.
+# that the kernel is called with, * any type, the others are as in NumPy; ! says that the kernel writes to it.
+# Of numbers: i is a whole one, x any.
 _DENSITIES, _EXACT, _COMPONENTS = 14 * ["r"], 14 * ["f8"], ["i8", "f8"]
 _NOISY_PIXELS = ["*", "f8", "f8", "i"]
 _KINDS = {
-    "average_probability": ["r", "i8", "i8", *_DENSITIES, *_EXACT, *_COMPONENTS, "i", "r"],
+    "average_probability": ["r", "i8", "i8", *_DENSITIES, *_EXACT, *_COMPONENTS, "i", "r!"],
     "summarise": [
         *["*", "f8", "f8", "r", "f8", "i8", "i8"], *_DENSITIES, *_EXACT, *_DENSITIES, "i", *_COMPONENTS, "i",
-        *["r", "r", "r", "r", "u1"],
+        *["r!", "r!", "r!", "r!", "u1!"],
     ],
-    "conclude": ["r", "r", "r", "r", "u1", "r", "f8", "u1"],
+    "conclude": ["r", "r", "r", "r", "u1", "r!", "f8!", "u1!"],
     "read_with_noise": [
         *_NOISY_PIXELS, *4 * ["f8"], "i", *5 * ["f8"], *_EXACT, *_EXACT, *_COMPONENTS, *5 * ["f8"],
-        *["i", "i", "i8", "f8"], *["x", "x", "x", "x", "i"], *5 * ["f8"],
+        *["i", "i", "i8", "f8"], *["x", "x", "x", "x", "i"], *5 * ["f8!"],
     ],
-    "best_in_worlds": [*_NOISY_PIXELS, *4 * ["f8"], *_EXACT, *_COMPONENTS, "i8", "u1"],
-    "f_tails": 4 * ["f8"],
-    "functions": ["r", "r"],
-    "grouped_moments": ["r", "i4", *5 * ["f8"]],
-    "kernel_sums": ["r", "r", "r", "r", "i8", "f8", "f8"],
-    "sums_of_leaves": ["f4", "i8", "f4", "i8", "f8", "f8"],
-    "temper": ["f8", "x", "f8", "f8", "u1"],
-    "gather": ["*", "i8", "*"],
-    "put_steps": ["r", "x", "i", "i8", "u2", "u2"],
-    "mark": ["u1", "r", "f8", "r", "x", "x", "x", "u2", "u1", "i8", "u1", "u2"],
-    "add_areas": ["f8", "u1", "u1", "f8", "i8"],
-    "calibrate": ["*", "x", "x", "x", "x", "i", "f4", "u2"],
-    "complete": ["f4", "i", "i", "u2"],
-    "count": ["*", "i8"],
+    "best_in_worlds": [*_NOISY_PIXELS, *4 * ["f8"], *_EXACT, *_COMPONENTS, "i8", "u1!"],
+    "f_tails": ["f8", "f8", "f8", "f8!"],
+    "functions": ["r", "r!"],
+    "grouped_moments": ["r", "i4", "f8", *4 * ["f8!"]],
+    "kernel_sums": ["r", "r", "r", "r", "i8", "f8!", "f8!"],
+    "sums_of_leaves": ["f4", "i8", "f4", "i8", "f8", "f8!"],
+    "temper": ["f8", "x", "f8!", "f8!", "u1!"],
+    "gather": ["*", "i8", "*!"],
+    "put_steps": ["r", "x", "i", "i8", "u2!", "u2!"],
+    "mark": ["u1", "r", "f8", "r", "x", "x", "x", "u2", "u1", "i8", "u1!", "u2!"],
+    "add_areas": ["f8!", "u1", "u1", "f8", "i8"],
+    "calibrate": ["*", "x", "x", "x", "x", "i", "f4!", "u2!"],
+    "complete": ["f4", "i", "i", "u2!"],
+    "count": ["*", "i8!"],
 }  # fmt: skip
 _AXES = 4
 
@@ -73,14 +74,11 @@ class Kernels:
             """Check the arguments and run the kernel: what it writes to is among them."""
             leaves = list(zip(_leaves(arguments), kinds, strict=True))
             real = next((_kind_of(leaf.dtype)[0] for leaf, kind in leaves if kind == "r"), "f8")
-            words = [word for leaf, kind in leaves for word in _words(name, leaf, kind, real)]
+            ready = [_ready(name, leaf, kind, real) for leaf, kind in leaves]
+            words = [word for each in ready for word in _words(each)]
             function = self._library[f"{name}_{'f32' if real == 'f4' else 'f64'}_{self.level}"]
             if failed := function((ctypes.c_int64 * len(words))(*words)):
-                raise (
-                    MemoryError(f"no memory for {name}")
-                    if failed == 1
-                    else TypeError(f"{name} does not take such arrays")
-                )
+                raise MemoryError(name) if failed == 1 else TypeError(f"{name} does not take such arrays")
 
         self.__dict__[name] = call
         return call
@@ -103,21 +101,32 @@ def _kind_of(dtype: np.dtype[Any]) -> tuple[str, int]:
     return dtype.str[1:], ord(dtype.kind) << 8 | dtype.itemsize
 
 
-def _words(name: str, leaf: Any, kind: str, real: str) -> list[int]:
-    """An argument as whole numbers of 64 bits, as `Array` of common.h has them."""
+def _ready(name: str, leaf: Any, kind: str, real: str) -> Any:
+    """An argument as its kind: numbers of Python, contiguous arrays; those that are only read may be copied."""
     if leaf is None:
-        return [0, 0, *_AXES * [0]]
-    if kind == "i":
-        return [int(leaf)]
-    if kind == "x":
-        return list(struct.unpack("q", struct.pack("d", leaf)))
-    (found, number), wanted = _kind_of(leaf.dtype), real if kind == "r" else kind
-    fits = leaf.flags.c_contiguous and leaf.ndim <= _AXES and leaf.dtype.isnative
-    if wanted not in ("*", found) or not fits:
+        return None
+    if kind in "ix":
+        return int(leaf) if kind == "i" else float(leaf)
+    wanted, written = kind.rstrip("!").replace("r", real), kind.endswith("!")
+    array = leaf if written else np.ascontiguousarray(leaf)
+    fits = array.flags.c_contiguous and array.ndim <= _AXES and array.dtype.isnative
+    if wanted not in ("*", _kind_of(array.dtype)[0]) or not fits:
         raise TypeError(
-            f"{name} takes contiguous arrays of {wanted}, got {leaf.dtype} with strides {leaf.strides}"
+            f"{name} takes contiguous arrays of {wanted}, got {leaf.dtype} of {leaf.strides} bytes"
         )
-    return [leaf.ctypes.data, number, *leaf.shape, *(_AXES - leaf.ndim) * (1,)]
+    return array
+
+
+def _words(argument: Any) -> list[int]:
+    """An argument as whole numbers of 64 bits, as `Array` of common.h has them."""
+    if argument is None:
+        return [0, 0, *_AXES * [0]]
+    if isinstance(argument, int):
+        return [argument]
+    if isinstance(argument, float):
+        return list(struct.unpack("q", struct.pack("d", argument)))
+    shape = (*argument.shape, *(_AXES - argument.ndim) * (1,))
+    return [argument.ctypes.data, _kind_of(argument.dtype)[1], *shape]
 
 
 def load() -> Kernels:
