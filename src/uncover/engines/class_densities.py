@@ -88,9 +88,8 @@ class FastClassDensities(ClassDensities):
         numbers, exact = self.numbers(X.dtype), self.numbers(np.float64)
 
         def work_on(rows: slice) -> None:
-            code.average_probability(
-                X[rows], *pairs, numbers, exact, self.component_numbers, single, out[rows]
-            )
+            arranged = numbers, exact, self.component_numbers
+            code.average_probability(X[rows], *pairs, *arranged, single, out[rows])
 
         size = _BLOCKS * max(1, _CHUNK // (each * _BLOCKS)) if work >= _MANY else len(X)
         for _ in in_order(work_on, slices(len(X), size)):

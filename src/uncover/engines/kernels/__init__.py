@@ -102,7 +102,7 @@ def _kind_of(dtype: np.dtype[Any]) -> tuple[str, int]:
 
 
 def _ready(name: str, leaf: Any, kind: str, real: str) -> Any:
-    """An argument as its kind: numbers of Python, contiguous arrays; those that are only read may be copied."""
+    """An argument as its kind: a number, or a contiguous array; what is only read may be copied."""
     if leaf is None:
         return None
     if kind in "ix":
@@ -111,9 +111,7 @@ def _ready(name: str, leaf: Any, kind: str, real: str) -> Any:
     array = leaf if written else np.ascontiguousarray(leaf)
     fits = array.flags.c_contiguous and array.ndim <= _AXES and array.dtype.isnative
     if wanted not in ("*", _kind_of(array.dtype)[0]) or not fits:
-        raise TypeError(
-            f"{name} takes contiguous arrays of {wanted}, got {leaf.dtype} of {leaf.strides} bytes"
-        )
+        raise TypeError(f"{name} takes contiguous arrays of {wanted}, got {leaf.dtype} {leaf.strides}")
     return array
 
 
