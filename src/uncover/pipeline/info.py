@@ -17,6 +17,7 @@ import numpy as np
 from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.features import Features
+from uncover.pipeline.file_kinds import EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
@@ -407,8 +408,6 @@ def _number(text: str) -> float | int | None:
 
 
 def _evaluation(path: Path) -> Description:
-    from uncover.pipeline.evaluation import FILES
-
     found = _read(path / "evaluation.json")
     with damaged(str(path / "evaluation.json")):
         facts: Facts = {
@@ -424,7 +423,7 @@ def _evaluation(path: Path) -> Description:
             unit = found["unit of areas"]
             facts[f"estimated area, {unit}"] = {k: _interval(v) for k, v in found["estimated area"].items()}
         facts["warnings"] = found["warnings"]
-    lacking = [name for name in FILES if not (path / name).is_file()]
+    lacking = [name for name in EVALUATION_FILES if not (path / name).is_file()]
     return Description("evaluation", facts | ({"lacks": lacking} if lacking else {}))
 
 
