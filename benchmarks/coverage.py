@@ -12,19 +12,24 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.registry import Table, benchmark
-from uncover import BayesianQDA
+from benchmarks.runs import RESULTS, Runs
+from uncover import BayesianClassifier, BayesianQDA
 from uncover.bayes.streams import stream
+from uncover.labels import autocorrelation_length
 from uncover.pipeline import LabelOptions, RealiseOptions, collect_labels, realise_scene
+from uncover.pipeline.ground import Squares, choose_blocks, pixel_metres
 from uncover.raster import open_scene
 from uncover.studies.landscape import LandscapeOptions, write_scene
 from uncover.studies.landscape.kinds import CLASSES, TRAINED
 
 SEEDS, SIZE, DRAWS, TESTED = 30, 400, 25, 4000
 YEARS = {"same scene": 2020, "other year": 2021}
+MODES, RUNS = ("well-specified", "realistic"), RESULTS / "coverage.jsonl"
 KINDS = ("shared", "pooled", "ignored", "known")
+RECOMMENDED, LEARNED = "recommended", 5000  # and pixels that it learns from, of those with labels
 LEVEL, RESAMPLED = 0.9, 2000
 BINS = np.linspace(0, 1, 11)
-TYPICALITY, TYPICAL, FLAGGED, NONE = (0.001, 0.01, 0.05), ("shared", "ignored"), 1000, np.empty(0)
+TYPICALITY, TYPICAL, FLAGGED = (0.001, 0.01, 0.05), ("shared", "ignored", RECOMMENDED), 1000
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,7 @@ class Pixels:
 
     def of(self, kind):
         """What a model of some kind is given."""
-        return {"shared": self.worlds, "pooled": self.worlds, "ignored": self.reported, "known": self.true}[
-            kind
-        ]
+        return {"ignored": self.reported, "known": self.true}.get(kind, self.worlds)
 
 
 def read_pixels(files, year, masks, seed):
@@ -82,33 +85,52 @@ def draw_test(truth, labels, seed):
     return masks
 
 
-def one_seed(mode, seed, size):
-    """What every kind of model says, and the truth: {(where, kind): (probabilities, truth)}, typicalities."""
+def one_seed(mode, size, seed, _):
+    """Sums of what each kind of model says, and numbers of pixels that its typicality flags, by place."""
     with tempfile.TemporaryDirectory() as folder:
         files = write_scene(Path(folder), LandscapeOptions(size, seed, mode))
         maps = [str(path) for path in files.previous_maps(2020)]
         options = LabelOptions(scheme=files.scheme)
-        labels = collect_labels(maps, [f"{path}:2" for path in maps], options).codes
-        answers, typical, models = {}, {}, {}
+        collected = collect_labels(maps, [f"{path}:2" for path in maps], options)
+        labels = collected.codes
+        sums, flagged, models = {}, {}, {}
         for where, year in YEARS.items():
             masks = [labels > 0, *draw_test(_raster(files.truth(year)), labels, seed)]
             training, test, novel = read_pixels(files, year, masks, seed)
-            models = models or {kind: _fit(kind, training, labels[labels > 0]) for kind in KINDS}
+            if not models:
+                models = {kind: _fit(kind, training, labels[labels > 0]) for kind in KINDS}
+                models[RECOMMENDED] = _fit_recommended(training, labels, collected.grid, seed)
             truth = np.searchsorted(models["shared"].classes_, test.classes)
             for kind, model in models.items():
-                paired = {"paired": where == "same scene"} if kind == "shared" else {}
-                answers[where, kind] = model.predict_proba(test.of(kind), **paired), truth
+                paired = {"paired": where == "same scene"} if kind in ("shared", RECOMMENDED) else {}
+                sums[f"{where}, {kind}"] = seed_sums(model.predict_proba(test.of(kind), **paired), truth)
                 if kind in TYPICAL:
-                    typical[where, kind] = [
-                        model.typicality(pixels.of(kind)[:FLAGGED], **paired) if len(pixels.classes) else NONE
-                        for pixels in (test, novel)
+                    flagged[f"{where}, {kind}"] = [
+                        _flagged(model, pixels.of(kind)[:FLAGGED], paired) for pixels in (test, novel)
                     ]
-    return answers, typical
+    return {"sums": sums, "flagged": flagged}
+
+
+def _flagged(model, X, paired):
+    """Numbers of pixels, all and those below each threshold of typicality."""
+    p = model.typicality(X, **paired) if len(X) else np.empty(0)
+    return [len(p), *(int((p < limit).sum()) for limit in TYPICALITY)]
 
 
 def _fit(kind, training, labels):
     how = kind if kind in ("shared", "pooled") else "pooled"
     return BayesianQDA(realisations=how).fit(training.of(kind), labels)
+
+
+def _fit_recommended(training, labels, grid, seed):
+    """The recommended model in shared worlds, with blocks left out as `uncover fit` does."""
+    blocks = choose_blocks(labels, grid, autocorrelation_length(labels, pixel_metres(grid)), None, None)
+    number = Squares.of(grid, blocks.side).numbers(grid.window)[labels > 0]
+    inner = Squares.of(grid, blocks.side).inner(grid.window, blocks.buffer)[labels > 0]
+    some = np.sort(stream(seed, "coverage", "learned").permutation(len(number))[:LEARNED])
+    model = BayesianClassifier(realisations="shared")
+    codes = labels[labels > 0][some]
+    return model.fit(training.worlds[some], codes, groups=number[some], scored=inner[some])
 
 
 def seed_sums(p, truth):
@@ -119,7 +141,7 @@ def seed_sums(p, truth):
     entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(1)
     bins = np.clip(np.digitize(p.ravel(), BINS) - 1, 0, 9)
     true = (np.arange(p.shape[1]) == truth[:, None]).ravel()
-    return {
+    found = {
         "n": len(p),
         "stated": top.sum(),
         "right": hit.sum(),
@@ -130,6 +152,7 @@ def seed_sums(p, truth):
         "bin_stated": np.bincount(bins, p.ravel(), minlength=10),
         "bin_true": np.bincount(bins, true, minlength=10),
     }
+    return {key: np.asarray(value).tolist() for key, value in found.items()}
 
 
 def _covered(p, truth):
@@ -156,8 +179,8 @@ def coverage_rows(mode, results):
     """One row for each place and kind."""
     rows = []
     for where in YEARS:
-        for kind in KINDS:
-            sums = [seed_sums(*answers[where, kind]) for answers, _ in results]
+        for kind in (*KINDS, RECOMMENDED):
+            sums = _sums(results, where, kind)
             gap = interval(sums, lambda s: (s["stated"] - s["right"]) / s["n"])
             covered = interval(sums, lambda s: s["covered"] / s["n"])
             excess = interval(sums, lambda s: (s["loss"] - s["entropy"]) / s["n"])
@@ -181,6 +204,7 @@ _NAMES = {
     "pooled": '"pooled"',
     "ignored": "no measurement uncertainty",
     "known": "true optical depth known",
+    "recommended": 'recommended model, "shared"',
 }
 
 
@@ -188,13 +212,13 @@ def reliability_rows(results):
     """Stated and observed frequency of each bin of probability, all classes."""
     rows = []
     for where in YEARS:
-        sums = [seed_sums(*answers[where, "shared"]) for answers, _ in results]
+        sums = _sums(results, where, "shared")
         with np.errstate(invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             stated = interval(sums, lambda s: s["bin_stated"] / s["bin_n"])[0]
             observed = interval(sums, lambda s: s["bin_true"] / s["bin_n"])
             gap = interval(sums, lambda s: (s["bin_true"] - s["bin_stated"]) / s["bin_n"])
-        counts = sum(s["bin_n"] for s in sums)
+        counts = np.sum([s["bin_n"] for s in sums], axis=0)
         for b in np.flatnonzero(counts):
             part = [values[b] for values in gap]
             label = f"{BINS[b]:.1f} to {BINS[b + 1]:.1f}"
@@ -209,21 +233,29 @@ def typicality_rows(mode, results):
     rows = []
     for where in YEARS:
         for kind in TYPICAL:
-            old, new = (np.concatenate([t[where, kind][i] for _, t in results]) for i in (0, 1))
+            old, new = np.sum([one["flagged"][f"{where}, {kind}"] for one in results], axis=0)
             rows += [
-                [mode, where, _NAMES[kind], limit, (new < limit).mean(), (old < limit).mean()]
-                for limit in TYPICALITY
+                [mode, where, _NAMES[kind], limit, new[i] / max(new[0], 1), old[i] / old[0]]
+                for i, limit in enumerate(TYPICALITY, 1)
             ]
     return rows
+
+
+def _sums(results, where, kind):
+    return [one["sums"][f"{where}, {kind}"] for one in results]
 
 
 @benchmark("coverage")
 def run(quick=False):
     """Calibration over seeds in both modes, and what typicality finds."""
     seeds, size = (4, 120) if quick else (SEEDS, SIZE)
+    runs = Runs(RUNS, one_seed)
+    for seed in range(seeds):
+        for mode in MODES:
+            runs.get(mode, size, seed, "all")
     coverage, reliability, typicality = [], [], []
-    for mode in ("well-specified", "realistic"):
-        results = [one_seed(mode, seed, size) for seed in range(seeds)]
+    for mode in MODES:
+        results = [runs.get(mode, size, seed, "all") for seed in range(seeds)]
         coverage += coverage_rows(mode, results)
         typicality += typicality_rows(mode, results)
         if mode == "well-specified":

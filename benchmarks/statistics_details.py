@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import expit, xlogy
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.registry import Table, benchmark
@@ -90,6 +91,45 @@ def change_by_a_sum(quick):
     return Table("sum", "Change of 30 probabilities by a feature that is a sum, n = 120.", columns, rows)
 
 
+def measurement_part(quick):
+    """Measurement part of the budget where noise is as large as the classes, or larger, against the truth."""
+    rows = []
+    for variance in (0.5, 2.0, 9.0):
+        for n in (300, 1500):
+            found = []
+            for i in range(2 if quick else 12):
+                rng = stream(i, "measurement part", variance, n)
+                X, y, _ = _two_classes(n, variance, rng)
+                new, _, truth = _two_classes(20_000, variance, rng)
+                expected = _class_entropy(new, 1.0 + variance) - _class_entropy(truth, 1.0)
+                noise, row = [variance, variance], [expected]
+                for make in (BayesianClassifier, lambda: BayesianQDA(prior="evidence")):
+                    clf = make().fit(X, y, X_cov=noise)
+                    row.append(clf.uncertainty(new[:200], X_cov=noise).measurement.mean())
+                found.append(row)
+            rows.append([variance, n, *_with_errors(found)])
+    columns = {"noise variance": "g", "samples": "d", "true": ".3f", "±": ".3f"}
+    columns |= {"BayesianClassifier": ".3f", "± ": ".3f", "BayesianQDA": ".3f", "±  ": ".3f"}
+    caption = (
+        f"Two Gaussian classes of variance 1 in two features, means 1.5 apart in each: {len(found)} training "
+        "sets; true: the information of the true value on the class, nats, the classes being known."
+    )
+    return Table("measurement part", caption, columns, rows)
+
+
+def _two_classes(n, variance, rng):
+    """Measured values, classes and true values."""
+    y = np.arange(n) % 2
+    truth = rng.standard_normal((n, 2)) + 1.5 * y[:, None]
+    return truth + np.sqrt(variance) * rng.standard_normal((n, 2)), y, truth
+
+
+def _class_entropy(x, variance):
+    """Mean entropy of the class given x, which has this variance within classes."""
+    P = expit((1.5 * x.sum(1) - 2.25) / variance)
+    return float(-(xlogy(P, P) + xlogy(1.0 - P, 1.0 - P)).mean())
+
+
 _MODELS = {
     "BayesianQDA, weak": BayesianQDA,
     "BayesianQDA, evidence": lambda: BayesianQDA(prior="evidence"),
@@ -173,6 +213,7 @@ CHECKS: list[Callable[[bool], Table]] = [
     change_by_a_sum,
     few_samples,
     ranking_of_new_classes,
+    measurement_part,
 ]
 
 

@@ -21,7 +21,7 @@ from uncover.estimators.groups import divide
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import predict
 from uncover.models.members import ClassRanks, GaussianMember, Scale
-from uncover.models.pool import mix, pool, pooled_information
+from uncover.models.pool import pool, pooled_information
 
 
 @pytest.mark.filterwarnings("ignore:feature\\(s\\) .* are constant and are ignored:UserWarning")
@@ -79,17 +79,23 @@ def test_the_mean_is_its_definition(rng, monkeypatch):
     of_class = (softmax(joint, axis=1) * np.stack(surely, axis=1)).sum(1)
     of_all = (gaussian.typical < logsumexp(joint, axis=1)[:, None]).mean(1)
     unlike = np.minimum(np.maximum(of_all, of_class) / 0.1, 1.0)
+    share = (clf.model_.class_count + 1) / (clf.model_.class_count + 1).sum()
+
+    def tempered(log_odds, T):
+        return softmax((log_odds - np.log(share)) / T + np.log(share), axis=1)
+
     P = [
-        softmax(of_kernels / Tk, axis=1),
-        softmax(logistic.model.log_odds(z) / Tl, axis=1),
-        softmax(np.log(trees.forest.probabilities(z.astype(np.float32))) / Tt, axis=1),
-        softmax(predict(gaussian.model, Observation(new)).log_probability() / Tg, axis=1),
+        tempered(of_kernels, Tk),
+        tempered(logistic.model.log_odds(z), Tl),
+        tempered(np.log(trees.forest.probabilities(z.astype(np.float32))), Tt),
+        tempered(predict(gaussian.model, Observation(new)).log_probability(), Tg),
     ]
     gate, means = np.stack([np.ones(10), unlike, near, unlike]), []
     for b in clf.model_.exponents:
         heard = b[:, None] * gate
         powers = zip(b.sum() * heard / heard.sum(0), P, strict=True)
-        product = np.prod([np.maximum(Pm, np.exp(-12)) ** power[:, None] for power, Pm in powers], axis=0)
+        terms = [(np.maximum(Pm, np.exp(-12)) / share) ** power[:, None] for power, Pm in powers]
+        product = share * np.prod(terms, axis=0)
         means.append(product / product.sum(1, keepdims=True))
     np.testing.assert_allclose(clf.predict_proba(new), np.mean(means, axis=0), atol=1e-9)
     np.testing.assert_allclose(clf.weights_ / clf.temperature_, clf.model_.exponents.mean(0))
@@ -100,10 +106,12 @@ def test_the_pool_has_the_highest_score(rng):
     P[0] = 0.5 * P[0] + 0.5 * np.eye(4)[np.arange(200) % 4]  # this one knows something
     targets = np.eye(4)[np.arange(200) % 4]
 
-    def score(b):
-        return (np.log(pool(P, gate, b[None])) * targets).sum() - 0.5 * ((3 * b - 1) ** 2).sum()
+    log_shares = np.log([0.4, 0.3, 0.2, 0.1])
 
-    found = fit_exponents(P, gate, targets)
+    def score(b):
+        return (np.log(pool(P, gate, b[None], log_shares)) * targets).sum() - 0.5 * ((3 * b - 1) ** 2).sum()
+
+    found = fit_exponents(P, gate, targets, log_shares)
     others = rng.dirichlet(np.ones(3), 1000) * np.exp(rng.normal(size=(1000, 1)))
     near = found.mode * np.exp(0.05 * rng.normal(size=(1000, 3)))
     best = max(score(b) for b in np.concatenate([others, near]))
@@ -116,14 +124,19 @@ def test_exponents_are_drawn_from_their_posterior(rng):
     """Mean and covariance of the posterior by brute force, a grid of exponents."""
     P = rng.dirichlet(np.ones(3), (2, 400))
     P = 0.6 * P + 0.4 * P[::-1]  # members that agree in part
-    y = (rng.uniform(size=(400, 1)) > pool(P, np.ones((2, 400)), np.array([[0.8, 0.5]])).cumsum(1)).sum(1)
+    log_shares = np.log([0.5, 0.3, 0.2])
+    truth = pool(P, np.ones((2, 400)), np.array([[0.8, 0.5]]), log_shares)
+    y = (rng.uniform(size=(400, 1)) > truth.cumsum(1)).sum(1)
     targets, gate = np.eye(3)[y], rng.uniform(0.5, 1.0, (2, 400))
     grid = np.stack(np.meshgrid(*[np.linspace(0.01, 2.5, 80)] * 2), axis=-1).reshape(-1, 2)
-    each = [np.log(pool(P, gate, b[None])[targets > 0]).sum() - 2 * ((b - 0.5) ** 2).sum() for b in grid]
+    each = [
+        np.log(pool(P, gate, b[None], log_shares)[targets > 0]).sum() - 2 * ((b - 0.5) ** 2).sum()
+        for b in grid
+    ]
     weight = softmax(each)
     mean = weight @ grid
     covariance = (weight[:, None] * (grid - mean)).T @ (grid - mean)
-    drawn = fit_exponents(P, gate, targets).draw(1024, rng)
+    drawn = fit_exponents(P, gate, targets, log_shares).draw(1024, rng)
     deviation = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose(drawn.mean(0), mean, atol=0.15 * deviation.min())
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.15 * covariance.max())
@@ -131,7 +144,7 @@ def test_exponents_are_drawn_from_their_posterior(rng):
 
 def test_no_member_can_rule_a_class_out():
     P = np.array([[[1.0, 0.0]], [[0.3, 0.7]]])
-    assert pool(P, np.ones((2, 1)), np.array([[0.5, 0.5]]))[0, 1] > 1e-3
+    assert pool(P, np.ones((2, 1)), np.array([[0.5, 0.5]]), np.log([0.5, 0.5]))[0, 1] > 1e-3
 
 
 def test_what_was_never_seen_is_not_sure(rng):
@@ -232,14 +245,14 @@ def test_the_budget_by_brute_force(kind, monkeypatch):
     measurement, model = parts_by_brute_force(clf.model_, x, variance, found, rng)
     ours, theirs = (
         found.budget(12_800, 8192),
-        clf.model_.budget(found.probabilities, found.gates, measurement, model),
+        clf.model_.budget(found.probability(), found.probabilities, found.gates, measurement, model),
     )
     for name in ("total", "measurement", "model", "overlap"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=0.02, err_msg=name)
 
 
 def parts_by_brute_force(model, x, variance, found, rng):
-    """Shares of each member's entropy that knowing the true value, and its parameters, would take away."""
+    """Shares of the entropy that the true value, and of each member's that its parameters would take away."""
     chi = np.linspace(-12.0, 8.0, 2001)
     seen = stats.norm.pdf(x, chi, np.sqrt(variance))  # (input, χ)
 
@@ -257,9 +270,17 @@ def parts_by_brute_force(model, x, variance, found, rng):
         known = entropy(each / each.sum(1, keepdims=True), axis=1)
         return (known * each.sum(1)).sum(0) / each.sum((0, 1))
 
-    measurement, parameters = np.zeros((2, len(model.members), len(x)))
-    of_truth = given_x(joint_of(model.truth_model))
+    parameters = np.zeros((len(model.members), len(x)))
+    of_truth, shares = given_x(joint_of(model.truth_model)), np.log(model.class_count + 1)
+    shares -= np.log(np.exp(shares).sum())
+    heard = np.array([member.reading != "exact" for member in model.members])
+    powers = model.exponents.mean(0)[:, None] * found.gates * heard[:, None]
+    powers *= model.exponents.mean(0).sum() / powers.sum(0)
+    log_odds = np.tile(shares, (len(x), len(chi), 1))
     for m, (member, _, T, reading) in enumerate(model.members):
+        if heard[m]:
+            P = softmax((member.log_joint(chi[:, None]) - shares) / T + shares, axis=1)
+            log_odds += powers[m][:, None, None] * (np.log(np.maximum(P, np.exp(-12.0))) - shares)
         points = x if reading == "exact" else chi[:, None]
         of_chi = np.eye(len(x)) if reading == "exact" else of_truth
         log_joint = member.log_joint(points)
@@ -272,14 +293,12 @@ def parts_by_brute_force(model, x, variance, found, rng):
                 points[:, 0], some, known_parameters(member.model, some)
             )
         else:
-            at_chi, told = softmax(log_joint / T, axis=1), member.information(log_joint, points, T)
-        whole = entropy(of_chi @ at_chi, axis=1)
-        measurement[m] = 1.0 - (of_chi @ entropy(at_chi, axis=1)) / whole
-        parameters[m] = (of_chi @ told) / whole
-    deaf = np.array([member.reading == "exact" for member in model.members])
-    share = (model.weights[:, None] * found.gates)[~deaf]
-    measurement[deaf] = (share * measurement[~deaf]).sum(0) / share.sum(0)
-    return measurement, parameters
+            at_chi = softmax((log_joint - shares) / T + shares, axis=1)
+            told = member.information(at_chi, log_joint, points, T)
+        parameters[m] = (of_chi @ told) / entropy(of_chi @ at_chi, axis=1)
+    answers = softmax(log_odds, axis=2)  # (input, χ, class)
+    known = (of_truth * entropy(answers, axis=2)).sum(1)
+    return 1.0 - known / entropy((of_truth[..., None] * answers).sum(1), axis=1), parameters
 
 
 def test_errors_of_members_that_learn_from_the_same_samples(rng):
@@ -290,9 +309,9 @@ def test_errors_of_members_that_learn_from_the_same_samples(rng):
     gate = np.ones((3, n))
     own, share = np.tile(variance[:, None] / 8, n), np.tile(weights[:, None], n)
     found = pooled_information(own, share)
-    loss = np.log(0.5) - np.log(pool(P, gate, weights[None])).mean(1)
+    loss = np.log(0.5) - np.log(pool(P, gate, weights[None], np.log([0.5, 0.5]))).mean(1)
     assert found.mean() == pytest.approx(loss.mean(), rel=0.05)
-    between = entropy(mix(P, gate, weights), axis=1) - weights @ entropy(P, axis=2)
+    between = entropy(np.tensordot(weights, P, 1), axis=1) - weights @ entropy(P, axis=2)
     assert between.mean() == pytest.approx((weights @ own - found).mean(), rel=0.1)
 
 
@@ -416,10 +435,10 @@ def test_samples_of_a_group_count_together(rng):
     np.testing.assert_allclose(weight, np.where(codes == 2, 0.0, 0.25))
     P = softmax(rng.normal(size=(3, 60, 3)), axis=2)
     targets, gate = np.eye(3)[codes], np.ones((3, 60))
-    once = fit_exponents(P, gate, targets, np.full(60, 0.5))
-    twice = fit_exponents(
-        np.repeat(P, 2, axis=1), np.repeat(gate, 2, axis=1), np.repeat(targets, 2, axis=0), np.full(120, 0.25)
-    )
+    log_shares = np.log(targets.mean(0))
+    once = fit_exponents(P, gate, targets, log_shares, np.full(60, 0.5))
+    P, gate, targets = np.repeat(P, 2, axis=1), np.repeat(gate, 2, axis=1), np.repeat(targets, 2, axis=0)
+    twice = fit_exponents(P, gate, targets, log_shares, np.full(120, 0.25))
     np.testing.assert_allclose(once.mode, twice.mode, atol=1e-5)
     np.testing.assert_allclose(once.precision, twice.precision, rtol=1e-4)
 

@@ -386,12 +386,8 @@ def test_a_file_of_a_later_format_says_so(file):
     assert_refused(file, "format version 99")
 
 
-def test_a_pool_of_one_set_of_weights_is_to_be_fitted_again(tmp_path, problem):
+def test_a_pool_that_tempers_class_shares_is_to_be_fitted_again(tmp_path, problem):
     path = tmp_path / "pool.uncover"
     BayesianClassifier().fit(*problem).save(path)
-
-    def before(members):
-        del members["arrays/exponents.npy"]
-
-    forge(path, before)
-    assert_refused(path, "pools had one set of weights; fit it again")
+    forge(path, edit(tempered=None))
+    assert_refused(path, "pools raised class shares to powers; fit it again")

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
 
 from uncover import BayesianClassifier, BayesianQDA, Measured, load_model
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import predict
+from uncover.measurement.prediction import PoolPrediction, predict
 from uncover.models.pool import TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:feature .* same units")
@@ -50,13 +51,16 @@ def test_members_are_asked_at_draws_of_the_true_value(clf, problem):
     assert_allclose(found.probabilities[i], P, atol=1e-12)
 
 
-def test_so_many_draws_are_enough(clf, problem, monkeypatch):
-    """Errors of probabilities by 128 draws, against 4,096."""
+def test_so_many_draws_are_enough(clf, problem):
+    """Errors of probabilities by as many draws as are asked for, against 8,192, and by 128 alone."""
     _, X, _ = problem
-    few = clf.predict_proba(X, NOISE)
-    monkeypatch.setattr("uncover.measurement.prediction.ASKED_VALUES", 4096)
-    many = clf.predict_proba(X, NOISE)
-    assert np.sqrt(np.mean((few - many) ** 2)) < 2e-3
+    found = clf.predict_proba(X, NOISE)
+    seen = Observation(X, Covariances.read(NOISE, len(X), 2))
+    few, many = (PoolPrediction(clf.model_, seen, asked=n) for n in (128, 8192))
+    many = many.probability()
+    few = few.pool.mean(few.probabilities, few.gates)
+    assert np.sqrt(np.mean((found - many) ** 2)) < 1e-3
+    assert np.abs(found - many).max() < 0.5 * np.abs(few - many).max()
 
 
 def test_what_is_said_of_a_sample_does_not_depend_on_the_others(clf, problem, monkeypatch):
@@ -145,7 +149,40 @@ def test_noise_in_training_only(clf, problem):
 def test_huge_noise_leaves_the_class_shares(clf, plain, problem):
     _, X, _ = problem
     for model in (clf, plain):
-        assert_allclose(model.predict_proba(X[:5], X_cov=np.full(2, 1e10)), 0.5, atol=0.06)
+        assert_allclose(model.predict_proba(X[:5], X_cov=np.full(2, 1e10)), 0.5, atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [NOISE, None])
+def test_huge_noise_leaves_uneven_class_shares(noise, rng):
+    y = np.repeat([0, 1, 2], [88, 27, 5])
+    X = rng.normal(size=(120, 2)) + 2.0 * y[:, None]
+    clf = BayesianClassifier(missing="marginalise").fit(X, y, X_cov=noise)
+    shares = np.array([89, 28, 6]) / 123
+    assert_allclose(clf.predict_proba([[1.0, 1.0]], X_cov=np.full(2, 1e10))[0], shares, atol=1e-6)
+    with pytest.warns(UserWarning, match="no feature"):
+        assert_allclose(clf.predict_proba([[np.nan, np.nan]], X_cov=noise)[0], shares, atol=1e-6)
+
+
+def test_the_measurement_part_where_noise_is_larger_than_the_classes():
+    """Against the information of the true value by simulation, the true classes being known."""
+    rng, variance, found, expected = np.random.default_rng(5), 2.0, [], []
+
+    def sample(n):
+        y = np.arange(n) % 2
+        truth = rng.normal(size=(n, 2)) + 1.5 * y[:, None]
+        return truth + np.sqrt(variance) * rng.normal(size=(n, 2)), y, truth
+
+    def entropy_of(x, spread):  # of the class, for equal covariances: P(second class) by its log odds
+        P = expit((1.5 * x.sum(1) - 2.25) / spread)
+        return -(P * np.log(P) + (1 - P) * np.log1p(-P)).mean()
+
+    for _ in range(3):
+        X, y, _ = sample(600)
+        new, _, truth = sample(20_000)
+        clf = BayesianClassifier().fit(X, y, X_cov=[variance] * 2)
+        found.append(clf.uncertainty(new[:300], X_cov=[variance] * 2).measurement.mean())
+        expected.append(entropy_of(new, 1.0 + variance) - entropy_of(truth, 1.0))
+    assert np.mean(found) == pytest.approx(np.mean(expected), rel=0.25)
 
 
 @pytest.mark.parametrize("lacking", [[0], [1], [0, 1]])
@@ -279,3 +316,19 @@ def test_other_worlds_are_noise_for_all_members():
 def test_a_measured_is_the_same(clf, problem):
     _, X, _ = problem
     assert_allclose(clf.predict_proba(Measured(X, NOISE)), clf.predict_proba(X, NOISE))
+
+
+def test_what_missing_features_would_tell_is_overlap(clf, plain, problem):
+    """As with Gaussian classes: a perfect measurement of the others would not bring them back."""
+    _, X, _ = problem
+    some, lacking = X[:40], X[:40].copy()
+    lacking[:20, 1] = np.nan
+    budget = plain.uncertainty(lacking)
+    assert_allclose(budget.measurement, 0.0, atol=1e-12)
+    assert budget.overlap[:20].mean() > plain.uncertainty(some).overlap[:20].mean()
+    noisy, alone = clf.uncertainty(lacking, NOISE), clf.uncertainty(lacking[:20], NOISE)
+    assert_allclose(noisy.measurement[20:], clf.uncertainty(some, NOISE).measurement[20:], rtol=1e-6)
+    assert_allclose(noisy.measurement[:20], alone.measurement, rtol=1e-6)
+    one = BayesianClassifier().fit(X[:, :1], problem[2], X_cov=NOISE[:1])
+    expected = one.uncertainty(some[:20, :1], NOISE[:1]).measurement
+    assert noisy.measurement[:20].mean() == pytest.approx(expected.mean(), rel=0.25)

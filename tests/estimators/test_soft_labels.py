@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from benchmarks.known_noise import flipped_labels
+from scipy.special import expit
 from sklearn.metrics import log_loss
 
-from uncover import NIW, BayesianLDA, BayesianNB, BayesianQDA, load_model
+from uncover import NIW, BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA, load_model
 
 ESTIMATORS = [BayesianQDA, BayesianLDA, BayesianNB]
 
@@ -218,3 +219,60 @@ def test_learning_from_few_samples_warns(rng):
     X = rng.standard_normal((40, 2)) + 2.0 * y[:, None]
     with pytest.warns(UserWarning, match="20 samples of a class; with fewer than 30"):
         BayesianQDA(label_noise="learn").fit(X, y)
+
+
+# ---- the recommended classifier --------------------------------------------------------------------------
+
+
+def test_hard_labels_are_the_special_case_of_the_pool(problem):
+    X, y = problem
+    P = [
+        BayesianClassifier().fit(X, label_proba=np.eye(3)[y]).predict_proba(X[:20]),
+        BayesianClassifier(label_noise=np.eye(3)).fit(X, y).predict_proba(X[:20]),
+    ]
+    for found in P:
+        np.testing.assert_allclose(found, BayesianClassifier().fit(X, y).predict_proba(X[:20]), atol=1e-12)
+
+
+def test_the_pool_learns_from_certainties_what_it_learns_from_true_labels(tmp_path):
+    """An annotator who is right as often as he says, against the truth and against what he said."""
+    lost = np.zeros((3, 3))
+    for i in range(3):
+        rng = np.random.default_rng(i)
+        y, c = rng.integers(0, 2, 1200), rng.uniform(0.5, 1.0, 1200)
+        said = np.where(rng.random(1200) < c, y, 1 - y)
+        rho = np.where(said[:, None] == [0, 1], c[:, None], 1.0 - c[:, None])
+        X, some, rest = rng.normal(size=(1200, 2)) + 2.0 * y[:, None] * [1, 0], slice(200), slice(200, None)
+        given = ({"y": y[some]}, {"label_proba": rho[some]}, {"y": said[some]})
+        fitted = [BayesianClassifier().fit(X[some], **labels) for labels in given]
+        lost[i] = [log_loss(y[rest], clf.predict_proba(X[rest])) for clf in fitted]
+    truth, certainties, as_said = lost.mean(0)
+    assert certainties < truth + 0.04
+    assert as_said > truth + 0.1
+    fitted[1].save(tmp_path / "soft.uncover")
+    kept = load_model(tmp_path / "soft.uncover")
+    np.testing.assert_array_equal(kept.predict_proba(X[rest]), fitted[1].predict_proba(X[rest]))
+
+
+def test_the_pool_takes_shares_of_samples(problem, rng):
+    """Labels that are P(class | x) of the true classes are worth more than one draw of each."""
+    X = rng.normal(size=(1400, 1))
+    P = np.stack([expit(-3 * X[:, 0]), expit(3 * X[:, 0])], axis=1)
+    some, rest, named = slice(60), slice(60, None), {"label_meaning": "posterior", "classes": ["a", "b"]}
+    soft = BayesianClassifier().fit(X[some], label_proba=P[some], **named)
+    hard = BayesianClassifier().fit(X[some], (rng.random(60) < P[some, 1]).astype(int))
+    losses = (-(P[rest] * np.log(clf.predict_proba(X[rest]))).sum(1) for clf in (soft, hard))
+    far = [np.mean(loss + (P[rest] * np.log(P[rest])).sum(1)) for loss in losses]
+    assert far[0] < 0.5 * far[1]
+    assert soft.class_count_.sum() == pytest.approx(60)
+
+
+def test_the_pool_with_labels_of_which_some_are_wrong(rng, tmp_path):
+    y = np.arange(300) % 3
+    X = rng.normal(size=(300, 2)) + 3.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    said = np.where(rng.random(300) < 0.25, rng.integers(0, 3, 300), y)
+    clf, plain = BayesianClassifier(label_noise="learn").fit(X, said), BayesianClassifier().fit(X, said)
+    assert log_loss(y, clf.predict_proba(X)) < log_loss(y, plain.predict_proba(X)) - 0.03
+    matrix = np.where(np.eye(3) > 0, 0.8, 0.1)
+    BayesianClassifier(label_noise=matrix).fit(X, said).save(tmp_path / "noise.uncover")
+    np.testing.assert_allclose(load_model(tmp_path / "noise.uncover").label_noise, matrix)

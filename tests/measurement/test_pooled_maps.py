@@ -85,7 +85,8 @@ def test_worlds_that_follow_no_line_are_all_read(pool, machine):
 def test_known_noise_has_the_probabilities_of_the_reference(pool, machine, monkeypatch):
     X, noise = skewed(60, 5)[0], Covariances(0.1**2 * np.eye(4), None, None)
     found = make_summariser(pool).summarise(X.T[None], noise=noise)
-    monkeypatch.setattr("uncover.measurement.prediction.ASKED_VALUES", 32)
+    for name in ("ASKED_VALUES", "ASKED_IN_DOUBT"):
+        monkeypatch.setattr(f"uncover.measurement.prediction.{name}", 32)
     P, budget, *_ = plain(pool, X, noise)
     assert_allclose(found.probability.T, P, atol=1e-5)
     assert np.abs(found.measurement - budget.measurement).mean() < 0.2 * budget.measurement.mean()

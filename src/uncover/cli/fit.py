@@ -60,7 +60,7 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     \b
     Example: labels of a map that says how sure it is of each pixel
       uncover fit scene.tif --level L2A --scale 0.0001 --offset -0.1 --labels lcm2020.tif \\
-        --scheme ukceh-lulucf --label-probability lcm2020.tif:2 --model published --out model.uncover
+        --scheme ukceh-lulucf --label-probability lcm2020.tif:2 --out model.uncover
     \b
     Example: sets of classes that hold the true one with 90 %, blocks of 500 m left out together
       uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --block 500 --coverage 0.9 --out model.uncover

@@ -28,11 +28,13 @@ FOLDS = 5
 _BLOCK_NUMBERS = 1 << 20
 
 
-def fit_temperature(log_joint, target, weight=None):
-    """Return the temperature T of softmax(log_joint / T) with the highest score on held-out samples.
+def fit_temperature(log_joint, target, weight=None, log_shares=0.0):
+    """Return the temperature T with the highest score on held-out samples.
 
-    Maximises Σ_i w_i Σ_k t_ik log P_ik − ½(log T)², with P averaged over views. Samples whose class is
-    unknown without them say nothing about T and are left out.
+    Probabilities are softmax(log_joint / T), or π_k (p_k/π_k)^(1/T) where ``log_shares``, the logarithms of
+    the class shares π, (class,), are not to be tempered. Maximises Σ_i w_i Σ_k t_ik log P_ik − ½(log T)²,
+    with P averaged over views. Samples whose class is unknown without them say nothing about T and are left
+    out.
 
     Parameters
     ----------
@@ -50,12 +52,13 @@ def fit_temperature(log_joint, target, weight=None):
     True
     """
     known = np.isfinite(np.where(target[:, None] > 0, log_joint, 0.0)).all((1, 2))
-    joint, target = log_joint[known], target[known]
+    joint, target = log_joint[known] - log_shares, target[known]
     weight = np.ones(len(joint)) if weight is None else weight[known]
     if not len(joint):
         return 1.0
     hard = joint.shape[1] == 1 and np.all((target == 0) | (target == 1))
-    score = _score_of_labels(joint[:, 0], target, weight) if hard else _score_of_views(joint, target, weight)
+    score_of = _score_of_labels if hard else _score_of_views
+    score = score_of(joint, target, weight, np.broadcast_to(log_shares, target.shape[1:]))
 
     def loss(u):
         return 0.5 * (u / PRIOR_DEVIATION) ** 2 - score(np.exp(-u))
@@ -64,27 +67,27 @@ def fit_temperature(log_joint, target, weight=None):
     return float(np.exp(found.x))
 
 
-def _score_of_views(joint, target, weight):
+def _score_of_views(joint, target, weight, log_shares):
     """Score as a function of β = 1/T: several views, or soft labels."""
 
     def score(beta):
-        each = log_softmax(beta * joint, axis=-1)
+        each = log_softmax(beta * joint + log_shares, axis=-1)
         log_P = each[:, 0] if each.shape[1] == 1 else logsumexp(each, axis=1) - np.log(each.shape[1])
         return float(weight @ np.where(target > 0, target * np.where(target > 0, log_P, 0.0), 0.0).sum(1))
 
     return score
 
 
-def _score_of_labels(joint, target, weight):
-    """The same for one view and hard labels: log P = −log Σ_k exp(β(ℓ_k − ℓ_y)), in few operations."""
-    own = joint[np.arange(len(joint)), target.argmax(1)]
-    excess = np.ascontiguousarray((joint - own[:, None]).T)
+def _score_of_labels(joint, target, weight, log_shares):
+    """The same for one view and hard labels: log P = −log Σ_k (π_k/π_y) exp(β(ℓ_k − ℓ_y))."""
+    code = target.argmax(1)
+    excess = np.ascontiguousarray((joint[:, 0] - joint[np.arange(len(joint)), 0, code][:, None]).T)
     largest = excess.max(0)
     excess -= largest
-    change = float(weight @ largest)
+    change, ratio = float(weight @ largest), np.exp(log_shares[:, None] - log_shares[code])
 
     def score(beta):
-        return -float(weight @ np.log(np.exp(beta * excess).sum(0))) - beta * change
+        return -float(weight @ np.log((ratio * np.exp(beta * excess)).sum(0))) - beta * change
 
     return score
 

@@ -1,21 +1,28 @@
 """The recommended classifier: class models pooled by how well they predict what they have not seen."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.choices import check_choice
+from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.fit_members import Training
 from uncover.estimators.fit_pool import fit_pool
 from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
 from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units
+from uncover.estimators.label_noise import MEANINGS, believed_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
 from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
 from uncover.models.fit import concentration
 from uncover.models.realisations import KINDS
+
+# Of a soft label, classes of less than this share are left out.
+LEAST_SHARE = 1e-3
 
 
 class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator):
@@ -45,7 +52,11 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     members count as far as the noise of x is like that of the training samples. A missing feature (NaN) of a
     new input is drawn given the others. With ``"shared"`` Gaussians are read world by world, the others at
     the mean over the worlds. Noise of training samples below a thousandth of the variance within classes is
-    taken as none. Soft labels are not taken; :class:`BayesianQDA` takes them.
+    taken as none.
+
+    With soft labels a sample stands for one of each class, weighted by its probability, all of which are left
+    out together. What certainties say, and labels that may be wrong (``label_noise``), is first combined
+    with X by :class:`BayesianQDA`.
 
     Parameters
     ----------
@@ -55,6 +66,8 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
     missing : "error" or "marginalise"
         Whether new inputs may lack features (NaN).
+    label_noise : array of shape (class, class), "learn" or None
+        P(label | class), where labels may be wrong, as in :class:`BayesianQDA`.
     random_state : int or None
         Seed of folds, trees and the choice of samples where there are very many; None counts as 0, so that
         a fit can always be repeated.
@@ -99,13 +112,28 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     True
     """
 
-    def __init__(self, class_prior=1.0, realisations="pooled", missing="error", random_state=0):
+    def __init__(
+        self, class_prior=1.0, realisations="pooled", missing="error", random_state=0, label_noise=None
+    ):
         self.class_prior = class_prior
         self.realisations = realisations
         self.missing = missing
         self.random_state = random_state
+        self.label_noise = label_noise
 
-    def fit(self, X, y, sample_weight=None, *, X_cov=None, groups=None, scored=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        X_cov=None,
+        groups=None,
+        scored=None,
+        label_proba=None,
+        label_meaning="certainty",
+        classes=None,
+    ):
         """Fit all members, and find temperature and weights by what they say of samples left out.
 
         Parameters
@@ -121,30 +149,34 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
             are then those for predicting other polygons.
         scored : array of bool of shape (sample,), optional
             Samples that count when they are left out, such as those far from samples of other groups.
+        label_proba, label_meaning, classes
+            Soft labels in place of y, as in :meth:`BayesianQDA.fit`. Classes without samples are left out.
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
         check_choice("missing", self.missing, ("error", "marginalise"))
+        check_choice("label_meaning", label_meaning, MEANINGS)
         observation = read_inputs(self, X, X_cov, reset=True)
-        membership, classes = read_membership(self, y, None, None, sample_weight, observation.X)
+        labels, classes = read_membership(self, y, label_proba, classes, sample_weight, observation.X)
+        if self.label_noise is not None or (labels.uncertain and label_meaning == "certainty"):
+            given = {"label_proba": labels.probability} if y is None else {"y": y}
+            gaussians = BayesianQDA("evidence", realisations=self.realisations, label_noise=self.label_noise)
+            gaussians.fit(X, sample_weight=sample_weight, X_cov=X_cov, classes=classes, **given)
+            labels = believed_labels(gaussians.model_, observation, labels)
         groups, scored = read_groups(groups, len(observation)), read_scored(scored, len(observation))
-        codes, weight = membership.codes, membership.weight
-        if weight is not None and not weight.all():
-            kept = weight > 0
-            present, codes = np.unique(codes[kept], return_inverse=True)
-            if len(present) < 2:
-                name = classes.tolist()[present[0]]
-                raise ValueError(f"only class {name!r} has samples of positive weight; give two classes.")
-            observation, classes, weight = observation[kept], classes[present], weight[kept]
-            groups = None if groups is None else np.unique(groups[kept], return_inverse=True)[1]
-            scored = None if scored is None else scored[kept]
-        _check_enough(len(observation), groups)
+        seed = 0 if self.random_state is None else self.random_state
+        codes = labels.targets().argmax(1) if labels.codes is None else labels.codes
+        training = Training(
+            observation, codes, classes, groups, seed, scored, self.realisations, labels.weight
+        )
+        if labels.uncertain:
+            training = _one_of_each_class(training, labels)
+        training = _of_positive_weight(training)
+        _check_enough(len(training.codes), training.groups)
         warn_of_single(KINDS[self.realisations], observation.X)
         if observation.noise is not None:
             names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
             warn_of_units(observation.noise, observation.X.std(0), names)
-        seed = 0 if self.random_state is None else self.random_state
-        given = observation, codes, classes, groups, seed, scored, self.realisations, weight
-        self.model_ = fit_pool(Training(*given), self.class_prior)
+        self.model_ = fit_pool(training, self.class_prior)
         return self
 
     classes_ = learned("classes")
@@ -226,6 +258,46 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         if model.truth_model.describes_true_values and found.observation.noise is None:
             warn_of_exactness()
         return found
+
+
+def _one_of_each_class(training, labels):
+    """Training samples with soft labels as weighted ones of each class, which are left out together."""
+    share = np.where(labels.targets() < LEAST_SHARE, 0.0, labels.targets())
+    share /= share.sum(1, keepdims=True)
+    share *= 1.0 if labels.weight is None else labels.weight[:, None]
+    rows, codes = np.nonzero(share)
+    return replace(
+        training,
+        observation=training.observation[rows],
+        codes=codes,
+        groups=(rows if training.groups is None else training.groups[rows]),
+        scored=None if training.scored is None else training.scored[rows],
+        weight=share[rows, codes],
+        ranked=codes == training.codes[rows],
+    )
+
+
+def _of_positive_weight(training):
+    """The training samples without those of weight 0, and without classes that have no sample."""
+    kept = np.ones(len(training.codes), bool) if training.weight is None else training.weight > 0
+    present, codes = np.unique(training.codes[kept], return_inverse=True)
+    if len(present) < 2:
+        name = training.classes.tolist()[present[0]]
+        raise ValueError(f"only class {name!r} has samples of positive weight; give two classes.")
+
+    def some(values):
+        return None if values is None else values[kept]
+
+    return replace(
+        training,
+        observation=training.observation if kept.all() else training.observation[kept],
+        codes=codes,
+        classes=training.classes[present],
+        groups=None if training.groups is None else np.unique(some(training.groups), return_inverse=True)[1],
+        scored=some(training.scored),
+        weight=some(training.weight),
+        ranked=some(training.ranked),
+    )
 
 
 def _check_enough(n, groups):

@@ -67,6 +67,7 @@ class Training:
     weight: np.ndarray | None = None  # (sample,), how many samples it counts for; None: 1
     imputed: np.ndarray | None = None  # (sample, imputation, feature), drawn true values; None: X is exact
     asked: np.ndarray | None = None  # (chosen sample, draw, feature), true values drawn without its class
+    ranked: np.ndarray | None = None  # (sample,), whether it is ranked among its class; None: all are
 
     @cached_property
     def targets(self):
@@ -74,9 +75,21 @@ class Training:
         return np.eye(len(self.classes))[self.codes]
 
     @cached_property
+    def log_shares(self):
+        """Logarithms of the class shares: (class,)."""
+        learned = self.counts @ self.targets + 1.0
+        return np.log(learned / learned.sum())
+
+    @cached_property
     def counts(self):
         """Weight of each sample: (sample,)."""
         return np.ones(len(self.codes)) if self.weight is None else self.weight
+
+    def class_ranks(self, joint):
+        """Ranks of the chosen samples, by log joints (chosen sample, view, class), within their classes."""
+        chosen = self.chosen()
+        kept = slice(None) if self.ranked is None else self.ranked[chosen]
+        return ClassRanks.of(joint[kept], self.codes[chosen][kept])
 
     def membership(self, rows=slice(None)):
         """Labels and weights of some samples."""
@@ -205,7 +218,7 @@ def fit_kernels(training):
     squares, shape = np.concatenate(list(parts)), (*some.shape[:2], -1)
     tried = [FastKernelMixture(centres, share, float(width)) for width in widths]
     joints = (one.log_joint_at(squares).reshape(shape) for one in tried)
-    score = [best_score(joint, targets[few], weight)[0] for joint in joints]
+    score = [best_score(joint, targets[few], weight, training.log_shares)[0] for joint in joints]
     mixture = tried[int(np.argmax(score))]
     joint = mixture.held_out(asked.reshape(-1, p), np.repeat(owner, asked.shape[1]), of_centre)
     joint = joint.reshape(*asked.shape[:2], -1)
@@ -275,8 +288,7 @@ class HeldOutGaussians(NamedTuple):
         """As a member; ``asked`` (chosen, draw, feature) are draws of true values to rank new ones among."""
         joint = self.joint if asked is None else self.at(asked)
         typical = np.sort(members.log_density(joint[training.representative()]).ravel())
-        ranks = ClassRanks.of(joint, training.codes[training.chosen()])
-        return members.GaussianMember(self.model, ranks, typical)
+        return members.GaussianMember(self.model, training.class_ranks(joint), typical)
 
     def at(self, asked):
         """Log joint of true values of the chosen samples by models without them: as ``asked``, (…, class)."""
@@ -370,7 +382,8 @@ def fit_trees(training):
         shares = one.shares()
         said = [_mean_where(unseen, shares[leaves[:, view]]) for view in range(leaves.shape[1])]
         log_share = np.log(np.stack(said, axis=1))
-        tried.append((best_score(log_share, training.targets[chosen], weight)[0], one, log_share))
+        score, _ = best_score(log_share, training.targets[chosen], weight, training.log_shares)
+        tried.append((score, one, log_share))
     _, best, log_share = max(tried, key=lambda t: t[0])
     few = stream(training.seed, "asked").permutation(len(chosen))[:MOST_ASKED]
     samples = _samples_heard(best.averages(np.concatenate(sums)), leaves[few, 0], unseen[few])
@@ -443,10 +456,10 @@ def _score(log_odds, targets, weight):
     return float(weight[known] @ own)
 
 
-def best_score(log_joint, targets, weight):
+def best_score(log_joint, targets, weight, log_shares):
     """The score at the best temperature, and that, of log joints (sample, view, class)."""
-    temperature = fit_temperature(log_joint, targets, weight)
-    joint = log_joint / temperature
+    temperature = fit_temperature(log_joint, targets, weight, log_shares)
+    joint = (log_joint - log_shares) / temperature + log_shares
     if joint.shape[1] > 1:
         joint = np.logaddexp.reduce(log_softmax(joint, axis=-1), axis=1)[:, None]
     return _score(joint[:, 0], targets, weight), temperature

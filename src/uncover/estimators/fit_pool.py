@@ -22,7 +22,7 @@ from uncover.estimators.fit_members import (
 from uncover.measurement.observation import Observation
 from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
 from uncover.models.fit import concentration
-from uncover.models.members import ClassRanks, log_density
+from uncover.models.members import log_density
 from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
 from uncover.models.registry import CLASS_MODELS, RoughQuadratic
@@ -94,8 +94,7 @@ def _with_members(pool, training):
     members, held_out = tuple(one.member for one in found), [one.joint for one in found]
     pool = replace(pool, members=members, exponents=np.full((1, len(found)), 1.0 / len(found)), truth=truth)
     if training.asked is None and not (training.realisations == "shared" and several):
-        codes = training.codes[training.chosen()]
-        pool = replace(pool, ranks=ClassRanks.of(pool.typical_scores(held_out), codes))
+        pool = replace(pool, ranks=training.class_ranks(pool.typical_scores(held_out)))
     return _weigh(pool, found, training)
 
 
@@ -162,7 +161,7 @@ def _others(transform):
 
 def _candidate(training, transform, reading, model, joint, at_truth=None):
     targets, weight = training.targets[training.chosen()], training.held_out_weight()
-    score, temperature = best_score(joint, targets, weight)
+    score, temperature = best_score(joint, targets, weight, training.log_shares)
     member = PoolMember(model, transform, temperature, reading)
     return Candidate(member, joint, joint if at_truth is None else at_truth, score)
 
@@ -288,7 +287,7 @@ def _weigh(pool, found, training):
     P, at_truth, tried = pool.probabilities([one.joint for one in found]), [one.at_truth for one in found], []
     for trusts in (False, True) if training.groups is not None else (False,):
         gate = replace(pool, trusts=trusts).gates(at_truth, training.observation.variances()[rows])
-        tried.append((fit_exponents(P, gate, targets, weight, kinds), trusts))
+        tried.append((fit_exponents(P, gate, targets, pool.log_shares, weight, kinds), trusts))
     posterior, trusts = max(tried, key=lambda one: one[0].score)
     exponents = posterior.draw(EXPONENTS, stream(training.seed, "exponents"))
     heard = exponents.mean(0) >= LEAST_WEIGHT * exponents.mean(0).sum()
@@ -331,14 +330,15 @@ class Exponents(NamedTuple):
         return np.abs(np.concatenate([self.mode + step, self.mode - step]))
 
 
-def fit_exponents(probability, gate, targets, weight=None, kinds=None):
+def fit_exponents(probability, gate, targets, log_shares, weight=None, kinds=None):
     """Exponents of the pool with the highest score of held-out probabilities, and how well they are known.
 
     With M members of K kinds, the exponents b maximise Σ_i v_i log P_i(y_i | b) − ½Σ_m K²(b_m − 1/M)²:
     a priori each is 1/M, the plain geometric mean, give or take 1/K. ``kinds`` is K, by default M: members
     that differ only in how they take noise are of one kind. ``probability`` (member, sample, class) is by
     models that have not seen the sample, ``gate`` (member, sample) how far each member is heard, ``targets``
-    (sample, class) 1 for the true class, ``weight`` (sample,) v. The precision is Fisher's information
+    (sample, class) 1 for the true class, ``log_shares`` (class,) those of the classes, which are not raised
+    to the exponents, ``weight`` (sample,) v. The precision is Fisher's information
     + M²: with K², members that are nearly the same would be reflected at 0 too often, the answer too sure.
 
     Examples
@@ -346,7 +346,7 @@ def fit_exponents(probability, gate, targets, weight=None, kinds=None):
     >>> from scipy.special import softmax
     >>> right, useless = np.array([[0.9, 0.1]] * 50), np.array([[0.5, 0.5]] * 50)
     >>> targets = np.array([[1.0, 0.0]] * 45 + [[0.0, 1.0]] * 5)  # the first is right 9 times of 10
-    >>> found = fit_exponents(np.stack([right, useless]), np.ones((2, 50)), targets)
+    >>> found = fit_exponents(np.stack([right, useless]), np.ones((2, 50)), targets, np.log([0.5, 0.5]))
     >>> softmax(found.mode[0] * np.log(right[0])).round(2)
     array([0.88, 0.12])
     """
@@ -359,7 +359,8 @@ def fit_exponents(probability, gate, targets, weight=None, kinds=None):
         """Log probabilities, and how their odds depend on b: (sample, class), (member, sample, class)."""
         total, local = b.sum(), (b @ gate)[:, None]
         mean = np.tensordot(b, heard, 1) / local
-        return log_softmax(total * mean, axis=1), mean + total * (heard - gate[..., None] * mean) / local
+        slopes = mean + total * (heard - gate[..., None] * mean) / local
+        return log_softmax(total * mean + (1.0 - total) * log_shares, axis=1), slopes - log_shares
 
     def loss(b):
         log_P, slopes = at(b)

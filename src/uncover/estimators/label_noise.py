@@ -23,8 +23,21 @@ def learn_from_certainties(model, observation, membership):
     The base rate is in ρ already: r_ik ∝ ρ_ik p(x_i | k), by expectation–maximisation. Given ρ, the x_i tell
     nothing of how frequent the classes are: ``count`` stays Σ_i ρ_ik.
     """
-    P = model.concentration / model.concentration.sum()
-    return _alternate(model, observation, membership, lambda _: membership.probability / P, model.count)
+    likelihood = _likelihood_of_certainties(model, membership)
+    return _alternate(model, observation, membership, lambda _: likelihood, model.count)
+
+
+def believed_labels(model, observation, membership):
+    """P(class | x_i, label_i) by Gaussian classes that were learned from these labels, as soft labels."""
+    if model.label_confusion is None:
+        likelihood = _likelihood_of_certainties(model, membership)
+    else:
+        likelihood = model.label_confusion[:, membership.codes].T
+    return membership.soft(_responsibilities(likelihood, model, observation, membership))
+
+
+def _likelihood_of_certainties(model, membership):
+    return membership.probability / (model.concentration / model.concentration.sum())
 
 
 def learn_from_noisy_labels(model, label_noise, observation, membership):

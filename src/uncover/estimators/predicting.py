@@ -132,7 +132,7 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
             ``"repeats"`` the measurement part is what a perfect measurement would take away. With
             ``"pooled"`` and ``"shared"`` it is what averaging over the realisations adds, which is less: with
             ``"pooled"`` the classes hold the noise too. For one value without covariance it is 0, and the
-            noise is in overlap.
+            noise is in overlap. What a missing feature would tell is in overlap.
         """
         if min(n_draws, n_true_values) < 1:
             raise ValueError(

@@ -30,8 +30,9 @@ Array = NDArray[np.float64]
 
 # Draws of class models and of true values behind the budget, unless asked for otherwise.
 DRAWS, TRUE_VALUES = 1600, 8192
-# Draws of the true value that members of a pool are asked about, and numbers of these at a time.
-ASKED_VALUES, _DRAWN_NUMBERS = 128, 1 << 21
+# Draws of the true value that members of a pool are asked about, more where the standard error of independent
+# draws would be above this (that of Sobol's points is a third), and numbers of these at a time.
+ASKED_VALUES, ASKED_IN_DOUBT, _TOLERABLE, _DRAWN_NUMBERS = 128, 1024, 3e-3, 1 << 21
 # The same in maps.
 ASKED_QUICKLY = 32
 # One in so many of them tells what the parameters of these members are worth.
@@ -260,8 +261,8 @@ class PoolPrediction:
     others are asked about draws of the true value (:meth:`true_values`), and what they say is averaged, or
     take the values as they are, if that is how they have learned.
 
-    ``joints``, the log joints (sample, view, class) of the members, are asked for unless they are given,
-    at draws of true values (sample, draw, feature) that are given too. Maps are read ``quick``: fewer draws
+    Of true values there are ``asked`` draws, by default 128, and 1,024 of samples for which these do not
+    suffice. Maps are read ``quick``: fewer draws
     of true values, kernels in single precision, budgets in closed form, and trees and kernels in some of many
     worlds (``nodes``).
 
@@ -281,20 +282,15 @@ class PoolPrediction:
         observation: Observation,
         *,
         paired: bool = True,
-        joints: list[Array] | None = None,
-        true_values: Array | None = None,
         quick: bool = False,
         nodes: Nodes | None = None,
+        asked: int | None = None,
     ) -> None:
         self.pool, self.given, self.paired = pool, observation, paired
         self.quick, self.nodes = quick, nodes
-        self.asked = ASKED_QUICKLY if quick else ASKED_VALUES
+        self.asked = asked or (ASKED_QUICKLY if quick else ASKED_VALUES)
         self._true_joints: dict[str, Array] = {}  # (sample, view, class), of Gaussian members
         self._variance_of: dict[int, Array] = {}  # (sample, view, class), of the log joints of kernels
-        if joints is not None:
-            self.joints = joints
-        if true_values is not None:
-            self.true_values = true_values
 
     # ---- what members are asked about -----------------------------------------------------------------
 
@@ -409,7 +405,7 @@ class PoolPrediction:
 
     @cached_property
     def _views(self) -> list[Views]:
-        return [Views.of(joint, member.temperature) for member, joint in self._members()]
+        return [Views.of(self.pool.tempered(member, j), member.temperature) for member, j in self._members()]
 
     @cached_property
     def gates(self) -> Array:
@@ -442,7 +438,22 @@ class PoolPrediction:
         """P(class | x, D): (sample, class)."""
         if (blocks := self._blocks()) is not None:
             return np.concatenate([block.probability() for block in blocks])
-        return self.pool.mean(self.probabilities, self.gates)
+        found, doubtful = self.pool.mean(self.probabilities, self.gates), self._doubtful()
+        if len(doubtful):
+            some = self.given[doubtful]
+            again = PoolPrediction(self.pool, some, paired=self.paired, asked=ASKED_IN_DOUBT)
+            found[doubtful] = again.probability()
+        return found
+
+    def _doubtful(self) -> NDArray[np.intp]:
+        """Numbers of the samples for which more draws of the true value are needed: (sample,)."""
+        if not self.noisy or self.quick or self.asked >= ASKED_IN_DOUBT:
+            return np.empty(0, dtype=np.intp)
+        share, spread = local_weights(self.pool.weights, self.gates), np.zeros(len(self.given))
+        for weight, (member, joint) in zip(share, self._members(), strict=True):
+            if member.reading == "draws":
+                spread += weight * self.pool.probability_of(member, joint).std(axis=1).max(axis=-1)
+        return np.flatnonzero(spread > _TOLERABLE * np.sqrt(self.asked))
 
     def _blocks(self) -> list[PoolPrediction] | None:
         """Predictions for blocks of the samples, where drawn true values would need much memory at once."""
@@ -451,7 +462,10 @@ class PoolPrediction:
             return None
         starts = range(0, len(self.given), size)
         parts = (self.given[i : i + size] for i in starts)
-        return [PoolPrediction(self.pool, part, paired=self.paired, quick=self.quick) for part in parts]
+        return [
+            PoolPrediction(self.pool, part, paired=self.paired, quick=self.quick, asked=self.asked)
+            for part in parts
+        ]
 
     def best_of_views(self) -> NDArray[np.intp]:
         """Number of the most probable class: (view, sample); draws of true values are not views."""
@@ -465,7 +479,7 @@ class PoolPrediction:
         rows, worlds = np.nonzero(~alike)  # what all members agree upon is so for their mean
         if len(rows):
             some = [
-                softmax(joint[rows, worlds] / m.temperature, axis=-1) if joint.shape[1] == R else P[rows]
+                pool.probability_of(m, joint[rows, worlds]) if joint.shape[1] == R else P[rows]
                 for (m, joint), P in zip(self._members(), self.probabilities, strict=True)
             ]
             found[worlds, rows] = pool.mean(np.stack(some), self.gates[:, rows]).argmax(-1)
@@ -501,33 +515,58 @@ class PoolPrediction:
         if (blocks := self._blocks()) is not None:
             each = [vars(block.budget(n_draws, n_true_values)).values() for block in blocks]
             return UncertaintyBudget(*(np.concatenate(part) for part in zip(*each, strict=True)))
-        parts = self.own_parts(n_draws, n_true_values)
-        return self.pool.budget(self.probabilities, self.gates, *parts)
+        model = self._model_shares(n_draws, n_true_values)
+        answer, measured = self.probability(), self._measurement_share()
+        return self.pool.budget(answer, self.probabilities, self.gates, measured, model)
 
-    def own_parts(self, n_draws: int, n_true_values: int) -> tuple[Array, Array]:
-        """Shares of each member's entropy due to measurement and parameters: (member, sample) each.
+    def _measurement_share(self) -> Array:
+        """Share of the entropy that a perfect measurement would take away: (sample,).
 
-        Members that know nothing of noise have the measurement part of the others.
+        Members that know nothing of noise say nothing of it. Of worlds with noise, the share of the worlds
+        comes first, and that of the noise in the mean world is one of what is left. What missing features
+        would tell is not measurement: they are averaged over.
         """
-        measurement, model = np.zeros((2, len(self.joints), len(self.given)))
+        members, gates, share_of_views = self._members(), self.gates, self.pool.measurement_share
+        if not self.noisy:
+            return share_of_views(self.joints, np.ones(len(members), dtype=bool), gates)
+        heard = np.array([member.through_noise for member in self.pool.members])
+        closed = np.array([member.reading == "closed" for member in self.pool.members])
+        at_truth = [self._at_truth(m) if m.reading == "closed" else joint for m, joint in members]
+        X, noise = self.measured.X, self.measured.noise
+        if noise is None or not noise.variances().any():
+            return share_of_views(at_truth, heard, gates, 1 if X.ndim == 2 else X.shape[1])
+        share, lacking = share_of_views(at_truth, heard, gates), np.flatnonzero(_lacks_features(X))
+        if len(lacking):
+            at_truth = [self._where_present(m, lacking) if m.reading == "closed" else j for m, j in members]
+            share[lacking] = share_of_views(at_truth, closed, gates[:, lacking])
+        if self.pool.realisations == "shared":
+            of_worlds = share_of_views([joint for _, joint in members], closed, gates)
+            share = of_worlds + (1.0 - of_worlds) * share
+        return share
+
+    def _where_present(self, member: PoolMember, rows: NDArray[np.intp]) -> Array:
+        """Log joint of Gaussian classes at the true values of the features that samples have."""
+        assert isinstance(member.model, GaussianMember)
+        points, X = self._points(member)[rows], self.measured.X[rows]
+        absent = np.isnan(X[:, None] if X.ndim == 2 else np.repeat(X, points.shape[1] // X.shape[1], axis=1))
+        some = np.where(absent, np.nan, points)
+        found = predict(member.model.model, Observation(some.reshape(-1, points.shape[2]))).log_joint()
+        return found.mean(1).reshape(*points.shape[:2], -1)
+
+    def _model_shares(self, n_draws: int, n_true_values: int) -> Array:
+        """Shares of each member's entropy due to its parameters: (member, sample)."""
+        model = np.zeros((len(self.joints), len(self.given)))
         for i, member in enumerate(self.pool.members):
-            view = self._views[i]
-            whole = entropy(view.probability)
-            measurement[i] = share_of(whole - view.inner, whole)
             if not isinstance(member.model, GaussianMember):
-                model[i] = share_of(self._information(i, member), whole)
+                model[i] = share_of(self._information(i, member), entropy(self.probabilities[i]))
             elif self.quick:
-                measurement[i], model[i] = self._closed_parts(i, member)
+                total = entropy(softmax(self.joints[i], axis=-1).mean(1))
+                some = self._informed(self.joints[i].shape[1])
+                model[i] = share_of(self._of_gaussian(member, "fast").model_part(*some), total)
             else:
                 budget = self._of_gaussian(member).budget(n_draws, n_true_values)
                 model[i] = share_of(budget.model, budget.total)
-                if self.noisy:
-                    measurement[i] = share_of(budget.measurement, budget.total)
-        deaf = np.array([not member.through_noise for member in self.pool.members])
-        if deaf.any() and self.noisy:
-            share = local_weights(self.pool.weights, self.gates)[~deaf]
-            measurement[deaf] = (share * measurement[~deaf]).sum(0) / share.sum(0)
-        return measurement, model
+        return model
 
     def _information(self, i: int, member: PoolMember) -> Array:
         """Information from knowing the parameters of a member that is not Gaussian: (sample,)."""
@@ -538,8 +577,9 @@ class PoolPrediction:
         for r, weight in zip(*self._informed(len(self.joints[i][0])), strict=True):
             at = r if read is None else int(np.flatnonzero(read.worlds == r)[0])
             known = {"variance": self._variance_of[i][:, at]} if i in self._variance_of else {}
+            P = self.pool.probability_of(member, joint[:, at])
             found += weight * member.model.information(
-                joint[:, at], points[:, at], member.temperature, **known
+                P, joint[:, at], points[:, at], member.temperature, **known
             )
         return found
 
@@ -551,18 +591,10 @@ class PoolPrediction:
         views = np.arange(0, n, _OF_INFORMATION if few else 1)
         return views, np.full(len(views), 1.0 / len(views))
 
-    def _closed_parts(self, i: int, member: PoolMember) -> tuple[Array, Array]:
-        """Shares of a Gaussian member's entropy due to measurement and parameters, without drawn models."""
-        assert isinstance(member.model, GaussianMember)
-        T = member.model.model.known_components.temperature
-        total = entropy(Views.of(self.joints[i], T).probability)
-        some = self._informed(self.joints[i].shape[1])
-        model = share_of(self._of_gaussian(member, "fast").model_part(*some), total)
-        views = self._views[i]
-        if self.noisy and member.reading == "closed":
-            views = Views.of(self._at_truth(member), T)
-        whole = entropy(views.probability)
-        return share_of(whole - views.inner, whole), model
+
+def _lacks_features(X: NDArray[Any]) -> NDArray[np.bool_]:
+    """True for samples (sample, realisation, feature) or (sample, feature) that lack a feature: (sample,)."""
+    return np.isnan(X).reshape(len(X), -1).any(1)
 
 
 def _closed_model_part(points: MeasuredPoints) -> Array:

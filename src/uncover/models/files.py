@@ -310,7 +310,9 @@ def _unpack_names(document: Document) -> Array | None:
 
 
 def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -> Document:
-    parameters["class_prior"] = np.asarray(parameters["class_prior"], float).tolist()
+    for name in ("class_prior", "label_noise"):
+        if not isinstance(parameters[name], str | None):
+            parameters[name] = np.asarray(parameters[name], float).tolist()
     entries = []
     for i, member in enumerate(pool.members):
         own: Arrays = {}
@@ -336,18 +338,17 @@ def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -
         "members": entries,
         "trusts": pool.trusts,
         "truth": pool.truth,
+        "tempered": "without class shares",
     }
 
 
 def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
     found, classes = [], _unpack_labels(document["classes"])
+    if document.get("tempered") != "without class shares":
+        raise ValueError("it is of a version whose pools raised class shares to powers; fit it again")
     for i, entry in enumerate(document["members"]):
-        if "reading" not in entry:
-            raise ValueError("it is of a version whose pools took no noise; fit it again")
         model = _unpack_member(entry, _below(f"member{i}/", arrays), classes)
         found.append(PoolMember(model, entry["transform"], float(entry["temperature"]), entry["reading"]))
-    if "exponents" not in arrays:
-        raise ValueError("it is of a version whose pools had one set of weights; fit it again")
     if arrays["exponents"].shape[1:] != (len(found),):
         raise ValueError("it has another number of exponents than of members")
     noise, spread = _below("noise/", arrays), _below("spread/", arrays)

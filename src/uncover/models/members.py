@@ -144,18 +144,23 @@ class KernelMember:
         return self.mixture.log_joint_and_variance(self.scale(points), single=single)
 
     def information(
-        self, log_joint: Array, points: NDArray[Any], temperature: float, variance: Array | None = None
+        self,
+        probability: Array,
+        log_joint: Array,
+        points: NDArray[Any],
+        temperature: float,
+        variance: Array | None = None,
     ) -> Array:
         """Information about the class from knowing the density of each class, to second order: (point,).
 
-        ``variance`` (point, class) is that of the log joint, where it is known already; it is at the width
-        that was chosen. A temperature above 1 shows errors beyond it: who knew the right width would be as
-        sure as the kernels are without the temperature.
+        ``probability`` (point, class) is at the temperature. ``variance`` (point, class) is that of the log
+        joint, where it is known already; it is at the width that was chosen. A temperature above 1 shows
+        errors beyond it: who knew the right width would be as sure as kernels are without the temperature.
         """
-        P = softmax(log_joint / temperature, axis=-1)
         variance = self.log_joint_and_variance(points)[1] if variance is None else variance
-        known, total = softmax(log_joint, axis=-1), entropy(P)
-        return np.maximum(model_information(P, variance / temperature**2, total), total - entropy(known))
+        known, total = softmax(log_joint, axis=-1), entropy(probability)
+        own = model_information(probability, variance / temperature**2, total)
+        return np.maximum(own, total - entropy(known))
 
     def nearness(self, log_joint: Array) -> Array:
         """Density over that of the training sample in the emptiest place, at most 1: (sample,)."""
@@ -178,9 +183,11 @@ class LogisticMember:
         """Log odds of points: (point, class)."""
         return self.model.log_odds(self.scale(points))
 
-    def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
+    def information(
+        self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float
+    ) -> Array:
         """Information about the class from knowing the coefficients, to second order: (point,)."""
-        P = softmax(log_joint / temperature, axis=-1)
+        P = probability
         V = self.model.covariance_of_log_odds(self.scale(points).astype(np.float64)) / temperature**2
         along = np.einsum("nk,nkk->n", P, V) - np.einsum("nj,njk,nk->n", P, V, P)
         return below_entropy(0.5 * along, entropy(P))
@@ -204,17 +211,18 @@ class TreeMember:
         """Log shares of points: (point, class)."""
         return np.log(self.forest.probabilities(single_precision(self.scale(points)), self._shares))
 
-    def information(self, log_joint: Array, points: NDArray[Any], temperature: float) -> Array:
+    def information(
+        self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float
+    ) -> Array:
         """Information about the class from knowing the shares: (point,).
 
         Shares drawn from a Dirichlet distribution of mean P and concentration n have the mean entropy
         ψ(n + 1) − Σ P ψ(nP + 1). A temperature below 1 makes more of their deviations; one above 1 shows
         that they are as large, and takes nothing away.
         """
-        P = softmax(log_joint / temperature, axis=-1)
         n = self.samples * min(temperature, 1.0) ** 2
-        mean = digamma(n + 1) - (P * digamma(n * P + 1)).sum(-1)
-        return np.maximum(entropy(P) - mean, 0.0)
+        mean = digamma(n + 1) - (probability * digamma(n * probability + 1)).sum(-1)
+        return np.maximum(entropy(probability) - mean, 0.0)
 
 
 def single_precision(points: NDArray[Any]) -> NDArray[Any]:

@@ -97,7 +97,8 @@ class TrainingNoise(NamedTuple):
 class Pool:
     """Members and draws of their exponents b, over which the pooled probabilities are averaged.
 
-    P(k | x) = E_b P(k | x, b), P(k | x, b) ∝ [Π_m P_m(k | x)^(b_m g_m(x))]^(Σ_m b_m / Σ_m b_m g_m(x)).
+    P(k | x) = E_b P(k | x, b), P(k | x, b) ∝ π_k [Π_m (P_m(k | x)/π_k)^(b_m g_m(x))]^s with the class shares
+    π and s = Σ_m b_m / Σ_m b_m g_m(x).
     """
 
     classes: NDArray[Any]
@@ -139,6 +140,12 @@ class Pool:
         return float(1.0 / self.exponents.mean(0).sum())
 
     @property
+    def log_shares(self) -> Array:
+        """Logarithms of the class shares that the members have learned: (class,)."""
+        learned = self.class_count + 1.0
+        return np.asarray(np.log(learned / learned.sum()))
+
+    @property
     def knows_noise(self) -> bool:
         """True where the noise of the training samples was stated, or repeated."""
         return self.noise is not None
@@ -169,15 +176,23 @@ class Pool:
 
     # ---- probabilities, from log joints of the members, each (sample, view, class) -----------------
 
-    def views(self, joints: list[Array]) -> list[Array]:
-        """Calibrated probabilities of each member and view: (sample, view, class) each."""
-        return [softmax(j / m.temperature, axis=-1) for j, m in zip(joints, self.members, strict=True)]
+    def tempered(self, member: PoolMember, joint: Array) -> Array:
+        """Log probabilities times the member's temperature, but for a constant: (..., class).
+
+        The temperature T is the power of what the features say, not of the class shares π:
+        P_m(k | x) ∝ π_k (p(x, k)/π_k)^(1/T). Where no class is possible, all are alike.
+        """
+        known = np.where(np.isfinite(joint).any(-1, keepdims=True), joint, 0.0)
+        return np.asarray(known + (member.temperature - 1.0) * self.log_shares)
+
+    def probability_of(self, member: PoolMember, joint: Array) -> Array:
+        """Calibrated probabilities of a member, from its log joint (..., class)."""
+        return np.asarray(softmax(self.tempered(member, joint) / member.temperature, axis=-1))
 
     def probabilities(self, joints: list[Array]) -> Array:
         """Calibrated probabilities, the mean over views: (member, sample, class)."""
-        lost = [~np.isfinite(joint).any(-1, keepdims=True) for joint in joints]
-        known = [np.where(gone, 0.0, joint) for gone, joint in zip(lost, joints, strict=True)]
-        return np.stack([view.mean(1) for view in self.views(known)])
+        each = zip(self.members, joints, strict=True)
+        return np.stack([self.probability_of(member, joint).mean(1) for member, joint in each])
 
     def gates(self, joints: list[Array], variances: Array | None = None) -> Array:
         """Gate, the weight in [0, 1], of each member for each sample: (member, sample).
@@ -224,7 +239,7 @@ class Pool:
 
     def mean(self, probability: Array, gate: Array) -> Array:
         """The pooled probabilities, from those of the members: (sample, class)."""
-        return self.shifted(pool(probability, gate, self.exponents))
+        return self.shifted(pool(probability, gate, self.exponents, self.log_shares))
 
     def shifted(self, probability: Array) -> Array:
         """Probabilities (..., class) for other class shares than those of the samples."""
@@ -275,8 +290,7 @@ class Pool:
 
     def with_class_shares(self, shares: Array) -> Pool:
         """The same for a population with other class shares: (class,), of any sum."""
-        learned = self.class_count + 1.0
-        return replace(self, log_odds_shift=np.log(shares / shares.sum()) - np.log(learned / learned.sum()))
+        return replace(self, log_odds_shift=np.log(shares / shares.sum()) - self.log_shares)
 
     # ---- typicality ----------------------------------------------------------------------------------
 
@@ -305,25 +319,49 @@ class Pool:
 
     # ---- budget --------------------------------------------------------------------------------------
 
-    def budget(self, probability: Array, gate: Array, measurement: Array, model: Array) -> UncertaintyBudget:
-        """Divide the entropy of the mean.
+    def measurement_share(
+        self, joints: list[Array], heard: NDArray[np.bool_], gate: Array, parts: int | None = None
+    ) -> Array:
+        """Share of the entropy that knowing the view would take away: (sample,).
 
-        ``measurement`` and ``model`` (member, sample) are shares of the members' entropies. Model is the
-        information of the exponents, which say what member is right, and of the members' parameters.
-        Measurement has the share that it has in the members' average.
+        I(y; view)/H = 1 − E H[P(· | view)]/H[E P(· | view)] of pooled answers, from log joints (sample, view,
+        class) of the members that are ``heard``, at draws of the true value or in each world. A member of
+        one view says the same in all. Only the part of the views is known where there are so many ``parts``.
         """
-        answer, drawn = (
-            self.mean(probability, gate),
-            self.shifted(of_draws(probability, gate, self.exponents)),
+        b = self.exponents.mean(0)
+        powers = np.where(heard, b, 0.0)[:, None] * gate
+        powers *= b.sum() / powers.sum(0)
+        log_odds = self.log_shares
+        for member, joint, power in zip(self.members, joints, powers, strict=True):
+            if power.any():
+                P = np.maximum(self.probability_of(member, joint), LEAST_PROBABILITY)
+                log_odds = log_odds + power[:, None, None] * (np.log(P) - self.log_shares)
+        answers = self.shifted(softmax(log_odds, axis=-1))
+        if parts is not None:
+            answers = answers.reshape(len(answers), parts, -1, answers.shape[-1]).mean(2)
+        whole = entropy(answers.mean(1))
+        return share_of(whole - entropy(answers).mean(1), whole)
+
+    def budget(
+        self, answer: Array, probability: Array, gate: Array, measured: Array, model: Array
+    ) -> UncertaintyBudget:
+        """Divide the entropy of the answer (sample, class).
+
+        Measurement has the share ``measured`` (sample,) of it. Model is the information of the exponents,
+        which say what member is right, and of the members' parameters: ``model`` (member, sample) are
+        shares of the members' entropies.
+        """
+        drawn = self.shifted(of_draws(probability, gate, self.exponents, self.log_shares))
+        total, share, probability = (
+            entropy(answer),
+            local_weights(self.weights, gate),
+            self.shifted(probability),
         )
-        total, probability = entropy(answer), self.shifted(probability)
-        share = local_weights(self.weights, gate)
-        inner, whole = entropy(probability), entropy(mix(probability, gate, self.weights))
-        own = inner * model / np.maximum(_spread(probability), np.finfo(float).tiny)
+        own = entropy(probability) * model / np.maximum(_spread(probability), np.finfo(float).tiny)
         errors = pooled_information(own, share / self.temperature)
-        which = np.maximum(total - entropy(drawn).mean(0), 0.0)
+        which = np.maximum(entropy(drawn.mean(0)) - entropy(drawn).mean(0), 0.0)
         known = share_of(which + below_entropy(_spread(answer) * errors, total), total)
-        measured = np.minimum(share_of((share * inner * measurement).sum(0), whole), 1.0 - known)
+        measured = np.minimum(measured, 1.0 - known)
         return UncertaintyBudget(total, total * known, total * measured, total * (1.0 - known - measured))
 
 
@@ -355,42 +393,34 @@ def local_weights(weights: Array, gate: Array) -> Array:
     return np.asarray(local / local.sum(0))
 
 
-def mix(probability: Array, gate: Array, weights: Array) -> Array:
-    """Weighted average of probabilities (member, sample, class): (sample, class).
-
-    Examples
-    --------
-    >>> mix(np.array([[[0.8, 0.2]], [[0.4, 0.6]]]), np.ones((2, 1)), np.array([0.5, 0.5]))
-    array([[0.6, 0.4]])
-    """
-    return np.asarray(np.einsum("ms,msk->sk", local_weights(weights, gate), probability))
-
-
-def pool(probability: Array, gate: Array, exponents: Array) -> Array:
+def pool(probability: Array, gate: Array, exponents: Array, log_shares: Array) -> Array:
     """Weighted geometric means of probabilities (member, sample, class), averaged: (sample, class).
 
-    ``exponents`` (draw, member) are draws b of the powers of the members; ``gate`` (member, sample) leaves
-    the sum of the powers as it is.
+    ``exponents`` (draw, member) are draws b of the powers of the members, which are those of P/π with the
+    class shares π; ``gate`` (member, sample) leaves the sum of the powers as it is.
 
     Examples
     --------
     >>> apart, alike = np.array([[[0.8, 0.2]], [[0.2, 0.8]]]), np.array([[[0.8, 0.2]], [[0.8, 0.2]]])
-    >>> pool(apart, np.ones((2, 1)), np.array([[0.5, 0.5]]))
+    >>> even, gate = np.log([0.5, 0.5]), np.ones((2, 1))
+    >>> pool(apart, gate, np.array([[0.5, 0.5]]), even)
     array([[0.5, 0.5]])
-    >>> pool(alike, np.ones((2, 1)), np.array([[1.0, 1.0]])).round(2)
+    >>> pool(alike, gate, np.array([[1.0, 1.0]]), even).round(2)
     array([[0.94, 0.06]])
-    >>> pool(alike, np.ones((2, 1)), np.array([[1.0, 1.0], [0.5, 0.5]])).round(2)
+    >>> pool(alike, gate, np.array([[1.0, 1.0], [0.5, 0.5]]), even).round(2)
     array([[0.87, 0.13]])
+    >>> pool(alike, gate, np.array([[1.0, 1.0]]), np.log([0.8, 0.2])).round(2)
+    array([[0.8, 0.2]])
     """
     _, n, K = probability.shape
     out, size = np.empty((n, K)), max(1, _DRAWN_NUMBERS // (len(exponents) * K))
     for start in range(0, n, size):
         rows = slice(start, start + size)
-        out[rows] = of_draws(probability[:, rows], gate[:, rows], exponents).mean(0)
+        out[rows] = of_draws(probability[:, rows], gate[:, rows], exponents, log_shares).mean(0)
     return out
 
 
-def of_draws(probability: Array, gate: Array, exponents: Array) -> Array:
+def of_draws(probability: Array, gate: Array, exponents: Array, log_shares: Array) -> Array:
     """Geometric means by each draw of the exponents: (draw, sample, class)."""
     _, n, K = probability.shape
     log_odds, local = np.zeros((len(exponents), n, K)), np.zeros((len(exponents), n, 1))
@@ -398,7 +428,8 @@ def of_draws(probability: Array, gate: Array, exponents: Array) -> Array:
     for b, g, log_P in zip(exponents.T[..., None, None], gate[..., None], heard, strict=True):
         log_odds += b * log_P  # one by one: the same bits in any batch
         local += b * g
-    return np.asarray(softmax(log_odds * (exponents.sum(1)[:, None, None] / local), axis=-1))
+    whole = exponents.sum(1)[:, None, None]
+    return np.asarray(softmax(log_odds * (whole / local) + (1.0 - whole) * log_shares, axis=-1))
 
 
 def pooled_information(information: Array, share: Array) -> Array:

@@ -427,9 +427,9 @@ class LabelDoubt:
             return
         from uncover.models.registry import CLASS_MODELS
 
-        if model not in CLASS_MODELS:
-            *names, last = ("published" if name == "qda" else name for name in CLASS_MODELS)
-            wanted = f"{', '.join(names)} or {last}"
+        if model not in (*CLASS_MODELS, "recommended"):
+            names = ("published" if name == "qda" else name for name in CLASS_MODELS)
+            wanted = f"{', '.join(names)} or recommended"
             raise ValueError(f"{came} goes with --model {wanted}; {model} takes labels as they are")
         if coverage is not None or (calibrates and self.meaning == "certainty"):
             other = "--calibrate" if coverage is None else "--coverage"
