@@ -17,7 +17,7 @@ def machine_code() -> Kernels | None:
         return load()
     except OSError as problem:
         warnings.warn(
-            f"Predictions run in NumPy, several times slower: there are no compiled kernels, {problem}. "
+            f"Predictions run in NumPy, several times slower: compiled kernels cannot be loaded ({problem}). "
             "`python -m uncover.engines.kernels` compiles them; it needs a C compiler, or ziglang from pip.",
             RuntimeWarning,
             stacklevel=2,
