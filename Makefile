@@ -57,4 +57,4 @@ bench: $(STAMP) ## measure: statistics by simulation, speed against peers
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what the targets have made
-	rm -rf $(VENV) build dist docs/_build demo-output .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist docs/_build src/uncover/engines/kernels/kernels.so demo-output .mypy_cache .ruff_cache .pytest_cache
