@@ -114,7 +114,7 @@ class Clock:
 
 
 def test_progress_in_a_pipe_is_a_line_a_minute_with_a_rate_of_the_last_seconds(monkeypatch, capsys):
-    """90 s of compiling in the first piece, then 1000 pixels a second: the first estimate knows it."""
+    """90 s of preparation in the first piece, then 1000 pixels a second: the first estimate knows it."""
     clock = Clock()
     monkeypatch.setattr(console.time, "monotonic", clock)
     with counter("map", "pixels") as watch:

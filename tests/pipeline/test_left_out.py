@@ -175,7 +175,7 @@ def test_a_model_of_few_places_is_too_sure_of_others_and_is_warned_of():
     excess = found["excess"]
     assert excess["value"] == pytest.approx(found["claimed"] - found["right"], abs=1e-12)
     with pytest.warns(TooSureWarning, match=r"it claims \d+\.\d% and is right in \d+\.\d%"):
-        warn_of_excess(found)
+        warn_of_excess(found, "published")
     elsewhere = grouped(rng, groups=800, size=5, between=3.0)
     P = BayesianQDA().fit(samples.values, samples.classes).predict_proba(elsewhere.values)
     true = P.max(1).mean() - (P.argmax(1) == np.unique(elsewhere.classes, return_inverse=True)[1]).mean()
@@ -189,7 +189,7 @@ def test_a_model_of_independent_samples_is_not_warned_of(rng):
     assert abs(found["excess"]["value"]) < 0.02
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_excess(found)
+        warn_of_excess(found, "published")
 
 
 def test_left_out_scores_are_those_of_models_without_the_part(rng):
@@ -231,7 +231,7 @@ def test_what_is_not_checked_says_why(problem, run, tmp_path, more):
     [
         (("--prior", "evidence"), "or choose --model published, lda, nb or mda"),
         (("--calibrate",), "or choose --model published, lda, nb or mda"),
-        (("--label-noise", 0.1), "goes with --model published, lda or nb"),
+        (("--label-noise", 0.1, "--coverage", 0.9), "--coverage compares predictions with labels"),
     ],
 )
 def test_options_that_the_default_does_not_take_say_what_to_do(problem, refused, tmp_path, more, words):

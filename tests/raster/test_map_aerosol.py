@@ -11,7 +11,7 @@ from uncover import BayesianQDA
 from uncover.pipeline import RealiseOptions, SourceOptions, write_realisations
 from uncover.pipeline.scene_sources import open_observed
 from uncover.raster import SceneError, SceneOptions, Serial, StoredWorlds, Threads, classify
-from uncover.raster.classify import make_mapper
+from uncover.raster.classification import make_mapper
 from uncover.raster.observed import probe
 
 TEN = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from uncover.bayes.linalg import cholesky, invert_triangle, log_det_of_root
 from uncover.bayes.moments import Moments
@@ -103,6 +102,8 @@ def _maximise(evidence: Callable[[Array], Array], largest: float) -> float:
     if values[best] - values.min() < _FLAT:  # no deviation was seen: one observation's worth
         return 1.0
     ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(
         lambda u: -float(evidence(np.exp([u]))[0]), bounds=ends, method="bounded", options={"xatol": 1e-9}
     )

@@ -99,7 +99,7 @@ def pixel_bar(label: str) -> AbstractContextManager[Watch]:
 class _Pace:
     """Rate over the last seconds.
 
-    What an earlier run had done, and the first piece, do not count: kernels are compiled in it.
+    What an earlier run had done, and the first piece, in which things are made once, do not count.
     """
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from uncover.estimators.calibration import (
     scored_weight,
 )
 from uncover.estimators.choices import check_choice
-from uncover.estimators.describe import advice_on_prior, describe, measurement_of
+from uncover.estimators.describe import advice_on_prior, measurement_of
 from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.inputs import (
     read_device_samples,
@@ -285,12 +285,6 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
             "model posterior": self.posterior_,
             "class posterior": self.class_posterior_,
         }
-
-    def describe(self):
-        """Return a page of text on the fitted model and its five sources of uncertainty."""
-        check_is_fitted(self)
-        summary = (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
-        return describe(self.fitted_value(), type(self).__name__, summary, self.classes_)
 
     @property
     def log_evidence_(self):

@@ -7,7 +7,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.choices import check_choice
-from uncover.estimators.describe import fitted_in_words
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.fit_members import Training
 from uncover.estimators.fit_pool import fit_pool
@@ -261,19 +260,6 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         if model.truth_model.describes_true_values and found.observation.noise is None:
             warn_of_exactness()
         return found
-
-    def describe(self):
-        """Return a page of text on the fitted model: its members and their weights."""
-        check_is_fitted(self)
-        counts = zip(self.classes_, self.class_count_, strict=True)
-        each = ", ".join(f"{member.name} {member.temperature:.3g}" for member in self.model_.members)
-        lines = [
-            fitted_in_words(self),
-            f"{len(self.classes_)} classes, {self.n_features_in_} features",
-            "Samples: " + ", ".join(f"{name} {count:g}" for name, count in counts),
-            f"Temperatures: of the mean {self.temperature_:.3g}; of members {each}",
-        ]
-        return "\n".join(lines) + "\n"
 
 
 def _one_of_each_class(training, labels):

@@ -6,14 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.streams import stream
 from uncover.engines.arrays import on_device, to_host
 from uncover.estimators.base import learn
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
 from uncover.estimators.choices import check_choice
-from uncover.estimators.describe import describe
 from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.groups import read_groups
 from uncover.estimators.inputs import read_inputs, takes_gaps
@@ -129,16 +127,6 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         share = model.count / model.class_count[model.components.owner]
         columns = zip(model.labels, share, model.component_means, model.component_covariances, strict=True)
         return [Component(label, float(part), mean, cov) for label, part, mean, cov in columns]
-
-    def describe(self):
-        """Return a page of text on the fitted model: its components, and their class models."""
-        check_is_fitted(self)
-        parts = [f"   {i}: {c.label}, {100 * c.share:.0f} %" for i, c in enumerate(self.components_)]
-        summary = (
-            "Bayesian quadratic discriminant analysis: a Gaussian with its own covariance for each class."
-        )
-        page = describe(self.fitted_value(), "BayesianQDA", summary, range(len(parts)))
-        return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", page])
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log P(class | x, D); exact where the probability underflows to 0."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
@@ -58,6 +57,8 @@ class Nodes(NamedTuple):
         wanted = np.linspace(place.min(), place.max(), n)
         worlds = np.unique(np.abs(place - wanted[:, None]).argmin(1))
         worlds = worlds[np.argsort(place[worlds])]
+        from scipy.interpolate import CubicSpline
+
         return cls(worlds, CubicSpline(place[worlds], np.eye(len(worlds)), bc_type="natural")(place))
 
     def spread(self, joint: Array) -> Array:

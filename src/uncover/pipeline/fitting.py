@@ -26,7 +26,7 @@ from uncover.estimators.mixture import BayesianMDA
 from uncover.files import whole_or_nothing
 from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
-from uncover.models.record import FittedEstimator
+from uncover.models.record import FittedEstimator, record_of
 from uncover.models.registry import CLASS_MODELS
 from uncover.models.sets import samples_needed
 from uncover.pipeline import training_sources
@@ -104,8 +104,7 @@ class TrainedModel:
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
             lines.append(f"kept from the model, to calibrate sets of classes: {listed}")
-        fitted = self.model.estimator_ if isinstance(self.model, ConformalSets) else self.model
-        lines.append(f"model: {fitted_in_words(fitted)}")
+        lines.append(f"model: {fitted_in_words(record_of(self.model))}")
         lines += [f"left out together: {words}" for words in self.provenance.get("blocks", ())]
         lines += self.provenance.get("edges of blocks", ())
         lines.append(left_out_in_words(self.provenance["left out"]))
@@ -452,7 +451,7 @@ def _left_out(
         )
     except ValueError as error:  # too few samples of a class, or of one kind
         return {"not checked": str(error)}
-    warn_of_excess(found)
+    warn_of_excess(found, options.model)
     return found
 
 

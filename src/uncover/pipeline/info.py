@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
-from uncover.models.sets import WithSets
-from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
+from uncover.pipeline.file_kinds import EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, codes_in, scheme_in
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
@@ -40,6 +39,9 @@ from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.scene_file import StatedFacts
 from uncover.raster.tiles import RasterInfo, describe
 from uncover.raster.vectors import fields_of, read_features
+
+if TYPE_CHECKING:
+    from uncover.models.sets import WithSets
 
 Facts = dict[str, Any]
 
@@ -170,29 +172,35 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path) -> Description:
-    from uncover.estimators.loading import load_model
-    from uncover.models.record import record_of
+    from uncover.estimators.describe import page_of
+    from uncover.models.files import load_fitted
 
-    model = load_model(path)
-    sets = record_of(model).sets_
-    model = model if sets is None else model.estimator_
+    model = load_fitted(path)
+    sets = model.sets_
+    names = range(model.n_features_in_) if model.feature_names_in_ is None else model.feature_names_in_
     counts = zip(model.classes_, model.class_count_, strict=True)
-    bands = [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    dated = dates_of(bands)
-    names = {"bands": bands}
-    if dated is not None:
-        names = {"dates": list(dated[0]), "features of each date": list(dated[1])}
     facts: Facts = {
-        "estimator": type(model).__name__,
+        "estimator": model.estimator_name,
         "classes": {str(name): int(count) if count == int(count) else float(count) for name, count in counts},
-        **names,
+        **_bands([str(name) for name in names]),
         "units": model.units_,
         "features": None if model.features_ is None else str(Features.from_dict(model.features_)),
         "realisations": model.realisations,
         **({} if sets is None else {"sets of classes": _sets(model.classes_, sets)}),
         "provenance": _brief(model.provenance_, set(map(str, model.classes_))),
     }
-    return Description("model", facts, "\n" + model.describe())
+    return Description("model", facts, "\n" + page_of(model))
+
+
+def _bands(names: list[str]) -> Facts:
+    """Features of a model; of several dates, these and what it takes of each."""
+    try:
+        dated = dates_of(names)
+    except ValueError:  # a table may have other features at each date
+        dated = None
+    if dated is None:
+        return {"bands": names}
+    return {"dates": list(dated[0]), "features of each date": list(dated[1])}
 
 
 def _sets(classes: Any, sets: WithSets) -> Facts:

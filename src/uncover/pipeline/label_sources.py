@@ -17,7 +17,6 @@ from uncover.files import whole_or_nothing
 from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL, Rule, UnknownCodeError, codes_in_words, one_spelling
-from uncover.models.registry import CLASS_MODELS
 from uncover.pipeline.file_kinds import check_labels
 from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.area import window_of
@@ -463,6 +462,8 @@ class LabelDoubt:
         came = "--label-probability" if self.probability is not None else "--label-noise"
         if self.probability is None and self.noise is None:
             return
+        from uncover.models.registry import CLASS_MODELS
+
         if model not in (*CLASS_MODELS, "recommended"):
             names = ("published" if name == "qda" else name for name in CLASS_MODELS)
             wanted = f"{', '.join(names)} or recommended"

@@ -123,15 +123,15 @@ def mean_with_interval(values: Any, groups: Any) -> tuple[float, float, float]:
     return mean, mean - margin, mean + margin
 
 
-def warn_of_excess(found: Mapping[str, Any]) -> None:
-    """Warn where a model claims more than comes true: by more than `EXCESS`, and beyond the interval."""
+def warn_of_excess(found: Mapping[str, Any], model: str) -> None:
+    """Warn where such a model claims more than comes true: by more than `EXCESS`, and beyond its interval."""
     excess = found["excess"]
     if excess["value"] > EXCESS and excess["lower"] > 0:
         warnings.warn(
             f"the model is too sure where it was not trained: it claims {found['claimed']:.1%} and is right "
             f"in {found['right']:.1%} of what was left out, {100 * excess['value']:.1f} points too much "
-            f"({100 * excess['lower']:.1f} to {100 * excess['upper']:.1f}); label more places, or use "
-            "--model recommended",
+            f"({100 * excess['lower']:.1f} to {100 * excess['upper']:.1f}); label more places"
+            + ("" if model == "recommended" else ", or use --model recommended"),
             TooSureWarning,
             stacklevel=4,
         )

@@ -17,7 +17,7 @@ import numpy as np
 
 from uncover import __version__
 from uncover.bayes.population import UnknownShare
-from uncover.engines.machine import Compiling, machine_code
+from uncover.engines.machine import machine_code
 from uncover.files import check_new, check_place
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
@@ -25,7 +25,7 @@ from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_product import is_map
 from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
-from uncover.raster.classify import make_mapper
+from uncover.raster.classification import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
@@ -314,13 +314,11 @@ def _compute(
     numbers = scratch.missing(product.order(prepared.options.block))
     total = product.grid.window.pixels
     done = total - sum(scratch.units[number].pixels for number in numbers)
-    phase("mapping" if machine_code() is None else "starting, kernels are compiled once")
+    phase("mapping")
     if progress is not None:
         progress(done, total)
     try:
-        for i, unit in enumerate(prepared.executor().run(prepared.mapper, numbers)):
-            if i == 0:
-                phase("mapping")
+        for unit in prepared.executor().run(prepared.mapper, numbers):
             scratch.put(unit)
             done += scratch.units[unit.number].pixels
             if progress is not None:
@@ -441,10 +439,7 @@ class Forecast:
 def forecast(
     model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions | None = None
 ) -> Forecast:
-    """Estimate the cost of a map: from the time it takes to open, and from one unit for each thread.
-
-    Kernels that have to be compiled are compiled here, and not once more by the map.
-    """
+    """Estimate the cost of a map: from the time it takes to open, and from one unit for each thread."""
     began = time.monotonic()
     prepared = PreparedMap.of(model_file, scene, options or MapOptions())
     opening, (once, rate) = time.monotonic() - began, _pace(prepared)
@@ -468,10 +463,9 @@ def _pace(prepared: PreparedMap) -> tuple[float, float]:
     took: list[float] = []
     while len(took) < 2 or sum(took[1:]) < _ENOUGH:
         began = time.monotonic()
-        with Compiling(time.monotonic) as compiling:
-            for _ in Threads(plan.threads, plan.ahead).run(mapper, numbers):
-                pass
-        took.append(max(time.monotonic() - began - compiling.seconds, 1e-6))
+        for _ in Threads(plan.threads, plan.ahead).run(mapper, numbers):
+            pass
+        took.append(max(time.monotonic() - began, 1e-6))
         if sum(took) > _LONG:
             break
     pixels, each = sum(mapper.units[n].pixels for n in numbers), float(np.mean(took[1:] or took))

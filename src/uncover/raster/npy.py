@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from math import prod
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import numpy as np
 from numpy.lib import format as npy_format
