@@ -343,6 +343,28 @@ def test_commands_of_the_first_steps_run(tmp_path):
     assert (tmp_path / "map/report.html").exists()
 
 
+def test_commands_of_the_page_on_several_dates_run(tmp_path, monkeypatch):
+    """Those on the simulated year, on a smaller scene; four dates are better than one."""
+    monkeypatch.chdir(tmp_path)
+    lines = _commands_of(ROOT / "docs/time-series.md")
+    commands = lines[: next(i for i, line in enumerate(lines) if "A/SCL.tif" in line)]
+    for line in commands:
+        if re.fullmatch(r"[A-Z]+=\S+", line):
+            monkeypatch.setenv(*line.split("="))
+            continue
+        words = [os.path.expandvars(word) for word in shlex.split(line.replace("--size 300", "--size 200"))]
+        given = [
+            path
+            for word in words
+            for path in (sorted(map(str, Path().glob(word))) if "*" in word else [word])
+        ]
+        result = CliRunner().invoke(main, given[1:])
+        assert result.exit_code == 0, (line, result.output)
+    assert sum(line.startswith("uncover ") for line in commands) == 5
+    found = json.loads(Path("evaluation/evaluation.json").read_text(encoding="utf-8"))
+    assert found["accuracy"]["overall accuracy"]["value"] > 0.8
+
+
 def test_the_gallery_makes_its_figures(tmp_path):
     tool = [sys.executable, ROOT / "tools/gallery_pictures.py", tmp_path]
     subprocess.run(tool, check=True)

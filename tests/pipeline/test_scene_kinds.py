@@ -49,9 +49,7 @@ def test_the_model_knows_the_scale(run, folder, tmp_path):
 
 def test_what_cannot_be_done_is_one_line(run, refused, folder):
     assert "nothing to write to" in refused("info", folder, "--write-scene")
-    assert "2 scenes came; uncover map takes one" in refused(
-        "map", "m.uncover", folder, "labels.tif", "--out", "m"
-    )
+    assert "2 scenes came; uncover info takes one" in refused("info", folder, "labels.tif")
     assert run("info", folder, "--resolution", 30).exit_code == 2
     assert "numbers without a scale" in run("info", folder).output
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.training_sources import FitOptions as FitOptions
     from uncover.raster.area import Area as Area
     from uncover.raster.executors import parse_memory as parse_memory
+    from uncover.raster.loose_files import SeveralScenes as SeveralScenes
     from uncover.raster.loose_files import gathered as gathered
     from uncover.raster.opening import grid_of as grid_of
     from uncover.raster.opening import write_scene_file as write_scene_file
@@ -82,7 +83,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "uncover.pipeline.training_sources": "FitOptions",
         "uncover.raster.area": "Area",
         "uncover.raster.executors": "parse_memory",
-        "uncover.raster.loose_files": "gathered",
+        "uncover.raster.loose_files": "SeveralScenes gathered",
         "uncover.raster.opening": "grid_of write_scene_file",
         "uncover.raster.product": "Thresholds",
         "uncover.raster.quality": "mask_bits mask_values",

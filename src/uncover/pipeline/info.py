@@ -16,6 +16,7 @@ import numpy as np
 
 from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
+from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
 from uncover.pipeline.file_kinds import EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, codes_in, scheme_in
@@ -181,7 +182,7 @@ def _model(path: Path) -> Description:
     facts: Facts = {
         "estimator": model.estimator_name,
         "classes": {str(name): int(count) if count == int(count) else float(count) for name, count in counts},
-        "bands": [str(name) for name in names],
+        **_bands([str(name) for name in names]),
         "units": model.units_,
         "features": None if model.features_ is None else str(Features.from_dict(model.features_)),
         "realisations": model.realisations,
@@ -189,6 +190,17 @@ def _model(path: Path) -> Description:
         "provenance": _brief(model.provenance_, set(map(str, model.classes_))),
     }
     return Description("model", facts, "\n" + page_of(model))
+
+
+def _bands(names: list[str]) -> Facts:
+    """Features of a model; of several dates, these and what it takes of each."""
+    try:
+        dated = dates_of(names)
+    except ValueError:  # a table may have other features at each date
+        dated = None
+    if dated is None:
+        return {"bands": names}
+    return {"dates": list(dated[0]), "features of each date": list(dated[1])}
 
 
 def _sets(classes: Any, sets: WithSets) -> Facts:

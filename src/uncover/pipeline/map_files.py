@@ -41,6 +41,7 @@ from uncover.raster.names import span
 from uncover.raster.product import Layer, Product
 from uncover.raster.quality import FLAGGED, REASONS, Quality
 from uncover.raster.scratch import Scratch
+from uncover.raster.series import SceneSeries
 
 _EXTENSIONS = "https://stac-extensions.github.io"
 _MAP_EXTENSIONS = [
@@ -120,7 +121,8 @@ class Finish:
             files = [pool.submit(write, layer) for layer in missing]
             title = self.mapper.observed.identity
             scene = self.mapper.observed.own_scene
-            picture = pool.submit(write_overview, store / "overview.png", scratch, scene, title, shares)
+            shown = scene.pictured() if isinstance(scene, SceneSeries) else scene
+            picture = pool.submit(write_overview, store / "overview.png", scratch, shown, title, shares)
             for layer, file in zip(missing, files, strict=True):
                 file.result().result()
                 scratch.journal.add(f"{layer.name}.tif")

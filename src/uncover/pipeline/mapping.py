@@ -31,7 +31,7 @@ from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, T
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.grid import Progress
 from uncover.raster.journal import Journal, fingerprint, unfinished, writing
-from uncover.raster.loose_files import SceneSource, source_name
+from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of, source_name
 from uncover.raster.mapper import Device, Mapper, Method, Missing, Reader
 from uncover.raster.model_checks import check_match, is_namesake, trained_on
 from uncover.raster.observed import ObservedScene, SceneWithNoise
@@ -39,6 +39,7 @@ from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.quality import mask_names
 from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch
+from uncover.raster.series import SceneSeries
 
 Format = Literal["cog", "zarr", "netcdf"]
 
@@ -52,7 +53,8 @@ class MapOptions:
     paired
         Whether the scene trained the model; None takes the model's word.
     missing
-        Pixels that lack bands: "nodata", or "marginalise" to classify them by the bands that they have.
+        Pixels that lack bands: "nodata", or "marginalise" to classify them by the bands that they have. Of
+        several dates a date that lacks a band is left out of the pixel, or its other bands count.
     method
         Pixels whose noise is known: "fast" by the Student t of matched covariance, or "exact".
     device
@@ -104,7 +106,9 @@ class PreparedMap:
     estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
 
     @classmethod
-    def of(cls, model_file: str | Path, scene: SceneSource, options: MapOptions) -> PreparedMap:
+    def of(
+        cls, model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions
+    ) -> PreparedMap:
         """Open everything, and check that it fits together."""
         require("rasterio")
         for name, number in (("--block", options.block), ("--threads", options.threads)):
@@ -112,14 +116,15 @@ class PreparedMap:
                 raise SceneError(f"{name} is {number}; give 1 or more")
         if options.device == "cuda" and options.scheduler is not None:
             raise SceneError("--device cuda computes on this machine, and --scheduler elsewhere; give one")
-        check_model_first(model_file, scene if isinstance(scene, str | Path) else scene[0])
+        check_model_first(model_file, files_of(scene)[0])
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
             from uncover.models.files import load_fitted
 
             model = load_fitted(model_file)
-            observed = open_observed(scene, model, options.source, opened)
+            whole = options.missing == "nodata"
+            observed = open_observed(scene, model, options.source, opened, whole=whole)
             check_match(model, observed)
             reader = Reader(missing=options.missing, method=options.method, device=options.device)
             unknown_share, masked = _stated(options.unknown_share), options.source.mask_classes
@@ -158,6 +163,8 @@ class PreparedMap:
             "worlds": self.mapper.product.worlds,
             "missing": self.options.missing,
             "mask_classes": mask_names(self.options.source.mask_classes),
+            **({"dates": records} if (records := _dates(self.observed)) else {}),
+            **({"mask_buffer_m": metres} if (metres := self.options.source.scene.mask_buffer) else {}),
             "method": self.options.method,
             **({} if (said := self.mapper.summariser.approximation) is None else {"approximation": said}),
             **({} if self.options.device == "cpu" else {"device": self.options.device}),
@@ -219,6 +226,11 @@ class PreparedMap:
         return Threads(self.plan.threads, self.plan.ahead)
 
 
+def _dates(observed: ObservedScene) -> list[dict[str, Any]]:
+    """Each date of a series with its scene and day."""
+    return observed.own_scene.date_records() if isinstance(observed.own_scene, SceneSeries) else []
+
+
 def _stated(share: float | Literal["estimate"] | None) -> float | None:
     """Check a share of none of the classes; one that is to be estimated begins at one half."""
     if share is None or isinstance(share, str):
@@ -228,8 +240,12 @@ def _stated(share: float | Literal["estimate"] | None) -> float | None:
     return float(share)
 
 
-def _warn_of_namesake(model: ModelRecord, observed: ObservedScene, scene: SceneSource) -> None:
+def _warn_of_namesake(
+    model: ModelRecord, observed: ObservedScene, scene: SceneSource | SeveralScenes
+) -> None:
     """Say that a scene is not taken for the one that trained the model, where it may be the same."""
+    if isinstance(scene, SeveralScenes):
+        return
     file = Path(source_name(scene).rstrip("/")).name
     if len(trained_on(model)) == 1 and is_namesake(model, observed, file):
         warnings.warn(
@@ -246,13 +262,13 @@ class _File:
 
 def map_scene(
     model_file: str | Path,
-    scene: SceneSource,
+    scene: SceneSource | SeveralScenes,
     out: str | Path,
     options: MapOptions | None = None,
     progress: Progress | None = None,
     phase: Callable[[str], None] = lambda name: None,
 ) -> Path:
-    """Map a scene with a model; the folder `out` appears when everything in it is finished.
+    """Map a scene with a model, or scenes of several dates; the folder `out` appears when all is finished.
 
     Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
     inputs, model and options are the same; the product does not differ by a byte. `phase` is told what goes
@@ -261,7 +277,7 @@ def map_scene(
     clock = [time.time()]
     chosen = options or MapOptions()
     goal = Path(out)
-    _check_goal(goal, chosen, model_file, *([scene] if isinstance(scene, str | Path) else scene))
+    _check_goal(goal, chosen, model_file, *files_of(scene))
     phase("opening")
     prepared = PreparedMap.of(model_file, scene, chosen)
     key = prepared.key()
@@ -346,7 +362,9 @@ def _resumable(journal: Journal) -> Iterator[None]:
         raise
 
 
-def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]) -> dict[str, Any]:
+def _run_facts(
+    prepared: PreparedMap, scene: SceneSource | SeveralScenes, clock: Sequence[float]
+) -> dict[str, Any]:
     """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
@@ -364,7 +382,7 @@ def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("uncover", "numpy", "scipy", "rasterio")},
         "model": str(prepared.model_file),
-        "scene": str(scene) if isinstance(scene, str | Path) else [str(file) for file in scene],
+        "scene": _recorded(scene),
         "folder": str(Path.cwd()),
         "source": source_record(prepared.options.source),
         "threads": prepared.plan.threads,
@@ -372,6 +390,13 @@ def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]
         "scheduler": prepared.options.scheduler,
         "memory": prepared.options.memory,
     }
+
+
+def _recorded(scene: SceneSource | SeveralScenes) -> Any:
+    """A source for the record: a path, the files of one scene, or a list of such lists."""
+    if isinstance(scene, SeveralScenes):
+        return [files_of(each) for each in scene.scenes]
+    return str(scene) if isinstance(scene, str | Path) else files_of(scene)
 
 
 # Seconds of units that are computed for a forecast: enough of them, and not another time after so many.
@@ -411,7 +436,9 @@ class Forecast:
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 
 
-def forecast(model_file: str | Path, scene: SceneSource, options: MapOptions | None = None) -> Forecast:
+def forecast(
+    model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions | None = None
+) -> Forecast:
     """Estimate the cost of a map: from the time it takes to open, and from one unit for each thread."""
     began = time.monotonic()
     prepared = PreparedMap.of(model_file, scene, options or MapOptions())

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from uncover.raster.scene import Scene as Scene
     from uncover.raster.scene import SceneOptions as SceneOptions
     from uncover.raster.scene import scene_from_array as scene_from_array
+    from uncover.raster.series import SceneSeries as SceneSeries
     from uncover.raster.uncertainty import Uncertainty as Uncertainty
     from uncover.raster.uncertainty import UncertaintyOptions as UncertaintyOptions
     from uncover.raster.uncertainty import UncertaintyWarning as UncertaintyWarning
@@ -85,6 +86,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "uncover.raster.safe_metadata": "BaselineWarning",
         "uncover.raster.samples": "SampleBlock Samples open_samples write_samples",
         "uncover.raster.scene": "Atmosphere Block Scene SceneOptions scene_from_array",
+        "uncover.raster.series": "SceneSeries",
         "uncover.raster.uncertainty": "Uncertainty UncertaintyOptions UncertaintyWarning open_uncertainty",
         "uncover.raster.uncertainty_layers": "UncertaintyBlock",
         "uncover.raster.vectors": "Burned burn_vector",

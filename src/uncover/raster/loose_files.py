@@ -24,6 +24,24 @@ RASTER_SUFFIXES = (".jp2", ".j2k", ".tif", ".tiff", ".vrt", ".img")
 SceneSource = str | Path | Sequence[str | Path]
 
 
+@dataclass(frozen=True)
+class SeveralScenes:
+    """Sources of several scenes that are read as one.
+
+    >>> files_of(SeveralScenes(("a.SAFE", ("b/B02.tif", "b/B03.tif"))))
+    ['a.SAFE', 'b/B02.tif', 'b/B03.tif']
+    """
+
+    scenes: tuple[SceneSource, ...]
+
+
+def files_of(source: SceneSource | SeveralScenes) -> list[str]:
+    """Paths of a source as they were given."""
+    if isinstance(source, SeveralScenes):
+        return [path for scene in source.scenes for path in files_of(scene)]
+    return [str(source)] if isinstance(source, str | Path) else [str(path) for path in source]
+
+
 def expanded(source: SceneSource) -> SceneSource:
     """A source with its glob resolved: one path, or a list of files."""
     if not isinstance(source, str | Path):

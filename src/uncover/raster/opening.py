@@ -13,7 +13,7 @@ from uncover.raster.align import check_cover, split_band
 from uncover.raster.area import Area, window_of
 from uncover.raster.errors import NoScaleError, SceneError
 from uncover.raster.grid import Grid
-from uncover.raster.layers import Mask, ValueMask
+from uncover.raster.layers import BufferedMask, LeastMask, Mask, ValueMask
 from uncover.raster.loose_files import SceneSource, expanded, open_files, open_folder, source_name
 from uncover.raster.npy import is_npy
 from uncover.raster.quality import CLEAR, Quality
@@ -34,10 +34,19 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     uncover.raster.errors.SceneError: nowhere.SAFE does not exist; check the path
     """
     options, source = options or SceneOptions(), expanded(source)
+    if options.mask_buffer < 0:
+        raise SceneError(f"--mask-buffer is {options.mask_buffer:g}; give metres, 0 or more")
     stated = StatedFacts.beside(source) if source else StatedFacts()
     scene = with_stated(_open_stated(source, options, stated), options, stated)
     if options.mask is not None:
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
+    if options.cloud_probability is not None and not any(isinstance(m, LeastMask) for m in scene.masks):
+        raise SceneError(
+            f"scene {scene.identity} has no probabilities of cloud, which Level-2A products and some STAC "
+            "items carry; leave out --cloud-probability"
+        )
+    if options.mask_buffer:
+        scene = replace(scene, masks=(BufferedMask(scene.masks, options.mask_buffer),))
     part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)
     scene = replace(scene, grid=part.grid, area=part.polygons)
     if options.mask is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
-from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
+from uncover.raster.layers import BandGroup, Calibration, LeastMask, Mask, PlaneMask, PolygonMask, ValueMask
 from uncover.raster.names import LAYERS, nearest_size
 from uncover.raster.quality import SCL_MEANING, Quality
 from uncover.raster.safe_metadata import (
@@ -166,7 +166,10 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
         bands=bands,
         grid=grid,
         groups=groups,
-        masks=_scene_masks(tree, granule, images, product.level),
+        masks=(
+            *_scene_masks(tree, granule, images, product.level),
+            *_probable_clouds(tree, granule, options.cloud_probability),
+        ),
         level=product.level,
         platform=product.platform,
         sensing_time=tile.sensing_time or product.start_time,
@@ -296,6 +299,20 @@ def _scene_masks(tree: SafeTree, granule: str, images: dict[str, str], level: st
         stacklevel=5,
     )
     return ()
+
+
+def _probable_clouds(tree: SafeTree, granule: str, least: float | None) -> tuple[Mask, ...]:
+    """Pixels whose probability of cloud is so high, where that is asked for."""
+    if least is None:
+        return ()
+    names = (f"{granule}/QI_DATA/MSK_CLDPRB_{metres}m.jp2" for metres in (20, 60))
+    name = next((name for name in names if name in tree.names), None)
+    if name is None:
+        raise SceneError(
+            f"{tree.name} has no probabilities of cloud (QI_DATA/MSK_CLDPRB_20m.jp2), which Level-2A "
+            "products carry; leave out --cloud-probability"
+        )
+    return (LeastMask(describe(tree.raster(name)).bands(1), least, Quality.CLOUD),)
 
 
 def _detector_mask(tree: SafeTree, granule: str, band: str) -> Mask | None:

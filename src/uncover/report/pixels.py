@@ -15,8 +15,9 @@ from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
 from uncover.pipeline.map_styles import stretched
 from uncover.raster.grid import Window
-from uncover.raster.observed import ObservedScene, StoredWorlds
+from uncover.raster.observed import ObservedScene, PlainScene, StoredWorlds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
+from uncover.raster.series import SceneSeries
 from uncover.raster.tiles import TileCache
 
 #: Pixels with a story, at most; and numbers of realisations in all of them, at most.
@@ -163,7 +164,9 @@ def quality_words(bits: int) -> list[str]:
 
 def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """The scene as people would see it, one pixel for step × step, and the bands in red, green and blue."""
-    wanted = ("B04", "B03", "B02")
+    wanted, series = ("B04", "B03", "B02"), evidence.own_scene
+    if isinstance(series, SceneSeries):  # one of its dates
+        evidence = PlainScene(series.pictured() or series.scenes[0])
     bands = wanted if set(wanted) <= set(evidence.bands) else (evidence.bands * 3)[:3]
     grid = evidence.grid
     picture = np.full((3, -(-grid.height // step), -(-grid.width // step)), np.nan, np.float32)
