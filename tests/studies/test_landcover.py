@@ -296,6 +296,7 @@ def write_years(folder, codes, realisations=(3, 3), cloudy=()):
     return paths
 
 
+@pytest.mark.filterwarnings("ignore:.*codes 0 .* are taken to be no class")
 def test_cubes_are_read_where_they_are_labelled_and_usable(tmp_path, rng):
     codes = rng.integers(0, 4, GRID.shape).astype(np.uint8)
     labels = write_map(tmp_path / "labels.tif", codes)
@@ -312,6 +313,7 @@ def test_cubes_are_read_where_they_are_labelled_and_usable(tmp_path, rng):
     assert len(np.unique(data.groups)) == 2  # 45 × 60 pixels: blocks of 50 × 50
 
 
+@pytest.mark.filterwarnings("ignore:.*codes 0 .* are taken to be no class")
 def test_cubes_with_bands_of_another_order_are_put_in_order(tmp_path, rng):
     codes = rng.integers(0, 4, GRID.shape).astype(np.uint8)
     labels = write_map(tmp_path / "labels.tif", codes)

@@ -17,7 +17,7 @@ from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
 from uncover.raster.layers import BandGroup, Calibration, LeastMask, Mask, PlaneMask, PolygonMask, ValueMask
-from uncover.raster.names import LAYERS, nearest_size
+from uncover.raster.names import nearest_size
 from uncover.raster.quality import SCL_MEANING, Quality
 from uncover.raster.safe_metadata import (
     BAND_IDS,
@@ -157,9 +157,8 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
         angles = tile.angles(bands)
     groups = _band_groups(tree, granule, images, bands, product, options)
     grid = finest_grid([group.source.grid for group in groups])
-    images |= {
-        key: sizes[key][nearest_size(sizes[key], grid.resolution[0])] for key in LAYERS if key in sizes
-    }
+    if "SCL" in sizes:  # classes cannot be averaged: those of the grid's pixel size
+        images["SCL"] = sizes["SCL"][nearest_size(sizes["SCL"], grid.resolution[0])]
     return Scene(
         identity=options.scene_id or product.datatake or product.uri or tree.name,
         named=bool(options.scene_id or product.datatake or product.uri),
