@@ -165,7 +165,7 @@ def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint
     grid = evidence.grid
     picture = np.full((3, -(-grid.height // step), -(-grid.width // step)), np.nan, np.float32)
     size = step * max(1, 512 // step)
-    read = _reader(evidence, bands)
+    read = scene_reader(evidence, bands)
     for window in grid.blocks(size):
         values = read(window)
         part = block_means(values, step)
@@ -174,7 +174,7 @@ def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint
     return stretched(picture), bands
 
 
-def _reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
+def scene_reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
     """Reader of three bands of a window, (3, row, col), of the measured scene or the mean of a cube."""
     from dataclasses import replace
 
