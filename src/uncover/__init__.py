@@ -43,6 +43,7 @@ _HOME = {
     "UncertaintyBudget": "uncover.bayes.budget",
     "compare": "uncover.estimators.comparison",
     "load_model": "uncover.estimators.loading",
+    "view": "uncover.viewer",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -23,6 +23,9 @@ Places = NDArray[np.intp]
 Values = NDArray[np.float32]
 Flags = NDArray[np.uint16]
 
+#: Numbers for which machine code is not loaded, if it is not there already.
+_FEW = 1 << 16
+
 
 @cache
 def _code() -> ModuleType | None:
@@ -36,7 +39,8 @@ def _loaded() -> ModuleType | None:
 
 def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
     """Pixels of planes (..., row, col) by their place: (..., pixel)."""
-    code, flat = _code(), planes.reshape(-1, planes.shape[-2] * planes.shape[-1])
+    flat = planes.reshape(-1, planes.shape[-2] * planes.shape[-1])
+    code = _loaded() if len(flat) * len(where) <= _FEW else _code()
     if code is None:
         taken: NDArray[Any] = flat[:, where]
     else:

@@ -57,7 +57,9 @@ def areas_of(
         pixels, covered = pixels + len(area) * 4**z, covered + area.sum()
         mapped += area_known.sum()
     unit, size = ("pixels", 4.0**-z) if product.grid.crs is None else ("ha", 1e4)
-    names = zip(product.names, counted / size, expected / size, np.sqrt(variance) / size, spread / size, strict=True)
+    names = zip(
+        product.names, counted / size, expected / size, np.sqrt(variance) / size, spread / size, strict=True
+    )
     return {
         "unit": unit,
         "step": 2**z,

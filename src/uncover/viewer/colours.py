@@ -109,7 +109,8 @@ def _from_file(scene: Scene, band: str, rows: NDArray[np.intp], cols: NDArray[np
         numbers = file.read(source.indexes[at], window=tuple(ends), out_shape=tuple(shape))
     values = group.calibrations[at].apply(numbers)[0]
     places = [
-        (lines - start) * n // (stop - start) for lines, (start, stop), n in zip(mine, ends, shape, strict=True)
+        (lines - start) * n // (stop - start)
+        for lines, (start, stop), n in zip(mine, ends, shape, strict=True)
     ]
     out[np.ix_(*inside)] = values[np.ix_(*places)]
     return out

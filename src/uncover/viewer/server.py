@@ -1,4 +1,4 @@
-"""The server of the viewer: loopback only, a token in every address, and nothing but the maps that are viewed.
+"""The server of the viewer: loopback only, a token in every address, and nothing but the maps that it shows.
 
 An address is taken apart by fixed patterns and looked up in tables; no part of it becomes a path of a file.
 """
@@ -29,18 +29,20 @@ _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "md":
 #: Files of the page, and the package that each lies in: looks and stories are those of the report.
 _OWN = ("index.html", "view.css", "view.js", "tiles.js", "ol.css", "ol.js", "ol-LICENSE.md")
 _OF_REPORT = ("page.css", "viewer.css", "shell.js", "story.js")
-STATIC = {name: ("uncover.viewer", "static") for name in _OWN}
-STATIC |= {name: ("uncover.report", "assets") for name in _OF_REPORT}
+STATIC = dict.fromkeys(_OWN, ("uncover.viewer", "static"))
+STATIC |= dict.fromkeys(_OF_REPORT, ("uncover.report", "assets"))
 _JSON, _BYTES = "application/json; charset=utf-8", "application/octet-stream"
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
 _MAP = r"data/(?P<map>\d{1,3})/(?P<version>[0-9a-f]{12})"
 _NUMBER = r"\d{1,7}"
 _ROUTES = {
-    "tile": re.compile(rf"{_MAP}/(?P<layer>\w{{1,40}})/(?P<z>\d{{1,2}})/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"),
+    "tile": re.compile(
+        rf"{_MAP}/(?P<layer>\w{{1,40}})/(?P<z>\d{{1,2}})/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"
+    ),
     "story": re.compile(rf"{_MAP}/story/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"),
     "areas": re.compile(rf"{_MAP}/areas"),
     "errors": re.compile(rf"{_MAP}/errors/(?P<number>\d{{1,2}})"),
@@ -171,9 +173,13 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         token, _, rest = address.path.removeprefix("/").partition("/")
         host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
-        if not secrets.compare_digest(token.encode(), self.server.token.encode()) or host not in (HOST, "localhost"):
+        if not secrets.compare_digest(token.encode(), self.server.token.encode()) or host not in (
+            HOST,
+            "localhost",
+        ):
             raise _Refusal(HTTPStatus.FORBIDDEN, "open the address that `uncover view` printed")
         if rest == "":
+            self.server.warm_up()
             return _type("index.html"), page(self.server.maps.description())
         if rest in STATIC and rest != "index.html":
             return _type(rest), static_file(rest)
@@ -236,10 +242,13 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, maps: Maps, port: int = 0) -> None:
         self.maps, self.token = maps, secrets.token_urlsafe(24)
+        self._lock, self._warm = threading.Lock(), False
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
-            raise OSError(f"port {port} is not free ({error.strerror}); leave out --port, or give another") from error
+            raise OSError(
+                f"port {port} is not free ({error.strerror}); leave out --port, or give another"
+            ) from error
 
     @property
     def address(self) -> str:
@@ -249,10 +258,24 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Stay silent about connections that break."""
 
+    def warm_up(self) -> None:
+        """Open models and scenes in the background, once, while the first picture is looked at."""
+        with self._lock:
+            if not self._warm:
+                self._warm = True
+                timer = threading.Timer(1.0, self.maps.warm_up)
+                timer.daemon = True
+                timer.start()
+
     def start(self) -> None:
-        """Serve in the background, and open models and scenes meanwhile."""
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
-        threading.Thread(target=self.maps.warm_up, daemon=True).start()
+        """Serve in the background."""
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for the end, which an interrupt brings."""
+        while self._thread.is_alive():
+            self._thread.join(1.0)
 
     def stop(self) -> None:
         """End it."""

@@ -16,13 +16,12 @@ from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import predict
 from uncover.models.files import load_fitted
 from uncover.models.record import ModelRecord
-from uncover.pipeline.label_sources import LabelSource, open_labels
+from uncover.pipeline.label_sources import open_labels
 from uncover.pipeline.map_product import SET_SIZE, MapProduct, StoredLayer
 from uncover.pipeline.map_styles import RAMP
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Window
 from uncover.raster.observed import ObservedScene
 from uncover.raster.pixel_area import pixel_areas, pixel_sides
-from uncover.raster.product import UNCERTAINTY
 from uncover.raster.quality import Quality
 from uncover.raster.tiles import TileCache
 from uncover.report.contents import Contents, reopen
@@ -37,8 +36,8 @@ from uncover.viewer.planes import (
     OpenFiles,
     Plane,
     ThinnedPlane,
-    levels_of,
     level_shape,
+    levels_of,
     plane_of,
     whole_tile,
 )
@@ -60,7 +59,9 @@ class Shown:
 class ViewedMap:
     """A finished map with its layers, its scene and its labels."""
 
-    def __init__(self, folder: str | Path, labels: Sequence[str] = (), class_field: str | None = None) -> None:
+    def __init__(
+        self, folder: str | Path, labels: Sequence[str] = (), class_field: str | None = None
+    ) -> None:
         self.contents = Contents.of(folder)
         self.stamp = stamp_of(self.contents.map)
         self.product = MapProduct.open(self.contents.map)
@@ -97,15 +98,22 @@ class ViewedMap:
             if name in ("class", "probability", "quality", "sets"):
                 continue
             title, unit, reading = TITLES.get(name, (name.replace("_", " ").capitalize(), "", ""))
-            limits = {"top": top if unit else 1.0, "unit": unit, "reading": reading, "group": "Uncertainty"}
+            limits: Answer = {
+                "top": top if unit else 1.0,
+                "unit": unit,
+                "reading": reading,
+                "group": "Uncertainty",
+            }
             if name == SET_SIZE:
-                limits |= {"top": float(len(self.classes)), "title": "Size of the set of classes"}
+                title, limits["top"] = "Size of the set of classes", float(len(self.classes))
             found[name] = self._shown(planes[name], layer, title, **limits)
         if "quality" in stored:
             found["quality"] = self._shown(planes["quality"], stored["quality"], "Flags", "flags")
         return found | self._label_layers() | self._scene_layers()
 
-    def _shown(self, plane: Plane, layer: StoredLayer, title: str, kind: str = "number", **more: Any) -> Shown:
+    def _shown(
+        self, plane: Plane, layer: StoredLayer, title: str, kind: str = "number", **more: Any
+    ) -> Shown:
         nodata = None if layer.nodata is None or np.isnan(layer.nodata) else int(layer.nodata)
         about = {"title": title, "kind": kind, "dtype": layer.dtype, "nodata": nodata, "scale": layer.scale}
         fill = Quality.NODATA if kind == "flags" else 0 if layer.nodata is None else layer.nodata
@@ -169,7 +177,7 @@ class ViewedMap:
     def description(self) -> Answer:
         """Everything about the map that is not pixels."""
         grid, item = self.grid, self.contents.item()
-        down, across = pixel_sides(grid, np.array(grid.height / 2), np.array(grid.width / 2))
+        _, across = pixel_sides(grid, np.array(grid.height / 2), np.array(grid.width / 2))
         return {
             "name": self.product.name,
             "title": str(item["properties"].get("uncover:scene", self.product.name)),
@@ -218,7 +226,11 @@ class ViewedMap:
         }
         quality = int(numbers.get("quality", 0))
         return {
-            **{"row": row, "col": col, "x": x, "y": y, "place": self._place(x, y)},
+            "row": row,
+            "col": col,
+            "x": x,
+            "y": y,
+            "place": self._place(x, y),
             "numbers": {key: None if n != n else n for key, n in numbers.items()},
             "flags": quality_words(quality),
             "model": self.model_facts(),
@@ -296,7 +308,12 @@ class ViewedMap:
             ]  # fmt: skip
         names = ("p", "row", "col", "mapped", "label")
         listed = [dict(zip(names, each, strict=True)) for each in _apart(found)]
-        return {"right": int(counts[0]), "wrong": int(counts[1]), "unmapped": int(counts[2]), "errors": listed}
+        return {
+            "right": int(counts[0]),
+            "wrong": int(counts[1]),
+            "unmapped": int(counts[2]),
+            "errors": listed,
+        }
 
 
 def _apart(found: list[tuple[float, int, int, int, int]]) -> list[tuple[float, int, int, int, int]]:

@@ -20,7 +20,7 @@ report.tileStore = function (most = 96) {
 
   async function load(address, dtype) {
     const { data } = report;
-    const answer = await fetch(data.static ? `${address}.gz` : address);
+    const answer = await fetch(data.static ? `${address}.bin` : address);
     if (!answer.ok) throw new Error((await answer.text()).trim().slice(0, 300) || `status ${answer.status}`);
     const body = data.static ? answer.body.pipeThrough(new DecompressionStream("gzip")) : answer.body;
     return new kinds[dtype](await new Response(body).arrayBuffer());
