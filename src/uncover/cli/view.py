@@ -59,8 +59,9 @@ def view(
     import webbrowser
 
     from uncover.viewer import open_maps
-    from uncover.viewer.server import Server
+    from uncover.viewer.server import Server, spare_memory
 
+    spare_memory()
     server = Server(open_maps(maps, labels, class_field), port or 0)
     click.echo(server.address)
     click.echo("Ctrl-C ends it", err=True)

@@ -24,7 +24,7 @@ Values = NDArray[np.float32]
 Flags = NDArray[np.uint16]
 
 #: Numbers for which machine code is not loaded, if it is not there already.
-_FEW = 1 << 16
+_FEW = 1 << 21
 
 
 @cache

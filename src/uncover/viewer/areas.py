@@ -12,10 +12,11 @@ from uncover.pipeline.map_product import MapProduct
 from uncover.raster.grid import Grid, Window
 from uncover.raster.layers import inside_polygons
 from uncover.raster.pixel_area import pixel_areas
-from uncover.viewer.planes import SIDE, Plane, level_shape, levels_of
+from uncover.viewer.planes import Plane, level_shape, levels_of
 
 #: Pixels that are read for an answer, at most: of larger outlines overviews are read.
 _MOST = 1 << 22
+_BLOCK = 256
 _PARTS = ("total", "measurement", "model", "overlap")
 
 
@@ -38,7 +39,7 @@ def areas_of(
     )
     counted, expected, variance, spread, budget = (np.zeros(n) for n in (K, K, K, K, len(_PARTS)))
     pixels = covered = mapped = 0.0
-    for window in (box & grid.window).cut((SIDE, SIDE)):
+    for window in (box & grid.window).cut((_BLOCK, _BLOCK)):
         inside = inside_polygons([shape.wkb], _pixels(grid, z), window)
         if not inside.any():
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from uncover.raster.observed import ObservedScene
 from uncover.raster.scene import Scene
 from uncover.raster.tiles import BandFile, open_raster
 from uncover.report.pixels import scene_reader
-from uncover.viewer.planes import Numbers, level_shape, levels_of
+from uncover.viewer.planes import KEPT, Numbers, level_shape, levels_of
 
 _WANTED = {"true": (("B04",), ("B03",), ("B02",)), "false": (("B08", "B8A"), ("B04",), ("B03",))}
 #: Pixels that are read for a tile at most where there are no overviews; above it the picture is left out.
@@ -43,19 +44,35 @@ class ScenePlane:
     grid: Grid
     kind: str
     _ends: NDArray[np.float64] | None = field(default=None)  # (colour, 2): darkest and brightest value
+    _kept: dict[int, Numbers] = field(default_factory=dict)  # whole levels: files may have no overviews
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, z: int, window: Window) -> Numbers:
         """Colours of a window of level z: (colour, row, col)."""
+        if z < KEPT:
+            return self._painted(z, window)
+        with self._lock:
+            if z not in self._kept:
+                finer = [level for level in self._kept if level < z]
+                whole = Window(0, 0, *level_shape(self.grid, z))
+                steps = [slice(None, None, 2 ** (z - level)) for level in finer[:1]] * 2
+                self._kept[z] = self._kept[finer[0]][:, *steps] if finer else self._painted(z, whole)
+            return self._kept[z][:, *window.slices]
+
+    def _painted(self, z: int, window: Window) -> Numbers:
         evidence = self.evidence()
         bands = None if evidence is None else self.bands(evidence)
         if evidence is None or bands is None:
             return np.zeros((3, *window.shape), np.uint8)
-        if self._ends is None:
-            self._ends = self._stretch(evidence, bands)
         values = _values(evidence, bands, self.grid, z, window)
-        low, high = self._ends[:, :1, None], self._ends[:, 1:, None]
-        share = np.clip((np.nan_to_num(values) - low) / np.maximum(high - low, 1e-9), 0, 1)
-        picture = (1 + np.rint(254 * share**0.7)).astype(np.uint8)
+        if self._ends is None:
+            self._ends = self._stretch(evidence, bands, z, values)
+        picture = np.empty(values.shape, np.uint8)
+        for plane, out, (low, high) in zip(values, picture, self._ends, strict=True):
+            share = np.clip(
+                (np.nan_to_num(plane) - np.float32(low)) / np.float32(max(high - low, 1e-9)), 0, 1
+            )
+            out[...] = 1 + np.rint(254 * share**0.7)
         picture[:, ~np.isfinite(values).all(axis=0)] = 0
         return picture
 
@@ -64,12 +81,15 @@ class ScenePlane:
         found = colour_bands(evidence.bands, self.kind)
         return (evidence.bands * 3)[:3] if found is None and self.kind == "true" else found
 
-    def _stretch(self, evidence: ObservedScene, bands: tuple[str, ...]) -> NDArray[np.float64]:
-        grid = self.grid
-        z = levels_of(grid) - 1
-        values = _values(evidence, bands, grid, z, Window(0, 0, *level_shape(grid, z)))
+    def _stretch(
+        self, evidence: ObservedScene, bands: tuple[str, ...], z: int, values: Floats
+    ) -> NDArray[np.float64]:
+        """Ends of the stretch, from values of a whole level, else from the coarsest one that can be read."""
+        last = levels_of(self.grid) - 1
+        if z < min(KEPT, last):
+            values = _values(evidence, bands, self.grid, last, Window(0, 0, *level_shape(self.grid, last)))
         if not np.isfinite(values).any():  # too large to be thinned: the middle of the scene
-            values = _values(evidence, bands, grid, 0, grid.middle(512))
+            values = _values(evidence, bands, self.grid, 0, self.grid.middle(512))
         known = [plane[np.isfinite(plane)] for plane in values]
         return np.array([np.percentile(v, [1, 99]) if v.size else (0.0, 1.0) for v in known])
 
@@ -99,7 +119,7 @@ def _from_file(scene: Scene, band: str, rows: NDArray[np.intp], cols: NDArray[np
     a, _, c, _, e, f = scene.grid.relation(source.grid)
     there = np.floor(e * (rows + 0.5) + f).astype(int), np.floor(a * (cols + 0.5) + c).astype(int)
     inside = [(lines >= 0) & (lines < n) for lines, n in zip(there, source.grid.shape, strict=True)]
-    out = np.full((len(rows), len(cols)), np.nan)
+    out = np.full((len(rows), len(cols)), np.nan, np.float32)
     if not all(lines.any() for lines in inside):
         return out
     mine = [lines[ok] for lines, ok in zip(there, inside, strict=True)]

@@ -19,9 +19,9 @@ from uncover.raster.tiles import GDAL_OPTIONS, BandFile, TileCache
 #: Rows and columns of a tile: those of the tiles of the product's own files.
 SIDE = 512
 #: Levels up to this one are thinned from full resolution for each tile; coarser ones are kept in memory.
-_KEPT = 3
+KEPT = 3
 #: Decoded tiles that are kept for the planes of the same file, and for neighbours.
-_CACHE_BYTES = 32 << 20
+_CACHE_BYTES = 24 << 20
 
 Numbers = NDArray[Any]  # (plane, row, col), as they are stored
 Thinning = Literal["nearest", "mean", "largest"]
@@ -86,10 +86,13 @@ class OpenFiles:
         """All bands of a window, decoded once for the planes of a file."""
 
         def load() -> Numbers:
-            rows, cols = window.slices
             with self.opened(path, z) as file:
+                # GDAL rounds the sides of overviews down: the last row or column may be lacking.
+                there = window & Window(0, 0, *file.shape)
+                rows, cols = there.slices
                 found: Numbers = file.read(window=((rows.start, rows.stop), (cols.start, cols.stop)))
-            return found
+            lacking = [(0, wanted - n) for wanted, n in zip(window.shape, there.shape, strict=True)]
+            return np.pad(found, [(0, 0), *lacking], "edge") if any(n for _, n in lacking) else found
 
         return self.cache.get((path, z, window), load)
 
@@ -128,7 +131,7 @@ class ThinnedPlane:
 
     def read(self, z: int, window: Window) -> Numbers:
         """Numbers of a window of level z."""
-        if z < _KEPT:
+        if z < KEPT:
             return self._thinned(z, window)
         with self._lock:
             if z not in self._kept:
@@ -137,7 +140,7 @@ class ThinnedPlane:
 
     def _whole(self, z: int) -> Numbers:
         height, width = level_shape(self.grid, z)
-        if z > _KEPT:
+        if z > KEPT:
             if z - 1 not in self._kept:
                 self._kept[z - 1] = self._whole(z - 1)
             return self._fewer(self._kept[z - 1], 2)

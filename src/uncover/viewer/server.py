@@ -5,6 +5,7 @@ An address is taken apart by fixed patterns and looked up in tables; no part of 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
@@ -21,7 +22,9 @@ import numpy as np
 
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import same_crs
+from uncover.raster.tiles import GDAL_OPTIONS
 from uncover.report.page import json_in_page
+from uncover.viewer.planes import KEPT, levels_of
 from uncover.viewer.viewed import ViewedMap, stamp_of
 
 HOST = "127.0.0.1"
@@ -56,6 +59,20 @@ def static_file(name: str) -> bytes:
     """A file of the page."""
     package, folder = STATIC[name]
     return resources.files(package).joinpath(folder, name).read_bytes()
+
+
+def spare_memory() -> None:
+    """Keep this process small: little in GDAL's cache, and large arrays given back when they are done with.
+
+    With glibc, each thread would keep memory of its own, and freed arrays would stay with the process.
+    """
+    GDAL_OPTIONS["GDAL_CACHEMAX"] = 16 << 20
+    with contextlib.suppress(OSError, AttributeError):
+        import ctypes
+
+        library = ctypes.CDLL(None)
+        for option, value in ((-8, 2), (-3, 1 << 18), (-1, 1 << 20)):  # arenas, mmap from, trim above
+            library.mallopt(option, value)
 
 
 def _type(name: str) -> str:
@@ -115,6 +132,8 @@ class Maps:
         for viewed in self._maps:
             try:
                 viewed.story(*(n // 2 for n in viewed.grid.shape))
+                for z in range(KEPT, levels_of(viewed.grid)):
+                    viewed.tile("true", z, 0, 0)
             except Exception:  # a map or scene that cannot be read: requests say so, each in one line
                 continue
 
