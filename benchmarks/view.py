@@ -22,6 +22,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 import rasterio
 import rasterio.shutil
+from rasterio.enums import Resampling
 
 from benchmarks.gpu import problem
 from benchmarks.map import ANGLES, PATCH, make_scene, measure_command, save_model
@@ -41,6 +42,9 @@ def make_product(folder: Path, size: int) -> Path:
     for name, side in (("small", PATCH), ("large", size)):
         (folder / name).mkdir()
         make_scene(folder / name, side, measure)
+    for path in (folder / "large").glob("*.tif"):  # as Sentinel-2 products have coarser images in theirs
+        with rasterio.open(path, "r+") as band:
+            band.build_overviews([2, 4, 8, 16], Resampling.nearest)
     product = folder / "map"
     command = [sys.executable, "-m", "uncover.cli", "map", str(file), str(folder / "small" / "scene.json")]
     command += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.model_checks import check_match
 from uncover.raster.observed import ObservedScene
+
+#: Bytes of decoded tiles that a scene keeps whose pixels are read one by one.
+_FEW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -166,11 +169,12 @@ def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
 
 
 def reopen(
-    contents: Contents, model: ModelRecord, grid: Grid, *, check_values: bool = True
+    contents: Contents, model: ModelRecord, grid: Grid, *, for_clicks: bool = False
 ) -> tuple[ObservedScene | None, str]:
     """Open the scene of a map again, the same on the same grid; or say why that cannot be.
 
-    The map's run has compared the scene with the model: where pixels are read one by one, that is enough.
+    ``for_clicks``: pixels are read one by one. Little is kept in memory, and values are not compared with
+    those that the model was trained on, as the map's run has done it.
     """
     run = contents.run()
     if "source" not in run or "scene" not in run:
@@ -181,8 +185,11 @@ def reopen(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
-            evidence = open_observed(path, model, source_options(run["source"]))
-            if check_values:
+            options = source_options(run["source"])
+            if for_clicks:
+                options = replace(options, scene=replace(options.scene, cache_bytes=_FEW_BYTES))
+            evidence = open_observed(path, model, options)
+            if not for_clicks:
                 check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
         return None, f"the scene cannot be opened again: {error}"

@@ -15,7 +15,7 @@ from uncover.raster.observed import ObservedScene
 from uncover.raster.scene import Scene
 from uncover.raster.tiles import BandFile, open_raster
 from uncover.report.pixels import scene_reader
-from uncover.viewer.planes import KEPT, Numbers, level_shape, levels_of
+from uncover.viewer.planes import KEPT, Numbers, level_shape
 
 _WANTED = {"true": (("B04",), ("B03",), ("B02",)), "false": (("B08", "B8A"), ("B04",), ("B03",))}
 #: Pixels that are read for a tile at most where there are no overviews; above it the picture is left out.
@@ -46,6 +46,7 @@ class ScenePlane:
     _ends: NDArray[np.float64] | None = field(default=None)  # (colour, 2): darkest and brightest value
     _kept: dict[int, Numbers] = field(default_factory=dict)  # whole levels: files may have no overviews
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stretching: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, z: int, window: Window) -> Numbers:
         """Colours of a window of level z: (colour, row, col)."""
@@ -65,10 +66,8 @@ class ScenePlane:
         if evidence is None or bands is None:
             return np.zeros((3, *window.shape), np.uint8)
         values = _values(evidence, bands, self.grid, z, window)
-        if self._ends is None:
-            self._ends = self._stretch(evidence, bands, z, values)
         picture = np.empty(values.shape, np.uint8)
-        for plane, out, (low, high) in zip(values, picture, self._ends, strict=True):
+        for plane, out, (low, high) in zip(values, picture, self._stretch(evidence, bands), strict=True):
             share = np.clip(
                 (np.nan_to_num(plane) - np.float32(low)) / np.float32(max(high - low, 1e-9)), 0, 1
             )
@@ -81,17 +80,15 @@ class ScenePlane:
         found = colour_bands(evidence.bands, self.kind)
         return (evidence.bands * 3)[:3] if found is None and self.kind == "true" else found
 
-    def _stretch(
-        self, evidence: ObservedScene, bands: tuple[str, ...], z: int, values: Floats
-    ) -> NDArray[np.float64]:
-        """Ends of the stretch, from values of a whole level, else from the coarsest one that can be read."""
-        last = levels_of(self.grid) - 1
-        if z < min(KEPT, last):
-            values = _values(evidence, bands, self.grid, last, Window(0, 0, *level_shape(self.grid, last)))
-        if not np.isfinite(values).any():  # too large to be thinned: the middle of the scene
-            values = _values(evidence, bands, self.grid, 0, self.grid.middle(512))
-        known = [plane[np.isfinite(plane)] for plane in values]
-        return np.array([np.percentile(v, [1, 99]) if v.size else (0.0, 1.0) for v in known])
+    def _stretch(self, evidence: ObservedScene, bands: tuple[str, ...]) -> NDArray[np.float64]:
+        """Ends that leave out the darkest and the brightest percent of nine windows."""
+        with self._stretching:
+            if self._ends is None:
+                windows = self.grid.spots(256)
+                values = [_values(evidence, bands, self.grid, 0, w).reshape(3, -1) for w in windows]
+                known = [plane[np.isfinite(plane)] for plane in np.concatenate(values, axis=1)]
+                self._ends = np.array([np.percentile(v, [1, 99]) if v.size else (0.0, 1.0) for v in known])
+        return self._ends
 
 
 def _values(evidence: ObservedScene, bands: tuple[str, ...], grid: Grid, z: int, window: Window) -> Floats:
@@ -124,7 +121,7 @@ def _from_file(scene: Scene, band: str, rows: NDArray[np.intp], cols: NDArray[np
         return out
     mine = [lines[ok] for lines, ok in zip(there, inside, strict=True)]
     ends = [(int(lines.min()), int(lines.max()) + 1) for lines in mine]
-    shape = [min(stop - start, 2 * len(n)) for (start, stop), n in zip(ends, mine, strict=True)]
+    shape = [min(stop - start, len(n)) for (start, stop), n in zip(ends, mine, strict=True)]
     with open_raster(source.path) as file:
         numbers = file.read(source.indexes[at], window=tuple(ends), out_shape=tuple(shape))
     values = group.calibrations[at].apply(numbers)[0]

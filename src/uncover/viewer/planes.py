@@ -22,6 +22,8 @@ SIDE = 512
 KEPT = 3
 #: Decoded tiles that are kept for the planes of the same file, and for neighbours.
 _CACHE_BYTES = 24 << 20
+#: Files that stay open, each with the memory of a decoded tile of all its bands.
+_SPARE_FILES = 6
 
 Numbers = NDArray[Any]  # (plane, row, col), as they are stored
 Thinning = Literal["nearest", "mean", "largest"]
@@ -60,7 +62,7 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self.cache = TileCache(_CACHE_BYTES)
-        self._spare: dict[tuple[str, int], list[Any]] = {}
+        self._spare: list[tuple[tuple[str, int], Any]] = []  # open files that nobody reads now
         self._lock = threading.Lock()
 
     @contextmanager
@@ -70,8 +72,8 @@ class OpenFiles:
         from rasterio.errors import RasterioError
 
         with self._lock:
-            spare = self._spare.setdefault((path, z), [])
-            file = spare.pop() if spare else None
+            place = next((i for i, (key, _) in enumerate(self._spare) if key == (path, z)), None)
+            file = None if place is None else self._spare.pop(place)[1]
         with rasterio.Env(**GDAL_OPTIONS):
             try:
                 if file is None:
@@ -80,7 +82,11 @@ class OpenFiles:
             except RasterioError as error:
                 raise ReadError(f"{path} cannot be read: {error}") from error
         with self._lock:
-            spare.append(file)
+            self._spare.append(((path, z), file))
+            surplus = self._spare[:-_SPARE_FILES]
+            del self._spare[:-_SPARE_FILES]
+        for _, each in surplus:
+            each.close()
 
     def tile(self, path: str, z: int, window: Window) -> Numbers:
         """All bands of a window, decoded once for the planes of a file."""
@@ -99,9 +105,8 @@ class OpenFiles:
     def close(self) -> None:
         """Close all files."""
         with self._lock:
-            for spare in self._spare.values():
-                for file in spare:
-                    file.close()
+            for _, file in self._spare:
+                file.close()
             self._spare.clear()
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import same_crs
-from uncover.raster.tiles import GDAL_OPTIONS
+from uncover.raster.tiles import limit_caches
 from uncover.report.page import json_in_page
 from uncover.viewer.planes import KEPT, levels_of
 from uncover.viewer.viewed import ViewedMap, stamp_of
@@ -62,11 +62,11 @@ def static_file(name: str) -> bytes:
 
 
 def spare_memory() -> None:
-    """Keep this process small: little in GDAL's cache, and large arrays given back when they are done with.
+    """Keep this process small: few decoded tiles, and large arrays given back when they are done with.
 
     With glibc, each thread would keep memory of its own, and freed arrays would stay with the process.
     """
-    GDAL_OPTIONS["GDAL_CACHEMAX"] = 16 << 20
+    limit_caches(16 << 20)
     with contextlib.suppress(OSError, AttributeError):
         import ctypes
 

@@ -44,8 +44,6 @@ from uncover.viewer.planes import (
 
 #: Errors that are listed, the most confident first, at most one of a square of so many pixels.
 _ERRORS, _APART = 200, 16
-#: Bytes of decoded tiles that are kept of a scene, whose pixels are read one by one.
-_SCENE_CACHE = 16 << 20
 Answer = dict[str, Any]
 
 
@@ -166,10 +164,7 @@ class ViewedMap:
         model = None if self.contents.model is None else load_fitted(self.contents.model)
         if model is None:
             return None, None, "the model is lost"
-        evidence, lost = reopen(self.contents, model, self.grid, check_values=False)
-        if evidence is not None and evidence.own_scene is not None:
-            evidence.own_scene.cache.capacity = _SCENE_CACHE
-        return model, evidence, lost
+        return model, *reopen(self.contents, model, self.grid, for_clicks=True)
 
     @property
     def opened(self) -> tuple[ModelRecord | None, ObservedScene | None, str]:
