@@ -87,6 +87,13 @@ def test_tables_of_the_speed_page_are_the_measured_ones(name):
         assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
 
 
+def test_the_table_of_the_viewer_is_the_measured_one():
+    results = json.loads((ROOT / "benchmarks/results/view.json").read_text(encoding="utf-8"))
+    assert results["command"] == "python -m benchmarks view"
+    page = (ROOT / "docs/view.md").read_text(encoding="utf-8")
+    assert f"% table: view/view\n\n{Table(**results['tables'][0]).as_markdown()}" in page
+
+
 CHECKS = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
 OF_CHECKS = [
     "statistics", "statistics-details", "strata", "gates", "areas", "worlds", "stated-uncertainty",
