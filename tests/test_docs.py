@@ -278,10 +278,11 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
     (tmp_path / "SCENE.SAFE").symlink_to(files.product(2020).resolve())
     monkeypatch.chdir(tmp_path)
     commands = [line for line in _commands_of(ROOT / "README.md") if line.startswith("uncover ")]
-    assert len(commands) == 4
+    assert len(commands) == 5
     instead = {"ukceh-lulucf": str(files.scheme), "25": "3"}
     for command in commands:
         words = [instead.get(word, word) for word in shlex.split(command)[1:]]
+        words += ["--export", "site"] if words[0] == "view" else []
         result = CliRunner().invoke(main, words)
         assert result.exit_code == 0, (command, result.output)
     assert Path("report.html").stat().st_size > 100_000

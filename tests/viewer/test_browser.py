@@ -14,6 +14,7 @@ import pytest
 from browsers import CHROMIUM, FLAGS, NO_BROWSER
 from report_cases import HEIGHT, WIDTH
 from uncover.pipeline.map_product import MapProduct
+from uncover.viewer import view
 from uncover.viewer.export import export_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
@@ -261,3 +262,15 @@ def test_an_export_works_from_a_plain_file_server(look, case, tmp_path):
         tab.click("#next")
         tab.wait_for_selector(".labels .error:has-text('1 of ')")
         server.shutdown()
+
+
+def test_two_maps_are_swiped(look, case):
+    with view(case.folder, case.folder / "map") as shown:
+        tab = look(address=shown.address)
+        assert tab.input_value("#right") == "1/class"
+        tab.select_option("#right", "1/total")
+        shot = picture(tab)
+        half = shot.shape[1] // 2
+        assert (shot[:, : half - 20] != shot[:, : half - 20][:, :1]).any() and tab.locator(
+            ".legend-of"
+        ).count() == 2

@@ -1,23 +1,27 @@
 """The server of the viewer: values of the files bit by bit, and one status for everything else."""
 
 import gzip
+import hashlib
 import http.client
 import json
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 import rasterio
+from click.testing import CliRunner
 from rasterio.transform import Affine
 
 import uncover
 from map_products import NAMES, world, write_product
 from report_cases import HEIGHT, WIDTH
 from uncover import pipeline
+from uncover.cli import main
 from uncover.pipeline.map_product import MapProduct, StoredLayer
 from uncover.pipeline.mapping import MapOptions
 from uncover.raster.errors import SceneError
@@ -29,7 +33,7 @@ from uncover.viewer import open_maps, view
 from uncover.viewer.areas import areas_of
 from uncover.viewer.export import export_page
 from uncover.viewer.planes import SIDE, OpenFiles, ThinnedPlane, level_shape, levels_of, plane_of
-from uncover.viewer.server import Maps, Server
+from uncover.viewer.server import Maps, Server, static_file
 from uncover.viewer.viewed import ViewedMap
 
 
@@ -341,3 +345,42 @@ def test_in_a_notebook_the_page_is_a_frame(case):
     with uncover.view(case.folder) as shown:
         assert f'src="{shown.address}"' in shown._repr_html_()
         assert get(shown, "")[0] == 200
+
+
+def test_the_map_library_is_the_published_file_with_the_licences_of_its_parts():
+    digest = "b89af8ec3b76f564d515fd07fed3ec414aecf8f33f685b77b607451cb0c2029f"
+    assert hashlib.sha256(static_file("ol.js")).hexdigest() == digest
+    licences = static_file("ol-LICENSE.md").decode()
+    assert all(f"## {name}" in licences for name in ("earcut", "pbf", "quickselect", "rbush"))
+
+
+@pytest.mark.parametrize("browser", [True, False])
+def test_the_command_serves_until_it_is_interrupted(case, monkeypatch, browser):
+    asked, opened = [], []
+
+    def wait(server):
+        asked.append(get(SimpleNamespace(address=server.address), "")[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Server, "wait", wait)
+    monkeypatch.setattr("webbrowser.open", lambda address: bool(opened.append(address)))
+    monkeypatch.setattr("uncover.viewer.server.spare_memory", lambda: None)  # of the tests' own process
+    words = ["view", str(case.folder), *([] if browser else ["--no-browser"])]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0 and asked == [200]
+    assert result.stdout.startswith("http://127.0.0.1:") and len(opened) == browser
+    assert ("no browser could be started" in result.stderr) == browser
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "nowhere is not a folder"),
+        ([".", "--export", "site", "--port", "8000"], "--port came for a page that is served"),
+        (["."], "holds no map"),
+    ],
+)
+def test_what_the_command_cannot_show_is_one_line(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["view", *words])
+    assert result.exit_code == 1 and said in result.stderr and result.stderr.count("\n") == 1
