@@ -2,7 +2,7 @@
 # docker run --rm -v "$PWD:/data" uncover map model.uncover S2A_MSIL1C_….SAFE --out map
 FROM python:3.12-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY requirements requirements
 COPY src src
 RUN pip wheel --no-cache-dir --constraint requirements/pinned.txt --wheel-dir /wheels ".[all]"
@@ -14,9 +14,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-index --find-links /wheels "uncover[all]"
-# Machine code is compiled once per container; name a volume to keep it: -v uncover-cache:/cache
-ENV NUMBA_CACHE_DIR=/cache
-RUN useradd --create-home uncover && mkdir /cache /data && chown uncover /cache /data
+RUN useradd --create-home uncover && mkdir /data && chown uncover /data
 USER uncover
 WORKDIR /data
 ENTRYPOINT ["uncover"]

@@ -10,10 +10,11 @@ STAMP := $(VENV)/.installed
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml requirements/pinned.txt
+# Installing compiles the kernels: by a C compiler, or by that of ziglang where there is none.
+$(STAMP): pyproject.toml requirements/pinned.txt $(wildcard src/uncover/engines/kernels/*.[ch])
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "uncover needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt hatchling editables $$(command -v cc >/dev/null || echo ziglang)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt --no-build-isolation --editable '.[dev]'
 	touch $(STAMP)
 
@@ -21,7 +22,7 @@ demo: $(STAMP) ## run the demonstration: a simulated scene, from measurement to 
 	$(BIN)/uncover demo
 
 test: $(STAMP) ## lint, types, layers, tests and doctests
-	$(MAKE) --jobs 2 kernels-float32 kernels-float64 lint types layers
+	$(MAKE) --jobs 2 lint types layers
 	$(BIN)/python -m pytest -m 'not slow' -n auto --dist worksteal
 
 test-slow: $(STAMP) ## the tests that take minutes
@@ -38,15 +39,17 @@ layers: $(STAMP) ## who may import whom
 	$(BIN)/lint-imports
 	$(BIN)/python tools/import_cycles.py
 
-kernels-%: $(STAMP)
-	$(BIN)/python tools/compile_kernels.py $*
-
 docs: $(STAMP) ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -W -b html docs docs/_build
 
-dist: $(STAMP) ## build wheel and sdist into dist, and try them in empty environments (PYTHONS: interpreters)
+# Wheels have the compiled kernels inside. They run on this and on newer versions of the C library.
+TARGETS ?= $(shell uname -m)-linux-gnu.2.17
+
+dist: $(STAMP) ## build wheel and sdist into dist, and try them in empty environments (PYTHONS: interpreters; TARGETS: also aarch64-linux-gnu.2.17)
 	rm -rf dist
-	$(BIN)/python -m hatchling build --directory dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt ziglang
+	$(BIN)/python -m hatchling build --directory dist --target sdist
+	for target in $(TARGETS); do KERNELS_TARGET=$$target $(BIN)/python -m hatchling build --directory dist --target wheel || exit 1; done
 	$(BIN)/python tools/check_dist.py dist $(PYTHONS)
 
 bench: $(STAMP) ## measure: statistics by simulation, speed against peers
@@ -54,4 +57,4 @@ bench: $(STAMP) ## measure: statistics by simulation, speed against peers
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what the targets have made
-	rm -rf $(VENV) build dist docs/_build demo-output .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist docs/_build src/uncover/engines/kernels/kernels.so demo-output .mypy_cache .ruff_cache .pytest_cache

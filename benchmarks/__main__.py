@@ -16,7 +16,8 @@ RESULTS = Path(__file__).parent / "results"
 NAMES = (
     "realisations", "labels", "atmosphere", "known-noise", "measured-noise", "coverage", "probabilities",
     "statistics", "paper", "convergence", "speed", "map", "areas", "embedded-scene", "stated-uncertainty",
-    "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "view",
+    "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "gaps",
+    "view",
 )  # fmt: skip
 
 

@@ -1,80 +1,21 @@
-"""Gain of single precision and of SIMD vectors, over double precision and plain loops: one thread."""
+"""Gain of single precision, of compiled code and of its instruction sets: one thread."""
 
 import time
+from functools import partial
 
 import numpy as np
-from numba import njit
 
 from benchmarks.registry import Table, benchmark
+from uncover.bayes.class_densities import ClassDensities
 from uncover.bayes.student_t import StudentT
 from uncover.engines.class_densities import FastClassDensities
-from uncover.engines.compiled.functions import exponential, log_one_plus
-from uncover.engines.compiled.simd import OPTIONS
+from uncover.engines.kernels import Kernels
+from uncover.engines.kernels.build import library
 from uncover.engines.machine import machine_code
 
 P, K, WORLDS = 10, 8, 25
-BLOCK = 128
-
-
-@njit(**(OPTIONS | {"cache": False}))
-def score_plainly(x, densities, w, z, t, e, total):
-    """Add the probabilities of a block (feature, point) in world w to the total, by loops over arrays."""
-    for k in range(len(t)):
-        for b in range(BLOCK):
-            e[k, b] = 0
-        for i in range(len(x)):
-            for b in range(BLOCK):
-                z[b] = -densities.shift[w, k, i]
-            for j in range(i + 1):
-                factor = densities.whitening[w, k, i, j]
-                for b in range(BLOCK):
-                    z[b] += factor * x[j, b]
-            for b in range(BLOCK):
-                e[k, b] += z[b] * z[b]
-        weight, slope, inverse = (
-            densities.log_weight[w, k],
-            densities.slope[w, k],
-            densities.inverse_dof[w, k],
-        )
-        for b in range(BLOCK):
-            t[k, b] = weight - slope * log_one_plus(e[k, b] * inverse)
-    for b in range(BLOCK):
-        z[b] = t[0, b]
-    for k in range(1, len(t)):
-        for b in range(BLOCK):
-            z[b] = t[k, b] if t[k, b] > z[b] else z[b]
-    for k in range(len(t)):
-        for b in range(BLOCK):
-            e[k, b] = exponential(t[k, b] - z[b])
-    for b in range(BLOCK):
-        z[b] = 0
-    for k in range(len(t)):
-        for b in range(BLOCK):
-            z[b] += e[k, b]
-    for k in range(len(t)):
-        for b in range(BLOCK):
-            total[k, b] += e[k, b] / z[b]
-
-
-@njit(**(OPTIONS | {"cache": False}))
-def average_plainly(X, worlds, densities, out):
-    """Probabilities of X (sample, realisation, feature), averaged: what `average_probability` computes."""
-    n, R, p = X.shape
-    K = out.shape[1]
-    x, z = np.empty((p, BLOCK), X.dtype), np.empty(BLOCK, X.dtype)
-    t, e, total = np.empty((K, BLOCK), X.dtype), np.empty((K, BLOCK), X.dtype), np.empty((K, BLOCK), X.dtype)
-    for start in range(0, n, BLOCK):
-        m = min(BLOCK, n - start)
-        total[:] = 0
-        for r in range(R):
-            for b in range(BLOCK):
-                for j in range(p):
-                    value = X[start + min(b, m - 1), r, j]
-                    x[j, b] = (value - densities.centre[0, j]) - densities.centre[1, j]
-            score_plainly(x, densities, worlds[r], z, t, e, total)
-        for b in range(m):
-            for k in range(K):
-                out[start + b, k] = total[k, b] / R
+#: Levels of x86-64, from the oldest, with the instructions that they add.
+NAMES = {"2": "SSE4.2", "3": "AVX2", "4": "AVX-512", "0": "all"}
 
 
 def problem(rng, n):
@@ -94,7 +35,7 @@ def problem(rng, n):
 def least(first, second, repeats):
     """CPU seconds of two calls, taken in turns: the least of each."""
     found = [[], []]
-    for _ in range(repeats + 1):  # the first compiles
+    for _ in range(repeats + 1):  # the first loads
         for times, call in zip(found, (first, second), strict=True):
             began = time.process_time()
             call()
@@ -117,17 +58,16 @@ def run(quick=False):
     rows = [["map: single precision, recomputed where needed; double", *least(*calls, repeats)]]
     for kind in (np.float32, np.float64):
         X = (surface[:, None] + 2e-3 * rng.normal(size=(n, WORLDS, P))).astype(kind)
-        out, numbers, exact = (
-            np.empty((2, n, K), kind),
-            densities.numbers(kind),
-            densities.numbers(np.float64),
-        )
-        simd = lambda X=X, out=out, numbers=numbers, exact=exact: code.average_probability(  # noqa: E731
-            X, *pairs, numbers, exact, None, False, out[0]
-        )
-        loops = lambda X=X, out=out, numbers=numbers: average_plainly(X, pairs.worlds, numbers, out[1])  # noqa: E731
-        rows.append([f"probabilities, {kind.__name__}: SIMD vectors; loops", *least(simd, loops, repeats)])
-        assert np.abs(out[0] - out[1]).max() < 1e-5
+        numbers, out = (densities.numbers(kind), densities.numbers(np.float64)), np.empty((n, K), kind)
+        arguments = X, *pairs, *numbers, None, kind == np.float32, out
+        newest = partial(code.average_probability, *arguments)
+        name = f"probabilities, {kind.__name__}: {NAMES[code.level]};"
+        plain = partial(ClassDensities.probability, densities, X, pairs)
+        rows.append([f"{name} NumPy", *least(newest, plain, min(repeats, 2))])
+        for level in range(int(code.level) - 1, 1, -1):
+            older = Kernels(library(), str(level))
+            calls = newest, partial(older.average_probability, *arguments)
+            rows.append([f"{name} {NAMES[older.level]}", *least(*calls, repeats)])
     rows = [
         [name, *(1e9 * each / (n * WORLDS) for each in times), times[1] / times[0]] for name, *times in rows
     ]

@@ -78,7 +78,7 @@ def plain_formula(model):
 
 
 def without_machine_code(model):
-    """The same estimator where numba is not installed."""
+    """The same estimator without compiled kernels."""
 
     def predict(X):
         with mock.patch.object(class_densities, "machine_code", lambda: None):
@@ -100,7 +100,7 @@ def methods(p, K, kind, few=False):
         return found
     forest = RandomForestClassifier(100, n_jobs=THREADS, random_state=0).fit(X[:4000], y[:4000])
     return found | {
-        "uncover, without numba": without_machine_code(ours),
+        "uncover, in NumPy": without_machine_code(ours),
         "scikit-learn LDA": by_realisation(LinearDiscriminantAnalysis().fit(X, y)),
         "random forest, 100 trees": by_realisation(forest),
         "plain NumPy formula": plain_formula(ours),

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -79,7 +80,7 @@ def synthetic_results(facts, findings, folder):
             f"synthetic --scale {facts['scale']} --out {folder}` again, which computes nothing anew"
         )
     others = strict.findings(strict.tables(cells, results))
-    return [finding.as_dict() for finding in again], [
+    return [asdict(finding) for finding in again], [
         _means(tables["means"]),
         _filtered_sets([cell for cell in cells if cell.noise == 0], results),
         _changed_verdicts(again, others),

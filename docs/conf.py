@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx import addnodes
 
 import uncover
@@ -24,7 +25,7 @@ html_theme = "furo"
 html_title = f"uncover {release}"
 html_show_copyright = False
 html_static_path = ["_static"]
-html_css_files = ["formulas.css", "cards.css"]
+html_css_files = ["page.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -54,6 +55,16 @@ def _unlink_words(app, doctree):
             reference.replace_self(reference.children)
 
 
+def _end_blocks(app, doctree):
+    """Take away the empty line by which a page ends an example for the tests."""
+    for block in doctree.findall(nodes.literal_block):
+        text = block.astext()
+        if text == block.rawsource and text.endswith("\n"):
+            block.rawsource = text.rstrip("\n")
+            block.children = [nodes.Text(block.rawsource)]
+
+
 def setup(app):
     app.connect("doctree-read", _unlink_words)
+    app.connect("doctree-read", _end_blocks)
     app.connect("autodoc-process-docstring", _escape_notation, priority=400)  # before napoleon's

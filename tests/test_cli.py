@@ -3,6 +3,7 @@
 import errno
 import subprocess
 import sys
+import time
 
 import click
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from uncover.cli import console, main
 from uncover.cli.console import counter, say
+from uncover.progress import part_of, step
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["-h"], ["--version"]])
@@ -104,15 +106,6 @@ def test_help_says_what_the_defaults_are(command, words):
     assert words in " ".join(shown.split())
 
 
-def test_forecasts_name_the_time_of_compiling(monkeypatch):
-    from uncover.pipeline import mapping
-
-    for code, said in ((object(), True), (None, False)):
-        monkeypatch.setattr(mapping, "machine_code", lambda code=code: code)
-        text = mapping.Forecast(4, 2, 300, 40, 9.0).text()
-        assert ("9 s, and up to a minute of compiling, the first time" in text) == said
-
-
 class Clock:
     now = 0.0
 
@@ -121,7 +114,7 @@ class Clock:
 
 
 def test_progress_in_a_pipe_is_a_line_a_minute_with_a_rate_of_the_last_seconds(monkeypatch, capsys):
-    """90 s of compiling in the first piece, then 1000 pixels a second: the first estimate knows it."""
+    """90 s of preparation in the first piece, then 1000 pixels a second: the first estimate knows it."""
     clock = Clock()
     monkeypatch.setattr(console.time, "monotonic", clock)
     with counter("map", "pixels") as watch:
@@ -137,6 +130,33 @@ def test_progress_in_a_pipe_is_a_line_a_minute_with_a_rate_of_the_last_seconds(m
     assert len(lines) == 1 + 199 // 60
 
 
+def test_silence_in_a_pipe_is_a_line_a_minute(monkeypatch, capsys):
+    """Nobody counts, and still a line says what goes on; one more only when another minute has passed."""
+    clock = Clock()
+    monkeypatch.setattr(console.time, "monotonic", clock)
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    with counter("fit"):
+        step("opening")
+        clock.now = 61.0
+        said, deadline = "", time.perf_counter() + 10
+        while not said and time.perf_counter() < deadline:
+            time.sleep(0.01)
+            said = capsys.readouterr().err
+        time.sleep(0.05)
+        clock.now = 90.0
+        step("fitting members", 2, 7)
+    assert (said, capsys.readouterr().err) == ("fit: opening\n", "")
+
+
+def test_steps_of_what_is_computed_are_shown(monkeypatch, capsys):
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", 0.0)
+    with counter("fit"):
+        step("fitting members", 2, 7)
+        with part_of("checking", 1, 3):
+            step("fitting members", 2, 7)
+    assert capsys.readouterr().err.splitlines() == ["fit: fitting members, 2 of 7", "fit: checking, 9 of 21"]
+
+
 def test_progress_on_a_terminal_is_a_bar_with_phases(monkeypatch, capsys):
     clock = Clock()
     monkeypatch.setattr(console.time, "monotonic", clock)
@@ -148,5 +168,5 @@ def test_progress_on_a_terminal_is_a_bar_with_phases(monkeypatch, capsys):
             watch(done, 100)
             clock.now += 1.0
     shown = capsys.readouterr().err
-    assert "map: opening" in shown and "map: mapping" in shown
+    assert "map: opening" in shown and "map: mapping" in shown and "100%" not in shown
     assert "10 pixels/s, 1 s left" in shown

@@ -1,27 +1,32 @@
 """What the documentation says can be looked up: names in the code, numbers in the benchmarks' results."""
 
 import importlib.util
-import io
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import nbformat
+import numpy as np
 import pytest
+import rasterio
 from benchmarks.__main__ import NAMES
 from benchmarks.__main__ import main as run_benchmarks
 from benchmarks.into_docs import findings_as_markdown
 from benchmarks.paper_page import EQUATIONS, paper_table
 from benchmarks.registry import BENCHMARKS, Table
 from click.testing import CliRunner
+from tools.notebooks import notebook
+from tools.notebooks import run as run_notebook
 
 import uncover
-from safe_trees import shared
+from safe_trees import shared, write_raster
 from uncover.cli import main
 from uncover.studies.landscape import LandscapeOptions, write_scene
 
@@ -238,30 +243,80 @@ def test_an_unknown_benchmark_is_one_clear_line(capsys):
     assert "no benchmark is called nonsense" in capsys.readouterr().err
 
 
-def _run_page(name):
-    """Run the Python blocks of a page in order; yield what each printed, and what the page says."""
-    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    names = {"__name__": "page"}
-    blocks = re.findall(r"(?ms)^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", page)
-    for code, said in blocks:
-        printed = io.StringIO()
-        with redirect_stdout(printed):
-            exec(compile(code, name, "exec"), names)
-        yield printed.getvalue(), said
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
-def _words_and_numbers(text):
-    """Text without its numbers, and the numbers."""
-    return re.sub(r"\d+\.\d+", "#", text), [float(number) for number in re.findall(r"\d+\.\d+", text)]
+def _agree(said, printed):
+    """The same words (... stands for any) and nearly the same numbers in two lines."""
+    pattern = re.escape(_NUMBER.sub("#", said)).replace(r"\.\.\.", ".*").replace(r"\ ", " +")
+    found = re.fullmatch(pattern.replace(r"\#", f"({_NUMBER.pattern})"), printed)
+    numbers, expected = (
+        [float(text.replace(",", "")) for text in texts]
+        for texts in (found.groups() if found else (), _NUMBER.findall(said))
+    )
+    return found is not None and numbers == pytest.approx(expected, rel=0.1, abs=0.02)
 
 
-def test_the_tutorial_of_planets_prints_what_it_says(monkeypatch):
-    """Words and whole numbers are the same; scores agree to 0.02: libraries and processors differ."""
-    monkeypatch.chdir(shared("kepler_koi"))
-    for printed, said in _run_page("tutorial-kepler.md"):
-        (words, numbers), (said_words, said_numbers) = map(_words_and_numbers, (printed, said))
-        assert words == said_words
-        assert numbers == pytest.approx(said_numbers, abs=0.02)
+def test_lines_agree_by_words_and_numbers():
+    assert _agree("mean 0.21 of 1,000 ...", "mean  0.22 of 1,001 pixels")
+    assert not _agree("mean 0.21 of 1,000", "mean 0.31 of 1,000")
+    assert not _agree("mean 0.21 of 1,000", "median 0.21 of 1,000")
+    assert not _agree("mean 0.21", "mean 0.21 of all")
+
+
+@pytest.mark.parametrize("page", ["tutorial-first-map", "tutorial-kepler", "tutorial-two-years"])
+def test_notebooks_are_made_from_their_pages(page):
+    name = page.removeprefix("tutorial-")
+    kept = (ROOT / f"docs/notebooks/{name}.ipynb").read_text(encoding="utf-8")
+    assert json.loads(kept) == json.loads(nbformat.writes(notebook(page)))
+    assert f"[This page as a notebook](notebooks/{name}.ipynb)" in (ROOT / f"docs/{page}.md").read_text(
+        "utf-8"
+    )
+
+
+def _whole_tile(folder):
+    """The bands of the part of T11UPT that is here, as files of the whole tile, without data elsewhere."""
+    data = shared("tile_t11upt")
+    goal = folder / "test/data"
+    shutil.copytree(data, goal / "landcover", ignore=shutil.ignore_patterns("*60m.tif"))
+    with rasterio.open(data / "reflectance_60m.tif") as file:
+        planes = dict(zip(file.descriptions, file.read(), strict=True))
+        column, row = (file.bounds.left - 600000) / 60, (5800020 - file.bounds.top) / 60
+    for name in ("SCL", "AOT", "WVP"):
+        with rasterio.open(data / f"{name.lower()}_60m.tif") as file:
+            planes[name] = file.read(1)
+    for name, plane in planes.items():
+        whole = np.zeros((1, 1830, 1830), plane.dtype)
+        whole[0, int(row) :, int(column) :][: plane.shape[0], : plane.shape[1]] = plane
+        path = goal / f"sentinel/T11UPT_20200804T183919_{name}_60m.jp2"
+        write_raster(path, whole, (600000, 5800020), 60, "EPSG:32611", 1024)
+
+
+def _koi(folder):
+    (folder / "cumulative.csv.gz").symlink_to(shared("kepler_koi") / "cumulative.csv.gz")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("page", "bring"),
+    [
+        ("tutorial-kepler", _koi),
+        pytest.param("tutorial-first-map", _whole_tile, marks=pytest.mark.slow),
+        pytest.param("tutorial-two-years", lambda folder: None, marks=pytest.mark.slow),
+    ],
+    ids=["kepler", "first-map", "two-years"],
+)
+def test_notebooks_print_what_their_pages_say(page, bring, tmp_path, monkeypatch):
+    """Numbers to 10 %: libraries and processors differ. Figures are those that the page shows."""
+    bring(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for printed, said in run_notebook(notebook(page), tmp_path):
+        for line in (said or "").splitlines():
+            if line.strip() not in ("", "..."):
+                assert any(_agree(line, other) for other in printed.splitlines()), (line, printed)
+    name = page.removeprefix("tutorial-")
+    shown = re.findall(rf"images/({name}[\w-]*\.png)", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
+    assert {path.name for path in tmp_path.glob("*.png")} == set(shown)
 
 
 def _commands_of(page):
@@ -293,7 +348,29 @@ def test_commands_of_the_first_steps_run(tmp_path):
     script = "\n".join(_commands_of(ROOT / "docs/first-steps.md")).replace("--size 400", "--size 200")
     program = f'uncover() {{ "{sys.executable}" -m uncover.cli "$@"; }}'
     subprocess.run(["bash", "-euc", f"{program}\n{script}"], cwd=tmp_path, check=True)
-    assert (tmp_path / "report.html").exists() and (tmp_path / "evaluation/accuracy.csv").exists()
+    assert (tmp_path / "map/report.html").exists()
+
+
+def test_commands_of_the_page_on_several_dates_run(tmp_path, monkeypatch):
+    """Those on the simulated year, on a smaller scene; four dates are better than one."""
+    monkeypatch.chdir(tmp_path)
+    lines = _commands_of(ROOT / "docs/time-series.md")
+    commands = lines[: next(i for i, line in enumerate(lines) if "A/SCL.tif" in line)]
+    for line in commands:
+        if re.fullmatch(r"[A-Z]+=\S+", line):
+            monkeypatch.setenv(*line.split("="))
+            continue
+        words = [os.path.expandvars(word) for word in shlex.split(line.replace("--size 300", "--size 200"))]
+        given = [
+            path
+            for word in words
+            for path in (sorted(map(str, Path().glob(word))) if "*" in word else [word])
+        ]
+        result = CliRunner().invoke(main, given[1:])
+        assert result.exit_code == 0, (line, result.output)
+    assert sum(line.startswith("uncover ") for line in commands) == 5
+    found = json.loads(Path("evaluation/evaluation.json").read_text(encoding="utf-8"))
+    assert found["accuracy"]["overall accuracy"]["value"] > 0.8
 
 
 def test_the_gallery_makes_its_figures(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from uncover import BayesianClassifier, BayesianMDA, BayesianQDA, ConformalSets
 
-HEAVY = "rasterio", "dask", "xarray", "zarr", "numba", "pandas", "matplotlib", "pyogrio", "shapely"
+HEAVY = "rasterio", "dask", "xarray", "zarr", "pandas", "matplotlib", "pyogrio", "shapely"
 
 BLOCKED = f"""
 import importlib, importlib.abc, pkgutil, sys
@@ -23,15 +23,12 @@ for package in ("bayes", "engines", "models", "estimators", "atmosphere"):
     package = "uncover." + package
     found = importlib.import_module(package)
     for module in pkgutil.iter_modules(found.__path__, package + "."):
-        if not module.name.startswith("uncover.engines.compiled"):  # the machine code itself
-            importlib.import_module(module.name)
+        importlib.import_module(module.name)
 
 import numpy as np
 from uncover import BayesianQDA
-from uncover.engines.machine import machine_code
 from uncover.measurement.summary import Summariser
 
-assert machine_code() is None
 rng = np.random.default_rng(0)
 y = np.arange(90) % 3
 X = rng.normal(size=(90, 4, 2)) + 3.0 * y[:, None, None]
@@ -55,7 +52,7 @@ def run(code, *arguments):
     return done.stdout.strip()
 
 
-def test_classification_needs_no_raster_library_and_no_compiler():
+def test_classification_needs_no_raster_library():
     assert run(BLOCKED) == "ok"
 
 
@@ -71,8 +68,7 @@ def test_importing_uncover_takes_little_longer_than_numpy():
 
 
 def test_a_scene_can_be_opened_before_scikit_learn_is_imported():
-    used = "import sys, uncover.pipeline.mapping; print('sklearn' in sys.modules, 'numba' in sys.modules)"
-    assert run(used) == "False False"
+    assert run("import sys, uncover.pipeline.mapping; print('sklearn' in sys.modules)") == "False"
 
 
 READS_PIXELS = """

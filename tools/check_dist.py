@@ -5,6 +5,7 @@ and 3.13 that are found. The sdist is tried with the first of them.
 """
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,14 @@ from functools import partial
 from pathlib import Path
 
 SUPPORTED = ("python3.11", "python3.12", "python3.13")
-#: With the required dependencies only: import, fit, predict, save and load.
+#: With the required dependencies only: import, fit, predict, save and load; kernels are there.
 SMOKE = """
 import tempfile
 from pathlib import Path
 import numpy as np
 import uncover
+from uncover.engines.machine import machine_code
+assert machine_code() is not None, "there are no compiled kernels"
 rng = np.random.default_rng(0)
 y = np.repeat(["a", "b"], 50)
 X = rng.normal(size=(100, 3)) + 4.0 * (y == "b")[:, None]
@@ -59,7 +62,8 @@ def check(python: str, package: Path) -> str:
 
 def main(dist: str, *pythons: str) -> None:
     """Try the wheel with every interpreter, the sdist with the first."""
-    (wheel,), (sdist,) = Path(dist).glob("*.whl"), Path(dist).glob("*.tar.gz")
+    # Wheels for other processors cannot be tried here.
+    (wheel,), (sdist,) = Path(dist).glob(f"*_{platform.machine()}.whl"), Path(dist).glob("*.tar.gz")
     found = [(python, version) for python in pythons or SUPPORTED if (version := version_of(python))]
     for python in sorted({*(pythons or SUPPORTED)} - {python for python, _ in found}):
         print(f"{python}: not found, not tried")

@@ -49,7 +49,8 @@ def make_map(folder: Path) -> None:
     fit = "--labels labels.tif --count 4000 --model recommended --block 1200 --out model.uncover"
     uncover("fit", *scene, *fit.split(), cwd=folder)
     where = ["--bbox", *map(str, WINDOW), "--bbox-crs", "EPSG:32611"]
-    uncover("map", "model.uncover", *scene, *where, *["--date", "2020-08-04", "--out", "map"], cwd=folder)
+    what = [scene[0], "--level", "L2A", "--date", "2020-08-04"]
+    uncover("map", "model.uncover", *what, *where, "--out", "map", cwd=folder)
 
 
 def uncover(*arguments: str, cwd: Path) -> None:
@@ -71,8 +72,8 @@ def draw(folder: Path) -> Image.Image:
         legend = json.loads(dataset.tags()["UNCOVER_SCHEME"])["classes"]
     with rasterio.open(folder / "map" / "uncertainty.tif") as dataset:
         total = dataset.read(1) * dataset.scales[0]
-    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 9})
-    figure = plt.figure(figsize=(9.6, 4.05), layout="constrained")
+    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10})
+    figure = plt.figure(figsize=(8.4, 3.5), layout="constrained")
     grid = figure.add_gridspec(2, 3, height_ratios=(1, 0.035), hspace=0.02)
     axes = [figure.add_subplot(grid[0, i]) for i in range(3)]
     axes[0].imshow(true_colour(), interpolation="nearest")
@@ -80,14 +81,14 @@ def draw(folder: Path) -> Image.Image:
     shown = axes[2].imshow(total, cmap="magma", vmin=0, vmax=MOST, interpolation="nearest")
     titles = ("Sentinel-2, 4 August 2020", "Most probable class", "Uncertainty of the class (nat)")
     for axis, title in zip(axes, titles, strict=True):
-        axis.set_title(title, fontsize=10)
+        axis.set_title(title, fontsize=11)
         axis.set_axis_off()
-    below = figure.add_subplot(grid[1, 1])
+    below = figure.add_subplot(grid[1, :2])
     below.set_axis_off()
     below.legend(
         handles=[Patch(facecolor=one["colour"], label=one["name"]) for one in legend],
         ncols=4, loc="upper center", frameon=False, handlelength=1, columnspacing=0.9, handletextpad=0.4,
-        fontsize=8.5, borderaxespad=0,
+        fontsize=10, borderaxespad=0,
     )  # fmt: skip
     bar = figure.colorbar(shown, cax=figure.add_subplot(grid[1, 2]), orientation="horizontal", extend="max")
     bar.set_ticks([0, 0.2, 0.4, 0.6])

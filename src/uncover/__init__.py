@@ -1,7 +1,8 @@
 """Bayesian classification that takes the uncertainty of the measurement into account."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from uncover.lazy import lazy_names
 
 if TYPE_CHECKING:
     from uncover.bayes.budget import UncertaintyBudget as UncertaintyBudget
@@ -25,35 +26,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 # Imported when first used: scikit-learn alone takes longer to import than everything else here.
-_HOME = {
-    "BayesianClassifier": "uncover.estimators.classifier",
-    "BayesianLDA": "uncover.estimators.discriminant",
-    "BayesianMDA": "uncover.estimators.mixture",
-    "BayesianNB": "uncover.estimators.discriminant",
-    "BayesianQDA": "uncover.estimators.discriminant",
-    "ConformalSets": "uncover.estimators.conformal",
-    "Measured": "uncover.measurement.measured",
-    "MeasuredLog": "uncover.measurement.transforms",
-    "MeasuredRatios": "uncover.measurement.transforms",
-    "MeasuredScaler": "uncover.measurement.transforms",
-    "MeasurementAware": "uncover.estimators.ensemble",
-    "ModelFileError": "uncover.models.files",
-    "NIW": "uncover.bayes.niw",
-    "RealisationEnsemble": "uncover.estimators.ensemble",
-    "UncertaintyBudget": "uncover.bayes.budget",
-    "compare": "uncover.estimators.comparison",
-    "load_model": "uncover.estimators.loading",
-    "view": "uncover.viewer",
-}
-
-__all__ = ["__version__", *_HOME]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'uncover' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+_names, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "uncover.estimators.classifier": "BayesianClassifier",
+        "uncover.estimators.discriminant": "BayesianLDA BayesianNB BayesianQDA",
+        "uncover.estimators.mixture": "BayesianMDA",
+        "uncover.estimators.conformal": "ConformalSets",
+        "uncover.measurement.measured": "Measured",
+        "uncover.measurement.transforms": "MeasuredLog MeasuredRatios MeasuredScaler",
+        "uncover.estimators.ensemble": "MeasurementAware RealisationEnsemble",
+        "uncover.models.files": "ModelFileError",
+        "uncover.bayes.niw": "NIW",
+        "uncover.bayes.budget": "UncertaintyBudget",
+        "uncover.estimators.comparison": "compare",
+        "uncover.estimators.loading": "load_model",
+        "uncover.viewer": "view",
+    },
+)
+__all__ = ["__version__", *_names]

@@ -58,7 +58,6 @@ def test_blocks_do_not_matter(grown, rng, monkeypatch):
 
 
 def test_machine_code_says_the_same_to_the_last_bit(grown, rng, monkeypatch):
-    pytest.importorskip("numba", reason="machine code needs numba")
     forest, new = grown[3], rng.normal(size=(130, 5)).astype(np.float32)
     new[0] = forest.threshold[forest.roots[0]]
     plain = forest.probabilities(new)

@@ -1,7 +1,6 @@
 """Kernel mixtures against their definition, sample by sample."""
 
 import numpy as np
-import pytest
 
 from uncover.bayes.kernel_mixture import KernelMixture, median_square
 from uncover.engines import members
@@ -41,7 +40,6 @@ def test_many_points_are_read_in_blocks(rng):
 
 
 def test_machine_code_says_the_same(rng, monkeypatch):
-    pytest.importorskip("numba", reason="machine code needs numba")
     centres, share = rng.normal(size=(70, 3)), 1.5 * np.eye(3)[np.arange(70) % 3]
     mixture, x = FastKernelMixture(centres, share, 0.4), rng.normal(size=(130, 3))
     x[0] = 1e6
@@ -65,7 +63,6 @@ def test_the_variance_is_that_of_the_weights(rng):
 
 
 def test_single_precision_is_right_near_and_far(rng, monkeypatch):
-    pytest.importorskip("numba", reason="machine code needs numba")
     centres, share = 3.0 + rng.normal(size=(70, 3)), np.eye(3)[np.arange(70) % 3]
     mixture, x = FastKernelMixture(centres, share, 0.1), 3.0 + rng.normal(size=(130, 3))
     x[:3] = [[1e2], [1e4], [1e6]]

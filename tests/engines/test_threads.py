@@ -1,13 +1,11 @@
-"""Threads: the order of results, pieces within pieces, what fails; and what compiling takes."""
+"""Threads: the order of results, pieces within pieces, and what fails."""
 
 import threading
-import time
 from unittest import mock
 
 import pytest
 
 from uncover.engines import threads as pool
-from uncover.engines.machine import Compiling
 from uncover.engines.threads import in_order
 
 
@@ -55,17 +53,3 @@ def test_a_piece_that_fails_fails_all_and_leaves_no_work_behind(threads):
         list(in_order(work, range(50)))
     assert running == [3]
     assert list(in_order(abs, range(5))) == [0, 1, 2, 3, 4]
-
-
-def test_compiling_is_noticed_and_counted_once():
-    numba = pytest.importorskip("numba")
-    inner = numba.njit(lambda x: x + 1.0)
-    outer = numba.njit(lambda x: inner(x) * 2.0)
-    with Compiling() as first:
-        began = time.process_time()
-        outer(1.0)
-        took = time.process_time() - began
-    with Compiling() as again:
-        outer(2.0)
-    assert again.seconds == 0.0
-    assert 0.5 * took < first.seconds <= took

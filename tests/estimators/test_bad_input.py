@@ -21,8 +21,12 @@ def spoiled(X, value):
 
 
 BAD_FIT = {
-    "NaN": (spoiled(X, np.nan), y, {}, "Input X contains NaN"),
-    "NaN in a realisation": (spoiled(X3, np.nan), y, {}, "Input X contains NaN"),
+    "NaN in a realisation": (
+        spoiled(X3, np.nan),
+        y,
+        {},
+        "several realisations must have all features: X has NaN",
+    ),
     "infinity": (spoiled(X, np.inf), y, {}, "Input X contains infinity"),
     "one sample": (X[:1], y[:1], {}, "y has 1 class, 0; a classifier needs at least 2"),
     "no sample": (X[:0], y[:0], {}, "0 sample"),
@@ -120,7 +124,7 @@ def test_too_few_degrees_of_freedom():
 
 @every_estimator
 def test_prediction_refuses(cls):
-    clf = cls().fit(X, y)
+    clf = cls(missing="error").fit(X, y)
     for method in (clf.predict, clf.predict_proba, clf.score_samples, clf.typicality, clf.uncertainty):
         with pytest.raises(ValueError, match="Input X contains NaN"):
             method(spoiled(X, np.nan))

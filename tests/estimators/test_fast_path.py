@@ -7,6 +7,7 @@ from scipy.special import softmax
 
 from uncover import BayesianLDA, BayesianNB, BayesianQDA
 from uncover.engines import class_densities
+from uncover.engines.kernels import load
 from uncover.measurement import summary
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import Predictor
@@ -41,8 +42,6 @@ def take(monkeypatch):
         if how == "numpy":
             monkeypatch.setattr(class_densities, "machine_code", lambda: None)
             monkeypatch.setattr(summary, "machine_code", lambda: None)
-        else:
-            pytest.importorskip("numba", reason="machine code needs numba")
 
     return choose
 
@@ -124,8 +123,7 @@ def test_what_the_fast_path_does_not_reach_goes_the_other_way(data):
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize(("classes", "points"), [(1, 3), (2, 512), (5, 1300)])
 def test_the_budget_in_machine_code_is_that_of_the_formulas(rng, kind, classes, points):
-    pytest.importorskip("numba", reason="machine code needs numba")
-    from uncover.engines.compiled import conclude
+    conclude = load().conclude
 
     P = rng.dirichlet(np.full(classes, 0.2), points).T.astype(kind)
     P[:, 0], P[0, 0], P[:, 1] = 0, 1, 1 / classes  # sure, and no idea

@@ -93,13 +93,13 @@ def test_a_sample_without_features_is_flagged(cls, problem):
         np.testing.assert_allclose(clf.predict_proba(new, X_cov=np.ones(4))[1], P[1])
 
 
-def test_a_gap_is_refused_unless_allowed(problem):
+def test_a_gap_is_refused_where_it_is_an_error(problem):
     X, y = problem
     new = X.copy()
     new[0, 0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        BayesianQDA().fit(X, y).predict_proba(new)
-    with pytest.raises(ValueError, match="NaN"):
-        BayesianQDA(missing="marginalise").fit(new, y)
+    strict = BayesianQDA(missing="error")
+    for call in (lambda: strict.fit(new, y), lambda: strict.fit(X, y).predict_proba(new)):
+        with pytest.raises(ValueError, match=r'contains NaN: BayesianQDA.missing="marginalise". takes NaN'):
+            call()
     with pytest.raises(ValueError, match='missing must be "error" or "marginalise"'):
         BayesianQDA(missing="skip").fit(X, y)

@@ -39,8 +39,6 @@ def take(request, monkeypatch):
     monkeypatch.setattr(class_densities, "_FEW", 0)
     if request.param == "numpy":
         monkeypatch.setattr(class_densities, "machine_code", lambda: None)
-    else:
-        pytest.importorskip("numba", reason="machine code needs numba")
 
 
 @pytest.fixture(params=[4, 5], ids=["even", "odd"])
@@ -81,7 +79,6 @@ def test_maps_say_what_the_estimator_says(problem, take):
 
 def test_both_paths_and_the_slow_one_agree(problem, monkeypatch):
     model, X = problem
-    pytest.importorskip("numba", reason="machine code needs numba")
     planes = np.moveaxis(X, 0, 2).astype(np.float32)
     compiled = Summariser(model).summarise(planes)
     slow = Summariser(model)._by_readings(planes, None, None, np.ones(X.shape[2], bool))

@@ -63,7 +63,6 @@ def cases(p):
 @pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA])
 @pytest.mark.parametrize("name", list(cases(4)))
 def test_machine_code_and_numpy_agree(name, cls, p, monkeypatch):
-    pytest.importorskip("numba")
     kind, given = cases(p)[name]
     model = trained(kind, p, cls=cls)
     compiled = Summariser(model, paired=False, method="fast").summarise(**given)

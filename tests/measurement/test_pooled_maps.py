@@ -28,7 +28,6 @@ def pool():
 @pytest.fixture
 def machine(monkeypatch):
     """Machine code from the first point on."""
-    pytest.importorskip("numba", reason="machine code needs numba")
     for name in ("FEW_LEAVES", "FEW_DIFFERENCES", "FEW_JOINTS"):
         monkeypatch.setattr(members, name, 0)
 

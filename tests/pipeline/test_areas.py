@@ -115,7 +115,7 @@ def test_nothing_is_said_of_worlds_that_were_not_evaluated(case):
 def test_info_says_what_is_in_the_numbers_and_what_is_left_out(case):
     facts = describe_folder(case).facts
     assert "expected_ha adds up their probabilities" in facts["areas"]
-    assert "cloud 1,200 pixels (25.0 %)" in facts["no class"]
+    assert facts["no class"].startswith("of all pixels: cloud 1,200 (25.0 %)")
     assert "sd_over_worlds_ha" not in facts
 
 

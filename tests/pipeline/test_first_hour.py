@@ -1,5 +1,6 @@
 """The commands of docs/first-hour.md, run as they are written, on real data."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import rasterio
 
 from safe_trees import shared
+from uncover.atmosphere import Geometry, LookupTable, State
 
 PAGE = Path(__file__).parents[2] / "docs/first-hour.md"
 #: What each section needs, and the map that it ends with.
@@ -20,10 +22,22 @@ SECTIONS = {
 }
 
 
+def transcript(section):
+    """Commands of a section in order, each with the lines that the page shows below it."""
+    text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    blocks = "\n".join(re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    parts = [part.splitlines() for part in blocks.split("$ uncover ")[1:]]
+    return [(shlex.split(line), shown) for line, *shown in parts]
+
+
 def commands(section):
     """Commands of a section, in order."""
-    text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
-    return [shlex.split(line)[1:] for line in re.findall(r"^    (uncover .*)$", text, re.MULTILINE)]
+    return [command for command, _ in transcript(section)]
+
+
+def wording(lines):
+    """Lines without their numbers, which differ a little between kinds of processors, and their blanks."""
+    return {" ".join(re.sub(r"[-+<>]?[\d.,]*\d", "#", line).split()) for line in lines}
 
 
 def bring(name, folder):
@@ -44,9 +58,10 @@ def bring(name, folder):
 def test_the_commands_make_a_map_with_a_report(run, tmp_path, section):
     name, made = SECTIONS[section]
     bring(name, tmp_path)
-    for command in commands(section):
+    for command, shown in transcript(section):
         result = run(*command)
         assert result.exit_code == 0, result.output
+        assert shown and wording(shown) - {""} == wording(result.output.splitlines()) - {""}
     assert (tmp_path / made / "report.html").is_file()
     with rasterio.open(tmp_path / made / "class.tif") as dataset:
         assert len(np.unique(dataset.read(1))) > 2
@@ -68,6 +83,45 @@ def test_the_offset_left_in_a_real_table_is_refused(run, tmp_path):
     made = run("map", "m.uncover", "sen2_amazon/sen2.tif", *options)
     assert made.exit_code == 1
     assert "0% of the pixels of scene sen2 lie near a class of the model, and 78% with 0.1" in made.stderr
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("date", [1, 2])
+def test_the_terminal_says_that_a_hazy_map_cannot_be_believed(run, tmp_path, date):
+    """The first date is cloudy, the second hazy: nothing there is like the third, which trained the model."""
+    bring("s2_l1c_reference", tmp_path)
+    fit = next(command for command in commands("An array of NumPy") if command[0] == "fit")
+    assert run(*fit).exit_code == 0
+    made = run(
+        "map", "array.uncover", f"s2_l1c_reference/l1c_reflectance.npy:{date}", "--level", "L1C", "--out", "m"
+    )
+    assert made.exit_code == 0, made.output
+    share = float(re.search(r"unlike +([\d.]+) % of the mapped area", made.stderr).group(1))
+    assert share > 95
+    assert re.search(
+        r"^Warning: [\d.]+ % of the mapped area is unlike anything .* do not believe", made.stderr, re.M
+    )
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_terminal_says_that_a_map_under_smoke_cannot_be_believed(run, tmp_path):
+    """A real scene, and the same under 0.8 more of optical depth: by 6S, through the surface."""
+    data = np.load(shared("s2_l1c_reference") / "l1c_reflectance.npy")[2]
+    bands = [band for band in range(13) if band != 10]  # 6S has no cirrus band
+    table, geometry = LookupTable("S2A"), Geometry(35.0, 5.0, 100.0)
+    surface = table.correct(data[..., bands].astype(float), State(aod=0.12), geometry)
+    for name, depth in (("clear", 0.12), ("smoke", 0.92)):
+        np.save(
+            tmp_path / f"{name}.npy", table.simulate(surface, State(aod=depth), geometry).astype(np.float32)
+        )
+    labels = ("--labels", shared("s2_l1c_reference") / "lulc.npy", "--ignore", 0)
+    assert run("fit", "clear.npy", "--level", "L1C", *labels, "--out", "m.uncover").exit_code == 0
+    for name, said in (("clear", False), ("smoke", True)):
+        made = run("map", "m.uncover", f"{name}.npy", "--level", "L1C", "--out", name)
+        assert made.exit_code == 0, made.output
+        assert ("unlike anything the model was trained on: do not believe" in made.stderr) == said
+        facts = json.loads((tmp_path / name / "item.json").read_text())["properties"]["uncover:facts"]
+        assert (facts["unlike"] > 0.9) == said
 
 
 @pytest.mark.filterwarnings("default")

@@ -9,6 +9,7 @@ from scipy.ndimage import distance_transform_edt
 
 from fit_cases import SCHEME, names_of, table_of
 from label_maps import GRID, write_map
+from map_cases import reflectance
 from uncover import BayesianClassifier, BayesianQDA, load_model
 from uncover.labels import autocorrelation_length
 from uncover.pipeline import FitOptions, fit_model
@@ -76,6 +77,37 @@ def test_the_default_buffer_is_how_far_labels_are_alike(problem, tmp_path):
     codes, _, options = problem
     found = fit_model([tmp_path / "scene.tif"], replace(options, calibration="loo", block=400))
     assert found.provenance["buffer"][0] == pytest.approx(autocorrelation_length(codes, (10, 10)), rel=0.01)
+
+
+@pytest.mark.parametrize(("buffer", "counts"), [(10, True), (10.1, False)])
+def test_a_buffer_of_one_pixel_leaves_none_out_and_says_so(problem, tmp_path, buffer, counts):
+    """The words are about what is done: the pixels of a square beside another one count, or do not."""
+    _, _, options = problem
+    found = fit_model([tmp_path / "scene.tif"], replace(options, calibration="loo", block=100, buffer=buffer))
+    squares = Squares.of(GRID, 100)
+    assert squares.inner(GRID.window, buffer).all() == counts
+    lines = found.summary().splitlines()
+    said = "a buffer of 10 m is no wider than a pixel: pixels beside another block count as well"
+    other = "pixels nearer than 10 m to another block do not count where they are left out"
+    assert (said in lines, other in lines) == (counts, not counts)
+
+
+def test_lengths_are_pixels_where_the_scene_has_no_reference_system(run, tmp_path):
+    np.save(tmp_path / "scene.npy", np.moveaxis(reflectance(60, 64), 0, 2))
+    np.save(tmp_path / "labels.npy", np.kron([[1, 2], [2, 1]], np.ones((30, 32), np.uint8)))
+    fit = ("fit", "scene.npy", "--bands", "B02,B03,B04,B08", "--labels", "labels.npy", "--level", "L2A")
+    for edges, words in (
+        (("--block", 8), "blocks of 8 pixels"),
+        (("--block", 8, "--buffer", 1), "a buffer of 1 pixel is no wider than a pixel"),
+        (("--block", 8, "--buffer", 3), "pixels nearer than 3 pixels to another block"),
+    ):
+        made = run(*fit, *edges, "--model", "published", "--overwrite", "--out", "m.uncover")
+        assert made.exit_code == 0, made.output
+        assert words in made.stdout and " m " not in made.stdout
+    made = run(*fit, "--block", 0.5, "--model", "published", "--overwrite", "--out", "m.uncover")
+    assert "a block of 0.5 pixels is smaller than a pixel (1 x 1 units of its grid)" in made.stderr
+    made = run(*fit, "--block", 8, "--buffer", 4, "--model", "published", "--overwrite", "--out", "m.uncover")
+    assert "--buffer is 4 pixels and --block 8 pixels" in made.stderr
 
 
 def test_a_buffer_that_cannot_be_kept(problem, tmp_path):

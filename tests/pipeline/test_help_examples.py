@@ -59,7 +59,9 @@ OTHERS = [
 def place(tmp_path_factory):
     """The embedded scene, and what else the examples name, made of it."""
     folder = tmp_path_factory.mktemp("examples")
-    files = write_scene(folder / "scene", LandscapeOptions(size=200))
+    files = write_scene(folder / "scene", LandscapeOptions(size=200, dates=4, clouds=0.0))
+    for letter, product in zip("ABC", files.series, strict=False):
+        (folder / f"{letter}.SAFE").symlink_to(product.resolve())
     for year in (2018, 2019, 2020):
         (folder / f"lcm{year}.tif").symlink_to(folder / "scene" / "previous-maps" / f"lcm{year}.tif")
     (folder / "S2A_MSIL1C_….SAFE").symlink_to(files.product(2020).resolve())
@@ -179,6 +181,11 @@ class Place:
 CODES = {"forest": 1, "cropland": 2, "grassland": 3, "wetlands": 4, "settlements": 5, "other land": 6}
 
 
+def of_dates(words):
+    """Whether an example is of several dates."""
+    return "A.SAFE" in words
+
+
 def at_the_top(words):
     """Whether an example takes an L1C product as it is; all others are of surface reflectance."""
     return any(word.endswith(".SAFE") for word in words) and "--aod" not in words
@@ -199,6 +206,13 @@ def test_a_model_and_a_map_of_the_examples_go_together_or_say_what_is_missing(pl
     words = [{"model.uncover": model, "map": out}.get(word, word) for word in words[1:]]
     words += WORLDS if "--aod" in words and "--draws" not in words else []
     result = place.try_to("map", *words)
+    if of_dates(examples("fit")[fitting]) != of_dates(words):
+        assert result.exit_code == 1, result.output
+        errors = [line for line in result.stderr.splitlines() if not line.startswith("Warning: ")]
+        assert len(errors) == 1 and re.search("trained on (one date|2020)|when it was measured", errors[0]), (
+            result.output
+        )
+        return
     if at_the_top(examples("fit")[fitting]) != at_the_top(words):
         assert result.exit_code == 1, result.output
         errors = [line for line in result.stderr.splitlines() if not line.startswith("Warning: ")]

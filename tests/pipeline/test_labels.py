@@ -157,7 +157,7 @@ def test_polygons_become_labels_on_the_grid(fields):
 
 def test_polygons_are_translated_by_name(tmp_path):
     path = polygons(tmp_path / "f.gpkg", [(500000, 5699800, 500200, 5700000)], ["Bog"])
-    found = collect_labels([path], options=LabelOptions("ukceh-lulucf", "class", like=GRID))
+    found = collect_labels([path], options=LabelOptions("ukceh-lulucf", class_field="class", like=GRID))
     assert set(np.unique(found.codes)) == {0, 4} and found.scheme.name == "lulucf"
 
 

@@ -1,6 +1,7 @@
 """Labels as people have them: odd nodata, legends, points in CSV files, names without a scheme."""
 
 import csv
+import re
 
 import numpy as np
 import pyogrio.raw
@@ -26,16 +27,72 @@ def collected(path, **options):
 
 
 @pytest.mark.parametrize("value", [-999, 255])
-def test_usual_nodata_is_no_class(tmp_path, value):
+def test_usual_nodata_is_no_class_and_listed_with_the_option_that_settles_it(tmp_path, value):
     codes = CODES.copy()
     codes[:5] = value
     codes[5:8] = 0
     path = write_map(tmp_path / "lcm.tif", codes)
-    with pytest.warns(UserWarning, match=rf"holds {value}, which is no class code .* no label"):
+    first, second = sorted([f"{value} (300 pixels)", "0 (180 pixels)"], key=lambda said: int(said.split()[0]))
+    some = ",".join(said.split()[0] for said in (first, second))
+    said = re.escape(f"codes {first}, {second} are taken to be no class; --ignore {some} says so")
+    with pytest.warns(UserWarning, match=said):
         found = collected(path)
     assert_array_equal(found.codes, np.where((codes == value) | (codes < 0), 0, codes))
     assert found.scheme.names == ("class 1", "class 2", "class 3")
-    assert_array_equal(collected(path, ignore=(str(value),)).codes, found.codes)
+    assert_array_equal(collected(path, ignore=(str(value), "0")).codes, found.codes)  # and is silent
+
+
+def test_code_0_is_said_once_where_nobody_says_that_it_is_no_class(run, tmp_path):
+    """Neither the file's nodata, nor a legend that calls it so, nor a rule of a table needs a line."""
+    codes = CODES.astype(np.uint8)
+    codes[:5] = 0
+    for nodata, legend, said in ((None, None, True), (0, None, False), (None, CATEGORIES, False)):
+        path = write_map(tmp_path / "lcm.tif", codes, nodata=nodata)
+        (tmp_path / "lcm.tif.aux.xml").unlink(missing_ok=True)
+        if legend:
+            (tmp_path / "lcm.tif.aux.xml").write_text(legend)
+        made = run("labels", path, "--overwrite", "--out", "labels.tif")
+        assert made.exit_code == 0, made.output
+        assert made.stderr.count("codes 0 (300 pixels) are taken to be no class") == said
+
+
+def test_codes_that_classes_does_not_name_are_listed(run, tmp_path):
+    path = write_map(tmp_path / "lcm.tif", CODES)
+    made = run("labels", path, "--classes", "3=Wood,2=Town", "--out", "kept.tif")
+    assert "codes 1 (900 pixels) are taken to be no class; --ignore 1 says so" in made.stderr
+    made = run(
+        "labels", path, "--classes", "3=Wood,2=Town", "--ignore", 1, "--overwrite", "--out", "kept.tif"
+    )
+    assert made.stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["raster", "polygons", "table"])
+def test_values_that_match_nothing_are_named(run, tmp_path, kind):
+    scene = write_scene(tmp_path / "scene.tif", reflectance(45, 60))
+    holds = "forest, water"
+    if kind == "table":
+        rows = "\n".join(f"0.0{i},0.2{i},{('forest', 'water')[i % 2]}" for i in range(1, 9))
+        (tmp_path / "t.csv").write_text(f"B2,B3,class\n{rows}\n")
+        command, some = ("fit", "t.csv"), ("forest", "water")
+    elif kind == "polygons":
+        points(tmp_path / "p.csv", grid(45, 60))
+        command, some = ("fit", scene, "--labels", "p.csv"), ("forest", "water")
+    else:
+        labels = np.kron([[1, 2]], np.ones((45, 30), np.uint8))[None]
+        write_scene(tmp_path / "l.tif", labels, names=None)
+        command, some, holds = ("fit", scene, "--labels", "l.tif"), (1, 2), "1, 2"
+    made = run(*command, "--ignore", "9,cloud", "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    assert re.search(
+        rf"Warning: --ignore names 9, cloud, which .* does not hold \(it holds {holds}\)", made.stderr
+    )
+    classes = f"{some[0]}=a,{some[1]}=b,77=c"
+    made = run(*command, "--classes", classes, "--overwrite", "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    assert re.search(rf"--classes names 77, which .* does not hold \(it holds {holds}\)", made.stderr)
+    made = run(*command, "--classes", "77=c,78=d", "--overwrite", "--out", "m.uncover")
+    assert made.exit_code == 1
+    assert f"holds {holds}, and none of them is left a class; check --classes and --ignore" in made.stderr
 
 
 def test_nan_is_no_class(tmp_path):

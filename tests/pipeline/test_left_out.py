@@ -15,6 +15,7 @@ from uncover.pipeline import FitOptions, fit_model, left_out, training_sources
 from uncover.pipeline.ground import FEWEST_BLOCKS, FEWEST_OF_A_CLASS, Squares, choose_blocks
 from uncover.pipeline.left_out import TooSureWarning, left_out_check, mean_with_interval, warn_of_excess
 from uncover.pipeline.training_sources import Batch
+from uncover.progress import listening
 from uncover.raster import Grid
 
 
@@ -41,6 +42,23 @@ def test_the_default_is_the_recommended_model_and_says_what_was_fitted(problem, 
     assert " are right and " in lines[-1] and "in blocks" not in lines[-1]
     told = run("info", "m.uncover").stdout
     assert "randomised trees" in told and "left out" in told and "claimed" in told
+
+
+@pytest.mark.filterwarnings("ignore::uncover.pipeline.left_out.TooSureWarning")
+def test_a_fit_says_how_many_members_it_has_fitted_and_how_far_it_is_checked(problem, tmp_path):
+    codes, _, options = problem
+    few_labels(codes, tmp_path / "labels.tif", share=0.05)
+    said, phases = [], []
+    with listening(lambda *step: said.append(step)):
+        fit_model(
+            [tmp_path / "scene.tif"], replace(options, model="recommended", block=0), None, phases.append
+        )
+    assert phases[:2] == ["opening", "reading"] and phases[-1] == "checking"
+    for name, parts in (("fitting members", 1), ("checking with samples left out", left_out.PARTS)):
+        mine = [(done, total) for each, done, total in said if each == name]
+        total = mine[0][1]
+        assert total >= 4 * parts and [done for done, _ in mine] == list(range(total))
+        assert {each for _, each in mine} == {total}
 
 
 def test_published_is_another_name_of_qda(problem, run, tmp_path):
@@ -157,7 +175,7 @@ def test_a_model_of_few_places_is_too_sure_of_others_and_is_warned_of():
     excess = found["excess"]
     assert excess["value"] == pytest.approx(found["claimed"] - found["right"], abs=1e-12)
     with pytest.warns(TooSureWarning, match=r"it claims \d+\.\d% and is right in \d+\.\d%"):
-        warn_of_excess(found)
+        warn_of_excess(found, "published")
     elsewhere = grouped(rng, groups=800, size=5, between=3.0)
     P = BayesianQDA().fit(samples.values, samples.classes).predict_proba(elsewhere.values)
     true = P.max(1).mean() - (P.argmax(1) == np.unique(elsewhere.classes, return_inverse=True)[1]).mean()
@@ -171,7 +189,7 @@ def test_a_model_of_independent_samples_is_not_warned_of(rng):
     assert abs(found["excess"]["value"]) < 0.02
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_excess(found)
+        warn_of_excess(found, "published")
 
 
 def test_left_out_scores_are_those_of_models_without_the_part(rng):
@@ -213,7 +231,7 @@ def test_what_is_not_checked_says_why(problem, run, tmp_path, more):
     [
         (("--prior", "evidence"), "or choose --model published, lda, nb or mda"),
         (("--calibrate",), "or choose --model published, lda, nb or mda"),
-        (("--label-noise", 0.1), "goes with --model published, lda or nb"),
+        (("--label-noise", 0.1, "--coverage", 0.9), "--coverage compares predictions with labels"),
     ],
 )
 def test_options_that_the_default_does_not_take_say_what_to_do(problem, refused, tmp_path, more, words):

@@ -133,7 +133,7 @@ def test_share_of_a_scene_that_the_model_does_not_know_is_refused(model_file, tm
 def test_worlds_have_an_area_each(scene, tmp_path, model_file):
     from uncover.models.record import record_of
     from uncover.raster import open_scene
-    from uncover.raster.classify import make_mapper
+    from uncover.raster.classification import make_mapper
     from uncover.raster.mapper import Reader
     from uncover.raster.observed import PlainScene
 

@@ -159,9 +159,44 @@ def test_the_compliance_checker_finds_nothing(dataset, tmp_path):
     assert [message for message in said if not message.startswith(_NO_FAULT)] == []
 
 
+#: Loads each layer with its style, and prints classes, ramps and the colours of a rendered picture.
+_QGIS = """
+import json, pathlib, sys
+from qgis.core import QgsApplication, QgsMapRendererParallelJob, QgsMapSettings, QgsRasterLayer
+from qgis.PyQt.QtCore import QSize
+application = QgsApplication([], False)
+application.initQgis()
+def opened(name, style):
+    layer = QgsRasterLayer(f"map/{name}.tif", name)
+    said, done = layer.loadNamedStyle(style)
+    assert layer.isValid() and done, (name, style, said)
+    return layer
+found = {}
+for name in ("class", "probability", "uncertainty", "quality"):
+    layer = opened(name, f"map/{name}.qml")
+    settings = QgsMapSettings()
+    settings.setLayers([layer])
+    settings.setExtent(layer.extent())
+    settings.setDestinationCrs(layer.crs())
+    settings.setOutputSize(QSize(layer.width(), layer.height()))
+    job = QgsMapRendererParallelJob(settings)
+    job.start()
+    job.waitForFinished()
+    image, look = job.renderedImage(), layer.renderer()
+    pixels = [[image.pixelColor(x, y).name() for x in range(image.width())] for y in range(image.height())]
+    legend = [(c.value, c.label, c.color.name()) for c in look.classes()] if look.type() == "paletted" else [
+        (c.value, c.label, c.color.name()) for c in look.shader().rasterShaderFunction().colorRampItemList()]
+    found[name] = {"type": look.type(), "legend": legend, "pixels": pixels}
+bands = {}
+for style in sorted(pathlib.Path("map/styles").glob("*.qml")):
+    bands[style.stem] = opened(style.stem.rsplit("-", 1)[0], str(style)).renderer().band()
+print(json.dumps([found, bands]))
+"""
+
+
 @pytest.mark.slow
-def test_qgis_reads_the_styles(run, tmp_path):
-    """By Debian's python3-qgis, where it is installed."""
+def test_qgis_shows_classes_and_numbers(run, tmp_path):
+    """By Debian's python3-qgis, where it is installed: every style loads, and its colours are drawn."""
     python = Path("/usr/bin/python3")
     if (
         not python.exists()
@@ -169,23 +204,37 @@ def test_qgis_reads_the_styles(run, tmp_path):
     ):
         pytest.skip("QGIS is not installed (apt install python3-qgis)")
     model = save_model(tmp_path / "m.uncover", fitted())
-    run("map", model, write_scene(tmp_path / "scene.tif", reflectance(60, 80)), "--out", "map")
-    code = """
-import sys
-from qgis.core import QgsApplication, QgsRasterLayer
-application = QgsApplication([], False)
-application.initQgis()
-for name in ("class", "probability", "uncertainty", "quality"):
-    layer = QgsRasterLayer(f"map/{name}.tif", name)
-    _, done = layer.loadNamedStyle(f"map/{name}.qml")
-    assert layer.isValid() and done, name
-    print(layer.renderer().type())
-"""
+    values = reflectance(60, 80)
+    values[:, :9] = np.nan
+    run("map", model, write_scene(tmp_path / "scene.tif", values, nodata=np.nan), "--out", "map")
+    alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
-        [python, "-c", code],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"QT_QPA_PLATFORM": "offscreen"},
+        [python, "-c", _QGIS], capture_output=True, text=True, env=alone | {"QT_QPA_PLATFORM": "offscreen"}
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["paletted", "singlebandpseudocolor", "singlebandpseudocolor", "paletted"]
+    found, bands = json.loads(done.stdout.splitlines()[-1])
+    assert [found[name]["type"] for name in ("class", "quality")] == ["paletted", "paletted"]
+    with rasterio.open("map/class.tif") as file:
+        codes, scheme = file.read(1), json.loads(file.tags()["UNCOVER_SCHEME"])["classes"]
+    assert [tuple(entry) for entry in found["class"]["legend"]] == [
+        (one["code"], one["name"], one["colour"].lower()) for one in scheme
+    ]
+    shown = np.array(found["class"]["pixels"])
+    for one in scheme:
+        assert (shown[codes == one["code"]] == one["colour"].lower()).all(), one
+    assert (shown[codes == 0] == shown[0, 0]).all() and shown[0, 0] not in {
+        one["colour"].lower() for one in scheme
+    }
+    for name, top in {"probability": 1.0, "uncertainty": np.log(len(CLASSES))}.items():
+        look = found[name]
+        assert look["type"] == "singlebandpseudocolor"
+        assert look["legend"][-1][0] == pytest.approx(top, rel=1e-4)
+        with rasterio.open(f"map/{name}.tif") as file:
+            numbers = file.read(1, masked=True) * file.scales[0]
+        pixels = np.array(look["pixels"])
+        least, most = (numbers == numbers.min()).filled(False), (numbers == numbers.max()).filled(False)
+        assert numbers.min() > 0.01 * top or set(pixels[least]) == {look["legend"][0][2]}
+        assert not set(pixels[most]) & set(pixels[least])
+    layers = {name.rsplit("-", 1)[0] for name in bands}
+    assert layers == {"probability", "uncertainty"}
+    assert all(band == int(name.rsplit("-", 1)[1]) for name, band in bands.items())

@@ -85,3 +85,19 @@ def test_worlds_do_not_depend_on_the_name_of_a_file(tmp_path):
         for path in (first, copy)
     )
     np.testing.assert_array_equal(one, two)
+
+
+def test_the_band_files_of_the_training_scene_are_paired_with_it(run, scene, tmp_path):
+    """Names of a product's files state the time of its datatake; files that somebody named state nothing."""
+    product, labels = scene.product(2020), ("--labels", scene.truth(2020), "--fraction", 0.2)
+    made = run("fit", "--model", "published", product, *labels, "--out", "model.uncover")
+    assert made.exit_code == 0, made.output
+    for folder, named in (("official", True), ("own", False)):
+        (tmp_path / folder).mkdir()
+        for file in product.glob("GRANULE/*/IMG_DATA/*.jp2"):
+            name = file.name if named else f"mine_{file.name.rsplit('_', 1)[-1]}"
+            (tmp_path / folder / name).symlink_to(file)
+        stated = () if named else ("--scale", 1e-4, "--offset", 0, "--level", "L1C")
+        made = run("map", "model.uncover", folder, *stated, "--out", f"map-{folder}")
+        assert made.exit_code == 0, made.output
+        assert pairing(f"map-{folder}") is named

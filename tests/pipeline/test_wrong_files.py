@@ -70,7 +70,7 @@ def test_missing_values_name_the_remedy(rng):
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match=r'contains NaN.*missing="marginalise"'):
-        BayesianQDA().fit(X, y)
+        BayesianQDA(missing="error").fit(X, y)
 
 
 def test_a_model_saved_nowhere_is_one_clear_line(tmp_path):

@@ -249,6 +249,23 @@ def test_a_scene_classification_is_no_mask_unless_its_codes_are_named(product, t
     assert open_scene(product, SceneOptions(mask=yes_or_no)).grid == scene.grid
 
 
+def test_mask_values_that_are_not_in_the_mask_are_one_line(product, tmp_path):
+    """In the place of the scene: a value that is elsewhere in the mask counts for nothing."""
+    scene = open_scene(product)
+    left, bottom, right, top = scene.grid.bounds
+    box = (left, bottom, (left + right) / 2, top)
+    codes = np.full((1, 200, 200), 4, np.uint8)
+    codes[..., 190:] = 9
+    path = raster(tmp_path / "classes.tif", scene, codes)
+    how = SceneOptions(mask=path, mask_values=mask_values("8-9"), bbox=box, bbox_crs=scene.grid.crs)
+    with pytest.warns(
+        UserWarning, match=r"names 8, 9, and .*classes.tif holds none of them .*holds 4.*masks nothing"
+    ):
+        open_scene(product, how)
+    whole = open_scene(product, SceneOptions(mask=path, mask_values=mask_values("8-9")))  # says nothing
+    assert (whole.read().quality[:, 190:] & Quality.MASKED > 0).all()
+
+
 @pytest.mark.parametrize("text", ["3,", "a", "10-8", "-3"])
 def test_numbers_of_a_mask_that_are_none(text):
     with pytest.raises(ValueError, match=r"is no number or range; give 3,8-10, or scl"):

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rasterio
+from rasterio.transform import from_origin
 
 from safe_trees import shared, write_raster
-from uncover.raster import SceneError, SceneOptions, open_scene
+from uncover.raster import Quality, SceneError, SceneOptions, open_scene
+from uncover.raster.align import RasterBand
 from uncover.raster.loose_files import gathered
-from uncover.raster.opening import grid_of
-from uncover.raster.scene_file import StatedFacts, write_scene_file
+from uncover.raster.names import same_datatake
+from uncover.raster.opening import grid_of, write_scene_file
+from uncover.raster.scene_file import StatedFacts
+from uncover.raster.tiles import TileCache
 
 ORIGIN, CRS = (600000, 5800020), "EPSG:32611"
 NAME = "T11UPT_20200804T183919_{}_{}m.jp2"
@@ -169,6 +174,73 @@ def test_scene_toml_names_the_bands_of_a_stack(tmp_path):
     assert open_scene(tmp_path / "a.tif", SceneOptions(bands=("B04",))).bands == ("B04",)
 
 
+@pytest.mark.parametrize("kind", ["stack", "folder"])
+def test_scene_toml_chooses_among_bands_that_have_names(tmp_path, kind):
+    for i, name in enumerate(("B02", "B03", "B04")):
+        band(tmp_path, f"{name}.tif", 1000 * (i + 1))
+    source = tmp_path
+    if kind == "stack":
+        source = tmp_path / "stack.tif"
+        write_raster(
+            source,
+            np.stack([np.full((40, 40), v, np.uint16) for v in (1000, 2000, 3000)]),
+            ORIGIN,
+            60,
+            CRS,
+            64,
+        )
+        with rasterio.open(source, "r+") as dataset:
+            dataset.descriptions = ("B02", "B03", "B04")
+    (tmp_path / "scene.toml").write_text('scale = 0.0001\noffset = 0\nbands = ["B4", "B2"]\n')
+    scene = open_scene(source)
+    assert scene.bands == ("B04", "B02")
+    assert scene.read().reflectance[:, 20, 20] == pytest.approx([0.3, 0.1])
+    assert open_scene(source, SceneOptions(bands=("B03",))).bands == ("B03",)
+    (tmp_path / "scene.toml").write_text('scale = 0.0001\noffset = 0\nbands = ["B4", "B12"]\n')
+    said = r"states bands = B4, B12, and the metadata of scene \w+ B02, B03, B04: the metadata are taken"
+    with pytest.warns(UserWarning, match=said):
+        assert open_scene(source).bands == ("B02", "B03", "B04")
+
+
+def test_nodata_of_metadata_wins_over_scene_toml(tmp_path):
+    place = {"driver": "GTiff", "width": 4, "height": 4, "count": 1, "dtype": "float32", "crs": CRS}
+    for name, nodata in (("silent.tif", None), ("stated.tif", -1.0)):
+        with rasterio.open(
+            tmp_path / name, "w", nodata=nodata, transform=from_origin(*ORIGIN, 60, 60), **place
+        ) as file:
+            file.write(np.tile(np.array([[-1.0, -9.0, 0.2, 0.3]], np.float32), (4, 1))[None])
+    (tmp_path / "scene.toml").write_text("nodata = -9\n")
+    known = np.isfinite(open_scene(tmp_path / "silent.tif").read().reflectance[0, 0])
+    assert known.tolist() == [True, False, True, True]
+    with pytest.warns(UserWarning, match="states nodata = -9, and the metadata of scene stated -1"):
+        known = np.isfinite(open_scene(tmp_path / "stated.tif").read().reflectance[0, 0])
+    assert known.tolist() == [False, True, True, True]
+
+
+def test_what_is_written_to_scene_toml_is_checked_first(product_files, tmp_path):
+    for wrong, complaint in (
+        (SceneOptions(date="2020-02-30"), "--date 2020-02-30 is no date"),
+        (SceneOptions(date="yesterday"), "--date yesterday is no date"),
+        (SceneOptions(level="L1C"), "has the level L2A by its metadata and --level L1C came"),
+        (SceneOptions(bands=("B02", "B12")), "has no band B12"),
+    ):
+        with pytest.raises(SceneError, match=complaint):
+            write_scene_file(product_files, wrong)
+        assert not (product_files / "scene.toml").exists()
+    write_scene_file(product_files, SceneOptions(bands=("B04", "B02"), date="2020-08-04"))
+    assert open_scene(product_files).bands == ("B04", "B02")
+
+
+def test_the_mask_of_the_pixel_size_that_is_mapped_is_taken(product_files):
+    """SCL of 20 m says cloud, that of 60 m snow; a map of 60 m takes its own."""
+    band(product_files, NAME.format("SCL", 20), 9, metres=20, size=120)
+    band(product_files, NAME.format("SCL", 60), 11)
+    assert (open_scene(product_files).read().quality[100:] == Quality.CLOUD).all()  # 20 m, because of B02
+    scene = open_scene(product_files, SceneOptions(bands=("B04", "B11")))
+    assert scene.grid.resolution == (60, 60)
+    assert (scene.read().quality[20:] == Quality.SNOW).all()
+
+
 def test_scene_toml_of_another_file_says_nothing(tmp_path):
     band(tmp_path, "B02.tif", 2000)
     (tmp_path / "scene.toml").write_text('source = "B03.tif"\nscale = 0.0001\n')
@@ -196,6 +268,8 @@ def test_metadata_win_over_scene_toml_and_it_says_so(product_files):
         ('level = "L3"', "level is L1C or L2A"),
         ("angles = [1, 2]", "angles are three"),
         ('scale = "x"', "is of the wrong kind"),
+        ('date = "2020-13-01"', r"scene.toml: date 2020-13-01 is no date; give 2020-06-01"),
+        ('date = "2020-06/2019"', "date 2020-06/2019 ends before it begins"),
     ],
 )
 def test_a_wrong_scene_toml_is_one_line(tmp_path, text, complaint):
@@ -214,6 +288,17 @@ def test_numpy_arrays_are_scenes(tmp_path):
     assert scene.source_id != other.source_id
     np.save(tmp_path / "plain.npy", values[0, :, :, :3])
     assert open_scene(tmp_path / "plain.npy").grid.shape == (7, 9)
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u2", ">i4", "i8", "u8", "f4", ">f8"])
+def test_numbers_of_every_kind_are_read(tmp_path, kind):
+    """Labels that NumPy made are int64 unless somebody says otherwise."""
+    values = (np.arange(63).reshape(7, 9) % 2).astype(kind)
+    np.save(tmp_path / "a.npy", values)
+    layer = RasterBand.open(tmp_path / "a.npy")
+    found, known = layer.read(layer.info.grid, layer.info.grid.window, TileCache())
+    np.testing.assert_array_equal(found, values)
+    assert known.all()
 
 
 @pytest.mark.parametrize(
@@ -240,8 +325,12 @@ def test_band_files_of_a_real_product_are_the_product(tmp_path):
     with pytest.warns(UserWarning, match="has no image of B03, B05, B06, B07, B08, B12"):
         whole = open_scene(product)
     assert (loose.bands, loose.level) == (whole.bands, whole.level)
-    window = whole.grid.window
-    window = type(window)(600, 1200, 64, 64)
+    assert same_datatake(loose.source_id, whole.source_id)  # the datatake of one is in the names of the other
+    layers = ("aot_layer", "water_vapour_layer")
+    for scene in (loose, whole):  # SCL and AOT are there at 20 m too
+        sources = [scene.masks[0].source, *(getattr(scene, name).source for name in layers)]
+        assert all(source.grid == whole.grid for source in sources)
+    window = type(whole.grid.window)(600, 1200, 64, 64)
     np.testing.assert_allclose(
         loose.read(window).reflectance, whole.read(window).reflectance, atol=1e-6, equal_nan=True
     )

@@ -11,7 +11,7 @@ from uncover import BayesianQDA
 from uncover.pipeline import RealiseOptions, SourceOptions, write_realisations
 from uncover.pipeline.scene_sources import open_observed
 from uncover.raster import SceneError, SceneOptions, Serial, StoredWorlds, Threads, classify
-from uncover.raster.classify import make_mapper
+from uncover.raster.classification import make_mapper
 from uncover.raster.observed import probe
 
 TEN = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
@@ -59,7 +59,7 @@ def test_worlds_are_those_of_the_cube(product, tmp_path):
     stored = StoredWorlds(cube)
     window = observed.grid.window
     here, there = observed.read(window), stored.read(window)
-    where = np.flatnonzero(here.present.all(axis=0).ravel())
+    where = np.flatnonzero(here.present().all(axis=0).ravel())
     np.testing.assert_array_equal(here.quality, there.quality)
     worlds = worlds_of(here, where)
     np.testing.assert_allclose(worlds, worlds_of(there, where), rtol=3e-7, atol=1e-7)
@@ -74,7 +74,7 @@ def test_the_map_is_the_average_over_worlds(product, kind):
     observed = observed_of(product, options, model)
     layers = classify(observed, model, paired=True, executor=Serial())
     reading = observed.read(observed.grid.window)
-    where = np.flatnonzero(reading.present.all(axis=0).ravel())
+    where = np.flatnonzero(reading.present().all(axis=0).ravel())
     X = np.moveaxis(worlds_of(reading, where), 2, 0).astype(float)
     del model.feature_names_in_
     P = model.predict_proba(X)

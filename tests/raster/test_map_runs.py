@@ -19,7 +19,7 @@ from uncover.raster import (
     open_scene,
     scene_from_array,
 )
-from uncover.raster.classify import make_mapper
+from uncover.raster.classification import make_mapper
 from uncover.raster.executors import MEGABYTE, ComputePlan, parse_memory
 from uncover.raster.observed import PlainScene
 

@@ -110,3 +110,26 @@ def test_bad_items(tmp_path, numbers):
     (tmp_path / "red.tif").unlink()
     with pytest.raises(SceneError, match=r"red\.tif does not exist"):
         open_scene(gone)
+
+
+def test_layers_that_cannot_be_reached_are_done_without(tmp_path, numbers):
+    """Nobody listens at port 9 of this machine."""
+    far = {"aot": {"href": "http://127.0.0.1:9/AOT.tif"}, "wvp": {"href": "http://127.0.0.1:9/WVP.tif"}}
+    with pytest.warns(UserWarning, match="S2A_X is read without its layers AOT and WVP"):
+        scene = open_scene(item(tmp_path, numbers, asset=RASTER, extra=far))
+    assert scene.aot() is None and scene.read().valid.all()
+    near = {"aot": {"href": "./AOT.tif"}}
+    with pytest.raises(SceneError, match="AOT"):
+        open_scene(item(tmp_path, numbers, asset=RASTER, extra=near))
+
+
+def test_probabilities_of_cloud_of_an_item(tmp_path, numbers):
+    share = np.arange(600, dtype=np.uint8).reshape(1, 20, 30) % 100
+    write_raster(tmp_path / "cld.tif", share, ORIGIN, 20, "EPSG:32633", 64)
+    path = item(tmp_path, numbers, asset=RASTER, extra={"cloud": {"href": "./cld.tif"}})
+    quality = open_scene(path, SceneOptions(cloud_probability=60)).read().quality
+    np.testing.assert_array_equal(quality == Quality.CLOUD, (share[0] >= 60).repeat(2, 0).repeat(2, 1))
+    assert not open_scene(path).read().quality.any()
+    bare = item(tmp_path, numbers, asset=RASTER)
+    with pytest.raises(SceneError, match="no asset cloud"):
+        open_scene(bare, SceneOptions(cloud_probability=60))

@@ -14,6 +14,7 @@ from report_cases import WORLDS
 from uncover import BayesianQDA, pipeline
 from uncover.cli import main
 from uncover.pipeline.mapping import MapOptions
+from uncover.progress import listening
 from uncover.report.contents import Contents
 from uncover.report.map_report import make_report
 from uncover.report.pixels import Spectra, Stories
@@ -33,6 +34,17 @@ def test_report_is_one_file_and_the_same_bytes_every_time(case, page, tmp_path):
     assert result.stderr == ""
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
     assert (tmp_path / "r.html").read_bytes() == page.read_bytes()
+
+
+def test_a_report_says_how_far_it_is(case, tmp_path):
+    said = []
+    with listening(lambda *step: said.append(step)):
+        make_report(case.folder, tmp_path / "told.html")
+    names = list(dict.fromkeys(name for name, _, _ in said))
+    assert names == ["reading the map", "reading pixels", "reading pictures", "comparing", "drawing"]
+    for name in ("reading pixels", "reading pictures", "drawing"):
+        mine = [(done, total) for each, done, total in said if each == name]
+        assert [done for done, _ in mine] == list(range(mine[0][1]))
 
 
 def test_no_map_makes_a_page_of_ten_megabytes(rng):

@@ -384,3 +384,16 @@ def test_what_the_command_cannot_show_is_one_line(tmp_path, monkeypatch, words, 
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["view", *words])
     assert result.exit_code == 1 and said in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_numbers_of_dates_are_shown_where_a_map_has_them(case, tmp_path):
+    folder = tmp_path / "map"
+    shutil.copytree(case.folder / "map", folder)
+    dates = np.random.default_rng(0).integers(0, 6, (HEIGHT, WIDTH)).astype(np.uint8)
+    with rasterio.open(folder / "class.tif") as dataset:
+        profile = {"crs": dataset.crs, "transform": dataset.transform, "width": WIDTH, "height": HEIGHT}
+    with rasterio.open(folder / "dates_used.tif", "w", count=1, dtype="uint8", nodata=255, **profile) as file:
+        file.write(dates, 1)
+    viewed = ViewedMap(folder)
+    np.testing.assert_array_equal(viewed.tile("dates_used", 0, 0, 0)[0, :HEIGHT, :WIDTH], dates)
+    assert viewed.layers["dates_used"].about["top"] == 5

@@ -4,16 +4,3 @@ from uncover.atmosphere.coefficients import Coefficients
 from uncover.atmosphere.lookup_table import BANDS, LookupTable, recorrect
 from uncover.atmosphere.sen2cor import ConstantVisibility, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.atmosphere.state import Geometry, State
-
-__all__ = [
-    "BANDS",
-    "Coefficients",
-    "ConstantVisibility",
-    "Geometry",
-    "LookupTable",
-    "PerturbedCams",
-    "Sen2Cor",
-    "Sen2CorError",
-    "State",
-    "recorrect",
-]

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import CubicSpline
 
 from uncover.atmosphere.coefficients import Coefficients
 from uncover.atmosphere.state import Geometry, State
@@ -233,6 +232,8 @@ class BandTable:
         rows = [arrays["bands"].tolist().index(band) for band in bands]
         by_sensor = ("molecular_path", "aerosol_path", "transmittance", "albedo", "gas_depth", "ozone_depth")
         by_band = ("molecular_depth", "aerosol_depth", "aerosol_albedo", "phase")
+        from scipy.interpolate import CubicSpline
+
         axes = ("sun_zenith", "aod", "altitude", "phase_angle", "gas_airmass", "gas_water", "gas_altitude")
         nodes = {name: arrays[name].astype(float) for name in axes}
         coordinates = {

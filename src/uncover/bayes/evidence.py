@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from uncover.bayes.linalg import cholesky, invert_triangle, log_det_of_root
 from uncover.bayes.moments import Moments
@@ -102,6 +102,8 @@ def _maximise(evidence: Callable[[Array], Array], largest: float) -> float:
     if values[best] - values.min() < _FLAT:  # no deviation was seen: one observation's worth
         return 1.0
     ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(
         lambda u: -float(evidence(np.exp([u]))[0]), bounds=ends, method="bounded", options={"xatol": 1e-9}
     )
@@ -112,14 +114,26 @@ def _log_of_counts(count: Array) -> Array:
     return np.log(np.where(count > 0, count, 1.0))
 
 
-def evidence_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
+class Seen(NamedTuple):
+    """What was seen of samples that lack features, as moments of fewer samples that lack none.
+
+    These tell of the scatter what the samples tell: fill-ins, which a prior has made, are no evidence for it.
+    """
+
+    moments: Moments
+    lost: float  # share of the pairs of features that samples lack
+
+
+def evidence_prior(moments: Moments, rows_per_sample: float = 1.0, seen: Seen | None = None) -> NIW:
     """Prior of classes that resemble each other as much as the data say.
 
     λ = 0, Ψ = (ν₀−p−1)·C with C = ΣS_k/(N−K), and ν₀ in (p+1, 10⁶] maximises the marginal likelihood of the
     scatters S_k. Few degrees of freedom leave each class its own covariance; many make all the same.
     Classes are along the last batch axis; a batch axis before it (worlds) has one ν₀ in common. The rows of
     one sample are not independent: where there are ``rows_per_sample``, evidence is taken of the samples, and
-    the prior's weight counted in rows like theirs.
+    the prior's weight counted in rows like theirs. Where
+    samples lack features, ``moments`` are those expected of whole ones, and evidence is taken of what was
+    ``seen``.
 
     >>> x, y = np.random.default_rng(0).normal(size=(400, 2)), np.arange(400) % 2
     >>> alike = evidence_prior(Moments.by_group(x, y, 2))
@@ -128,8 +142,10 @@ def evidence_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     True
     """
     samples = per_sample(moments, rows_per_sample)
-    C = common_covariance(samples)
-    weight = ScatterEvidence.of(samples, C[..., None, :, :]).best_weight(_largest(moments))
+    C = common_covariance(samples, seen)
+    weight = ScatterEvidence.of(seen.moments if seen else samples, C[..., None, :, :]).best_weight(
+        _largest(moments)
+    )
     return _with_weight(NIW, moments, _for_each_class(C, moments), weight * rows_per_sample)
 
 
@@ -150,7 +166,7 @@ def echo_of_samples(prior: NIW, moments: Moments, rows_per_sample: float = 1.0) 
     return prior_weight(prior) / (freedom * rows_per_sample)
 
 
-def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
+def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0, seen: Seen | None = None) -> NIW:
     """Prior of one covariance for all classes: Ψ = (ν₀−p−1)·diag(C), ν₀ by evidence.
 
     Between a covariance of its own making (few degrees of freedom) and independent features (many): about C
@@ -162,11 +178,13 @@ def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
     """
     samples = per_sample(moments, rows_per_sample)
     target = _diagonal_target(samples)
-    weight = ScatterEvidence.of_tied(samples, target).best_weight(_largest(moments))
+    weight = ScatterEvidence.of_tied(seen.moments if seen else samples, target).best_weight(_largest(moments))
     return _with_weight(NIW, moments, target[..., None, :, :], weight * rows_per_sample)
 
 
-def evidence_independent_prior(moments: Moments, rows_per_sample: float = 1.0) -> NIW:
+def evidence_independent_prior(
+    moments: Moments, rows_per_sample: float = 1.0, seen: Seen | None = None
+) -> NIW:
     """Prior of independent features: Ψ = (ν₀−p−1)·diag(C), ν₀ by the evidence of each feature and class.
 
     >>> x = np.random.default_rng(0).normal(size=(60, 3))
@@ -175,26 +193,34 @@ def evidence_independent_prior(moments: Moments, rows_per_sample: float = 1.0) -
     """
     samples = per_sample(moments, rows_per_sample)
     variance = Spread.of(samples).pooled
-    weight = ScatterEvidence.of_features(samples, variance[..., None, :]).best_weight(_largest(moments))
+    weight = ScatterEvidence.of_features(
+        seen.moments if seen else samples, variance[..., None, :]
+    ).best_weight(_largest(moments))
     target = _for_each_class(_diagonal_target(samples), moments)
     return _with_weight(DiagonalNIW, moments, target, weight * rows_per_sample)
 
 
-def common_covariance(moments: Moments) -> Array:
+def common_covariance(moments: Moments, seen: Seen | None = None) -> Array:
     """C = ΣS_k/(N−K): (..., feature, feature). Where that is singular, it is drawn towards its diagonal.
 
-    How far decides the evidence: the expected covariance after :func:`evidence_tied_prior`.
+    How far decides the evidence: the expected covariance after :func:`evidence_tied_prior`. Where samples
+    lack features, pairs of which are then poorly known, C is drawn there by a share of that prior's weight,
+    the share of pairs that were not seen.
 
     >>> common_covariance(Moments.by_group([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1], 2))
     array([[5.]])
     """
     scatter = moments.scatter.sum(-3)
     dof = np.maximum(moments.count - (moments.count > 0), 0.0).sum(-1)[..., None, None]
+    enough = dof if seen is None else np.maximum(seen.moments.count - 1.0, 0.0).sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         C = scatter / dof
-    if np.all(dof >= moments.n_features) and _is_regular(C):
-        return C
-    posterior = evidence_tied_prior(moments).update_tied(moments)
+    if np.all(enough >= moments.n_features) and _is_regular(C):
+        if seen is None:
+            return C
+        weight = seen.lost * prior_weight(evidence_tied_prior(moments, seen=seen))
+        return np.asarray((weight * _diagonal_target(moments) + dof * C) / (weight + dof))
+    posterior = evidence_tied_prior(moments, seen=seen).update_tied(moments)
     return posterior.expected_covariance[..., 0, :, :]
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax, softmax
 
 Array = NDArray[np.float64]
@@ -43,6 +42,8 @@ class Logistic:
         start: Array | None = None,
     ) -> "Logistic":
         """Fit to points (sample, feature) whose class probabilities are (sample, class)."""
+        from scipy.linalg import cho_factor, cho_solve
+
         x = _with_one(points)
         w = np.ones(len(x)) if weight is None else weight
         penalty = np.full(x.shape[1], precision)

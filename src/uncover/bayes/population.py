@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import digamma, expit, logsumexp, polygamma
 
 from uncover.bayes.components import Components
@@ -97,6 +96,8 @@ def _log_chi2(dof: Array | float) -> Array:
 
 def _dof_of_spread(variance: float) -> float:
     """ν with Var[log χ²(ν)] = ψ'(ν/2) equal to the variance."""
+    from scipy.optimize import brentq
+
     found = brentq(lambda u: float(polygamma(1, np.exp(u))) - variance, -10.0, 20.0, xtol=1e-13)
     return 2.0 * float(np.exp(found))
 
@@ -162,6 +163,8 @@ class UnknownOdds:
         elif slope(ends[1]).mean() >= 0:
             share = 1.0
         else:
+            from scipy.optimize import brentq
+
             share = float(brentq(lambda s: float(slope(s).mean()), *ends, xtol=1e-12))
         information = float((slope(min(max(share, ends[0]), ends[1])) ** 2).mean(axis=1).sum())
         return UnknownShare(share, float((12.0 + information) ** -0.5))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 from uncover.bayes.components import Components
-from uncover.bayes.deconvolved import DeconvolvedDiagonal
+from uncover.bayes.deconvolved import UnevenDiagonal
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.special import log_gamma_ratio
 from uncover.bayes.student_t import IndependentT, StudentT
@@ -54,7 +54,7 @@ class LogDensityVariance:
         dof = np.broadcast_to(posterior.dof, batch)
         strength = np.broadcast_to(posterior.strength, batch)
         share = strength / (strength + 1.0)
-        independent = isinstance(posterior, DiagonalNIW | DeconvolvedDiagonal)
+        independent = isinstance(posterior, DiagonalNIW | UnevenDiagonal)
         if not independent and posterior.scale.shape[-3:-2] == (1,) and batch[-1:] != (1,):
             return cls._of_common(posterior, strength, dof, concentration)
         times, each = (p, 1) if independent else (1, p)  # p features of one dimension, or one of p

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import errno
 import sys
+import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import click
 
-_SECONDS_BETWEEN_LINES = 60.0
+from uncover.progress import listening
+
+_SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOOKS = 60.0, 5.0
 #: The rate is that of the last seconds; an estimate needs some of them.
 _WINDOW, _LEAST = 15.0, 2.0
 
@@ -26,40 +29,63 @@ class Watch:
 
     def __init__(self, label: str, unit: str = "", shown: Any = None) -> None:
         self._label, self._unit, self._shown = label, unit, shown
-        self._phase, self._pace, self._spoke = "", _Pace(), time.monotonic()
+        self._phase, self._amount, self._pace = "", "", _Pace()
+        self._spoke = time.monotonic()
 
-    def phase(self, name: str) -> None:
-        """Say what begins now."""
-        self._phase, self._pace = name, _Pace()
-        if self._shown is not None:
-            self._shown.label = f"{self._label}: {name}"
-            self._shown.render_progress()
+    def phase(self, name: str, done: int = 0, total: int = 0) -> None:
+        """Say what goes on now, and how much of it is done."""
+        if name != self._phase:
+            self._phase, self._pace, self._amount = name, _Pace(), ""
+            if self._shown is not None:
+                self._shown.label, self._shown.pos, self._shown.finished = f"{self._label}: {name}", 0, False
+                self._shown.render_progress()
+        if total:
+            self(done, total)
 
     def __call__(self, done: int, total: int) -> None:
         """Show how much is done, of how much in all."""
         speed = self._pace.speed(done)
         rate = f"{speed:,.0f} {self._unit}/s, " if speed and self._unit else ""
         words = f"{rate}{_duration((total - done) / speed)} left" if speed else ""
+        unit = f" {self._unit}" if self._unit else ""
+        self._amount = f"{done:,} of {total:,}{unit}{', ' if words else ''}{words}"
         if self._shown is not None:
             self._shown.length = total
             self._shown.update(done - self._shown.pos, words)
-        elif time.monotonic() - self._spoke >= _SECONDS_BETWEEN_LINES:
+        self.speak()
+
+    def speak(self) -> None:
+        """Write a line into a pipe, if the last one is a minute old."""
+        if self._shown is None and time.monotonic() - self._spoke >= _SECONDS_BETWEEN_LINES:
             self._spoke = time.monotonic()
-            what = f"{self._label}: {self._phase}, " if self._phase else f"{self._label}: "
-            unit = f" {self._unit}" if self._unit else ""
-            click.echo(f"{what}{done:,} of {total:,}{unit}{', ' if words else ''}{words}", err=True)
+            what = ", ".join(filter(None, (self._phase, self._amount)))
+            click.echo(f"{self._label}: {what or 'at work'}", err=True)
 
 
 @contextmanager
 def counter(label: str, unit: str = "") -> Iterator[Watch]:
-    """The progress of one command."""
-    if not sys.stderr.isatty():
-        yield Watch(label, unit)
-        return
-    with click.progressbar(
-        length=1, label=label, file=sys.stderr, show_eta=False, item_show_func=lambda words: words
-    ) as shown:
-        yield Watch(label, unit, shown)
+    """The progress of one command, and of the steps that it does not count itself."""
+    how: dict[str, Any] = {"show_eta": False, "item_show_func": lambda words: words}
+    terminal = sys.stderr.isatty()
+    with (
+        click.progressbar(length=1, label=label, file=sys.stderr, **how)
+        if terminal
+        else nullcontext() as shown
+    ):
+        watch, ended = Watch(label, unit, shown), threading.Event()
+
+        def remind() -> None:
+            while not ended.wait(_SECONDS_BETWEEN_LOOKS):
+                watch.speak()
+
+        reminder = threading.Thread(target=remind, name="progress", daemon=True)
+        reminder.start()
+        try:
+            with listening(watch.phase):
+                yield watch
+        finally:
+            ended.set()
+            reminder.join()
 
 
 bar = counter
@@ -73,7 +99,7 @@ def pixel_bar(label: str) -> AbstractContextManager[Watch]:
 class _Pace:
     """Rate over the last seconds.
 
-    What an earlier run had done, and the first piece, do not count: kernels are compiled in it.
+    What an earlier run had done, and the first piece, in which things are made once, do not count.
     """
 
     def __init__(self) -> None:

@@ -20,6 +20,7 @@ from uncover.cli.options import refuse, seed_option
     Examples:
       uncover demo
       uncover demo --size 1000 --only-scene --out large
+      uncover demo --size 400 --only-scene --dates 6 --out season
     """
 )
 @click.option(
@@ -31,9 +32,16 @@ from uncover.cli.options import refuse, seed_option
 )
 @click.option("--size", default=400, metavar="PIXELS", help="Side of the scene, in pixels of 10 m.")
 @click.option("--only-scene", is_flag=True, help="Make the products, earlier maps and truth alone.")
+@click.option(
+    "--dates",
+    default=0,
+    metavar="NUMBER",
+    help="With --only-scene: also products of 4 to 8 dates of 2020, with clouds.",
+)
+@click.option("--clouds", default=0.4, metavar="SHARE", help="Mean share of --dates that is cloudy.")
 @click.option("--draws", default=10, help="Number of worlds: optical depths that are drawn.")
 @seed_option
-def demo(out: Path, size: int, only_scene: bool, draws: int, seed: int) -> None:
+def demo(out: Path, size: int, only_scene: bool, dates: int, clouds: float, draws: int, seed: int) -> None:
     """Run everything once, on a simulated scene whose truth is known.
 
     Makes two Sentinel-2 products of a landscape, collects labels from simulated earlier maps, draws optical
@@ -44,7 +52,9 @@ def demo(out: Path, size: int, only_scene: bool, draws: int, seed: int) -> None:
     from uncover.studies.demo import DemoOptions, make_scene, numbers_in_words, run_demo
     from uncover.studies.landscape import LandscapeOptions
 
-    options = DemoOptions(LandscapeOptions(size=size, seed=seed), draws)
+    if not only_scene:
+        refuse("without --only-scene, which makes scenes of several dates; give that too", "dates", "clouds")
+    options = DemoOptions(LandscapeOptions(size=size, seed=seed, dates=dates, clouds=clouds), draws)
     if only_scene:
         refuse("with --only-scene, which draws nothing; leave one of them out", "draws")
         make_scene(out, options, _watch)

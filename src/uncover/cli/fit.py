@@ -10,6 +10,7 @@ from uncover.cli.console import bar
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
     class_options,
+    dates_option,
     filled,
     measurement_from,
     measurement_options,
@@ -68,11 +69,29 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     Example: the published method
       uncover fit S2A_MSIL1C_….SAFE --labels labels.tif --model published --out model.uncover
     \b
+    Example: three dates of one place, and an index of each
+      uncover fit A.SAFE B.SAFE C.SAFE --as features --features bands,NDVI --labels labels.tif \\
+        --model published --out model.uncover
+    \b
     `uncover map` needs values of the same kind: --aod in both commands or in neither, the same --level.
     """
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
 @click.option("--out", required=True, type=click.Path(), help="Model file to write.")
+@click.option(
+    "--as",
+    "as_what",
+    type=click.Choice(["samples", "features"]),
+    default="samples",
+    help="Several scenes: more samples, or scenes of several dates of one place, whose bands are features.",
+)
+@dates_option
+@click.option(
+    "--features",
+    metavar="bands,NDVI,…",
+    help="Features of a scene: bands, an index (NDVI, NDWI, NBR …), or a formula such as B08/B04 (default: "
+    "bands).",
+)
 @click.option(
     "--labels", "label_file", metavar="FILE[:BAND]", help="Labels of the pixels: raster or vector file."
 )
@@ -165,10 +184,11 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: bool, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).
 
-    Several scenes add samples, not features. Clouds, shadow, snow and saturated pixels are not used. The
-    models recommended and mda, --calibrate, --uncertainty, --label-probability, --label-noise and
-    --realisations draws keep all samples in memory. At the end the model is fitted again without a third of
-    the blocks: a warning says so if it claims more of these than comes true.
+    Several scenes add samples; with --as features, dates of one place add features. Clouds, shadow, snow
+    and saturated pixels are not used. The models recommended and mda, --calibrate, --uncertainty,
+    --label-probability, --label-noise and --realisations draws keep all samples in memory. At the end the
+    model is fitted again without a third of the blocks: a warning says so if it claims more of these than
+    comes true.
     """
     from uncover import pipeline
 
@@ -184,6 +204,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: b
         pipeline.FitOptions,
         given,
         labels=label_file,
+        as_features=given["as_what"] == "features",
         draw=filled(pipeline.Draw, given),
         calibration="loo" if given["calibrate"] else None,
         doubt=pipeline.LabelDoubt(*(given[name] for name in doubt)),

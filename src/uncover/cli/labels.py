@@ -132,7 +132,7 @@ def labels(
         kept, held = (int((part.codes > 0).sum()) for part in (found, test))
         click.echo(
             f"{kept:,} for training in {out}, {held:,} for testing in {test_out}; {before - kept - held:,} "
-            f"nearer than {buffer:.0f} m to a test label left out"
+            f"nearer than {pipeline.distance(found.grid, buffer)} to a test label left out"
         )
     if given["scheme"] is not None and (note := load_translation(given["scheme"]).note):
         click.echo(f"table {given['scheme']}: {note}")

@@ -15,10 +15,10 @@ import click
 from uncover.cli.console import pixel_bar
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
+    dates_option,
     filled,
     measurement_from,
     measurement_options,
-    one_scene,
     overwrite_option,
 )
 
@@ -49,21 +49,26 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     \b
     Example: what would it take?
       uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --out map --dry-run
+    \b
+    Example: three dates, by a model of the same dates
+      uncover map model.uncover A.SAFE B.SAFE C.SAFE --out map
     """,
 )
 @click.argument("model", metavar="MODEL")
-@click.argument("scenes", nargs=-1, required=True, metavar="SCENE|CUBE")
+@click.argument("scenes", nargs=-1, required=True, metavar="SCENE...|CUBE")
 @click.option("--out", required=True, type=click.Path(), help="Folder of the product.")
 @click.option(
     "--paired/--unpaired",
     default=None,
     help="Treat the scene as the training scene (default: decided from the datatake).",
 )
+@dates_option
 @click.option(
     "--missing",
     type=click.Choice(["nodata", "marginalise"]),
     default="nodata",
-    help="Pixels that lack bands: no class, or a class from the bands that are there.",
+    help="Pixels that lack bands: no class, or a class from the bands that are there; of several dates, a "
+    "date that lacks a band is left out, or its other bands count.",
 )
 @click.option(
     "--method",
@@ -108,15 +113,17 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
 def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **given: Any) -> None:
     """Map a scene: class, probabilities, uncertainty and quality of every pixel.
 
-    A scene is a product, a raster, a folder of band files, or its band files one by one.
+    A scene is a product, a raster, a folder of band files, or its band files one by one. A model of several
+    dates (uncover fit --as features) takes a scene of each, in any order; a clouded date is left out.
 
     Memory, threads, blocks and cluster have no influence on the product: it is the same to the last byte.
     """
     from uncover import pipeline
 
-    scene = one_scene(scenes, "map")
+    gathered = tuple(pipeline.gathered(scenes))
+    scene = gathered[0] if len(gathered) == 1 else pipeline.SeveralScenes(gathered)
     pipeline.check_apart(out, model, *scenes, *(given[name] for name in FILES_OF_A_SCENE))
-    source = pipeline.SourceOptions(**measurement_from(given))
+    source = pipeline.SourceOptions(**measurement_from(given), dates=given["dates"])
     memory = pipeline.parse_memory(given["memory"])
     options = filled(pipeline.MapOptions, given, source=source, memory=memory)
     if dry_run:

@@ -115,6 +115,19 @@ scene_options = _stacked(
         help="Mask raster (FILE or FILE:BAND): pixels that are not 0, NaN included, are left out.",
     ),
     click.option(
+        "--mask-buffer",
+        type=float,
+        default=0.0,
+        metavar="METRES",
+        help="Pixels nearer than this to cloud, shadow, snow or saturation count as such.",
+    ),
+    click.option(
+        "--cloud-probability",
+        type=float,
+        metavar="PERCENT",
+        help="Pixels with this probability of cloud or more are cloud (Level-2A products carry it).",
+    ),
+    click.option(
         "--mask-values",
         metavar="3,8-10|scl",
         help="Numbers of --mask that are left out; scl: it is a scene classification of Sen2Cor.",
@@ -328,6 +341,14 @@ def scene_from(given: dict[str, Any]) -> SceneOptions:
     elif meaning is not None:
         meaning = pipeline.mask_values(meaning)
     return filled(pipeline.SceneOptions, given, bands=_names(given["bands"]), mask_values=meaning)
+
+
+dates_option = click.option(
+    "--dates",
+    metavar="season|DATES",
+    help="Names of several dates, so that a model of one year maps another: season (DJF, MAM, JJA, SON), or "
+    "2024-06,2024-08; 06 is June of any year.",
+)
 
 
 def one_scene(sources: tuple[str, ...], command: str) -> str | tuple[str, ...]:

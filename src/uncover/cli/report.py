@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from uncover.cli.console import say
+from uncover.cli.console import bar
 from uncover.cli.options import refuse
 
 
@@ -51,5 +51,6 @@ def report(
         return
     from uncover.report.map_report import make_report
 
-    made = make_report(folder, out, labels=labels, class_field=class_field, evaluations=evaluations, say=say)
+    with bar("report"):
+        made = make_report(folder, out, labels=labels, class_field=class_field, evaluations=evaluations)
     click.echo(f"{made}")

@@ -1,4 +1,4 @@
-"""Class densities by machine code, where numba is installed; :mod:`uncover.bayes` has the reference.
+"""Class densities by compiled kernels; :mod:`uncover.bayes` has the reference.
 
 In single precision probabilities are within 1e-5 of those in double precision: each point carries a bound of
 its rounding error, and points beyond the tolerance are recomputed in double precision, from the measured
@@ -22,8 +22,8 @@ from uncover.engines.threads import in_order
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
-# Fewer multiply-adds than this are not worth machine code, which takes half a second to load, or threads.
-_FEW, _MANY = 2_000_000, 10_000_000
+# Fewer multiply-adds than this are not worth compiled code, whose numbers are arranged first, or threads.
+_FEW, _MANY = 200_000, 10_000_000
 # Multiply-adds that one thread takes at a time, in whole blocks of points.
 _CHUNK, _BLOCKS = 15_000_000, 256
 
@@ -88,9 +88,8 @@ class FastClassDensities(ClassDensities):
         numbers, exact = self.numbers(X.dtype), self.numbers(np.float64)
 
         def work_on(rows: slice) -> None:
-            # In one order of memory: another would be compiled anew.
-            part = np.ascontiguousarray(X[rows])
-            code.average_probability(part, *pairs, numbers, exact, self.component_numbers, single, out[rows])
+            arranged = numbers, exact, self.component_numbers
+            code.average_probability(X[rows], *pairs, *arranged, single, out[rows])
 
         size = _BLOCKS * max(1, _CHUNK // (each * _BLOCKS)) if work >= _MANY else len(X)
         for _ in in_order(work_on, slices(len(X), size)):
@@ -124,7 +123,7 @@ class FastClassDensities(ClassDensities):
         assert references.centre is self.centre or (references.centre == self.centre).all()
         typical = references.numbers(kind, p_values=True), self.typical is not None
         code.summarise(
-            np.ascontiguousarray(planes), (scale, offset), (exact.astype(kind), exact), *pairs, numbers,
+            planes, (scale, offset), (exact.astype(kind), exact), *pairs, numbers,
             self.numbers(np.float64), typical, self.component_numbers, bool(kind == np.float32), sums,
         )  # fmt: skip
 

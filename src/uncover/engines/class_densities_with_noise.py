@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 from uncover.bayes.class_densities import ClassDensities
 from uncover.bayes.class_densities_with_noise import (
+    CERTAIN,
+    FILL,
+    KNOWN,
+    SMALL,
+    UNSURE,
     ClassDensitiesWithNoise,
     NoisyScores,
     true_value_points,
@@ -77,7 +82,7 @@ class FastClassDensitiesWithNoise(ClassDensitiesWithNoise):
         code.read_with_noise(
             planes, *_arrays(planes, coefficients, covariances), spread, self.numbers, plain,
             self._truth_numbers, ComponentNumbers.of(self.components), self._reference_numbers,
-            true_value_points(self.n_points, planes.shape[1]), out,
+            true_value_points(self.n_points, planes.shape[1]), (CERTAIN, SMALL, UNSURE, KNOWN, FILL), out,
         )  # fmt: skip
         return out
 
@@ -112,7 +117,7 @@ class FastWorldDensitiesWithNoise(WorldDensitiesWithNoise):
             super()._find_best(planes, coefficients, covariances, spread, pairs, found)
             return
         code.best_in_worlds(
-            np.ascontiguousarray(planes), *_arrays(planes, coefficients, covariances), spread, self.numbers,
+            planes, *_arrays(planes, coefficients, covariances), spread, self.numbers,
             _fast(self.densities).numbers(np.float64), ComponentNumbers.of(self.components), pairs, found,
         )  # fmt: skip
 
@@ -128,6 +133,6 @@ def _arrays(
     """Coefficients and covariances as machine code takes them: empty where there are none."""
     p = planes.shape[1]
     return (
-        np.zeros((0, 3, p)) if coefficients is None else np.ascontiguousarray(coefficients, np.float64),
-        np.zeros((0, p, p)) if covariances is None else np.ascontiguousarray(covariances, np.float64),
+        np.zeros((0, 3, p)) if coefficients is None else np.asarray(coefficients, np.float64),
+        np.zeros((0, p, p)) if covariances is None else np.asarray(covariances, np.float64),
     )

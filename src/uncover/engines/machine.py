@@ -1,54 +1,25 @@
-"""The door to machine code: loaded on the first call, and None where numba is not installed."""
+"""The door to the compiled kernels: loaded on the first call, and None where there are none."""
 
-import time
-from contextlib import ExitStack
+import warnings
 from functools import cache
-from types import ModuleType
-from typing import Self
+
+from uncover.engines.kernels import Kernels, load
 
 
 @cache
-def machine_code() -> ModuleType | None:
-    """The compiled kernels, or None where numba is not installed."""
-    try:
-        from uncover.engines import compiled
-    except ImportError:
-        return None
-    return compiled
+def machine_code() -> Kernels | None:
+    """The compiled kernels, or None where they cannot be loaded, which is said once.
 
-
-class Compiling:
-    """CPU seconds that numba takes to compile, once, while this is open; 0 where it is not installed.
-
-    Examples
-    --------
-    >>> with Compiling() as nothing:
-    ...     _ = sum(range(10))
-    >>> nothing.seconds
-    0.0
+    >>> machine_code() is machine_code()
+    True
     """
-
-    def __init__(self) -> None:
-        self.seconds, self._began, self._depth = 0.0, 0.0, 0
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        if machine_code() is not None:
-            from numba.core import event
-
-            listener = type("Notice", (event.Listener,), {"on_start": self._start, "on_end": self._end})()
-            self._open.enter_context(event.install_listener("numba:compile", listener))
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._open.close()
-
-    def _start(self, happened: object) -> None:
-        self._depth += 1
-        if self._depth == 1:  # one function is compiled within another
-            self._began = time.process_time()
-
-    def _end(self, happened: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self.seconds += time.process_time() - self._began
+    try:
+        return load()
+    except OSError as problem:
+        warnings.warn(
+            f"Predictions run in NumPy, several times slower: compiled kernels cannot be loaded ({problem}). "
+            "`python -m uncover.engines.kernels` compiles them; it needs a C compiler, or ziglang from pip.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None

@@ -1,4 +1,4 @@
-"""Trees, kernels and calibrated views by machine code, where numba is installed and the work is worth it."""
+"""Trees, kernels and calibrated views by compiled kernels, where the work is worth it."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -17,7 +17,7 @@ from uncover.engines.threads import in_order
 
 Array = NDArray[np.float64]
 
-# Fewer leaves, differences, or log joints than this are not worth machine code, which takes time to load.
+# Fewer leaves, differences, or log joints than this are not worth a call of compiled code.
 FEW_LEAVES, FEW_DIFFERENCES, FEW_JOINTS = 200_000, 10_000_000, 100_000
 # Points that one thread takes at a time.
 _PIECE = 1024
@@ -39,7 +39,7 @@ class FastForest(Forest):
         out = np.empty((len(points), said.shape[1]))
 
         def work_on(rows: slice) -> None:
-            code.sums_of_leaves(np.ascontiguousarray(points[rows]), *arrays, said, out[rows])
+            code.sums_of_leaves(points[rows], *arrays, said, out[rows])
 
         _in_pieces(work_on, len(points))
         return out / len(self.roots)
@@ -87,7 +87,7 @@ class FastKernelMixture(KernelMixture):
 
         def work_on(rows: slice) -> None:
             part = ((points[rows] - middle) / self.bandwidth).astype(kind)
-            code.kernel_sums(np.ascontiguousarray(part), *arrays, first, *out[:, rows])
+            code.kernel_sums(part, *arrays, first, *out[:, rows])
 
         _in_pieces(work_on, len(points))
         return out[0] / _ENLARGED, out[1] / _ENLARGED**2
@@ -127,8 +127,7 @@ class Views(NamedTuple):
         out = cls(np.empty((n, K)), np.empty(n), np.empty((n, R), np.uint8))
 
         def work_on(rows: slice) -> None:
-            part = np.ascontiguousarray(joint[rows])
-            code.temper(part, 1.0 / temperature, *(each[rows] for each in out))
+            code.temper(joint[rows], 1.0 / temperature, *(each[rows] for each in out))
 
         _in_pieces(work_on, n)
         return out

@@ -1,4 +1,4 @@
-"""Moments of groups of samples by machine code, where numba is installed and the work is worth it."""
+"""Moments of groups of samples by compiled kernels, where the work is worth it."""
 
 from functools import reduce
 from operator import add
@@ -10,7 +10,7 @@ from uncover.bayes.moments import Moments, row_blocks
 from uncover.engines.machine import machine_code
 from uncover.engines.threads import in_order
 
-# Fewer numbers than this are not worth machine code, which takes its time to load.
+# Fewer numbers than this are not worth threads.
 _MANY = 1 << 20
 
 
@@ -25,6 +25,7 @@ def moments_by_group(
     array([2., 0., 1.])
     """
     x = np.asarray(samples)
+    x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
     code = machine_code() if x.size >= _MANY else None
     if code is None:
         return Moments.by_group(x, group, n_groups, weight)

@@ -16,9 +16,15 @@ from uncover.estimators.calibration import (
     scored_weight,
 )
 from uncover.estimators.choices import check_choice
-from uncover.estimators.describe import advice_on_prior, describe, measurement_of
+from uncover.estimators.describe import advice_on_prior, measurement_of
 from uncover.estimators.fitted import SaveMixin
-from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_single, warn_of_units
+from uncover.estimators.inputs import (
+    read_device_samples,
+    read_inputs,
+    takes_gaps,
+    warn_of_single,
+    warn_of_units,
+)
 from uncover.estimators.label_noise import MEANINGS, learn_from_certainties, learn_from_noisy_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
@@ -63,7 +69,7 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
         realisations="pooled",
         calibration=None,
         label_noise=None,
-        missing="error",
+        missing="marginalise",
         random_state=0,
     ):
         self.prior = prior
@@ -250,6 +256,11 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
         through_repeats = model.prior_name is None and model.realisations == "repeats"
         if model.describes_true_values and not (through_repeats and model.statistics.noise is not None):
             raise ValueError("this model was fitted with known noise; partial_fit cannot add to it. Use fit.")
+        if model.has_gaps and model.statistics.gaps is None:
+            raise ValueError(
+                "this model was fitted to samples that lack features, of which a model file keeps no sums; "
+                "partial_fit cannot add to it. Fit it again."
+            )
         return model.classes, model.statistics
 
     def _read_training(self, X, X_cov, *, reset, only_moments=True):
@@ -257,7 +268,7 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
         only_moments &= X_cov is None and self.label_noise is None and self.calibration is None
         if on_device(X) and only_moments and self.realisations != "draws":
             return Observation(read_device_samples(self, X, reset=reset))
-        return read_inputs(self, X, X_cov, reset=reset)
+        return read_inputs(self, X, X_cov, reset=reset, allow_nan=takes_gaps(self))
 
     @property
     def measurement_(self):
@@ -274,12 +285,6 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
             "model posterior": self.posterior_,
             "class posterior": self.class_posterior_,
         }
-
-    def describe(self):
-        """Return a page of text on the fitted model and its five sources of uncertainty."""
-        check_is_fitted(self)
-        summary = (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
-        return describe(self.fitted_value(), type(self).__name__, summary, self.classes_)
 
     @property
     def log_evidence_(self):
@@ -301,13 +306,12 @@ def learn(estimator, observation, membership, classes, components=None):
     """
     kind = check_kind(estimator)
     warn_of_single(kind, observation.X)
-    check_choice("missing", estimator.missing, ("error", "marginalise"))
     if observation.noise is not None:
         estimator.class_model.check_noise(observation.noise)
-        warn_of_units(observation.noise, observation.X.std(0), estimator._feature_names())
+        warn_of_units(observation.noise, np.nanstd(observation.X, axis=0), estimator._feature_names())
     statistics = kind.collect(observation.X, membership)
     found = kind.measured(observation.X, observation.noise, membership, statistics.drawn)
-    measured = None if found is None else NoisyPoints(*found, membership)
+    measured = None if found is None else NoisyPoints.of(*found, membership)
     model = conclude(estimator, classes, statistics, measured, components)
     known_noise = None if observation.noise is None else observation.noise.matrices().mean(0)
     model = replace(model, systematic=observation.systematic, known_noise=known_noise)

@@ -207,9 +207,10 @@ def held_out_log_joint(model, observation, membership, groups=None):
     (sample, reading, component); ``membership`` is that of the components.
     ``groups`` numbers the group of each sample: whole groups are then left out together. In closed form; the
     weight of the prior is held fixed, and what the samples have brought to it is left out with them. Where
-    noise is known, which has none, models are refitted with the same prior without a fifth of the units.
+    noise is known or samples lack features, which have none, models are refitted with the same prior without
+    a fifth of the units.
     """
-    if model.kind.knows_noise(observation.structure) or model.describes_true_values:
+    if model.kind.knows_noise(observation.structure) or model.describes_true_values or model.has_gaps:
         return _by_folds(model, observation, membership, groups)
     worlds = _worlds(model, observation.X)
     views = [_of_world(model, rows, posterior, membership, groups) for rows, posterior in worlds]
@@ -289,7 +290,7 @@ def _by_folds(model, observation, membership, groups):
         train, labels = observation[kept], membership[kept]
         statistics = kind.collect(train.X, labels)
         measured = kind.measured(train.X, train.noise, labels, statistics.drawn)
-        points = None if measured is None else NoisyPoints(*measured, labels)
+        points = None if measured is None else NoisyPoints.of(*measured, labels)
         without = refit(model, statistics, points)
         out[held] = predict(without, observation[held]).component_log_joint()
     return out

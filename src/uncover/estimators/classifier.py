@@ -7,20 +7,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.choices import check_choice
-from uncover.estimators.describe import fitted_in_words
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.fit_members import Training
 from uncover.estimators.fit_pool import fit_pool
 from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
-from uncover.estimators.inputs import read_inputs, warn_of_single, warn_of_units
+from uncover.estimators.inputs import read_inputs, takes_gaps, warn_of_single, warn_of_units
 from uncover.estimators.label_noise import MEANINGS, believed_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
 from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
 from uncover.models.fit import concentration
-from uncover.models.realisations import KINDS
+from uncover.models.realisations import KINDS, REALISATIONS_WITH_GAPS
 
 # Of a soft label, classes of less than this share are left out.
 LEAST_SHARE = 1e-3
@@ -50,10 +49,11 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     of the training samples and are asked about draws of the true value of x, by the Gaussians that describe
     the samples best: P(k | x) = E[P(k | χ)]. Beside them stand members that take values as they are, and
     logistic regression and trees that see log standard uncertainties as features, where these vary; such
-    members count as far as the noise of x is like that of the training samples. A missing feature (NaN) of a
-    new input is drawn given the others. With ``"shared"`` Gaussians are read world by world, the others at
-    the mean over the worlds. Noise of training samples below a thousandth of the variance within classes is
-    taken as none.
+    members count as far as the noise of x is like that of the training samples. A missing feature (NaN) is
+    left out of the formula by Gaussians, in training too, and drawn for the others: in training given the
+    rest and the class, in prediction given the rest. With ``"shared"`` Gaussians are read world by world,
+    the others at the mean over the worlds. Noise of training samples below a thousandth of the variance
+    within classes is taken as none.
 
     With soft labels a sample stands for one of each class, weighted by its probability, all of which are left
     out together. What certainties say, and labels that may be wrong (``label_noise``), is first combined
@@ -65,8 +65,8 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         Dirichlet parameters α of the class proportions: log odds are those of shares N_k + α_k.
     realisations : "pooled", "repeats", "draws" or "shared"
         What several realisations of a sample mean, as in :class:`BayesianQDA`.
-    missing : "error" or "marginalise"
-        Whether new inputs may lack features (NaN).
+    missing : "marginalise" or "error"
+        Whether samples may lack features (NaN), in training and prediction.
     label_noise : array of shape (class, class), "learn" or None
         P(label | class), where labels may be wrong, as in :class:`BayesianQDA`.
     random_state : int or None
@@ -114,7 +114,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     """
 
     def __init__(
-        self, class_prior=1.0, realisations="pooled", missing="error", random_state=0, label_noise=None
+        self, class_prior=1.0, realisations="pooled", missing="marginalise", random_state=0, label_noise=None
     ):
         self.class_prior = class_prior
         self.realisations = realisations
@@ -154,9 +154,10 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
             Soft labels in place of y, as in :meth:`BayesianQDA.fit`. Classes without samples are left out.
         """
         check_choice("realisations", self.realisations, sorted(KINDS))
-        check_choice("missing", self.missing, ("error", "marginalise"))
         check_choice("label_meaning", label_meaning, MEANINGS)
-        observation = read_inputs(self, X, X_cov, reset=True)
+        observation = read_inputs(self, X, X_cov, reset=True, allow_nan=takes_gaps(self))
+        if observation.X.ndim == 3 and observation.lacks_features:
+            raise ValueError(REALISATIONS_WITH_GAPS)
         labels, classes = read_membership(self, y, label_proba, classes, sample_weight, observation.X)
         if self.label_noise is not None or (labels.uncertain and label_meaning == "certainty"):
             given = {"label_proba": labels.probability} if y is None else {"y": y}
@@ -176,7 +177,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         warn_of_single(KINDS[self.realisations], observation.X)
         if observation.noise is not None:
             names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-            warn_of_units(observation.noise, observation.X.std(0), names)
+            warn_of_units(observation.noise, np.nanstd(observation.X, axis=0), names)
         self.model_ = fit_pool(training, self.class_prior)
         return self
 
@@ -253,25 +254,12 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
         model = self.model_
         if class_prior is not None:
             model = model.with_class_shares(concentration(class_prior, len(model.classes)))
-        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
+        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=takes_gaps(self))
         warn_of_empty_samples(observation.X)
         found = predict(model, observation, paired=paired)
         if model.truth_model.describes_true_values and found.observation.noise is None:
             warn_of_exactness()
         return found
-
-    def describe(self):
-        """Return a page of text on the fitted model: its members and their weights."""
-        check_is_fitted(self)
-        counts = zip(self.classes_, self.class_count_, strict=True)
-        each = ", ".join(f"{member.name} {member.temperature:.3g}" for member in self.model_.members)
-        lines = [
-            fitted_in_words(self),
-            f"{len(self.classes_)} classes, {self.n_features_in_} features",
-            "Samples: " + ", ".join(f"{name} {count:g}" for name, count in counts),
-            f"Temperatures: of the mean {self.temperature_:.3g}; of members {each}",
-        ]
-        return "\n".join(lines) + "\n"
 
 
 def _one_of_each_class(training, labels):

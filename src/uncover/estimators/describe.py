@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from uncover.models.fit import feature_list
+from uncover.models.pool import Pool
 
 _REALISATIONS = {
     "pooled": "each realisation counts as an observation; probabilities are averaged over realisations",
@@ -18,13 +19,45 @@ _REALISATIONS = {
 _FEW = 10.0
 
 
-def describe(model, name, summary, components):
-    """Return the page of Gaussian classes: the data, the five sources of uncertainty, what was assumed.
+#: Class models in words, by the names of their estimators.
+_SUMMARIES = {
+    "BayesianQDA": "Bayesian quadratic discriminant analysis: a Gaussian with its own covariance for each "
+    "class.",
+    "BayesianLDA": "Bayesian linear discriminant analysis: all classes share one covariance.",
+    "BayesianNB": "Bayesian naive Bayes: Gaussian features that are independent within each class.",
+}
 
-    ``name`` is that of the estimator, ``summary`` a sentence on its class model, ``components`` the names of
-    the components of the classes.
-    """
-    title, names = _title(model, name, summary), [_printable(each) for each in components]
+
+def page_of(record):
+    """Return the page of a fitted model, a record as model files have it: it needs no scikit-learn."""
+    value = record.model_
+    if isinstance(value, Pool):
+        return _page_of_pool(record, value)
+    if record.estimator_name != "BayesianMDA":
+        return _page_of_gaussians(value, record.estimator_name, value.classes)
+    share = value.count / value.class_count[value.components.owner]
+    labels = enumerate(zip(value.labels, share, strict=True))
+    parts = [f"   {i}: {label}, {100 * part:.0f} %" for i, (label, part) in labels]
+    page = _page_of_gaussians(value, "BayesianQDA", range(len(parts)))
+    return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", page])
+
+
+def _page_of_pool(record, pool):
+    counts = zip(pool.classes, pool.class_count, strict=True)
+    each = ", ".join(f"{member.name} {member.temperature:.3g}" for member in pool.members)
+    lines = [
+        fitted_in_words(record),
+        f"{len(pool.classes)} classes, {pool.n_features} features",
+        "Samples: " + ", ".join(f"{name} {count:g}" for name, count in counts),
+        f"Temperatures: of the mean {pool.temperature:.3g}; of members {each}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _page_of_gaussians(model, name, components):
+    """The data, the five sources of uncertainty, what was assumed; ``components`` are names of those."""
+    title = _title(model, name, _SUMMARIES.get(name, f"{name}."))
+    names = [_printable(each) for each in components]
     parts = [title, *(f"{i}. {text}" for i, text in enumerate(_sources(model, names), start=1))]
     lines = "\n\n".join(parts).splitlines()
     return "\n".join(_wrapped(line) for line in lines) + "\n"
@@ -42,13 +75,14 @@ _MEMBERS = {
 }
 
 
-def fitted_in_words(estimator):
+def fitted_in_words(record):
     """Return what was fitted: the name of an estimator, or the members of a pool and their weights."""
-    if not hasattr(estimator, "members_"):
-        return type(estimator).__name__
-    order = np.argsort(-estimator.weights_, kind="stable")
-    lines = [f"   {estimator.weights_[i]:>4.0%}  {member_in_words(estimator.members_[i])}" for i in order]
-    head = f"{type(estimator).__name__}, a mean of {len(lines)} models, weighed by how well they predict "
+    pool = record.model_
+    if not isinstance(pool, Pool):
+        return record.estimator_name
+    order = np.argsort(-pool.weights, kind="stable")
+    lines = [f"   {pool.weights[i]:>4.0%}  {member_in_words(pool.members[i].name)}" for i in order]
+    head = f"{record.estimator_name}, a mean of {len(lines)} models, weighed by how well they predict "
     return "\n".join([head + "samples left out", *lines])
 
 

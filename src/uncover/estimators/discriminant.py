@@ -34,9 +34,8 @@ class BayesianQDA(GenerativeClassifier):
         is given ``groups``).
     label_noise : None, "learn", or array of shape (class, class)
         Labels that are wrong: P(label j | class k), given (row k) or learned.
-    missing : "error" or "marginalise"
-        What a NaN among the features of a new sample does: the sample is refused, or classified on the
-        features that it has, exactly.
+    missing : "marginalise" or "error"
+        What NaN does: a missing feature, left out of the formula in training and prediction, or refused.
     random_state : int or None
         Seed of the draws behind ``uncertainty`` and ``sample_posterior`` and of the pairing of scenes.
 

@@ -21,7 +21,12 @@ from uncover.estimators.mixture import BayesianMDA
 from uncover.estimators.predicting import warn_of_exactness
 from uncover.estimators.unknown import UnknownMixin, unknown_odds_of
 from uncover.models.drawn_noise import DrawnNoise
-from uncover.models.realisations import KINDS
+from uncover.models.realisations import KINDS, REALISATIONS_WITH_GAPS
+
+_NOISE_ONLY_NOW = (
+    "X has known noise, and the model was fitted without: fit with X_cov too (zeros, if the training samples "
+    "are exact)."
+)
 
 
 class RealisationEnsemble(UnknownMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -153,7 +158,8 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     sets of them, χ_i ~ p(χ | x_i, y_i) (multiple imputation, Rubin 1987), and predicts its share of the draws
     of a new true value. Perturbing x with its own noise instead would count the noise twice.
 
-    Without known noise this is the classifier itself.
+    A missing feature (NaN) is drawn likewise: in training given the others and the class, in prediction given
+    the others. Without known noise and missing features this is the classifier itself.
 
     Parameters
     ----------
@@ -175,7 +181,7 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ensemble_ : RealisationEnsemble
         The fitted clones.
     truth_ : BayesianMDA or None
-        Density of the true values of each class; None where no noise was known.
+        Density of the true values of each class; None where no noise was known and no feature missing.
     classes_ : array of shape (class,)
     n_features_in_ : int
 
@@ -226,7 +232,7 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         _check_estimator(self.estimator)
         self.drawn_noise_ = None
-        given = read_inputs(self, X, X_cov, reset=True)
+        given = read_inputs(self, X, X_cov, reset=True, allow_nan=True)
         warn_of_single(KINDS[self.realisations], given.X)
         if given.X.ndim == 3 and given.X.shape[1] > 1:
             self.drawn_noise_ = DrawnNoise.of(given.X)
@@ -234,7 +240,9 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         y = read_labels(self, y, len(points))
         self.classes_, self.truth_, values = np.unique(y), None, points
         if noise is not None:
-            warn_of_units(noise, points.std(0), getattr(self, "feature_names_in_", range(points.shape[1])))
+            names = getattr(self, "feature_names_in_", range(points.shape[1]))
+            warn_of_units(noise, np.nanstd(points, axis=0), names)
+        if noise is not None or np.isnan(points).any():
             self.truth_ = BayesianMDA().fit(points, y, sample_weight, X_cov=noise)
             rng, codes = stream(self.random_state, "imputed values"), encode(y, self.classes_)
             values = self.truth_.model_.true_values(points, noise, self.n_imputations, rng, codes)
@@ -250,17 +258,22 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         knows = self.truth_ is not None
-        points, noise = self._measured(read_inputs(self, X, X_cov, reset=False, allow_nan=knows))
+        given = read_inputs(self, X, X_cov, reset=False, allow_nan=True)
+        if not knows and given.lacks_features:
+            raise ValueError(
+                "X has NaN, and the model was fitted to samples that lack no feature and without known "
+                "noise: what is missing is not known to it. Fit with X_cov (zeros, if these are exact)."
+            )
+        points, noise = self._measured(given)
         if not knows:
             if noise is not None:
-                raise ValueError(
-                    "X has known noise, and the model was fitted without: fit with X_cov too (zeros, if the "
-                    "training samples are exact)."
-                )
+                raise ValueError(_NOISE_ONLY_NOW)
             return self.ensemble_.predict_proba(points)
         missing = bool(np.isnan(points).any())
-        if noise is None:
+        if noise is None and self.truth_.model_.describes_true_values:
             warn_of_exactness()
+        if noise is not None and not self.truth_.model_.describes_true_values:
+            raise ValueError(_NOISE_ONLY_NOW)
         if noise is None and not missing:
             return self.ensemble_.predict_proba(points)
         rng = stream(self.random_state, "true values")
@@ -285,6 +298,8 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         if given.X.ndim == 2:
             return given.X, given.noise
+        if given.lacks_features:
+            raise ValueError(REALISATIONS_WITH_GAPS)
         points, R = given.X.mean(axis=1), given.X.shape[1]
         if self.drawn_noise_ is None:
             return points, None
@@ -296,6 +311,7 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
+        tags.input_tags.allow_nan = True
         tags.classifier_tags = inner.classifier_tags
         tags.non_deterministic = inner.non_deterministic and self.random_state is None
         return tags

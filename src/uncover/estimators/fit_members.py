@@ -312,7 +312,8 @@ def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
     known_noise = None if noise is None else noise.matrices().mean(0)
     model = replace(model, known_noise=known_noise, systematic=training.observation.systematic)
     rows = np.arange(len(training.codes)) if noise is None else chosen
-    fold, joints, folds = _folds(training, rows, None if noise is None else 5), [], []
+    slow = noise is not None or training.observation.lacks_features
+    fold, joints, folds = _folds(training, rows, 5 if slow else None), [], []
     place = np.full(len(training.codes), -1)
     place[chosen] = np.arange(len(chosen))
     for part in np.unique(fold):
@@ -347,7 +348,7 @@ def _learn(training, rows, class_model, mixture):
         classes=training.classes,
         prior="evidence",
         realisations=training.realisations,
-        measured=None if found is None else NoisyPoints(*found, labels),
+        measured=None if found is None else NoisyPoints.of(*found, labels),
         components=components,
     )
 

@@ -25,7 +25,9 @@ from uncover.models.fit import concentration
 from uncover.models.members import log_density
 from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
+from uncover.models.realisations import KINDS
 from uncover.models.registry import CLASS_MODELS, RoughQuadratic
+from uncover.progress import step
 
 # Draws of the exponents of the members.
 EXPONENTS = 8
@@ -83,10 +85,13 @@ def _with_members(pool, training):
     several = (training.observation.structure.realisations or 1) > 1
     if training.realisations == "shared" and several:
         found, truth = _members_of_worlds(training, pool.floor), 0
-    elif _counts(pool.noise, training.observation):
+    elif training.observation.lacks_features or _counts(pool.noise, training.observation):
         pool = replace(pool, told=_told(training.observation))
         found, truth, training = _members_through_noise(training, pool)
         pool = replace(pool, noise=_beside_components(pool.noise, found[truth].member))
+        if training.observation.lacks_features:
+            classes = found[0].member.model.model
+            pool = replace(pool, means=classes.means, covariances=classes.covariances)
     else:
         training = training.exact()
         found = _members_of_values(training, pool.floor)
@@ -113,14 +118,15 @@ def _training_noise(observation, moments):
     """Noise of the training samples beside the spread of the classes; None where it is not known."""
     if observation.noise is None or observation.X.ndim == 3:
         return None
-    free, total = np.maximum(moments["class_count"] - 1.0, 0.0), observation.X.astype(np.float64).var(axis=0)
+    free, X = np.maximum(moments["class_count"] - 1.0, 0.0), observation.X.astype(np.float64)
+    total = np.nanvar(X, axis=0)
     within = free @ np.diagonal(moments["covariances"], axis1=1, axis2=2) / max(free.sum(), 1.0)
     return TrainingNoise.of(observation.variances(), np.where(within > 1e-12 * total, within, total))
 
 
 def _beside_components(noise, member):
     """Noise beside the variance within components, where these are of the features as they are."""
-    if member.transform:
+    if noise is None or member.transform:
         return noise
     model = member.model.model
     each = np.diagonal(model.component_covariances, axis1=1, axis2=2)
@@ -139,7 +145,7 @@ def _counts(noise, observation):
 def _told(observation):
     """Features whose uncertainties vary between samples: (feature,), or None."""
     variances = observation.variances()
-    if len(variances) == 1:
+    if len(variances) == 1 or observation.lacks_features:
         return None
     low, high = np.quantile(variances, [0.025, 0.975], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -173,11 +179,20 @@ def _transforms(training, floor):
 
 def _members_of_values(training, floor):
     """Members that learn from exact values."""
-    found = []
-    for transform, seen in _transforms(training, floor).items():
-        found += [_candidate(seen, transform, "draws", *make(seen)) for make in _others(transform)]
+    found, each = [], _transforms(training, floor)
+    for transform, seen in each.items():
+        for make in _others(transform):
+            _tell(found, each)
+            found.append(_candidate(seen, transform, "draws", *make(seen)))
+        _tell(found, each)
         found.append(_gaussian_candidate(seen, transform))
     return found
+
+
+def _tell(found, transforms, of_each=1, extra=1):
+    """Say how many members are fitted: of each transform so many of each kind, and some Gaussians."""
+    total = sum(of_each * len(_others(transform)) + extra for transform in transforms)
+    step("fitting members", len(found), total)
 
 
 def _gaussian_candidate(seen, transform, class_model=_QDA, reading="closed"):
@@ -193,16 +208,20 @@ def _members_of_worlds(training, floor):
     for transform, seen in _transforms(training, floor).items():
         found += [_gaussian_candidate(seen, transform, model) for model in (_QDA, _LDA)]
         for make in _others(transform):
+            _tell(found, means, extra=2)
             found.append(_candidate(seen, transform, "draws", *make(means[transform])))
     return found
 
 
 def _members_through_noise(training, pool):
-    """Members that learn through known noise, and in spite of it: candidates, number of the truth, draws."""
-    each = _transforms(training, pool.floor)
+    """Members that learn through known noise or gaps, and in spite of noise: candidates, number of the truth.
+
+    Also the training samples with draws of their true values. With gaps there are none that ignore them.
+    """
+    gaps, each = training.observation.lacks_features, _transforms(training, pool.floor)
     gaussians = [_scored(fit_gaussians(seen, _QDA), seen, transform) for transform, seen in each.items()]
     best = max(gaussians, key=lambda one: one[0])[1]
-    components = fit_gaussians(each[best], _QDA, mixture=True)
+    components = None if gaps else fit_gaussians(each[best], _QDA, mixture=True)
     if components is not None:
         gaussians.append(_scored(components, each[best], best))
     truth = max(range(len(gaussians)), key=lambda i: gaussians[i][0])
@@ -211,9 +230,13 @@ def _members_through_noise(training, pool):
     found = [_through_noise(each[transform], transform, fitted) for _, transform, fitted in gaussians]
     for transform, seen in each.items():
         values = seen.exact()
-        found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
+        if not gaps:
+            found += _better(found, transform, _gaussian_candidate(values, transform, reading="exact"))
         for make in _others(transform):
+            _tell(found, each, of_each=2)
             found.append(_candidate(seen, transform, "draws", *make(seen)))
+            if gaps:
+                continue
             if pool.told is None or make is fit_kernels:
                 found.append(_candidate(seen, transform, "exact", *make(values)))
             else:
@@ -242,7 +265,8 @@ def _density_score(training, fitted, transform):
     """Mean held-out log density of the measured values, also where it is that of their logarithms."""
     density = log_density(fitted.joint)[:, 0]
     if transform:
-        density = density - training.observation.X[training.chosen()].sum(1)  # the slope of the logarithm
+        logs = training.observation.X[training.chosen()]
+        density = density - np.nansum(logs, axis=1)  # the slope of the logarithm
     weight = training.held_out_weight() * np.isfinite(density)
     return float(weight @ np.where(np.isfinite(density), density, 0.0)) / max(float(weight.sum()), 1e-300)
 
@@ -262,7 +286,8 @@ def _with_true_values(training, transform, fitted, floor):
     which = (start + np.arange(some) * (DRAWN // some)) % DRAWN
     for held, model in fitted.folds:
         rows, rng = chosen[held], stream(training.seed, "true values")
-        drawn = model.true_values(seen.X[rows], seen.noise[rows], DRAWN, rng)
+        own = None if seen.noise is None else seen.noise[rows]
+        drawn = model.true_values(seen.X[rows], own, DRAWN, rng)
         asked[held] = np.take_along_axis(drawn, which[held][..., None], axis=1)
     if transform:
         imputed, asked = np.exp(imputed), np.exp(asked)
@@ -283,10 +308,11 @@ def _weigh(pool, found, training):
     chosen = training.chosen()
     targets, weight = training.targets[chosen], training.held_out_weight()
     kinds = len({(type(m.model), m.model.name, m.transform) for m in pool.members})
-    rows = chosen if len(training.observation.variances()) > 1 else slice(None)
+    variances = training.observation.variances_with_gaps()
+    variances = variances[chosen] if len(variances) > 1 else variances
     P, at_truth, tried = pool.probabilities([one.joint for one in found]), [one.at_truth for one in found], []
     for trusts in (False, True) if training.groups is not None else (False,):
-        gate = replace(pool, trusts=trusts).gates(at_truth, training.observation.variances()[rows])
+        gate = replace(pool, trusts=trusts).gates(at_truth, variances)
         tried.append((fit_exponents(P, gate, targets, pool.log_shares, weight, kinds), trusts))
     posterior, trusts = max(tried, key=lambda one: one[0].score)
     exponents = posterior.draw(EXPONENTS, stream(training.seed, "exponents"))
@@ -304,7 +330,7 @@ def _moments(training):
     """Number, mean and covariance of the training samples of each class."""
     X = training.observation.X
     points = X.mean(axis=1, dtype=np.float64) if X.ndim == 3 else X
-    moments = training.membership().moments(points)
+    moments = KINDS["pooled"].collect(points, training.membership()).classes
     free = np.maximum(moments.count - 1.0, 1.0)
     covariances = moments.scatter / free[:, None, None]
     return {"class_count": moments.count, "means": moments.mean, "covariances": covariances}
@@ -312,7 +338,9 @@ def _moments(training):
 
 def _floor(X):
     """Half of the smallest value of each feature; None where a value is not positive."""
-    smallest = X.reshape(-1, X.shape[-1]).astype(np.float64).min(0)
+    smallest = X.reshape(-1, X.shape[-1]).astype(np.float64)
+    smallest = np.min(smallest, axis=0, where=~np.isnan(smallest), initial=np.inf)
+    smallest = np.where(np.isfinite(smallest), smallest, 1.0)  # of what no sample has, any
     return 0.5 * smallest if np.all(smallest > 0) else None
 
 

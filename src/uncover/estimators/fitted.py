@@ -5,6 +5,7 @@ from dataclasses import replace
 from sklearn.utils.validation import check_is_fitted
 
 from uncover import __version__
+from uncover.estimators.describe import page_of
 from uncover.models.files import save_fitted
 from uncover.models.record import ModelRecord
 from uncover.models.registry import CLASS_MODELS
@@ -81,6 +82,11 @@ class SaveMixin:
         for model in (self, getattr(self, "estimator_", self)):
             _check_own(model)
         save_fitted(replace(self._record(), **given), path, __version__)
+
+    def describe(self):
+        """Return a page of text on the fitted model: its members, or its five sources of uncertainty."""
+        check_is_fitted(self)
+        return page_of(self._record())
 
     def fitted_value(self):
         """Return the fitted value."""

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 from uncover.bayes.covariances import Covariances
 from uncover.engines.arrays import namespace, to_host
 from uncover.engines.threads import in_order
+from uncover.estimators.choices import check_choice
 from uncover.measurement.measured import Measured
 from uncover.measurement.observation import Observation
 
@@ -87,18 +88,18 @@ def warn_of_single(kind, X):
 
 
 @contextmanager
-def _naming_the_remedy(estimator, reset):
+def _naming_the_remedy(estimator):
     """Say of missing values what can be done with them here."""
     try:
         yield
     except ValueError as error:
-        if "contains NaN" not in str(error) or not hasattr(estimator, "missing"):
+        if "contains NaN" not in str(error):
             raise
-        training = "training samples must be complete (leave these out, or fill them); " if reset else ""
-        raise ValueError(
-            f"Input X contains NaN: {training}new inputs may lack features with "
-            f'{type(estimator).__name__}(missing="marginalise").'
-        ) from None
+        name = type(estimator).__name__
+        remedy = f'{name}(missing="marginalise") takes NaN as a missing feature.'
+        if not hasattr(estimator, "missing"):
+            remedy = f"{name} needs all features; MeasurementAware and BayesianClassifier do without."
+        raise ValueError(f"Input X contains NaN: {remedy}") from None
 
 
 def read_samples(estimator, X, *, reset, allow_nan=False):
@@ -111,16 +112,22 @@ def read_samples(estimator, X, *, reset, allow_nan=False):
     options = {"dtype": _DTYPES, "ensure_all_finite": "allow-nan" if allow_nan else True}
     if not _is_xarray(X):
         flat, shape = _flatten(X)
-        if not allow_nan and _known_to_be_finite(flat):
+        if _known_to_be_finite(flat):
             options["ensure_all_finite"] = False
-        with _naming_the_remedy(estimator, reset):
+        with _naming_the_remedy(estimator):
             checked = validate_data(estimator, flat, reset=reset, **options)
         return checked if shape is None else checked.reshape(shape)
     values, names = _from_xarray(X)
     flat, _ = _flatten(values)
     _record_or_check_features(estimator, flat.shape[1], names, reset=reset)
-    with _naming_the_remedy(estimator, reset):
+    with _naming_the_remedy(estimator):
         return check_array(flat, estimator=estimator, **options).reshape(values.shape)
+
+
+def takes_gaps(estimator):
+    """Return whether an estimator takes NaN as a missing feature."""
+    check_choice("missing", estimator.missing, ("error", "marginalise"))
+    return estimator.missing == "marginalise"
 
 
 def read_device_samples(estimator, X, *, reset):

@@ -82,7 +82,7 @@ def _alternate(model, observation, membership, likelihood, counts=None):
     for _ in range(MAX_ITERATIONS):
         before = soft
         soft = membership.soft(_responsibilities(likelihood(soft), model, observation, membership))
-        points = None if measured is None else NoisyPoints(*measured, soft)
+        points = None if measured is None else NoisyPoints.of(*measured, soft)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said at the first fit
             statistics = kind.collect(observation.X, soft, drawn)

@@ -1,19 +1,20 @@
 """Classes made of several Gaussian components, such as cropland = bare soil + green crop."""
 
+import warnings
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
+from uncover.bayes.streams import stream
 from uncover.engines.arrays import on_device, to_host
 from uncover.estimators.base import learn
 from uncover.estimators.calibration import calibrate, held_out_log_joint, scored_weight
 from uncover.estimators.choices import check_choice
-from uncover.estimators.describe import describe
 from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.groups import read_groups
-from uncover.estimators.inputs import read_inputs
+from uncover.estimators.inputs import read_inputs, takes_gaps
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
 from uncover.models.fit import components_of_classes
@@ -33,7 +34,8 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     """Bayesian mixture discriminant analysis: each class is a mixture of Gaussians.
 
     The number of components of each class is the one of the highest evidence; they are found by splitting,
-    without chance and without settings. Given the components, each is a class model as in
+    without chance and without settings. Samples that lack features (NaN) are filled in once for that, by
+    draws from one Gaussian a class. Given the components, each is a class model as in
     :class:`BayesianQDA`, and the density of a class is the sum over its components:
 
         P(y=k | x, D) ∝ Σ_{c of class k} (N_c + α_k/G_k) · T(x | c)
@@ -45,7 +47,7 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     class_prior : float or array of shape (class,)
     realisations : "pooled", "repeats", "draws" or "shared"
     calibration : None or "loo"
-    missing : "error" or "marginalise"
+    missing : "marginalise" or "error"
     random_state : int or None
         Seed of the draws behind ``uncertainty``.
 
@@ -82,7 +84,7 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         class_prior=1.0,
         realisations="pooled",
         calibration=None,
-        missing="error",
+        missing="marginalise",
         random_state=0,
     ):
         self.prior = prior
@@ -97,11 +99,14 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
 
         Parameters are those of :meth:`BayesianQDA.fit`.
         """
-        observation = read_inputs(self, to_host(X), X_cov, reset=True)
+        observation = read_inputs(self, to_host(X), X_cov, reset=True, allow_nan=takes_gaps(self))
         membership, classes = read_membership(self, to_host(y), None, None, sample_weight, observation.X)
         check_choice("calibration", self.calibration, (None, "loo"))
         groups = read_groups(groups, len(observation.X))
-        of_components, components = components_of_classes(observation.X, membership)
+        points = (
+            filled_in(self, observation, membership, classes) if observation.lacks_features else observation.X
+        )
+        of_components, components = components_of_classes(points, membership)
         model = learn(self, observation, of_components, classes, components)
         if self.calibration is not None:
             joint = components.log_joint(held_out_log_joint(model, observation, of_components, groups))
@@ -123,16 +128,6 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         columns = zip(model.labels, share, model.component_means, model.component_covariances, strict=True)
         return [Component(label, float(part), mean, cov) for label, part, mean, cov in columns]
 
-    def describe(self):
-        """Return a page of text on the fitted model: its components, and their class models."""
-        check_is_fitted(self)
-        parts = [f"   {i}: {c.label}, {100 * c.share:.0f} %" for i, c in enumerate(self.components_)]
-        summary = (
-            "Bayesian quadratic discriminant analysis: a Gaussian with its own covariance for each class."
-        )
-        page = describe(self.fitted_value(), "BayesianQDA", summary, range(len(parts)))
-        return "\n".join([f"BayesianMDA: {len(parts)} parts", *parts, "", page])
-
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log P(class | x, D); exact where the probability underflows to 0."""
         out = super().predict_log_proba(X, X_cov, paired=paired, method=method)
@@ -140,3 +135,15 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
             return out
         # What is 1 in the precision of the result has the logarithm 0.
         return np.where(out > -0.5 * np.finfo(out.dtype).eps, out.dtype.type(0.0), out)
+
+
+def filled_in(estimator, observation, membership, classes):
+    """Return samples with what they lack drawn once, from one Gaussian a class, given what is there.
+
+    So the number of components of a class is not a matter of which features were missing.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said of the components
+        one = learn(copy(estimator).set_params(prior="evidence"), observation, membership, classes)
+    codes = membership.codes
+    return one.true_values(observation.X, observation.noise, 1, stream(0, "filled in"), codes)[:, 0]

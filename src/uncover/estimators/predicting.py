@@ -11,7 +11,7 @@ from uncover.bayes.streams import stream
 from uncover.engines.arrays import like, on_device, to_host
 from uncover.estimators.choices import check_choice
 from uncover.estimators.fitted import LearnedAttributes
-from uncover.estimators.inputs import read_device_samples, read_inputs, warn_of_units
+from uncover.estimators.inputs import read_device_samples, read_inputs, takes_gaps, warn_of_units
 from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.device import DevicePrediction
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
@@ -180,7 +180,7 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
         """Check new inputs, and combine them with the fitted model."""
         check_is_fitted(self)
         check_choice("method", method, ("exact", "fast"))
-        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=self.missing == "marginalise")
+        observation = read_inputs(self, X, X_cov, reset=False, allow_nan=takes_gaps(self))
         model = self.fitted_value()
         if observation.noise is not None:
             model.class_model.check_noise(observation.noise)

@@ -11,6 +11,11 @@ from uncover.engines.arrays import like, on_device, to_host
 class UnknownMixin:
     """P(none of the classes | x), from the density ratios that the estimator has."""
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = getattr(self, "missing", None) == "marginalise"
+        return tags
+
     def unknown_proba(self, X, X_cov=None, *, share=0.05, paired=True):
         """Return the probability that each sample is of none of the classes: shape (sample,).
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from uncover.labels.scheme import Scheme
 
@@ -74,6 +73,8 @@ def interior(regions: NDArray[Any], pixels: int) -> Mask:
     if pixels == 0:
         return np.ones(regions.shape, bool)
     size = 2 * pixels + 1
+    from scipy import ndimage
+
     lowest = ndimage.minimum_filter(regions, size=size, mode="nearest")
     highest = ndimage.maximum_filter(regions, size=size, mode="nearest")
     return np.asarray(lowest == highest)

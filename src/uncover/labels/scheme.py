@@ -377,14 +377,11 @@ class Translation:
 
     def about_unknown(self, counts: Mapping[int, int], origin: str, at_least: str = "at least ") -> str:
         """Message on codes that the source scheme lacks, with the number of pixels of each."""
-        known, shown = self.source.codes, list(counts.items())
-        listed = ", ".join(f"{code} (in {at_least}{n:,} pixels)" for code, n in shown[:8])
-        more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
-        some = ",".join(str(code) for code, _ in shown[:8])
+        known, (listed, some) = self.source.codes, codes_in_words(counts, f"in {at_least}")
         return (
-            f"{origin} has the class code {listed}{more}, which the scheme {self.source.name!r} does not "
+            f"{origin} has the class code {listed}, which the scheme {self.source.name!r} does not "
             f"know (its codes are {min(known)} to {max(known)}); leave out codes with --ignore {some}, name "
-            f"all classes with --classes {shown[0][0]}=NAME,…, or choose the scheme of this map with --scheme"
+            f"all classes with --classes CODE=NAME,…, or choose the scheme of this map with --scheme"
         )
 
     @classmethod
@@ -415,6 +412,17 @@ class Translation:
             reference=str(values.get("reference", "")),
             note=str(values.get("note", "")),
         )
+
+
+def codes_in_words(counts: Mapping[int, int], before: str = "") -> tuple[str, str]:
+    """Codes with their pixels, and alone between commas; of many the first.
+
+    >>> codes_in_words({0: 1200, 7: 3})
+    ('0 (1,200 pixels), 7 (3 pixels)', '0,7')
+    """
+    first, more = list(counts.items())[:8], len(counts) - 8
+    listed = ", ".join(f"{code} ({before}{n:,} pixels)" for code, n in first)
+    return listed + (f" and {more} more" if more > 0 else ""), ",".join(str(code) for code, _ in first)
 
 
 def translation_names() -> tuple[str, ...]:

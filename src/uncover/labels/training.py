@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import distance_transform_edt
 
 from uncover.labels.criteria import Labels, Mask
 
@@ -206,6 +205,8 @@ def within(mask: Mask, distance: float, sides: tuple[float, float]) -> Mask:
     """
     if not mask.any() or distance <= 0:
         return mask.copy()
+    from scipy.ndimage import distance_transform_edt
+
     near = np.zeros_like(mask)
     margin, rows = int(distance / sides[0]) + 1, max(1, _MOST_PIXELS // mask.shape[1])
     for top in range(0, len(mask), rows):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.models.drawn_noise import DrawnNoise, scatter_of_draws
 from uncover.models.pool import log_of
-from uncover.models.realisations import Noise, Reading, Structure
+from uncover.models.realisations import Noise, Reading, Structure, lacks_values
 
 Array = NDArray[np.float64]
 
@@ -57,10 +57,7 @@ class Observation:
     @property
     def lacks_features(self) -> bool:
         """True where any value is missing (NaN)."""
-        if self.complete:
-            return False
-        with np.errstate(over="ignore", invalid="ignore"):
-            return bool(np.isnan(self.X.sum())) and bool(np.isnan(self.X).any())
+        return not self.complete and lacks_values(self.X)
 
     def points(self, reading: Reading) -> NDArray[Any]:
         """The values that a reading is of: (sample, feature)."""
@@ -117,3 +114,10 @@ class Observation:
     def variances(self) -> Array:
         """Variances of the noise, 0 where it is not known: (sample or 1, feature)."""
         return np.zeros((1, self.X.shape[-1])) if self.noise is None else self.noise.variances()
+
+    def variances_with_gaps(self) -> Array:
+        """The same, infinite for what is missing: (sample or 1, feature)."""
+        known, X = self.variances(), self.X
+        if not self.lacks_features:
+            return known
+        return np.where(np.isnan(X) if X.ndim == 2 else np.isnan(X).any(1), np.inf, known)

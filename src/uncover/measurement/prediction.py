@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
@@ -58,6 +57,8 @@ class Nodes(NamedTuple):
         wanted = np.linspace(place.min(), place.max(), n)
         worlds = np.unique(np.abs(place - wanted[:, None]).argmin(1))
         worlds = worlds[np.argsort(place[worlds])]
+        from scipy.interpolate import CubicSpline
+
         return cls(worlds, CubicSpline(place[worlds], np.eye(len(worlds)), bc_type="natural")(place))
 
     def spread(self, joint: Array) -> Array:
@@ -426,10 +427,7 @@ class PoolPrediction:
     @cached_property
     def _variances(self) -> Array:
         """Variances of the noise, infinite for what is missing: (sample or 1, feature)."""
-        X, known = self.measured.X, self.measured.variances()
-        if not self.measured.lacks_features:
-            return known
-        return np.where(np.isnan(X) if X.ndim == 2 else np.isnan(X).any(1), np.inf, known)
+        return self.measured.variances_with_gaps()
 
     def _members(self) -> list[tuple[PoolMember, Array]]:
         return list(zip(self.pool.members, self.joints, strict=True))

@@ -476,8 +476,7 @@ def _conclude(
     if code is not None and np.ndim(measurement) == 0:
         n, kind = probability.shape[1], probability.dtype
         parts, disagreement, best = np.empty((6, n), kind), np.empty(n), np.empty(n, np.uint8)
-        arrays = (np.ascontiguousarray(part) for part in (probability, typicality, model, inner, worlds))
-        code.conclude(*arrays, parts, disagreement, best)
+        code.conclude(probability, typicality, model, inner, worlds, parts, disagreement, best)
         return PixelSummary(probability, parts, disagreement, worlds, best)
     total = entropy(probability.T)
     between = np.maximum(total - inner, 0.0)

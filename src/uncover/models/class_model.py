@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.evidence import ScatterEvidence
+from uncover.bayes.evidence import ScatterEvidence, Seen
+from uncover.bayes.gaps import TOLERANCE
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.models.membership import Membership
@@ -36,11 +37,14 @@ class ClassModel(ABC):
         Name of the scikit-learn estimator; model files have it too.
     distributions : tuple of subclasses of NIW
         What priors and posteriors may be, beside those of known noise and ``prior="jeffreys"``.
+    tolerance : float
+        Where filling in missing features ends, in standard deviations of the features.
     """
 
     name: str
     estimator: str
     distributions: tuple[type[NIW], ...] = (NIW,)
+    tolerance = TOLERANCE
 
     @abstractmethod
     def weak_prior(self, moments: Moments, variance: Array | None = None) -> NIW:
@@ -60,6 +64,10 @@ class ClassModel(ABC):
     def evidence_prior(self, moments: Moments, rows_per_sample: float) -> NIW:
         """Return the prior of the highest evidence; ``rows_per_sample`` rows are one sample."""
         raise ValueError(f'{self.estimator} has no prior="evidence"; use "weak" or a NIW.')
+
+    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
+        """Return the same of samples that lack features, by moments expected of whole ones."""
+        return self.evidence_prior(seen.moments, 1.0)
 
     def echo(self, prior: NIW, moments: Moments, rows_per_sample: float) -> float:
         """Return how much of the scatter of each sample is in the prior of every class."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.components import Components
-from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
+from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW, GappyDiagonal, GappyNIW
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.moments import Moments
@@ -47,7 +47,7 @@ FORMAT_VERSION = 2
 # What the estimators of one kind of class model are made with.
 PARAMETERS = ("prior", "class_prior", "realisations", "calibration", "label_noise", "missing", "random_state")
 # Distributions that class models have in common.
-_COMMON = (NIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal)
+_COMMON = (NIW, JeffreysPrior, DeconvolvedNIW, DeconvolvedDiagonal, GappyNIW, GappyDiagonal)
 _MOMENTS = ("count", "mean", "scatter", "residual")
 # Arrays of Gaussian classes that a file may have, by their names there.
 _OPTIONAL = {

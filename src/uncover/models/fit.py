@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from uncover.bayes.components import Components, find_components
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.gaps import Gaps, fill_in, posterior_of_gaps
 from uncover.bayes.jeffreys import JeffreysPrior
 from uncover.bayes.linalg import independent_features
 from uncover.bayes.moments import Moments
-from uncover.bayes.niw import NIW
+from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import Spread
 from uncover.models.class_model import ClassModel
 from uncover.models.deconvolution import (
@@ -23,7 +24,7 @@ from uncover.models.deconvolution import (
     variances_without_noise,
     without_noise,
 )
-from uncover.models.gaussian import GaussianClasses
+from uncover.models.gaussian import ENDLESS, GaussianClasses
 from uncover.models.membership import Membership
 from uncover.models.realisations import Statistics
 
@@ -39,10 +40,35 @@ class NoisyPoints(NamedTuple):
     points: Any  # (sample, feature)
     noise: Covariances
     membership: Membership
+    typical: Covariances | None = None  # noise with that of others where a feature is missing, if any is
+
+    @classmethod
+    def of(cls, points: Any, noise: Covariances, membership: Membership) -> NoisyPoints:
+        """Of samples that may lack features (NaN): these have endless noise, about the feature's mean."""
+        lacking = np.isnan(points)
+        if not lacking.any():
+            return cls(points, noise, membership)
+        there, unit = ~lacking, np.eye(points.shape[1])
+        known = np.maximum(there.sum(0), 1)
+        mean = np.where(there, points, 0.0).sum(0) / known
+        variance = (np.where(there, points - mean, 0.0) ** 2).sum(0) / known
+        each = np.where(there[:, :, None] & there[:, None, :], noise.of_each(len(points)), 0.0)
+        average = np.diagonal(each, axis1=1, axis2=2).sum(0) / known
+        endless = ENDLESS * np.where(variance > 0, variance, 1.0)
+        filled = (each + np.where(lacking, one, 0.0)[:, :, None] * unit for one in (endless, average))
+        noise, typical = (Covariances(None, None, one) for one in filled)
+        return cls(np.where(lacking, mean, points), noise, membership, typical)
 
     def select_features(self, keep: NDArray[np.bool_]) -> NoisyPoints:
         """The same with some of the features."""
-        return NoisyPoints(self.points[:, keep], self.noise.select_features(keep), self.membership)
+        typical = None if self.typical is None else self.typical.select_features(keep)
+        noise = self.noise.select_features(keep)
+        return NoisyPoints(self.points[:, keep], noise, self.membership, typical)
+
+    @property
+    def without_gaps(self) -> tuple[Any, Covariances, Membership]:
+        """Points, noise of samples as they would be with all features, and membership."""
+        return self.points, self.typical or self.noise, self.membership
 
 
 def fit(
@@ -109,9 +135,7 @@ def fit(
     )
     if start.prior_name is not None:
         start = replace(start, ignored_features=_ignored_features(start))
-    measured = _points_to_learn_from(start, measured)
-    moments = start.used_moments
-    return _updated(replace(start, prior=_make_prior(start, prior, moments, measured)), moments, measured)
+    return _concluded(start, prior, _points_to_learn_from(start, measured))
 
 
 def refit(
@@ -129,10 +153,8 @@ def refit(
     )
     if not keep_prior:
         again = replace(again, ignored_features=_ignored_features(again))
-    measured, moments = _points_to_learn_from(again, measured), again.used_moments
-    if not keep_prior:
-        again = replace(again, prior=_make_prior(again, again.prior_name, moments, measured))
-    return _updated(again, moments, measured)
+    prior = _KEPT if keep_prior else again.prior_name
+    return _concluded(again, prior, _points_to_learn_from(again, measured))
 
 
 def components_of_classes(X: Any, labels: Membership) -> tuple[Membership, Components]:
@@ -149,7 +171,65 @@ def components_of_classes(X: Any, labels: Membership) -> tuple[Membership, Compo
     return Membership(len(owner), codes, None, labels.weight), Components(np.array(owner))
 
 
+_KEPT = object()  # in place of a prior: that of the model
 _UNKNOWN = NIW(np.zeros(1), np.zeros(()), np.eye(1), np.array(2.0))  # stands in until there is a prior
+
+
+def _concluded(model: GaussianClasses, prior: Any, measured: NoisyPoints | None) -> GaussianClasses:
+    """With prior and posterior; the prior may be the one that the model has."""
+    moments = model.used_moments
+    if model.statistics.gaps is not None and measured is None:
+        return _filled_in(model, prior)
+    if prior is not _KEPT:
+        model = replace(model, prior=_make_prior(model, prior, moments, measured))
+    return _updated(model, moments, measured)
+
+
+def _filled_in(model: GaussianClasses, prior: Any) -> GaussianClasses:
+    """Learned from samples that lack features: the statistics are then those expected of whole samples."""
+    whole, used = model.statistics.gaps, model.used_features
+    assert whole is not None
+    gaps = whole.select_features(used)
+    variance = np.where(gaps.counts > 1, gaps.available[1], 0.0)
+    fixed: NIW | None = model.prior if prior is _KEPT else None
+    if prior is not _KEPT and model.prior_name != "evidence":
+        shown = replace(gaps.start(), count=gaps.counts.mean(1))
+        independent = DiagonalNIW in model.class_model.distributions
+        fewest = gaps.counts.min(1) if independent else gaps.pair_counts.min((1, 2))
+        fixed = _make_prior(model, prior, shown, None, variance, fewest)
+    expected = 1.0 if fixed is None else fixed.scale.diagonal(axis1=-2, axis2=-1).mean(0)  # of what none has
+
+    def conclude(moments: Moments, covariance: Array | None) -> tuple[NIW, NIW]:
+        found = fixed
+        if found is None:
+            found = model.class_model.evidence_prior_of_gaps(moments, gaps.seen(moments, covariance))
+        return found, model.class_model.update(found, moments)
+
+    moments, found, posterior, converged = fill_in(
+        gaps, gaps.start(expected), conclude, model.class_model.tolerance
+    )
+    if not converged:
+        warnings.warn(
+            "filling in what samples lack did not come to rest; few samples may have some features together.",
+            UserWarning,
+            stacklevel=6,
+        )
+    if type(posterior) in (NIW, DiagonalNIW):
+        posterior = posterior_of_gaps(gaps, found, posterior)
+    else:
+        posterior = model.class_model.update(found, gaps.seen(moments, None).moments)
+    statistics = replace(model.statistics, classes=_among(whole.start(), moments, used))
+    return replace(
+        model, statistics=statistics, prior=found, posterior=posterior, class_noise=None, noise_evenness=None
+    )
+
+
+def _among(whole: Moments, some: Moments, used: NDArray[np.bool_]) -> Moments:
+    """Moments of all features, those of the features in use exchanged."""
+    mean, scatter, places = whole.mean.copy(), whole.scatter.copy(), np.flatnonzero(used)
+    mean[:, places] = some.mean
+    scatter[:, places[:, None], places] = some.scatter
+    return Moments(whole.count, mean, scatter, np.zeros_like(mean))
 
 
 def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | None) -> GaussianClasses:
@@ -157,7 +237,7 @@ def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | N
     if measured is None:
         posterior = model.class_model.update(model.prior, moments)
         return replace(model, posterior=posterior, class_noise=None, noise_evenness=None)
-    posterior = model.class_model.update_through_noise(model.prior, *measured)
+    posterior = model.class_model.update_through_noise(model.prior, *measured[:3])
     if not np.all(getattr(posterior, "converged", True)):
         warnings.warn(
             "taking the noise out of the spread of the classes did not come to rest; the noise may be "
@@ -165,7 +245,10 @@ def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | N
             UserWarning,
             stacklevel=4,
         )
-    noise, evenness = noise_of_classes(*measured)
+    noise, evenness = noise_of_classes(*measured.without_gaps)
+    gaps = model.statistics.gaps
+    if gaps is not None:
+        evenness = evenness * gaps.pair_counts.mean((1, 2)) / np.maximum(gaps.class_count, 1e-300)
     return replace(model, posterior=posterior, class_noise=noise, noise_evenness=evenness)
 
 
@@ -182,20 +265,36 @@ def _points_to_learn_from(model: GaussianClasses, measured: NoisyPoints | None) 
     return None
 
 
-def _make_prior(model: GaussianClasses, prior: Any, moments: Moments, measured: NoisyPoints | None) -> NIW:
+def _make_prior(
+    model: GaussianClasses,
+    prior: Any,
+    moments: Moments,
+    measured: NoisyPoints | None,
+    variance: Array | None = None,
+    fewest: Array | None = None,
+) -> NIW:
+    """The prior by its name. ``variance`` (class, feature) stands in for that of the moments; ``fewest``
+    (class,) are the samples that show any two features together, where some lack features.
+    """
     if model.prior_name is None:
         given = one_for_each(prior, model.labels, model.n_features)
         return model.class_model.given_prior(given)
     if model.prior_name == "evidence":
-        found = model.class_model.evidence_prior(moments, model.rows_per_sample)
-        return found if measured is None else without_noise(found, *measured)
+        if measured is not None and measured.typical is not None:
+            found = _filled_in(model, prior).prior
+        else:
+            found = model.class_model.evidence_prior(moments, model.rows_per_sample)
+        return found if measured is None else without_noise(found, *measured.without_gaps)
     if model.prior_name == "jeffreys":
-        return _jeffreys_prior(model, moments, measured)
-    variance = None if measured is None else variances_without_noise(*measured)
+        return _jeffreys_prior(model, moments, measured, fewest)
+    if measured is not None:
+        variance = variances_without_noise(*measured[:3])
     return model.class_model.weak_prior(moments, variance)
 
 
-def _jeffreys_prior(model: GaussianClasses, moments: Moments, measured: NoisyPoints | None) -> NIW:
+def _jeffreys_prior(
+    model: GaussianClasses, moments: Moments, measured: NoisyPoints | None, fewest: Array | None
+) -> NIW:
     """The improper prior, where there are samples enough to make a posterior of it."""
     if measured is not None:
         raise ValueError(
@@ -203,7 +302,15 @@ def _jeffreys_prior(model: GaussianClasses, moments: Moments, measured: NoisyPoi
             'prior="weak" or "evidence" with X_cov and draws.'
         )
     count = moments.count.reshape(-1, len(model.count))
+    if fewest is not None:
+        count = np.maximum(fewest - 2.0, 0.0)[None]  # the mean of Σ has to exist, for gaps to be filled in
     lacking = model.class_model.lacking_for_jeffreys(model.labels, count, moments.n_features)
+    if lacking and fewest is not None:
+        k = int(np.argmin(fewest))
+        raise ValueError(
+            f"class {str(model.labels[k])!r} has {fewest[k]:g} samples that show any two features together, "
+            'too few for prior="jeffreys". Use prior="weak" or "evidence".'
+        )
     if lacking:
         raise ValueError(f'{lacking} Use prior="weak" or "evidence".')
     return JeffreysPrior.of(moments)
@@ -281,12 +388,16 @@ def _ignored_features(model: GaussianClasses) -> NDArray[np.bool_]:
             f"the samples (with weights, the sum of these) number {total:g} in all; a spread needs more "
             "than 1. Give more samples, or scale the weights up."
         )
-    constant = constant_features(moments)
-    if constant.all():
+    constant, gaps = constant_features(moments), model.statistics.gaps
+    if (constant if gaps is None else constant | gaps.unseen).all():
         raise ValueError(
-            "every feature of X is constant, or varies by rounding only: there is nothing to tell "
-            "classes apart by."
+            "every feature of X is constant, varies by rounding only, or has no value: there is nothing to "
+            "tell classes apart by."
         )
+    if gaps is not None:
+        _warn_of_unseen(model, gaps)
+        _warn_of_constant(model, constant)
+        return np.asarray(constant | gaps.unseen)
     ignored = constant | _following_features(model, constant)
     _warn_of_constant(model, constant)
     if model.prior_name == "weak":
@@ -315,6 +426,25 @@ def _following_features(model: GaussianClasses, constant: NDArray[np.bool_]) -> 
             stacklevel=5,
         )
     return following
+
+
+def _warn_of_unseen(model: GaussianClasses, gaps: Gaps) -> None:
+    """Say which features no sample has, and which a class never shows."""
+    if gaps.unseen.any():
+        warnings.warn(
+            f"feature(s) {feature_list(model, gaps.unseen)} have no value in any sample and are ignored.",
+            UserWarning,
+            stacklevel=5,
+        )
+    never = (gaps.counts == 0) & ~gaps.unseen & (gaps.class_count > 0)[:, None]
+    if never.any():
+        names = ", ".join(repr(name) for name in dict.fromkeys(model.labels[never.any(1)].tolist()))
+        warnings.warn(
+            f"class(es) {names} have no value in feature(s) {feature_list(model, never.any(0))}; their means "
+            "there are taken as those of all samples, as uncertain as one of these.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _warn_of_constant(model: GaussianClasses, constant: NDArray[np.bool_]) -> None:

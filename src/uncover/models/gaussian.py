@@ -12,8 +12,9 @@ from scipy.special import logsumexp, softmax
 
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.deconvolved import DeconvolvedNIW
+from uncover.bayes.deconvolved import DeconvolvedNIW, GappyNIW
 from uncover.bayes.evidence import per_sample, prior_weight
+from uncover.bayes.gaps import draw_missing
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import (
@@ -23,13 +24,14 @@ from uncover.bayes.noise import (
     sobol_places,
 )
 from uncover.bayes.population import RELATIVES, further_class
+from uncover.bayes.student_t import StudentT
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 
 Array = NDArray[np.float64]
 
 # Variance of the noise of a missing feature, in units of the variance of the training samples.
-_ENDLESS = 1e8
+ENDLESS = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +139,11 @@ class GaussianClasses:
     def describes_true_values(self) -> bool:
         """True where the noise of the training samples was taken out of the spread of the classes."""
         return isinstance(self.posterior, DeconvolvedNIW)
+
+    @property
+    def has_gaps(self) -> bool:
+        """True where training samples lack features; the posterior does not count what was missing."""
+        return self.statistics.gaps is not None or isinstance(self.posterior, GappyNIW)
 
     @property
     def rows_per_sample(self) -> float:
@@ -327,23 +334,66 @@ class GaussianClasses:
         stay as measured.
         """
         used, full = self.used_features, np.asarray(points, np.float64)
+        lacking = np.isnan(full)
+        if covariances is None and lacking.any() and isinstance(self._average_world().predictive(), StudentT):
+            return self._filled_in(full, lacking, n, rng, codes)
         x, noise = self._with_missing(full[:, used], covariances)
         predictive = self._average_world().predictive()
         densities = [log_prob_with_noise(predictive[k], x, noise, "exact") for k in range(len(self.known))]
         joint, components = self.log_prior + np.stack(densities, axis=-1), self.known_components
         places = sobol_places(n, 1 + places_needed(predictive), rng)
-        if codes is None:
-            of_class = softmax(components.log_odds(joint), axis=1)
-        else:
-            of_class = np.eye(len(self.classes))[codes][:, self.known_classes]
-            places = (places + rng.random((len(x), 1, places.shape[1]))) % 1.0
-            places = np.clip(places, 1e-12, 1.0 - 1e-12)
+        of_class = self._of_class(joint, codes)
+        if codes is not None:
+            places = _moved(places, len(x), rng)
         P = components.probability(of_class, joint)
         drawn = sample_true_value_of_mixture(predictive, x, [noise] * len(self.known), P, places)
         exact = (noise.variances() == 0.0)[:, None]
-        out = np.repeat(full[:, None], n, axis=1)
+        out = np.repeat(self._without_ignored_gaps(full)[:, None], n, axis=1)
         out[:, :, used] = np.where(exact, x[:, None], drawn)
         return out
+
+    def _of_class(self, joint: Array, codes: NDArray[np.intp] | None) -> Array:
+        """Probabilities of the known classes, from log joints of components or numbers of classes."""
+        if codes is None:
+            return np.asarray(softmax(self.known_components.log_odds(joint), axis=1))
+        return np.asarray(np.eye(len(self.classes))[codes][:, self.known_classes])
+
+    def _filled_in(
+        self,
+        points: Array,
+        lacking: NDArray[np.bool_],
+        n: int,
+        rng: np.random.Generator,
+        codes: NDArray[np.intp] | None,
+    ) -> Array:
+        """Draws of what points without noise lack, pattern by pattern."""
+        used, posterior, components = self.used_features, self._average_world(), self.known_components
+        predictive = posterior.predictive()
+        places = sobol_places(n, 2 + posterior.n_features, rng)
+        if codes is not None:
+            places = _moved(places, len(points), rng)
+        out = np.repeat(self._without_ignored_gaps(points)[:, None], n, axis=1)
+        patterns, which = np.unique(lacking[:, used], axis=0, return_inverse=True)
+        for i, pattern in enumerate(patterns):
+            rows, there = np.flatnonzero(which.ravel() == i), ~pattern
+            if there.all():
+                continue
+            x = points[np.ix_(rows, used)]
+            joint = np.broadcast_to(self.log_prior, (len(rows), len(self.known)))
+            if there.any():
+                joint = joint + posterior.select_features(there).predictive().log_prob(x[:, there])
+            P = components.probability(self._of_class(joint, None if codes is None else codes[rows]), joint)
+            own = places if codes is None else places[rows]
+            out[np.ix_(rows, np.arange(n), used)] = draw_missing(predictive, x, there, P, own)
+        return out
+
+    def _without_ignored_gaps(self, points: Array) -> Array:
+        """Points with means for what they lack among the features that the model ignores."""
+        gone = np.isnan(points) & self.ignored_features
+        if not gone.any():
+            return points
+        total = self.statistics.classes.sum(-1)
+        return np.where(gone, total.mean.reshape(-1, self.n_features)[0], points)
 
     def _with_missing(self, x: Array, covariances: Covariances | None) -> tuple[Array, Covariances]:
         """Points and noise of the features in use; a missing one is anywhere, by noise of 10⁸ variances."""
@@ -358,7 +408,7 @@ class GaussianClasses:
         mean, variance = (part.reshape(-1, p)[0] for part in (moments.mean, moments.variance))
         there = ~missing
         each = np.where(there[:, :, None] & there[:, None, :], noise.of_each(len(x)), 0.0)
-        each += np.where(missing, _ENDLESS * variance, 0.0)[:, :, None] * np.eye(p)
+        each += np.where(missing, ENDLESS * variance, 0.0)[:, :, None] * np.eye(p)
         return np.where(missing, mean, x), Covariances(None, None, each)
 
     def _average_world(self) -> NIW:
@@ -377,8 +427,11 @@ class GaussianClasses:
         own_covariances = self.class_model.name == "qda" and not self.describes_true_values
         if not own_covariances or self.prior_name not in ("weak", "jeffreys"):
             return model
-        prior = self.class_model.evidence_prior(self.used_moments, self.rows_per_sample)
-        posterior = self.class_model.update(prior, self.used_moments)
+        moments, gappy = self.used_moments, self.posterior if isinstance(self.posterior, GappyNIW) else None
+        prior = self.class_model.evidence_prior(moments, self.rows_per_sample)
+        posterior = self.class_model.update(prior, moments)
+        if gappy is not None:
+            posterior = gappy.exchanged(posterior.expected_covariance, prior.dof - self.prior.dof)
         return replace(model, prior=prior, posterior=posterior, prior_name="evidence")
 
     def calibrated(self, temperature: float, class_factor: Array) -> GaussianClasses:
@@ -389,7 +442,7 @@ class GaussianClasses:
     @property
     def echo(self) -> float:
         """Share of the scatter of each training sample that is in the prior of every class."""
-        if self.prior_name != "evidence":
+        if self.prior_name != "evidence" or self.has_gaps:
             return 0.0
         return self.class_model.echo(self.prior, self.used_moments, self.rows_per_sample)
 
@@ -400,6 +453,11 @@ class GaussianClasses:
             raise NoEvidenceError(
                 "a model that was learned through known noise has no evidence in closed form; compare models "
                 "by held-out samples."
+            )
+        if self.has_gaps:
+            raise NoEvidenceError(
+                "a model that was learned from samples that lack features has no evidence in closed form; "
+                "compare models by held-out samples."
             )
         rows, moments = self.rows_per_sample, self.used_moments
         if self.prior_name == "evidence":
@@ -430,3 +488,9 @@ class GaussianClasses:
             index = np.ix_(mine, self.known)
             mu[index], sigma[index] = posterior.sample(int(mine.sum()), rng)
         return phi, mu, sigma
+
+
+def _moved(places: Array, n: int, rng: np.random.Generator) -> Array:
+    """Places (place, dimension), moved round the unit cube by numbers of each of n: (n, place, dimension)."""
+    places = (places + rng.random((n, 1, places.shape[1]))) % 1.0
+    return np.asarray(np.clip(places, 1e-12, 1.0 - 1e-12))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.gaps import Gaps
 from uncover.bayes.moments import Moments
 from uncover.bayes.streams import stream
 from uncover.engines.arrays import on_device
@@ -24,6 +27,11 @@ MEAN_WORLD = -1
 # Worlds of the model that each realisation of another scene is read with. One alone would leave what the two
 # errors do together to chance.
 _CROSSINGS = 8
+
+REALISATIONS_WITH_GAPS = (
+    "training samples of several realisations must have all features: X has NaN. Give their means, with "
+    "X_cov for what the realisations spread, or leave such samples out."
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,9 @@ class Statistics:
         R of the samples; 0 where different numbers were merged.
     drawn : DrawnNoise or None
         What is known of the noise of a sample before its draws are seen; None where there were none.
+    gaps : Gaps or None
+        Sums by pattern of gaps, where samples lack features; ``classes`` are then moments of completed
+        samples, as well as they are known so far.
     """
 
     classes: Moments
@@ -49,14 +60,24 @@ class Statistics:
     within_dof: float
     realisations: int
     drawn: DrawnNoise | None = None
+    gaps: Gaps | None = None
 
     def __add__(self, other: Statistics) -> Statistics:
+        if self.gaps is not None or other.gaps is not None:
+            each = (one.gaps or Gaps.of_moments(one.classes) for one in (self, other))
+            return self.of_gaps(reduce(add, each))
         return Statistics(
             self.classes + other.classes,
             self.within_scatter + other.within_scatter,
             self.within_dof + other.within_dof,
             self.realisations if self.realisations == other.realisations else 0,
         )
+
+    @classmethod
+    def of_gaps(cls, gaps: Gaps) -> Statistics:
+        """Of samples that lack features."""
+        p = gaps.n_features
+        return cls(gaps.start(), np.zeros((p, p)), 0.0, 1, gaps=gaps)
 
     @property
     def noise_of_each_class(self) -> bool:
@@ -158,7 +179,18 @@ class Kind:
     noise_by_spread = False
 
     def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
-        """Statistics of labelled samples; ``drawn`` is what their draws are known to tell."""
+        """Statistics of labelled samples, which may lack features (NaN).
+
+        ``drawn`` is what their draws are known to tell.
+        """
+        if not lacks_values(X):
+            return self._collect(X, membership, drawn)
+        if X.ndim == 3:
+            raise ValueError(REALISATIONS_WITH_GAPS)
+        each = (membership.of_class(k) for k in range(membership.n_classes))
+        return Statistics.of_gaps(Gaps.of(X, each))
+
+    def _collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None) -> Statistics:
         return _nested(X, membership).statistics
 
     def add(self, before: Statistics, new: Statistics) -> Statistics:
@@ -200,8 +232,7 @@ class Pooled(Kind):
     counts_rows = True
     by_realisation = True
 
-    def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
-        """Statistics of labelled samples."""
+    def _collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None) -> Statistics:
         nested = _nested(X, membership)
         R, means = nested.realisations, nested.classes
         # Scatter of all rows = R · scatter of the means + scatter within the samples.
@@ -237,9 +268,8 @@ class DrawnRealisations(Kind):
     name = "draws"
     noise_by_spread = True
 
-    def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
-        """Statistics of labelled samples; ``drawn`` is what their draws are known to tell."""
-        statistics = super().collect(X, membership)
+    def _collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None) -> Statistics:
+        statistics = super()._collect(X, membership, drawn)
         if X.ndim == 2 or X.shape[1] == 1:
             return statistics
         return replace(statistics, drawn=drawn or DrawnNoise.of(X, membership))
@@ -282,8 +312,8 @@ class Shared(Kind):
     same_number = True
     by_realisation = True
 
-    def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
-        """Statistics of labelled samples, for each world."""
+    def _collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None) -> Statistics:
+        """Moments for each world."""
         worlds = (X if X.ndim == 3 else X[:, None, :]).swapaxes(0, 1)
         p = X.shape[-1]
         with np.errstate(over="ignore", invalid="ignore"):  # checked when the fit is concluded
@@ -331,6 +361,18 @@ class Shared(Kind):
         turns = min(_CROSSINGS, R, new)
         shifts = [turn * R // turns for turn in range(turns)]
         return [(r % new, int(worlds[(r + shift) % R])) for shift in shifts for r in range(max(R, new))]
+
+
+def lacks_values(X: Any) -> bool:
+    """Check whether any value is missing (NaN); on a device, where none may be, it is not looked for.
+
+    >>> lacks_values(np.array([[1.0, np.nan]]))
+    True
+    """
+    if on_device(X):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(X.sum())) and bool(np.isnan(X).any())
 
 
 def _given(structure: Structure) -> Noise | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.evidence import (
     ScatterEvidence,
+    Seen,
     echo_of_samples,
     evidence_independent_prior,
     evidence_prior,
@@ -42,6 +43,10 @@ class Quadratic(ClassModel):
         """Covariances drawn towards their average."""
         return evidence_prior(moments, rows_per_sample)
 
+    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
+        """The same, their average drawn towards its diagonal by what was lost."""
+        return evidence_prior(moments, seen=seen)
+
     def echo(self, prior: NIW, moments: Moments, rows_per_sample: float) -> float:
         """Every sample is in the average covariance."""
         return echo_of_samples(prior, moments, rows_per_sample)
@@ -58,7 +63,9 @@ class Quadratic(ClassModel):
 
 
 class RoughQuadratic(Quadratic):
-    """The same, taking the noise out to 10⁻³ standard deviations: as good for members of a pool, and fast."""
+    """The same, to 10⁻³ standard deviations with noise or gaps: as good for members of a pool, and fast."""
+
+    tolerance = 1e-3
 
     def update_through_noise(
         self, prior: NIW, points: Any, noise: Covariances, membership: Membership
@@ -92,6 +99,10 @@ class Linear(ClassModel):
     def evidence_prior(self, moments: Moments, rows_per_sample: float) -> NIW:
         """The common covariance, drawn towards its diagonal."""
         return evidence_tied_prior(moments, rows_per_sample)
+
+    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
+        """The same by what was seen."""
+        return evidence_tied_prior(moments, seen=seen)
 
     def update_through_noise(
         self, prior: NIW, points: Any, noise: Covariances, membership: Membership
@@ -145,6 +156,10 @@ class Naive(ClassModel):
     def evidence_prior(self, moments: Moments, rows_per_sample: float) -> NIW:
         """Variances drawn towards their average."""
         return evidence_independent_prior(moments, rows_per_sample)
+
+    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
+        """The same by what was seen."""
+        return evidence_independent_prior(moments, seen=seen)
 
     def update_through_noise(
         self, prior: NIW, points: Any, noise: Covariances, membership: Membership

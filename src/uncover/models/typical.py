@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW
+from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW, GappyNIW, UnevenDiagonal
 from uncover.bayes.evidence import per_sample
 from uncover.bayes.hotelling import (
     reference_of_classes,
@@ -34,7 +34,9 @@ def reference_posterior(
     """
     known = model.known
     moments = _moments_of_world(model, world).select_features(used)[known]
-    if isinstance(posterior, DiagonalNIW | DeconvolvedDiagonal):
+    if isinstance(posterior, GappyNIW):
+        moments = _as_seen(model, posterior, moments)
+    if isinstance(posterior, DiagonalNIW | UnevenDiagonal):
         found: NIW = reference_of_features(moments)
     elif _tied(posterior, known):
         found = reference_of_tied(moments)
@@ -97,6 +99,19 @@ def _as_even(reference: NIW, evenness: Array) -> NIW:
     left = np.maximum(free * evenness, np.minimum(free, least))
     scale = reference.scale * (left / free)[..., None, None]
     return type(reference)(reference.mean, reference.strength, scale, left + other)
+
+
+def _as_seen(model: GaussianClasses, posterior: GappyNIW, moments: Moments) -> Moments:
+    """Completed moments of some of the features that count what was seen of these."""
+    p, prior = moments.n_features, model.prior
+    own = posterior.dof - p - 1.0 - (prior.dof.ravel()[0] - prior.n_features - 1.0)
+    n = moments.count if not _tied(posterior, model.known) else moments.count.sum()
+    share = np.clip(own / np.where(n > 0, n, 1.0), 0.0, 1.0)
+    count = np.maximum(share * moments.count, np.minimum(moments.count, 2.0))
+    ratio = (count - 1.0) / np.maximum(moments.count - 1.0, 1.0)
+    return Moments(
+        count, moments.mean, moments.scatter * np.maximum(ratio, 0.0)[:, None, None], moments.residual
+    )
 
 
 def _moments_of_world(model: GaussianClasses, world: int | None) -> Moments:

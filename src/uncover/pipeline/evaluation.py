@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from uncover.files import check_place, json_text, whole_or_nothing
 from uncover.metrics.calibration import Reliability
-from uncover.pipeline.file_kinds import check_apart
+from uncover.pipeline.file_kinds import EVALUATION_FILES, check_apart
 from uncover.pipeline.references import DesignName
 
 Floats = NDArray[np.float64]
 Rows = Iterable[Sequence[Any]]
-
-FILES = ("confusion.csv", "accuracy.csv", "areas.csv", "reliability.csv", "evaluation.json")
 
 #: Scores by their names in files and on the screen.
 SCORES = {
@@ -147,10 +145,10 @@ class Evaluation:
         goal = Path(folder)
         goal.mkdir(exist_ok=True)
         tables = (_confusion(self), _accuracy(self), _areas(self), _reliability(self))
-        for name, rows in zip(FILES, tables, strict=False):
+        for name, rows in zip(EVALUATION_FILES, tables, strict=False):
             with whole_or_nothing(goal / name) as path, open(path, "w", newline="", encoding="utf-8") as file:
                 csv.writer(file, lineterminator="\n").writerows([_cell(v) for v in row] for row in rows)
-        with whole_or_nothing(goal / FILES[-1]) as path:
+        with whole_or_nothing(goal / EVALUATION_FILES[-1]) as path:
             path.write_text(json_text(self.as_dict()), "utf-8")
 
     def as_dict(self) -> dict[str, Any]:
@@ -310,11 +308,11 @@ def check_folder(out: str | Path, product: str | Path, *inputs: str | Path | Non
     goal = Path(out)
     if goal.resolve() == Path(product).resolve():
         raise ValueError(f"{goal} is the folder of the map, whose own files have these names; name another")
-    for path in (goal, *(goal / name for name in FILES)):
+    for path in (goal, *(goal / name for name in EVALUATION_FILES)):
         check_apart(path, *inputs)
     if goal.exists() and not goal.is_dir():
         raise ValueError(f"{goal} is a file; name a folder to write to")
-    check_place(goal / FILES[-1] if goal.is_dir() else goal)
+    check_place(goal / EVALUATION_FILES[-1] if goal.is_dir() else goal)
     return goal
 
 

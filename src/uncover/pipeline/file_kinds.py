@@ -11,6 +11,8 @@ from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
 from uncover.raster.npy import is_npy
 
+#: Files in the folder of an evaluation.
+EVALUATION_FILES = ("confusion.csv", "accuracy.csv", "areas.csv", "reliability.csv", "evaluation.json")
 _MODEL, _TABLE, _SCENE, _LABELS = "a model", "a table of samples", "a scene", "a raster of classes"
 
 

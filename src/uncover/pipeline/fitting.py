@@ -26,7 +26,7 @@ from uncover.estimators.mixture import BayesianMDA
 from uncover.files import whole_or_nothing
 from uncover.measurement.features import Features, common_features
 from uncover.measurement.measured import Measured
-from uncover.models.record import FittedEstimator
+from uncover.models.record import FittedEstimator, record_of
 from uncover.models.registry import CLASS_MODELS
 from uncover.models.sets import samples_needed
 from uncover.pipeline import training_sources
@@ -43,6 +43,7 @@ from uncover.pipeline.training_sources import (
 )
 from uncover.raster.grid import Progress
 from uncover.raster.loose_files import gathered, source_name
+from uncover.raster.series import SceneSeries
 from uncover.raster.uncertainty import UncertaintyWarning
 
 #: Probability of a warning where the pixels of all classes have no spread but the stated noise.
@@ -103,12 +104,9 @@ class TrainedModel:
         if kept:
             listed = ", ".join(f"{name} {n:,}" for name, n in kept.items())
             lines.append(f"kept from the model, to calibrate sets of classes: {listed}")
-        fitted = self.model.estimator_ if isinstance(self.model, ConformalSets) else self.model
-        lines.append(f"model: {fitted_in_words(fitted)}")
+        lines.append(f"model: {fitted_in_words(record_of(self.model))}")
         lines += [f"left out together: {words}" for words in self.provenance.get("blocks", ())]
-        if any(self.provenance.get("buffer", ())):
-            metres = ", ".join(f"{buffer:.0f} m" for buffer in self.provenance["buffer"])
-            lines.append(f"pixels nearer than {metres} to another block do not count where they are left out")
+        lines += self.provenance.get("edges of blocks", ())
         lines.append(left_out_in_words(self.provenance["left out"]))
         return "\n".join(lines)
 
@@ -128,7 +126,9 @@ def fit_model(
     progress: Progress | None = None,
     phase: Callable[[str], None] = lambda name: None,
 ) -> TrainedModel:
-    """Fit a model to labelled pixels of scenes and to sample tables; several add samples, not features.
+    """Fit a model to labelled pixels of scenes and to sample tables.
+
+    Several add samples; with `as_features`, scenes of several dates of one place add features.
 
     Reading is block by block, and only blocks that hold a drawn pixel are read; cloud, shadow, snow,
     saturation and nodata are left out. What is kept in memory is the statistics, and the drawn pixels'
@@ -168,7 +168,8 @@ def fit_model(
     provenance = _provenance(opened, used, lost, options)
     phase("checking")
     provenance["left out"] = _left_out(make_model(options), checked, opened, options)
-    if options.scene.scene_id is not None:  # else the name of the source is that of its file or datatake
+    if options.scene.scene_id is not None and not options.as_features:
+        # else the name of the source is that of its file or datatake, or of dates
         for record, source in zip(provenance["sources"], gathered(sources), strict=True):
             record["file"] = Path(source_name(source).rstrip("/")).name
     fitted = model
@@ -261,7 +262,7 @@ def _accumulate(
     if keeper is not None:
         batches = (batch for batch in map(keeper.rest, batches) if len(batch.classes))
     batches = map(checked.seen, batches)
-    if _needs_all(model) or _uncertain(sources) or doubt.probability is not None:
+    if _needs_all(model) or _uncertain(sources) or _lack_dates(sources) or doubt.probability is not None:
         held = list(batches)
         _check_used(sources, used, classes, keeper)
         everything = all_at_once(held)
@@ -291,6 +292,11 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
 def _uncertain(sources: Sequence[TrainingSource]) -> bool:
     """Return whether samples have covariances, or an error in common."""
     return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
+
+
+def _lack_dates(sources: Sequence[TrainingSource]) -> bool:
+    """Return whether samples may lack some of several dates."""
+    return any(isinstance(s, LabelledPixels) and len(s.observed.dates) > 1 for s in sources)
 
 
 def _measured(samples: Batch, sources: Sequence[TrainingSource]) -> Any:
@@ -377,6 +383,7 @@ def _provenance(
             {
                 "name": source.name,
                 "identity": source.identity,
+                **_dates_of(source),
                 "drawn": source.drawn,
                 **_drawn_by_default(source, options),
                 "used": {k: v for k, v in counts.items() if v},
@@ -400,6 +407,13 @@ def _provenance(
     }
 
 
+def _dates_of(source: TrainingSource) -> dict[str, Any]:
+    """Dates of a series with their scenes, and the buffer of its masks."""
+    series = source.raster if isinstance(source, LabelledPixels) else None
+    records = series.date_records() if isinstance(series, SceneSeries) else []
+    return {"dates": records} if records else {}
+
+
 def _drawn_by_default(source: TrainingSource, options: FitOptions) -> dict[str, int]:
     """Labelled pixels of a source, where not all were drawn and nobody had asked for fewer."""
     asked = options.draw.fraction is not None or options.draw.count is not None
@@ -417,6 +431,7 @@ def _blocks(sources: Sequence[TrainingSource]) -> dict[str, Any]:
         "block": sides[0] if len(sides) == 1 else sides,
         "buffer": [round(blocks.buffer, 1) for blocks in found],
         "blocks": list(words),
+        "edges of blocks": list(dict.fromkeys(blocks.edge for blocks in found if blocks.buffer)),
     }
 
 
@@ -436,7 +451,7 @@ def _left_out(
         )
     except ValueError as error:  # too few samples of a class, or of one kind
         return {"not checked": str(error)}
-    warn_of_excess(found)
+    warn_of_excess(found, options.model)
     return found
 
 

@@ -59,6 +59,20 @@ def steady_pixel_metres(grid: Grid) -> tuple[float, float]:
     return smallest
 
 
+def distance(grid: Grid, metres: float) -> str:
+    """A length in words: in pixels where the grid has no reference system.
+
+    >>> distance(Grid("EPSG:32630", (10, 0, 0, 0, -10, 0), 4, 4), 40.0)
+    '40 m'
+    >>> distance(Grid(None, (1, 0, 0, 0, 1, 0), 4, 4), 1.0)
+    '1 pixel'
+    """
+    if grid.crs is not None:
+        return f"{metres:.0f} m"
+    pixels = f"{metres / max(pixel_metres(grid)):.3g}"
+    return f"{pixels} pixel{'' if pixels == '1' else 's'}"
+
+
 @dataclass(frozen=True)
 class Squares:
     """Squares of ground that a grid is cut into from its first pixel on; pixels of one belong together.
@@ -83,8 +97,8 @@ class Squares:
         if least < max(sides):
             height, width = sides
             raise ValueError(
-                f"a block of {metres:g} m is smaller than a pixel ({height:.3g} x {width:.3g} m); make it "
-                "larger"
+                f"a block of {distance(grid, metres)} is smaller than a pixel ({height:.3g} x {width:.3g} "
+                f"{'m' if grid.crs else 'units of its grid'}); make it larger"
             )
         return cls(grid, (counts[0], counts[1]))
 
@@ -138,20 +152,29 @@ _TOO_FEW, _SMALLEST, _MOST_COUNTED = 6, 4, 1 << 20
 class Blocks:
     """Squares whose pixels belong together, and where their size comes from; lengths in metres."""
 
+    grid: Grid
     side: float
     buffer: float  # pixels nearer to another square do not count where they are left out
     reach: float | None = None  # range of the labels' autocorrelation; None where the side was given
 
     def __str__(self) -> str:
-        words = f"blocks of {self.side:.0f} m"
+        words = f"blocks of {distance(self.grid, self.side)}"
         if self.reach is None:
             return words
         if self.side >= self.reach:
             return f"{words}, from the range of the scene's autocorrelation"
         return (
             f"{words}, as large as leaves {FEWEST_BLOCKS} of them and {FEWEST_OF_A_CLASS} of each class; the "
-            f"range of the scene's autocorrelation is {self.reach:.0f} m"
+            f"range of the scene's autocorrelation is {distance(self.grid, self.reach)}"
         )
+
+    @property
+    def edge(self) -> str:
+        """Sentence on the pixels next to other blocks."""
+        buffer = distance(self.grid, self.buffer)
+        if self.buffer * (1 - TOLERANCE) > min(pixel_metres(self.grid)):
+            return f"pixels nearer than {buffer} to another block do not count where they are left out"
+        return f"a buffer of {buffer} is no wider than a pixel: pixels beside another block count as well"
 
 
 def choose_blocks(
@@ -180,10 +203,10 @@ def choose_blocks(
         buffer = min(length, 0.25 * side)
     elif not 0 <= buffer < side / 2:
         raise ValueError(
-            f"--buffer is {buffer:g} m and --block {side:g} m: no pixel of a block is so far from other "
-            "blocks; give a buffer below half a block"
+            f"--buffer is {distance(grid, buffer)} and --block {distance(grid, side)}: no pixel of a block "
+            "is so far from other blocks; give a buffer below half a block"
         )
-    return Blocks(side, buffer, reach)
+    return Blocks(grid, side, buffer, reach)
 
 
 def _blocks_of_classes(codes: NDArray[np.uint8], squares: Squares) -> NDArray[np.intp]:

@@ -10,20 +10,21 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from uncover.files import in_use
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
+from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
-from uncover.models.sets import WithSets
-from uncover.pipeline.evaluation import FILES as EVALUATION_FILES
-from uncover.pipeline.label_sources import VECTOR_SUFFIXES, scheme_in
+from uncover.pipeline.file_kinds import EVALUATION_FILES
+from uncover.pipeline.label_sources import VECTOR_SUFFIXES, codes_in, scheme_in
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import NONE, none_of
 from uncover.pipeline.tables import is_table, read_table
+from uncover.raster.align import RasterBand
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, OffsetWarning, SceneError, damaged, require
 from uncover.raster.grid import Grid
@@ -35,8 +36,12 @@ from uncover.raster.points import is_points, point_dates, read_points
 from uncover.raster.safe import TEN_BANDS, bands_in, is_safe, metadata_of
 from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene, SceneOptions
-from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.raster.scene_file import StatedFacts
+from uncover.raster.tiles import RasterInfo, describe
 from uncover.raster.vectors import fields_of, read_features
+
+if TYPE_CHECKING:
+    from uncover.models.sets import WithSets
 
 Facts = dict[str, Any]
 
@@ -167,24 +172,35 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path) -> Description:
-    from uncover.estimators.loading import load_model
-    from uncover.models.record import record_of
+    from uncover.estimators.describe import page_of
+    from uncover.models.files import load_fitted
 
-    model = load_model(path)
-    sets = record_of(model).sets_
-    model = model if sets is None else model.estimator_
+    model = load_fitted(path)
+    sets = model.sets_
+    names = range(model.n_features_in_) if model.feature_names_in_ is None else model.feature_names_in_
     counts = zip(model.classes_, model.class_count_, strict=True)
     facts: Facts = {
-        "estimator": type(model).__name__,
+        "estimator": model.estimator_name,
         "classes": {str(name): int(count) if count == int(count) else float(count) for name, count in counts},
-        "bands": [str(b) for b in getattr(model, "feature_names_in_", range(model.n_features_in_))],
+        **_bands([str(name) for name in names]),
         "units": model.units_,
         "features": None if model.features_ is None else str(Features.from_dict(model.features_)),
         "realisations": model.realisations,
         **({} if sets is None else {"sets of classes": _sets(model.classes_, sets)}),
         "provenance": _brief(model.provenance_, set(map(str, model.classes_))),
     }
-    return Description("model", facts, "\n" + model.describe())
+    return Description("model", facts, "\n" + page_of(model))
+
+
+def _bands(names: list[str]) -> Facts:
+    """Features of a model; of several dates, these and what it takes of each."""
+    try:
+        dated = dates_of(names)
+    except ValueError:  # a table may have other features at each date
+        dated = None
+    if dated is None:
+        return {"bands": names}
+    return {"dates": list(dated[0]), "features of each date": list(dated[1])}
 
 
 def _sets(classes: Any, sets: WithSets) -> Facts:
@@ -244,7 +260,13 @@ def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
         scheme = scheme_in(info)
         if scheme is not None:
             return Description("labels", _labels(info, scheme))
-        if options == SceneOptions() and all(s == 1 for s in info.scales) and info.dtype[0] in "ui":
+        silent = info.count == 1 or StatedFacts.beside(path) == StatedFacts()
+        if (
+            silent
+            and options == SceneOptions()
+            and all(s == 1 for s in info.scales)
+            and info.dtype[0] in "ui"
+        ):
             return Description("raster", _raster(info))
     return _product(path, options) if is_safe(path) else _described(path, options)
 
@@ -300,17 +322,21 @@ def _band_names(info: RasterInfo) -> list[str]:
 
 
 def _labels(info: RasterInfo, scheme: Scheme) -> Facts:
-    counts = np.zeros(256, np.int64)
-    cache = TileCache(0)
-    for window in info.grid.blocks(2048):
-        counts += np.bincount(info.bands(1).read(window, cache)[0].ravel(), minlength=256)
-    classes = {f"{c.code} {c.name}": int(counts[c.code]) for c in scheme.classes}
-    return {"scheme": scheme.name, "pixels": classes, "unlabelled": int(counts[0]), **grid_facts(info.grid)}
+    counts = codes_in(RasterBand(info, 1))
+    classes = {f"{c.code} {c.name}": counts.get(c.code, 0) for c in scheme.classes}
+    none = info.grid.window.pixels - sum(classes.values())
+    return {"scheme": scheme.name, "pixels": classes, "unlabelled": none, **grid_facts(info.grid)}
 
 
 def _raster(info: RasterInfo) -> Facts:
     note = "whole numbers without a scale: as a scene it needs --scale (and perhaps --offset)"
     facts: Facts = {"bands": _band_names(info), "type": info.dtype, "nodata": info.nodata[0], "note": note}
+    codes = codes_in(RasterBand(info, 1)) if info.count == 1 else {}
+    if 0 < len(codes) <= _MOST_CODES:
+        facts |= {
+            "codes": {str(code): n for code, n in codes.items()},
+            "note": f"as labels it has codes; {note}",
+        }
     return facts | grid_facts(info.grid)
 
 
@@ -345,7 +371,12 @@ def _layers_of(scene: Scene) -> list[str]:
     """Masks and layers of the atmosphere that come with a scene."""
     sources = [getattr(mask, "source", None) for mask in scene.masks]
     sources += [layer.source for layer in (scene.aot_layer, scene.water_vapour_layer) if layer is not None]
-    return [source.name for source in sources if source is not None]
+    return [
+        each.name
+        + (" (other pixel size: nearest neighbour)" if each.grid.resolution != scene.grid.resolution else "")
+        for each in sources
+        if each is not None
+    ]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -498,6 +529,9 @@ def _shown(value: Any) -> str:
         return str(value)
     return np.format_float_positional(value, 6, fractional=False, trim="-")
 
+
+#: Different numbers of a raster that may be class codes.
+_MOST_CODES = 40
 
 #: Kinds of files by what tells them apart, in the order in which they are tried.
 _KINDS: tuple[tuple[Callable[[Path], bool], Callable[[Path], Description]], ...] = (

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.labels import Criteria, Report, Scheme, Screened, screen, spaced, split, within
-from uncover.pipeline.ground import TOLERANCE, Squares, default_buffer, pixel_metres, steady_pixel_metres
+from uncover.pipeline.ground import (
+    TOLERANCE,
+    Squares,
+    default_buffer,
+    distance,
+    pixel_metres,
+    steady_pixel_metres,
+)
 from uncover.pipeline.label_sources import (
     NUMBERED,
     Certainty,
@@ -180,7 +187,8 @@ def hold_out(labels: Labels, how: HoldOut, seed: int = 0) -> tuple[Labels, Label
     zero = np.uint8(0)
     if not (labels.codes[~near] > 0).any():
         raise ValueError(
-            f"no training label is farther than {buffer:.0f} m from a test label; use a smaller --buffer"
+            f"no training label is farther than {distance(labels.grid, buffer)} from a test label; use a "
+            "smaller --buffer"
         )
     return (
         labels.with_codes(np.where(near, zero, labels.codes)),

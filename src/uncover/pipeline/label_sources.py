@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 from uncover.files import whole_or_nothing
 from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
-from uncover.labels.scheme import HIGHEST_LABEL, Rule, UnknownCodeError, one_spelling
-from uncover.models.registry import CLASS_MODELS
+from uncover.labels.scheme import HIGHEST_LABEL, Rule, UnknownCodeError, codes_in_words, one_spelling
 from uncover.pipeline.file_kinds import check_labels
 from uncover.raster.align import RasterBand, check_overlap
+from uncover.raster.area import window_of
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.legends import read_colours, read_legend
@@ -38,6 +39,22 @@ NUMBERED = "codes"  # name of the scheme of nameless codes
 _VALUES = "values"  # that of whole numbers in a field
 
 
+def codes_in(layer: RasterBand, part: Window | None = None) -> dict[int, int]:
+    """Codes in a window of a raster, and their pixels; none where its numbers are no codes."""
+    source, nodata = layer.info.bands(layer.band), layer.info.nodata[layer.band - 1]
+    counts: Counter[int] = Counter()
+    cache = TileCache()
+    for window in (part or source.grid.window).cut((512, 512)):
+        values = source.read(window, cache)[0]
+        for code, n in zip(*np.unique(values, return_counts=True), strict=True):
+            if code == nodata or np.isnan(code):
+                continue
+            if not float(code).is_integer() or len(counts) > 2 * HIGHEST_LABEL:
+                return {}
+            counts[int(code)] += int(n)
+    return dict(sorted(counts.items()))
+
+
 @dataclass(frozen=True)
 class RasterLabels:
     """Labels from one band of a class raster."""
@@ -45,8 +62,7 @@ class RasterLabels:
     layer: RasterBand
     translation: Translation
     purity: float = 0.0  # share of a pixel that its label covers at least, where labels are finer
-    ignore: tuple[int, ...] = ()  # codes that are no label
-    only: bool = False  # codes that the translation does not know are no label
+    choice: ClassChoice = field(default_factory=lambda: ClassChoice())
 
     @property
     def scheme(self) -> Scheme:
@@ -61,37 +77,41 @@ class RasterLabels:
     def on(self, grid: Grid) -> RasterOnGrid:
         """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
         check_overlap(self.name, grid, self.layer.info.grid, "labels")
-        return RasterOnGrid(self, grid, pixels_within(grid, self.layer.info.grid))
+        own = self.layer.info.grid
+        self._say_what_is_no_class(codes_in(self.layer, window_of(own, grid.bounds, grid.crs)))
+        return RasterOnGrid(self, grid, pixels_within(grid, own))
 
     def labelled(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Which numbers are labels: not ignored, named, and of nameless codes positive and not 255."""
-        found: NDArray[np.bool_] = ~np.isin(values, self.ignore)
-        if self.only:
+        found: NDArray[np.bool_] = ~np.isin(values, self.choice.codes())
+        if self.choice.classes:
             found &= np.isin(values, self.translation.source.codes)
         elif self.translation.source.name == NUMBERED:
-            odd = (values < 0) | (values == HIGHEST_LABEL + 1)
-            if (odd & found).any():
-                listed = ", ".join(f"{v:g}" for v in np.unique(values[odd & found])[:5])
-                warnings.warn(
-                    f"{self.name} holds {listed}, which is no class code (1 to {HIGHEST_LABEL}); it is "
-                    "taken to be "
-                    "no label (--ignore says so, --classes names the codes)",
-                    stacklevel=6,
-                )
-            found &= ~odd
+            found &= (values >= 0) & (values != HIGHEST_LABEL + 1)
         return found
+
+    def _say_what_is_no_class(self, counts: Mapping[int, int]) -> None:
+        """Warn of codes that are taken to be no class, and of options that match none of them."""
+        if not counts:
+            return
+        self.choice.named([str(code) for code in counts], self.name)
+        codes = np.array(list(counts))
+        lost = ~self.labelled(codes) | np.isin(codes, [*self.translation.source.nodata])
+        lost &= ~np.isin(codes, [*self.choice.codes(), *read_legend(self.layer.info.path, self.layer.band)])
+        if lost.any():
+            listed, some = codes_in_words({code: counts[code] for code in codes[lost].tolist()})
+            warnings.warn(
+                f"{self.name}: codes {listed} are taken to be no class; --ignore {some} says so, and "
+                "--classes CODE=NAME,… names all that are classes",
+                stacklevel=3,
+            )
 
     def about_unknown(self) -> str:
         """Message on all codes of the raster that are no class, with their counts."""
-        counts: dict[int, int] = {}
-        cache, grid = TileCache(), self.layer.info.grid
-        known = (*self.translation.source.codes, *self.translation.source.nodata, *self.ignore)
-        for window in grid.blocks():
-            values, valid = self.layer.read(grid, window, cache)
-            values = values[valid & ~np.isin(values, known)]
-            for code, n in zip(*np.unique(values, return_counts=True), strict=True):
-                counts[int(code)] = counts.get(int(code), 0) + int(n)
-        return self.translation.about_unknown(dict(sorted(counts.items())), self.name, "")
+        known = (*self.translation.source.codes, *self.translation.source.nodata, *self.choice.codes())
+        counts = codes_in(self.layer)
+        unknown = {code: n for code, n in counts.items() if code not in known}
+        return self.translation.about_unknown(unknown, self.name, "")
 
 
 @dataclass(frozen=True)
@@ -162,8 +182,8 @@ def majority(labels: NDArray[np.uint8], purity: float = 0.0) -> NDArray[np.uint8
 class ClassChoice:
     """Values that are no class, and names of those that are; values not named are none where some are.
 
-    >>> ClassChoice(ignore=("9",), classes=(("1", "Built"), ("2", "Green"))).named(["1", "3"], "lcm.tif")
-    {'1': 'Built', '3': None}
+    >>> ClassChoice(ignore=("9",), classes=(("1", "Built"),)).named(["1", "3", "9"], "lcm.tif")
+    {'1': 'Built', '3': None, '9': None}
     """
 
     ignore: tuple[str, ...] = ()
@@ -178,11 +198,27 @@ class ClassChoice:
                 f"{what} holds {', '.join(values[:8])}, and none of them is left a class; check --classes "
                 "and --ignore"
             )
+        for option, given in (("--ignore", self.ignore), ("--classes", new)):
+            if strange := [v for v in given if v not in found]:
+                warnings.warn(
+                    f"{option} names {', '.join(strange)}, which {what} does not hold (it holds "
+                    f"{', '.join(values[:8])}{', …' if len(values) > 8 else ''})",
+                    stacklevel=4,
+                )
         return found
+
+    def of_codes(self) -> ClassChoice:
+        """The same with numbers as those of a raster are written: 1 for 01 and 1.0."""
+
+        def plain(value: str) -> str:
+            return str(int(float(value))) if _is_whole(value) else value
+
+        named = tuple((plain(value), name) for value, name in self.classes)
+        return ClassChoice(tuple(map(plain, self.ignore)), named)
 
     def codes(self) -> tuple[int, ...]:
         """Codes of a raster that are ignored."""
-        return tuple(int(float(v)) for v in self.ignore if _is_number(v))
+        return tuple(int(float(v)) for v in self.ignore if _is_whole(v))
 
     def translation(self) -> Translation:
         """Codes of a raster to the classes that are named."""
@@ -202,9 +238,9 @@ class ClassChoice:
         return Translation("--classes", source, target, rules)
 
 
-def _is_number(text: str) -> bool:
+def _is_whole(text: str) -> bool:
     try:
-        return np.isfinite(float(text))
+        return float(text).is_integer()
     except ValueError:
         return False
 
@@ -316,9 +352,9 @@ def open_labels(
     if is_vector(name):
         return VectorLabels.open(str(name), class_field_of(name, class_field), translation, choice)
     check_labels(name)
-    layer = RasterBand.open(name)
+    layer, choice = RasterBand.open(name), choice.of_codes()
     if choice.classes:
-        return RasterLabels(layer, choice.translation(), purity, choice.codes(), only=True)
+        return RasterLabels(layer, choice.translation(), purity, choice)
     own = scheme_in(layer.info) or legend_in(layer)
     if translation is None and own is not None:
         translation = Translation.identity(own)
@@ -327,7 +363,7 @@ def open_labels(
     if not 0 <= purity <= 1:
         raise ValueError(f"the share of a pixel that its label covers is {purity:g}; it lies between 0 and 1")
     translation = translation or Translation.identity(numbered_scheme())
-    return RasterLabels(layer, translation, purity, choice.codes())
+    return RasterLabels(layer, translation, purity, choice)
 
 
 def _check_source(name: str, own: Scheme, translation: Translation) -> None:
@@ -426,6 +462,8 @@ class LabelDoubt:
         came = "--label-probability" if self.probability is not None else "--label-noise"
         if self.probability is None and self.noise is None:
             return
+        from uncover.models.registry import CLASS_MODELS
+
         if model not in (*CLASS_MODELS, "recommended"):
             names = ("published" if name == "qda" else name for name in CLASS_MODELS)
             wanted = f"{', '.join(names)} or recommended"

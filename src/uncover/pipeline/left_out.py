@@ -14,6 +14,7 @@ from sklearn.base import ClassifierMixin, clone
 from uncover.bayes.streams import stream
 from uncover.estimators.groups import divide
 from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
+from uncover.progress import part_of
 
 #: Samples that are looked at: enough for an interval of one or two per cent, few enough to fit again.
 MOST_CHECKED = 9000
@@ -81,7 +82,8 @@ def left_out_check(
             how = {"groups": rest.groups, "scored": rest.inner}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said of all samples, where it holds for them
-            fitted = clone(model).fit(measured(rest), rest.classes, **how)
+            with part_of("checking with samples left out", number, PARTS):
+                fitted = clone(model).fit(measured(rest), rest.classes, **how)
             P = fitted.predict_proba(measured(samples.take(out)))
         known = np.isin(samples.classes[out], fitted.classes_)
         place = np.searchsorted(fitted.classes_, samples.classes[out][known])
@@ -121,15 +123,15 @@ def mean_with_interval(values: Any, groups: Any) -> tuple[float, float, float]:
     return mean, mean - margin, mean + margin
 
 
-def warn_of_excess(found: Mapping[str, Any]) -> None:
-    """Warn where a model claims more than comes true: by more than `EXCESS`, and beyond the interval."""
+def warn_of_excess(found: Mapping[str, Any], model: str) -> None:
+    """Warn where such a model claims more than comes true: by more than `EXCESS`, and beyond its interval."""
     excess = found["excess"]
     if excess["value"] > EXCESS and excess["lower"] > 0:
         warnings.warn(
             f"the model is too sure where it was not trained: it claims {found['claimed']:.1%} and is right "
             f"in {found['right']:.1%} of what was left out, {100 * excess['value']:.1f} points too much "
-            f"({100 * excess['lower']:.1f} to {100 * excess['upper']:.1f}); label more places, or use "
-            "--model recommended",
+            f"({100 * excess['lower']:.1f} to {100 * excess['upper']:.1f}); label more places"
+            + ("" if model == "recommended" else ", or use --model recommended"),
             TooSureWarning,
             stacklevel=4,
         )

@@ -19,7 +19,7 @@ from uncover.metrics.confusion import Outcomes, overall_accuracy
 from uncover.metrics.estimation import Estimate, SampleCells, StratifiedSample
 from uncover.metrics.scores import SCORE_NAMES, ScoreSums
 from uncover.pipeline.evaluation import AREA, CALIBRATION, EvaluateOptions, Evaluation, Floats, Result
-from uncover.pipeline.ground import default_buffer, pixel_metres
+from uncover.pipeline.ground import default_buffer, distance, pixel_metres
 from uncover.pipeline.label_sources import ClassChoice, LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Design, Index, Matches, Reference, check_strata, open_reference
@@ -331,7 +331,7 @@ def conclude(
         curve_interval=whole.interval(level, _effective(curves, drawn)),
         counts=tally.cells.count.sum(axis=0),
         area_shares=None if sample is None else sample.matrix().value,
-        warnings=tuple(_warnings(reference, design, tally, groups) + said),
+        warnings=tuple(_warnings(product.grid, reference, design, tally, groups) + said),
     )
 
 
@@ -502,7 +502,11 @@ def _facts(
     groups: int,
     options: EvaluateOptions,
 ) -> dict[str, Any]:
-    units = {"points": "point", "polygons": "polygon", "raster": f"block of {options.block:g} m"}
+    units = {
+        "points": "point",
+        "polygons": "polygon",
+        "raster": f"block of {distance(product.grid, options.block)}",
+    }
     unit = "sample" if design.name is not None else units[reference.kind]
     return {
         "map": product.name,
@@ -534,7 +538,7 @@ def _facts(
     }
 
 
-def _warnings(reference: Reference, design: Design, tally: Tally, groups: int) -> list[str]:
+def _warnings(grid: Grid, reference: Reference, design: Design, tally: Tally, groups: int) -> list[str]:
     said = list(reference.notes)
     if np.trace(tally.cells.count.sum(axis=0)) == tally.samples:
         said.append(
@@ -566,8 +570,8 @@ def _warnings(reference: Reference, design: Design, tally: Tally, groups: int) -
         )
     if tally.near:
         said.append(
-            f"{tally.near} samples nearer than {tally.buffer:.0f} m to a training label are left out; "
-            f"{tally.samples} are compared"
+            f"{tally.near} samples nearer than {distance(grid, tally.buffer)} to a training label are left "
+            f"out; {tally.samples} are compared"
         )
     lost = reference.outside + tally.nodata
     if lost and (reference.kind == "points" or design.name is not None):

@@ -30,7 +30,7 @@ class MapFacts:
     >>> facts = MapFacts("ha", 100, 60, 0.6, {"cloud": 40}, {"cloud": 0.4}, 0.5, means, 2, True)
     >>> print(facts.text())
     mapped       60 of 100 pixels (60.0 %)
-    no class     cloud 40 pixels (40.0 %)
+    no class     of all pixels: cloud 40 (40.0 %)
     unlike       50.0 % of the mapped area is unlike anything trained
     uncertainty  mean total 0.123 nats of at most 0.693 (measurement 0.02, model 0.01, overlap 0.0934)
     """
@@ -89,11 +89,12 @@ class MapFacts:
         """Facts by short names, for people."""
         part = self._part(self.mapped_pixels)
         found = {"mapped": f"{self.mapped_pixels:,} of {self.pixels:,} pixels ({part})"}
-        lost = [f"{name} {n:,} pixels ({self._part(n)})" for name, n in self.unmapped_pixels.items()]
+        lost = ", ".join(f"{name} {n:,} ({self._part(n)})" for name, n in self.unmapped_pixels.items())
+        words = [f"of all pixels: {lost}"] if lost else []
         if self.cloud_mask is False:
-            lost.append("the scene has no mask of clouds: what is cloud is mapped as land (--mask)")
-        if lost:
-            found["no class"] = ", ".join(lost)
+            words.append("the scene has no mask of clouds: what is cloud is mapped as land (--mask)")
+        if words:
+            found["no class"] = "; ".join(words)
         if self.mapped_pixels:
             found["unlike"] = f"{percent(self.unlike)} of the mapped area is unlike anything trained"
             total, *parts = (f"{name} {self.mean_uncertainty[name]:.3g}" for name in PARTS)

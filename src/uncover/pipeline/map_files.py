@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,9 +37,11 @@ from uncover.raster.map_formats import (
     write_dataset,
 )
 from uncover.raster.mapper import Mapper
+from uncover.raster.names import span
 from uncover.raster.product import Layer, Product
 from uncover.raster.quality import FLAGGED, REASONS, Quality
 from uncover.raster.scratch import Scratch
+from uncover.raster.series import SceneSeries
 
 _EXTENSIONS = "https://stac-extensions.github.io"
 _MAP_EXTENSIONS = [
@@ -119,7 +121,8 @@ class Finish:
             files = [pool.submit(write, layer) for layer in missing]
             title = self.mapper.observed.identity
             scene = self.mapper.observed.own_scene
-            picture = pool.submit(write_overview, store / "overview.png", scratch, scene, title, shares)
+            shown = scene.pictured() if isinstance(scene, SceneSeries) else scene
+            picture = pool.submit(write_overview, store / "overview.png", scratch, shown, title, shares)
             for layer, file in zip(missing, files, strict=True):
                 file.result().result()
                 scratch.journal.add(f"{layer.name}.tif")
@@ -332,10 +335,7 @@ def time_of(scene_time: datetime | None, stated: str | None) -> Item:
         raise SceneError(
             f"--date {stated}: the scene states its own time, {_instant(scene_time)}; leave --date out"
         )
-    first, _, last = stated.partition("/")
-    begin, end = _span(first, stated)[0], _span(last or first, stated)[1]
-    if end < begin:
-        raise SceneError(f"--date {stated} ends before it begins; give the earlier date first")
+    begin, end = span(stated)
     if begin == end:
         return {"datetime": _instant(begin)}
     start, stop = (f"{time:%Y-%m-%dT%H:%M:%SZ}" for time in (begin, end))
@@ -344,29 +344,6 @@ def time_of(scene_time: datetime | None, stated: str | None) -> Item:
 
 def _instant(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _span(text: str, stated: str) -> tuple[datetime, datetime]:
-    """First and last second of a year, month or day; of a time the same twice."""
-    try:
-        if not re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
-            time = datetime.fromisoformat(text)
-            time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-            return time, time
-        year, month, day = (int(part) for part in (text + "-01-01")[:10].split("-"))
-        begin = datetime(year, month, day, tzinfo=UTC)
-        if len(text) == 4:
-            after = begin.replace(year=year + 1)
-        elif len(text) == 7:
-            after = begin.replace(year=year + month // 12, month=month % 12 + 1)
-        else:
-            after = begin + timedelta(days=1)
-    except ValueError:
-        raise SceneError(
-            f"--date {stated} is no date; give 2020-06-01, 2020-06, 2020, a time such as "
-            "2020-06-01T11:06:31Z, or two of them with a slash between"
-        ) from None
-    return begin, after - timedelta(seconds=1)
 
 
 def _projection(grid: Grid) -> Item:

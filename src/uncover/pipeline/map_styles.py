@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.labels import Scheme
+from uncover.pipeline.ground import pixel_metres
 from uncover.pipeline.map_facts import percent
 from uncover.raster.errors import require
 from uncover.raster.product import UNIT, Layer, Product
@@ -135,8 +136,11 @@ def write_overview(
     values = {name: _numbers(scratch, layers["uncertainty"], band) for name, band in shown.items()}
     panels = {"Probability of the class": np.max(planes, axis=0), **values}
     colours = None if scene is None else thumbnail(scene, codes.shape)
+    metres = scratch.product.grid.shape[1] * pixel_metres(scratch.product.grid)[1]
     with style.context("default"):
         figure = _overview(title, scratch.product.scheme, codes, colours, panels, shares)
+        if scratch.product.grid.crs is not None:
+            _scale_bar(figure.axes[0], metres / codes.shape[1])
         figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
@@ -158,16 +162,22 @@ def _overview(
     figure.suptitle(title, fontsize=11)
     axes = iter(figure.subplots(2, 3).flat)
     grey = tuple(level / 255 for level in _NODATA)
-    ramp_colours = LinearSegmentedColormap.from_list("uncover", RAMP).with_extremes(bad=grey)
+    rising = LinearSegmentedColormap.from_list("uncover", RAMP).with_extremes(bad=grey)
+    falling = rising.reversed()
     pictures = {} if colours is None else {"Scene": colours}
     for number, (name, picture) in enumerate((pictures | {"Class": _class_picture(codes, scheme)}).items()):
         _panel(next(axes), f"({'abcdef'[number]}) {name}").imshow(picture, interpolation="nearest")
-    scales = (Normalize(0, 1), Normalize(0, float(np.log(len(scheme.classes)))), LogNorm(1e-4, 1))
+    most = float(np.log(len(scheme.classes)))
+    looks = (
+        (Normalize(1 / len(scheme.classes), 1), falling),
+        (Normalize(0, most), rising),
+        (LogNorm(1e-4, 1), falling),
+    )
     for number, (name, plane) in enumerate(panels.items(), start=len(pictures) + 1):
         ax = _panel(next(axes), f"({'abcdef'[number]}) {name}")
-        scale = scales[number - len(pictures) - 1]
+        scale, doubtful = looks[number - len(pictures) - 1]
         least = np.maximum(plane, 1e-4) if isinstance(scale, LogNorm) else plane
-        image = ax.imshow(np.ma.masked_invalid(least), cmap=ramp_colours, norm=scale, interpolation="nearest")
+        image = ax.imshow(np.ma.masked_invalid(least), cmap=doubtful, norm=scale, interpolation="nearest")
         figure.colorbar(image, ax=ax, location="bottom", shrink=0.8, aspect=30, pad=0.02).ax.tick_params(
             labelsize=7
         )
@@ -175,13 +185,28 @@ def _overview(
     names = [entry.name if len(entry.name) < 30 else f"{entry.name[:28]}…" for entry in scheme.classes]
     patches = [Patch(color=c.colour, label=f"{n}, {percent(float(s))}")
                for c, n, s in zip(scheme.classes, names, shares, strict=True)]  # fmt: skip
-    patches.append(Patch(color=grey, label="no class"))
+    if (codes == 0).any():
+        patches.append(Patch(color=grey, label="no class"))
     size, columns = (8, 1) if len(patches) <= 12 else (6, 2)
     legend.legend(handles=patches, loc="upper left", frameon=False, fontsize=size, ncols=columns,
                   title="Class, share of the mapped area", title_fontsize=8, alignment="left")  # fmt: skip
+    legend.text(0.02, 0.02, "Bright is doubtful, in all colour scales.", fontsize=8)
     for ax in (legend, *axes):
         ax.set_axis_off()
     return figure
+
+
+def _scale_bar(ax: Any, metres: float) -> None:
+    """A bar of a round length, about a quarter of the picture wide; `metres` is the side of a pixel."""
+    rows, columns = ax.images[0].get_array().shape[:2]
+    power = 10.0 ** np.floor(np.log10(columns * metres / 4))
+    length = max(step for step in (power, 2 * power, 5 * power) if step <= columns * metres / 4)
+    x, y = 0.04 * columns + np.array([0, length / metres]), 0.95 * rows
+    for width, colour in ((5, "black"), (2.5, "white")):
+        ax.plot(x, [y, y], color=colour, linewidth=width, solid_capstyle="butt")
+    text = f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
+    ax.text(x.mean(), y - 0.02 * rows, text, color="white", ha="center", va="bottom", fontsize=8,
+            bbox={"facecolor": "black", "alpha": 0.6, "pad": 1.5, "linewidth": 0})  # fmt: skip
 
 
 def _panel(ax: Any, title: str) -> Any:

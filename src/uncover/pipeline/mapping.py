@@ -13,9 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from uncover import __version__
 from uncover.bayes.population import UnknownShare
-from uncover.engines.machine import Compiling, machine_code
+from uncover.engines.machine import machine_code
 from uncover.files import check_new, check_place
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
@@ -23,13 +25,13 @@ from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_product import is_map
 from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
-from uncover.raster.classify import make_mapper
+from uncover.raster.classification import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
 from uncover.raster.fingerprints import fingerprint_of
 from uncover.raster.grid import Progress
 from uncover.raster.journal import Journal, fingerprint, unfinished, writing
-from uncover.raster.loose_files import SceneSource, source_name
+from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of, source_name
 from uncover.raster.mapper import Device, Mapper, Method, Missing, Reader
 from uncover.raster.model_checks import check_match, is_namesake, trained_on
 from uncover.raster.observed import ObservedScene, SceneWithNoise
@@ -37,6 +39,7 @@ from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
 from uncover.raster.quality import mask_names
 from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch
+from uncover.raster.series import SceneSeries
 
 Format = Literal["cog", "zarr", "netcdf"]
 
@@ -50,7 +53,8 @@ class MapOptions:
     paired
         Whether the scene trained the model; None takes the model's word.
     missing
-        Pixels that lack bands: "nodata", or "marginalise" to classify them by the bands that they have.
+        Pixels that lack bands: "nodata", or "marginalise" to classify them by the bands that they have. Of
+        several dates a date that lacks a band is left out of the pixel, or its other bands count.
     method
         Pixels whose noise is known: "fast" by the Student t of matched covariance, or "exact".
     device
@@ -102,7 +106,9 @@ class PreparedMap:
     estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
 
     @classmethod
-    def of(cls, model_file: str | Path, scene: SceneSource, options: MapOptions) -> PreparedMap:
+    def of(
+        cls, model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions
+    ) -> PreparedMap:
         """Open everything, and check that it fits together."""
         require("rasterio")
         for name, number in (("--block", options.block), ("--threads", options.threads)):
@@ -110,14 +116,15 @@ class PreparedMap:
                 raise SceneError(f"{name} is {number}; give 1 or more")
         if options.device == "cuda" and options.scheduler is not None:
             raise SceneError("--device cuda computes on this machine, and --scheduler elsewhere; give one")
-        check_model_first(model_file, scene if isinstance(scene, str | Path) else scene[0])
+        check_model_first(model_file, files_of(scene)[0])
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
             from uncover.models.files import load_fitted
 
             model = load_fitted(model_file)
-            observed = open_observed(scene, model, options.source, opened)
+            whole = options.missing == "nodata"
+            observed = open_observed(scene, model, options.source, opened, whole=whole)
             check_match(model, observed)
             reader = Reader(missing=options.missing, method=options.method, device=options.device)
             unknown_share, masked = _stated(options.unknown_share), options.source.mask_classes
@@ -156,6 +163,8 @@ class PreparedMap:
             "worlds": self.mapper.product.worlds,
             "missing": self.options.missing,
             "mask_classes": mask_names(self.options.source.mask_classes),
+            **({"dates": records} if (records := _dates(self.observed)) else {}),
+            **({"mask_buffer_m": metres} if (metres := self.options.source.scene.mask_buffer) else {}),
             "method": self.options.method,
             **({} if (said := self.mapper.summariser.approximation) is None else {"approximation": said}),
             **({} if self.options.device == "cpu" else {"device": self.options.device}),
@@ -217,6 +226,11 @@ class PreparedMap:
         return Threads(self.plan.threads, self.plan.ahead)
 
 
+def _dates(observed: ObservedScene) -> list[dict[str, Any]]:
+    """Each date of a series with its scene and day."""
+    return observed.own_scene.date_records() if isinstance(observed.own_scene, SceneSeries) else []
+
+
 def _stated(share: float | Literal["estimate"] | None) -> float | None:
     """Check a share of none of the classes; one that is to be estimated begins at one half."""
     if share is None or isinstance(share, str):
@@ -226,8 +240,12 @@ def _stated(share: float | Literal["estimate"] | None) -> float | None:
     return float(share)
 
 
-def _warn_of_namesake(model: ModelRecord, observed: ObservedScene, scene: SceneSource) -> None:
+def _warn_of_namesake(
+    model: ModelRecord, observed: ObservedScene, scene: SceneSource | SeveralScenes
+) -> None:
     """Say that a scene is not taken for the one that trained the model, where it may be the same."""
+    if isinstance(scene, SeveralScenes):
+        return
     file = Path(source_name(scene).rstrip("/")).name
     if len(trained_on(model)) == 1 and is_namesake(model, observed, file):
         warnings.warn(
@@ -244,13 +262,13 @@ class _File:
 
 def map_scene(
     model_file: str | Path,
-    scene: SceneSource,
+    scene: SceneSource | SeveralScenes,
     out: str | Path,
     options: MapOptions | None = None,
     progress: Progress | None = None,
     phase: Callable[[str], None] = lambda name: None,
 ) -> Path:
-    """Map a scene with a model; the folder `out` appears when everything in it is finished.
+    """Map a scene with a model, or scenes of several dates; the folder `out` appears when all is finished.
 
     Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
     inputs, model and options are the same; the product does not differ by a byte. `phase` is told what goes
@@ -259,7 +277,7 @@ def map_scene(
     clock = [time.time()]
     chosen = options or MapOptions()
     goal = Path(out)
-    _check_goal(goal, chosen, model_file, *([scene] if isinstance(scene, str | Path) else scene))
+    _check_goal(goal, chosen, model_file, *files_of(scene))
     phase("opening")
     prepared = PreparedMap.of(model_file, scene, chosen)
     key = prepared.key()
@@ -296,13 +314,11 @@ def _compute(
     numbers = scratch.missing(product.order(prepared.options.block))
     total = product.grid.window.pixels
     done = total - sum(scratch.units[number].pixels for number in numbers)
-    phase("mapping" if machine_code() is None else "starting, kernels are compiled once")
+    phase("mapping")
     if progress is not None:
         progress(done, total)
     try:
-        for i, unit in enumerate(prepared.executor().run(prepared.mapper, numbers)):
-            if i == 0:
-                phase("mapping")
+        for unit in prepared.executor().run(prepared.mapper, numbers):
             scratch.put(unit)
             done += scratch.units[unit.number].pixels
             if progress is not None:
@@ -346,7 +362,9 @@ def _resumable(journal: Journal) -> Iterator[None]:
         raise
 
 
-def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]) -> dict[str, Any]:
+def _run_facts(
+    prepared: PreparedMap, scene: SceneSource | SeveralScenes, clock: Sequence[float]
+) -> dict[str, Any]:
     """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
     from importlib.metadata import version
@@ -364,7 +382,7 @@ def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("uncover", "numpy", "scipy", "rasterio")},
         "model": str(prepared.model_file),
-        "scene": str(scene) if isinstance(scene, str | Path) else [str(file) for file in scene],
+        "scene": _recorded(scene),
         "folder": str(Path.cwd()),
         "source": source_record(prepared.options.source),
         "threads": prepared.plan.threads,
@@ -374,10 +392,17 @@ def _run_facts(prepared: PreparedMap, scene: SceneSource, clock: Sequence[float]
     }
 
 
-# CPU seconds of a unit that is computed once for a forecast.
-_LONG = 10.0
-#: Said of the time that a map takes.
-COMPILING = "up to a minute of compiling, the first time"
+def _recorded(scene: SceneSource | SeveralScenes) -> Any:
+    """A source for the record: a path, the files of one scene, or a list of such lists."""
+    if isinstance(scene, SeveralScenes):
+        return [files_of(each) for each in scene.scenes]
+    return str(scene) if isinstance(scene, str | Path) else files_of(scene)
+
+
+# Seconds of units that are computed for a forecast: enough of them, and not another time after so many.
+_ENOUGH, _LONG = 1.0, 10.0
+# Seconds of what follows the last unit: for the picture and the records, and for each megabyte of layers.
+_FINISH, _PER_MEGABYTE = 1.3, 1 / 40
 
 
 @dataclass(frozen=True)
@@ -389,7 +414,7 @@ class Forecast:
     threads                     2
     memory                      300 MB
     disk                        40 MB while it runs
-    time                        9 s...
+    time                        9 s, if the machine is as busy as now
     """
 
     units: int
@@ -406,37 +431,42 @@ class Forecast:
             ("threads", str(self.threads)),
             ("memory", f"{self.megabytes} MB"),
             ("disk", f"{self.disk} MB while it runs"),
-            ("time", minutes if machine_code() is None else f"{minutes}, and {COMPILING}"),
+            ("time", f"{minutes}, if the machine is as busy as now"),
         ]
         return "\n".join(f"{name:<28}{value}" for name, value in lines)
 
 
-def forecast(model_file: str | Path, scene: SceneSource, options: MapOptions | None = None) -> Forecast:
-    """Estimate the cost of a map from its parts and from one unit that is computed."""
-    chosen = options or MapOptions()
-    prepared = PreparedMap.of(model_file, scene, chosen)
-    mapper = prepared.mapper
-    middle = len(mapper.units) // 2
-    each = _seconds_of_unit(mapper, middle) / mapper.units[middle].pixels
-    pixels = mapper.product.grid.window.pixels
-    # Scratch, and about as much again while the files are made from it.
-    disk = 2 * pixels * mapper.product.bytes_per_pixel
-    files = pixels * mapper.product.bytes_per_pixel / (40 * MEGABYTE)
-    seconds = each * pixels / prepared.plan.threads + files
-    megabytes = prepared.plan.bytes_needed // MEGABYTE
-    return Forecast(len(mapper.units), prepared.plan.threads, megabytes, disk // MEGABYTE, seconds)
+def forecast(
+    model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions | None = None
+) -> Forecast:
+    """Estimate the cost of a map: from the time it takes to open, and from one unit for each thread."""
+    began = time.monotonic()
+    prepared = PreparedMap.of(model_file, scene, options or MapOptions())
+    opening, (once, rate) = time.monotonic() - began, _pace(prepared)
+    product, plan = prepared.mapper.product, prepared.plan
+    pixels = product.grid.window.pixels
+    megabytes = pixels * product.bytes_per_pixel / MEGABYTE
+    seconds = opening + once + pixels / rate + _FINISH + megabytes * _PER_MEGABYTE
+    # Disk for scratch, and about as much again while the files are made from it.
+    disk, memory = round(2 * megabytes), plan.bytes_needed // MEGABYTE
+    return Forecast(len(prepared.mapper.units), plan.threads, memory, disk, seconds)
 
 
-def _seconds_of_unit(mapper: Mapper, number: int) -> float:
-    """CPU seconds of a unit, of all threads; compiling, and what else is made once, does not count.
+def _pace(prepared: PreparedMap) -> tuple[float, float]:
+    """Seconds of what is made once with the first units, and pixels per second from then on.
 
-    What is made once takes a second or two: a unit that takes long is not computed again.
+    As many units as there are threads are computed at a time, from the middle of the map, and then again.
     """
-    for _ in range(2):
-        began = time.process_time()
-        with Compiling() as compiling:
-            mapper.compute(number, mapper.read(number))
-        seconds = time.process_time() - began - compiling.seconds
-        if seconds > _LONG:
+    mapper, plan = prepared.mapper, prepared.plan
+    first = max(0, (len(mapper.units) - plan.threads) // 2)
+    numbers = range(len(mapper.units))[first : first + plan.threads]
+    took: list[float] = []
+    while len(took) < 2 or sum(took[1:]) < _ENOUGH:
+        began = time.monotonic()
+        for _ in Threads(plan.threads, plan.ahead).run(mapper, numbers):
+            pass
+        took.append(max(time.monotonic() - began, 1e-6))
+        if sum(took) > _LONG:
             break
-    return max(seconds, 0.0)
+    pixels, each = sum(mapper.units[n].pixels for n in numbers), float(np.mean(took[1:] or took))
+    return max(took[0] - each, 0.0), pixels / each

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uncover.measurement.bands import canonical_band
+from uncover.measurement.dates import dates_of
 from uncover.models.record import ModelRecord
 from uncover.pipeline.realisations import RealiseOptions, realise_scene
+from uncover.pipeline.series_sources import for_day, is_computed, series_of_model, with_formulas
+from uncover.raster.arrays import moments
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, SceneError
-from uncover.raster.loose_files import SceneSource
+from uncover.raster.loose_files import SceneSource, SeveralScenes
 from uncover.raster.model_checks import FROM_MODEL, model_bands, model_features
 from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.quality import FLAGGED, Quality
 from uncover.raster.scene import Scene, SceneOptions
-from uncover.raster.uncertainty import UncertaintyOptions, open_uncertainty
+from uncover.raster.series import RealisedSeries, SceneSeries, day_of
+from uncover.raster.series_uncertainty import SeriesUncertainty
+from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, open_uncertainty
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,10 @@ class SourceOptions:
         another scene.
     mask_classes
         Pixels with any of these quality bits neither train nor get a class; `mask_bits` makes them of names.
+    features
+        Features of a scene to fit to: "bands,NDVI,B08/B04"; None for its bands.
+    dates
+        Names of the dates of several scenes that are features: "season", or dates between commas.
     """
 
     scene: SceneOptions = field(default_factory=SceneOptions)
@@ -43,6 +52,9 @@ class SourceOptions:
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
     mask_classes: Quality = FLAGGED
+    _: KW_ONLY
+    features: str | None = None
+    dates: str | None = None
 
 
 def source_record(options: SourceOptions) -> dict[str, Any]:
@@ -78,6 +90,8 @@ def source_options(record: Mapping[str, Any]) -> SourceOptions:
         uncertainty=record.get("uncertainty"),
         uncertainty_options=UncertaintyOptions(**values("uncertainty_options")),
         mask_classes=Quality(record.get("mask_classes", FLAGGED)),
+        features=record.get("features"),
+        dates=record.get("dates"),
     )
 
 
@@ -103,9 +117,11 @@ class Offered:
         return self.scene
 
 
-def offered(source: SceneSource, options: SourceOptions) -> Offered | None:
-    """The scene of a source, to be read ahead; None for a cube, and where a scale is missing."""
-    if is_cube(source):
+def offered(source: SceneSource | SeveralScenes, options: SourceOptions) -> Offered | None:
+    """The scene of a source, to be read ahead; None for cubes, dates, and where a scale is missing."""
+    if isinstance(source, SeveralScenes) or is_cube(source):
+        return None
+    if isinstance(source, str | Path) and moments(source) > 1:
         return None
     try:
         return Offered.of(source, options.scene)
@@ -113,19 +129,49 @@ def offered(source: SceneSource, options: SourceOptions) -> Offered | None:
         return None  # the model may know it
 
 
-def is_cube(source: SceneSource) -> bool:
+def is_cube(source: SceneSource | SeveralScenes) -> bool:
     """True for a cube of realisations."""
     return isinstance(source, str | Path) and is_zarr(source) and zarr_kind(source) == "cube"
 
 
 def open_observed(
-    source: SceneSource, model: ModelRecord, options: SourceOptions, opened: Offered | None = None
+    source: SceneSource | SeveralScenes,
+    model: ModelRecord,
+    options: SourceOptions,
+    opened: Offered | None = None,
+    *,
+    whole: bool = True,
 ) -> ObservedScene:
-    """Open a scene or a cube with the bands of a model, and its uncertainty."""
+    """Open a scene, scenes of several dates or a cube with the features of a model, and its uncertainty.
+
+    `whole` leaves out a date of a pixel that lacks one band; else its other bands count.
+    """
     check_one_source(options)
+    names = model_bands(model)
+    trained = None if names is None else dates_of(names)
+    if trained is not None:
+        sources = source.scenes if isinstance(source, SeveralScenes) else (source,)
+        if any(is_cube(each) for each in sources):
+            raise SceneError("the model takes scenes of several dates; give the scenes and --aod, not cubes")
+        known = _calibration_of(model)
+        found = series_of_model(
+            sources, options.scene, options.dates, trained, known, options.mask_classes, whole
+        )
+        return observe(found, options)
+    if options.dates is not None:
+        raise SceneError(f"--dates {options.dates} came, and the model was trained on one date; leave it out")
+    if isinstance(source, SeveralScenes):
+        raise SceneError(
+            f"{len(source.scenes)} scenes came, and the model was trained on one date; give one scene, or a "
+            "model of several dates (uncover fit A B --as features)"
+        )
     if is_cube(source):
         assert isinstance(source, str | Path)
         return _cube(source, model, options)
+    own = () if opened is None else opened.scene.bands
+    if names is not None and options.scene.bands is None and any(is_computed(each, own) for each in names):
+        scene = open_scene(source, options.scene)
+        return observe(with_formulas(scene, source, names, options.scene, options.mask_classes), options)
     return observe(_scene(source, model, options.scene, opened), options)
 
 
@@ -135,20 +181,35 @@ def check_one_source(options: SourceOptions) -> None:
         raise SceneError("an AOD and --uncertainty came; fit and map take one source of uncertainty")
 
 
-def observe(scene: Scene, options: SourceOptions) -> ObservedScene:
-    """The scene with its uncertainty, as the options state it: stated in a file, worlds, or none."""
+def observe(scene: Scene | SceneSeries, options: SourceOptions) -> ObservedScene:
+    """The scene with its uncertainty, as the options state it: stated in a file, worlds, or none.
+
+    Worlds of a series, and errors that its scenes share, are independent between dates.
+    """
     if options.uncertainty is not None:
-        how = options.uncertainty_options
-        found = open_uncertainty(options.uncertainty, scene.grid, scene.bands, how, scene)
-        return SceneWithNoise.of(scene, found)
-    if options.realise is None:
+        if isinstance(scene, Scene):
+            return SceneWithNoise.of(scene, _stated(scene, options))
+        stated = tuple(None if part is None else _stated(part, options) for part in scene.parts)
+        return SceneWithNoise.of(scene, SeriesUncertainty(scene, stated))
+    realise = options.realise
+    if realise is None:
         return PlainScene(scene)
     how_drawn = {
-        "seed": options.realise.seed,
-        "method": options.realise.method,
-        "angles": None if options.realise.angles is None else list(options.realise.angles),
+        "seed": realise.seed,
+        "method": realise.method,
+        "angles": None if realise.angles is None else list(realise.angles),
     }
-    return SceneWithWorlds(realise_scene(scene, options.realise), how_drawn)
+    if isinstance(scene, Scene):
+        return SceneWithWorlds(realise_scene(scene, realise), how_drawn)
+    return SceneWithWorlds(RealisedSeries.of(scene, lambda part: realise_scene(part, realise)), how_drawn)
+
+
+def _stated(scene: Scene, options: SourceOptions) -> Uncertainty:
+    """Uncertainty of a scene, from a file that may be that of its day."""
+    assert options.uncertainty is not None
+    path = str(options.uncertainty)
+    path = for_day(path, day_of(scene)) if "{date}" in path else path
+    return open_uncertainty(path, scene.grid, scene.bands, options.uncertainty_options, scene)
 
 
 def _scene(source: SceneSource, model: ModelRecord, options: SceneOptions, opened: Offered | None) -> Scene:
@@ -186,8 +247,9 @@ def _cube(source: str | Path, model: ModelRecord, options: SourceOptions) -> Sto
     if options.realise is not None or options.uncertainty is not None:
         raise SceneError(f"{source} is a cube and has its uncertainty in its realisations; give no other")
     cube = replace(open_cube(source), level=options.scene.level)
-    names = ("bbox", "aoi", "scale", "offset", "mask", "scene_id")
+    names = ("bbox", "aoi", "scale", "offset", "mask", "cloud_probability", "scene_id")
     given = [name for name in names if getattr(options.scene, name) is not None]
+    given += ["mask_buffer"] if options.scene.mask_buffer else []
     if given:
         came = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise SceneError(f"{source} is a cube and mapped as it is; give {came} when it is made")

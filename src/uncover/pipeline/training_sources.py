@@ -41,6 +41,7 @@ from uncover.pipeline.label_sources import (
 )
 from uncover.pipeline.realisations import RealiseOptions
 from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
+from uncover.pipeline.series_sources import series_to_fit, with_formulas
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area
@@ -52,10 +53,11 @@ from uncover.raster.loose_files import SceneSource, gathered, source_name
 from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.points import is_points, point_dates
-from uncover.raster.quality import FLAGGED, INCOMPLETE, Quality, reasons, without
+from uncover.raster.quality import CLEAR, FLAGGED, INCOMPLETE, Quality, reasons, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
+from uncover.raster.series import RealisedSeries, SceneSeries
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
     UncertaintyOptions,
@@ -110,6 +112,8 @@ class FitOptions(SourceOptions):
         Decides the draw, and which samples are kept.
     doubt
         What is known of wrong labels.
+    as_features
+        Scenes of several dates of one place are features of one sample, not further samples.
     """
 
     labels: str | Path | None = None
@@ -135,6 +139,7 @@ class FitOptions(SourceOptions):
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
     mask_classes: Quality = FLAGGED
+    as_features: bool = False
 
     def __post_init__(self) -> None:
         if self.model == "published":
@@ -184,12 +189,27 @@ class Batch:
         )
 
 
+def whole_in_worlds(batch: Batch) -> Batch:
+    """Leave out samples of several realisations that lack a feature, and count them: no fit takes both."""
+    if batch.values.ndim == 2:
+        return batch
+    whole = np.isfinite(batch.values).all(axis=(1, 2))
+    if whole.all():
+        return batch
+    lost = {**batch.lost, "some dates are missing": int((~whole).sum())}
+    return replace(batch.take(whole), lost=lost)
+
+
 def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
     """Open all of them; they must have the same bands, and none may be there twice."""
     if not sources:
         raise ValueError("nothing to fit to: name at least one scene or sample table")
     opened: list[TrainingSource] = []
-    for name in gathered(sources):
+    if options.as_features:
+        opened = [_series(gathered(sources), options)]
+    elif options.dates is not None:
+        raise ValueError("--dates came without --as features, whose dates it names; give that too")
+    for name in [] if options.as_features else gathered(sources):
         bands = opened[0].bands if opened else options.scene.bands
         if isinstance(name, str) and is_table(name):
             source: TrainingSource = _table(name, bands, options)
@@ -222,6 +242,13 @@ def _check_stated(opened: Sequence[TrainingSource]) -> None:
 def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
     """Refuse options that none of the sources takes."""
     scene, pixels = options.scene, [source for source in opened if isinstance(source, LabelledPixels)]
+    if options.features is not None and any(
+        not isinstance(s, LabelledPixels) or isinstance(s.raster, Cube) for s in opened
+    ):
+        raise ValueError(
+            "--features computes features of scenes; tables and cubes have theirs: leave it out, or give "
+            "scenes"
+        )
     if not pixels:
         words = {"labels": options.labels, "bbox": scene.bbox, "aoi": scene.aoi, "block": options.block}
         chosen = {} if options.mask_classes == FLAGGED else {"mask-classes": options.mask_classes}
@@ -230,6 +257,7 @@ def _check_use(opened: Sequence[TrainingSource], options: FitOptions) -> None:
         raise ValueError("--label-probability is a raster, for scenes and cubes; tables have no place on it")
     if all(isinstance(source.raster, Cube) for source in pixels):
         words = {"mask": scene.mask, "scene-id": scene.scene_id}
+        words |= {"cloud-probability": scene.cloud_probability, "mask-buffer": scene.mask_buffer or None}
         if not any(isinstance(source, TableRows) for source in opened):
             words |= {"scale": scene.scale, "offset": scene.offset}
         _refuse("scene", aod=options.realise, **words)
@@ -241,10 +269,34 @@ def _refuse(needed: str, **given: Any) -> None:
         raise ValueError(f"{came} came, and no {needed} to use it on; name one, or leave it out")
 
 
+def _series(names: Sequence[str | tuple[str, ...]], options: FitOptions) -> LabelledPixels:
+    """The labelled pixels of scenes of several dates, each a sample with the features of all dates."""
+    check_one_source(options)
+    for name in names:
+        if isinstance(name, str) and (is_table(name) or (is_zarr(name) and zarr_kind(name) != "scene")):
+            raise ValueError(
+                f"{name} is no scene; --as features takes scenes of several dates of one place: a table has "
+                "its features in its columns, and cubes are made of one scene"
+            )
+        if isinstance(name, str):
+            check_scene(name, "uncover fit --as features takes scenes")
+    series = series_to_fit(names, options.scene, options.dates, options.features, options.mask_classes)
+    observed = observe(series, options)
+    return LabelledPixels.of(observed, observed.identity, _labels(observed.identity, options), options)
+
+
+def _one_scene(name: SceneSource, options: FitOptions) -> ObservedScene:
+    """A scene with its uncertainty, and with computed features where they are asked for."""
+    scene = open_scene(name, options.scene)
+    if options.features is None:
+        return observe(scene, options)
+    return observe(with_formulas(scene, name, options.features, options.scene, options.mask_classes), options)
+
+
 def _raster(name: SceneSource, options: FitOptions) -> TrainingSource:
     check_one_source(options)
     if not isinstance(name, str | Path):
-        observed: ObservedScene = observe(open_scene(name, options.scene), options)
+        observed = _one_scene(name, options)
         return LabelledPixels.of(observed, observed.identity, _labels(source_name(name), options), options)
     kind = zarr_kind(name) if is_zarr(name) else "scene"
     if options.uncertainty is not None and kind != "scene":
@@ -257,7 +309,7 @@ def _raster(name: SceneSource, options: FitOptions) -> TrainingSource:
         observed = StoredWorlds(replace(open_cube(name), level=options.scene.level))
     else:
         check_scene(name, "uncover fit takes scenes, cubes and tables of samples")
-        observed = observe(open_scene(name, options.scene), options)
+        observed = _one_scene(name, options)
     return LabelledPixels.of(observed, observed.identity or Path(name).name, _labels(name, options), options)
 
 
@@ -330,7 +382,7 @@ class LabelledPixels:
     masked: Quality = FLAGGED  # pixels with any of these bits are not used
 
     @property
-    def raster(self) -> Scene | Cube | RealisedScene:
+    def raster(self) -> Scene | Cube | RealisedScene | SceneSeries:
         """Source of the values."""
         return self.observed.raster
 
@@ -351,12 +403,13 @@ class LabelledPixels:
         if isinstance(self.observed, SceneWithNoise):
             found = self.observed.uncertainty
             return Stated({"source": "stated uncertainty", **found.facts()}, found.systematic, found.common)
-        if isinstance(self.raster, Scene):
+        raster = self.raster
+        if not isinstance(raster, Cube | RealisedScene | RealisedSeries):
             return None
-        of = self.raster if isinstance(self.raster, Cube) else self.raster.layout
-        quantities = list(of.attributes.get("quantities") or ())
+        drawn = raster.attributes.get("quantities") if isinstance(raster, Cube) else raster.quantities
+        quantities = [dict(each) for each in drawn or ()]
         source = "aerosol optical depth" if quantities else "cube"
-        return Stated({"source": source, "quantities": quantities, "worlds": self.raster.worlds})
+        return Stated({"source": source, "quantities": quantities, "worlds": raster.worlds})
 
     @classmethod
     def of(
@@ -381,7 +434,8 @@ class LabelledPixels:
         available, length = int(np.count_nonzero(codes)), autocorrelation_length(codes, pixel_metres(grid))
         codes[~_drawn(codes, options)] = 0
         blocks = choose_blocks(codes, grid, length, options.block, options.buffer)
-        bands = tuple(canonical_band(band) for band in options.scene.bands or observed.bands)
+        own = None if isinstance(observed.raster, SceneSeries) else options.scene.bands
+        bands = tuple(canonical_band(band) for band in own or observed.bands)
         file = options.doubt.probability
         certainty = None if file is None else Certainty.on(grid, RasterBand.open(file), options.doubt.scale)
         found = cls(observed, name, bands, labels.scheme, codes, blocks, available, certainty=certainty)
@@ -409,6 +463,12 @@ class LabelledPixels:
         """Pixels of the grid."""
         return self.raster.grid.window.pixels
 
+    @property
+    def _left_out(self) -> Quality:
+        """Quality bits of pixels that are not used; pixels of a series may lack some of its dates."""
+        gaps = Quality.PARTIAL if isinstance(self.raster, SceneSeries) and not self.raster.single else CLEAR
+        return (INCOMPLETE | self.masked) & ~gaps
+
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Usable drawn pixels, block by block; blocks without any are not read."""
         names = np.array(self.scheme.names)
@@ -421,7 +481,7 @@ class LabelledPixels:
                 yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
                 continue
             block = self.raster.read(window)
-            where, noise = (codes > 0) & without(block.quality, INCOMPLETE | self.masked), None
+            where, noise = (codes > 0) & without(block.quality, self._left_out), None
             lost = reasons(block.quality[(codes > 0) & ~where], self.masked)
             sure = None if self.certainty is None else self.certainty.read(window)
             if sure is not None:  # of a label without a probability nothing is known
@@ -437,7 +497,7 @@ class LabelledPixels:
                 inner = squares.inner(window, self.blocks.buffer)[where]
             sure = None if sure is None else sure[where]
             found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
-            yield window.pixels, found
+            yield window.pixels, whole_in_worlds(found)
 
 
 def _warn_of_years(name: str, year: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from uncover.raster.tiles import TileCache, assemble
 
 _ROWS = ("y", "lat", "latitude", "northing", "row")
 _COLS = ("x", "lon", "longitude", "easting", "col")
+_TIMES = ("time", "t", "date")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class ArraySource:
     grid: Grid
     tile: tuple[int, int]
     decoded: bool = True
+    moment: str = ""  # of a dataset with several: dates of one file are different scenes
 
     @property
     def name(self) -> str:
@@ -97,7 +100,13 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
     name = str(path)
     with open_dataset(name) as dataset:
         axes = spatial_axes(dataset, name)
-        offered = list(_planes(dataset, axes, name))
+        times, moment = _times(dataset, name), options.moment
+        if len(times) > 1 and moment is None:
+            raise SceneError(
+                f"{name} has {len(times)} dates, {times[0]:%Y-%m-%d} to {times[-1]:%Y-%m-%d}; take them as "
+                "features (uncover fit --as features), or store one of them alone"
+            )
+        offered = list(_planes(dataset, axes, name, moment or 0))
         planes = _choose(offered, options, name)
         first = dataset[planes[0].variable]
         grid = grid_of(dataset, first, axes)
@@ -107,12 +116,16 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
         raise SceneError(
             f"{name} holds integers without a scale; give --scale 0.0001, or --scale 1 to take them as is"
         )
-    source = ArraySource(name, planes, axes, grid, (512, 512))
-    chosen = Calibration(options.scale or 1.0, options.offset or 0.0, options.nodata)
+    when = times[moment or 0] if times else None
+    several = f"{when:%Y%m%dT%H%M%S}" if when is not None and len(times) > 1 else ""
+    source = ArraySource(name, planes, axes, grid, (512, 512), moment=several)
+    nodata = options.assumed_nodata if options.nodata is None else options.nodata
+    chosen = Calibration(options.scale or 1.0, options.offset or 0.0, nodata)
     bands = tuple(plane.name for plane in planes)
     scene = Scene(
-        identity=str(said or Path(name).stem),
+        identity="_".join(filter(None, (str(said or Path(name).stem), several))),
         named=bool(said),
+        sensing_time=when,
         bands=bands,
         grid=grid,
         groups=(BandGroup(source, bands, (chosen,) * len(bands)),),
@@ -122,6 +135,43 @@ def open_array(path: str | Path, options: SceneOptions) -> Scene:
     if options.offset is None:
         warn_of_offset(scene)
     return scene
+
+
+def moments(path: str | Path) -> int:
+    """Number of dates of a Zarr or NetCDF dataset: the length of its time axis; 1 without one.
+
+    >>> moments("scene.tif")
+    1
+    """
+    name = str(path)
+    if not name.rstrip("/").lower().endswith((".zarr", ".nc", ".nc4", ".h5")):
+        return 1
+    with open_dataset(name) as dataset:
+        return max(1, len(_times(dataset, name)))
+
+
+def _time_axis(dataset: Any) -> Hashable | None:
+    lower = {str(dim).lower(): dim for dim in dataset.dims}
+    return next((lower[key] for key in _TIMES if key in lower), None)
+
+
+def _times(dataset: Any, name: str) -> list[datetime]:
+    """Times along the time axis, in UTC; none where there is no such axis, or one step without a time."""
+    axis = _time_axis(dataset)
+    if axis is None or (axis not in dataset.coords and dataset.sizes[axis] == 1):
+        return []
+    try:
+        values = np.asarray(dataset[axis].values).astype("datetime64[us]")
+        if axis not in dataset.coords or np.isnat(values).any():
+            raise ValueError("no dates")
+        seconds = values.astype("int64") / 1e6
+    except (TypeError, ValueError) as error:
+        if dataset.sizes[axis] == 1:
+            return []
+        raise SceneError(
+            f"{name}: the axis {axis} has no dates ({error}); store them as CF times (days since ...)"
+        ) from error
+    return [datetime.fromtimestamp(float(each), UTC) for each in seconds]
 
 
 def spatial_axes(dataset: Any, name: str) -> tuple[Hashable, Hashable]:
@@ -134,12 +184,13 @@ def spatial_axes(dataset: Any, name: str) -> tuple[Hashable, Hashable]:
     return row, col
 
 
-def _planes(dataset: Any, axes: tuple[Hashable, Hashable], name: str) -> Iterator[Plane]:
-    """Every plane that can be a band: other axes are one long, except one that counts the bands."""
+def _planes(dataset: Any, axes: tuple[Hashable, Hashable], name: str, moment: int = 0) -> Iterator[Plane]:
+    """Every plane that can be a band: other axes are one long, except one of bands, and one of times."""
+    time = _time_axis(dataset)
     for variable, array in dataset.data_vars.items():
         if not set(axes) <= set(array.dims) or not np.issubdtype(array.dtype, np.number):
             continue
-        others = [dim for dim in array.dims if dim not in axes]
+        others = [dim for dim in array.dims if dim not in (*axes, time)]
         if "realisation" in others:
             raise SceneError(f"{name} has realisations: it is a cube; open it with open_cube")
         long = [dim for dim in others if array.sizes[dim] > 1 or str(dim).lower() in ("band", "bands")]
@@ -148,6 +199,7 @@ def _planes(dataset: Any, axes: tuple[Hashable, Hashable], name: str) -> Iterato
                 f"{name}: {variable} has axes {', '.join(map(str, long))}; one of them, the bands, is read"
             )
         fixed = tuple((dim, 0) for dim in others if dim not in long)
+        fixed += ((time, moment),) if time is not None and time in array.dims else ()
         if not long:
             yield Plane(canonical_band(str(variable)), variable, fixed)
             continue

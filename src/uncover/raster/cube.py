@@ -47,8 +47,8 @@ class CubeBlock(Flagged):
     quality: Flags  # (row, col)
 
     def samples(self, where: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-        """Values of the valid pixels (and only those in `where`), (pixel, realisation, band), row by row."""
-        chosen = self.valid if where is None else self.valid & where
+        """Values of some pixels, the valid ones by default, (pixel, realisation, band), row by row."""
+        chosen = self.valid if where is None else where
         return np.ascontiguousarray(np.moveaxis(self.values[:, :, chosen], 2, 0))
 
 

@@ -37,6 +37,8 @@ def _hash(thing: Any, contents: list[bytes]) -> str:
         path = str(getattr(part, "path", ""))
         if isinstance(part, np.ndarray):
             digest.update(np.ascontiguousarray(part).tobytes())
+        elif isinstance(getattr(part, "moment", None), str):
+            digest.update(f"date {part.moment}".encode() if part.moment else b"")
         elif is_npy(path):
             digest.update(f"date {npy_file(path)[1]}".encode())  # dates of one file are different scenes
     return digest.hexdigest()

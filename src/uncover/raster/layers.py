@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import distance_transform_edt
 
 from uncover.raster.grid import Grid, Window
+from uncover.raster.pixel_area import pixel_sides
 from uncover.raster.pixel_kernels import calibrate
-from uncover.raster.quality import CLEAR, Quality
+from uncover.raster.quality import CLEAR, FLAGGED, Quality
 from uncover.raster.resample import Resampler, Resampling, read_nearest
 from uncover.raster.tiles import Source, TileCache
 
@@ -72,6 +75,44 @@ class PlaneBits:
 
 
 @dataclass(frozen=True)
+class LeastMask:
+    """A layer of shares such as a probability of cloud: pixels with so much or more get the bits."""
+
+    source: Source
+    least: float
+    bits: Quality
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """The bits; none where the layer does not reach."""
+        (values,), inside = read_nearest(self.source, grid, window, cache)
+        return np.asarray(((values >= self.least) & inside) * np.uint16(self.bits), np.uint16)
+
+
+@dataclass(frozen=True)
+class BufferedMask:
+    """Masks whose bits for cloud, shadow, snow and saturation grow by so many metres on every side."""
+
+    masks: tuple[Mask, ...]
+    metres: float
+
+    def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
+        """Bits of pixels nearer than that to one which has them, from centre to centre."""
+        size = _metres(grid)
+        reach = tuple(int(np.ceil(self.metres / each)) for each in size)
+        wide = window.grown(*reach) & grid.window
+        here = wide.shifted(-window.row, -window.col)
+        out = np.zeros(wide.shape, np.uint16)
+        for mask in self.masks:
+            out |= mask.flags(grid, wide, cache)
+        inner = Window(-here.row, -here.col, *window.shape).slices
+        for bit in FLAGGED:
+            has = out & np.uint16(bit) > 0
+            if has.any() and not has.all():
+                out[distance_transform_edt(~has, sampling=size) <= self.metres] |= np.uint16(bit)
+        return np.ascontiguousarray(out[inner])
+
+
+@dataclass(frozen=True)
 class PolygonMask:
     """Polygons that set bits, such as the GML masks of older products; (WKB, bits) in the scene's CRS."""
 
@@ -84,6 +125,13 @@ class PolygonMask:
             shapes = [shape for shape, its in self.polygons if its == bits]
             out[inside_polygons(shapes, grid, window)] |= np.uint16(bits)
         return out
+
+
+@lru_cache(maxsize=64)
+def _metres(grid: Grid) -> tuple[float, float]:
+    """Height and width of the middle pixel of a grid on the ground."""
+    down, across = pixel_sides(grid, np.array(grid.height / 2), np.array(grid.width / 2))
+    return float(np.hypot(*down)), float(np.hypot(*across))
 
 
 def inside_polygons(shapes: Sequence[bytes], grid: Grid, window: Window) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from typing import Any
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import ReadError, SceneError
 from uncover.raster.layers import BandGroup, Calibration, ValueMask
-from uncover.raster.names import LAYERS, NamedFacts, instant
+from uncover.raster.names import LAYERS, NamedFacts, instant, nearest_size
 from uncover.raster.quality import SCL_MEANING
 from uncover.raster.safe import TEN_BANDS
 from uncover.raster.scene import Scene, SceneOptions
@@ -22,6 +22,24 @@ from uncover.raster.tiles import RasterInfo, describe
 RASTER_SUFFIXES = (".jp2", ".j2k", ".tif", ".tiff", ".vrt", ".img")
 
 SceneSource = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True)
+class SeveralScenes:
+    """Sources of several scenes that are read as one.
+
+    >>> files_of(SeveralScenes(("a.SAFE", ("b/B02.tif", "b/B03.tif"))))
+    ['a.SAFE', 'b/B02.tif', 'b/B03.tif']
+    """
+
+    scenes: tuple[SceneSource, ...]
+
+
+def files_of(source: SceneSource | SeveralScenes) -> list[str]:
+    """Paths of a source as they were given."""
+    if isinstance(source, SeveralScenes):
+        return [path for scene in source.scenes for path in files_of(scene)]
+    return [str(source)] if isinstance(source, str | Path) else [str(path) for path in source]
 
 
 def expanded(source: SceneSource) -> SceneSource:
@@ -71,7 +89,7 @@ class LooseFiles:
     """Files of one scene by what they hold."""
 
     bands: dict[str, str]  # finest file of each band
-    layers: dict[str, str]  # SCL, AOT, WVP
+    layers: dict[str, dict[int, str]]  # SCL, AOT, WVP by their pixel sizes
     facts: NamedFacts  # that all files agree on
 
     @classmethod
@@ -92,17 +110,16 @@ class LooseFiles:
         wanted = [
             (file, f) for file, f in named if resolution is None or (f.metres or resolution) >= resolution
         ]
-        found: dict[str, tuple[int, str]] = {}
+        found: dict[str, dict[int, str]] = {}
         for file, f in wanted:
-            if f.band is None:
-                continue
-            size, other = found.get(f.band, (0, ""))
-            if other and size == (f.metres or 10):
-                raise SceneError(f"{what} holds band {f.band} twice: {other} and {file}; give one of them")
-            if not other or (f.metres or 10) < size:
-                found[f.band] = (f.metres or 10, file)
-        chosen = {band: file for band, (_, file) in found.items()}
-        layers = {key: chosen.pop(key) for key in LAYERS if key in chosen}
+            size, same = f.metres or 10, found.setdefault(f.band or "", {})
+            if f.band is not None and size in same:
+                raise SceneError(
+                    f"{what} holds band {f.band} twice: {same[size]} and {file}; give one of them"
+                )
+            same[size] = file
+        layers = {key: found.pop(key) for key in LAYERS if key in found}
+        chosen = {band: sizes[min(sizes)] for band, sizes in found.items() if band}
         return cls(chosen, layers, _common([f for _, f in bands] or [NamedFacts()]))
 
 
@@ -137,7 +154,8 @@ def open_files(files: Sequence[str | Path], options: SceneOptions, what: str) ->
 
 def beside(scene: Scene, loose: LooseFiles) -> Scene:
     """The scene with the layers beside it, and what names state."""
-    facts, found = loose.facts, {key: describe(file) for key, file in loose.layers.items()}
+    facts, size = loose.facts, scene.grid.resolution[0]
+    found = {key: describe(sizes[nearest_size(sizes, size)]) for key, sizes in loose.layers.items()}
     masks = (ValueMask(found["SCL"].bands(1), SCL_MEANING),) if "SCL" in found else ()
     return replace(
         scene,
@@ -170,12 +188,13 @@ def open_folder(folder: Path, options: SceneOptions) -> Scene:
     if loose.bands:
         usual = tuple(band for band in TEN_BANDS if band in loose.bands) or tuple(sorted(loose.bands))
         options = replace(options, bands=options.bands or usual)
-        return open_files([*loose.bands.values(), *loose.layers.values()], options, str(folder))
+        layers = [file for sizes in loose.layers.values() for file in sizes.values()]
+        return open_files([*loose.bands.values(), *layers], options, str(folder))
     stacks = [file for file in files if len(_band_names(file)) > 1]
     if len(stacks) == 1:
         named = [file for file in files if NamedFacts.of(file).band in LAYERS]
-        layers = LooseFiles.of(named, str(folder)).layers
-        return beside(open_stack(stacks, options), LooseFiles({}, layers, NamedFacts.of(stacks[0])))
+        beside_it = replace(LooseFiles.of(named, str(folder)), facts=NamedFacts.of(stacks[0]))
+        return beside(open_stack(stacks, options), beside_it)
     if stacks:
         listed = ", ".join(Path(file).name for file in stacks[:5])
         raise SceneError(f"{folder} holds {len(stacks)} rasters with bands ({listed}); give one of them")

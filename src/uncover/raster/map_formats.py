@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ def _vrt(scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> str:
     grid = scratch.product.grid
     numbers = band_statistics(scratch, layer)
     bands = "".join(_band(scratch, layer, i, numbers[i]) for i in range(len(layer.bands)))
-    items = "".join(f"<MDI key={quoteattr(key)}>{escape(value)}</MDI>" for key, value in sorted(tags.items()))
+    items = "".join(f'<MDI key="{escape(key)}">{escape(value)}</MDI>' for key, value in sorted(tags.items()))
     return (
         f'<VRTDataset rasterXSize="{grid.width}" rasterYSize="{grid.height}">'
         f"{_georeference(grid)}<Metadata>{items}</Metadata>{bands}</VRTDataset>"

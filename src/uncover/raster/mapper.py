@@ -125,6 +125,8 @@ class Mapper:
         areas = np.zeros((len(AREA_ROWS) + self.product.worlds, self.product.area_columns))
         weight = pixel_areas(self.product.grid, window).ravel()
         codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
+        if "dates_used" in flat:
+            flat["dates_used"][0, quality & np.uint16(Quality.NO_CLEAR_DATE) > 0] = 0
         for asked, features in self._chunks(reading):
             pixels = reading.pixels(asked)
             where = asked if pixels.known is None else asked[pixels.known]
@@ -140,6 +142,8 @@ class Mapper:
             if self.model.sets_ is not None:
                 inside = self.model.sets_.inside(summary.probability.T)[:, order]
                 flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
+            if "dates_used" in flat:
+                flat["dates_used"][0, where] = self._dates_in(features)
             known = None  # P(any of the classes)
             if self.reader.unknown_share is not None:
                 none = self._unknown(pixels, features).by_reading(self.reader.unknown_share)
@@ -161,11 +165,17 @@ class Mapper:
         partial = np.flatnonzero((quality & np.uint16(Quality.PARTIAL) > 0) & without(quality, masked))
         if not len(partial):
             return
-        present = reading.present.reshape(len(self.observed.bands), -1)[:, partial].T
-        patterns, which = np.unique(present, axis=0, return_inverse=True)
-        for i, pattern in enumerate(patterns):
+        step = getattr(self.observed.raster, "together", 1)
+        present = reading.present(step).reshape(len(self.observed.bands) // step, -1)[:, partial]
+        for places in _alike(present):
+            pattern = np.repeat(present[:, places[0]], step)
             if pattern.any():
-                yield from ((part, pattern) for part in reading.parts(partial[which.ravel() == i]))
+                yield from ((part, pattern) for part in reading.parts(partial[places]))
+
+    def _dates_in(self, features: NDArray[np.bool_] | None) -> int:
+        """Number of dates of which a pixel has a feature."""
+        dates = len(self.observed.dates)
+        return dates if features is None else int(features.reshape(dates, -1).any(axis=1).sum())
 
     def measurement_error(self, pixels: int = 64) -> dict[str, float] | None:
         """Error of the measurement part from summing over few points: some pixels of the scene
@@ -197,10 +207,10 @@ class Mapper:
         golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
         for number in np.unique((golden * len(windows)).astype(int)):
             reading = self.observed.read(windows[number])
-            for part in reading.parts(reading.clear(self.reader.masked)):
+            for part, features in self._chunks(reading):
                 some = reading.pixels(part)
                 if some.planes.shape[-1]:
-                    found.append(self._unknown(some, None))
+                    found.append(self._unknown(some, features))
         if not found:
             raise ValueError("no clear pixel to estimate the share of none of the classes from; state it")
         parts = zip(*((odds.log_ratio, odds.n_features) for odds in found), strict=True)
@@ -223,6 +233,21 @@ class Mapper:
             systematic=self.observed.systematic,
             features=features,
         )
+
+
+def _alike(present: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """Places of pixels that have the same features (feature, pixel), in the order of their patterns.
+
+    >>> [places.tolist() for places in _alike(np.array([[True, False, True], [True, True, True]]))]
+    [[1], [0, 2]]
+    """
+    code = np.zeros(present.shape[1], np.intp)
+    for byte in np.packbits(present, axis=0):  # eight features at a time, and patterns numbered anew
+        code = 256 * code + byte
+        seen = np.bincount(code) > 0
+        code = (np.cumsum(seen) - 1)[code]
+    order = np.argsort(code.astype(np.uint16) if seen.sum() < 1 << 16 else code, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
 
 
 def _add_areas(

@@ -15,6 +15,7 @@ from uncover.measurement.features import Features
 from uncover.models.record import ModelRecord
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
+from uncover.raster.names import same_datatake
 from uncover.raster.observed import ObservedScene, StoredWorlds, probe
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
@@ -140,6 +141,8 @@ def _check_calibration(trained: Features, observed: ObservedScene, by_hand: bool
 
 #: Least share of pixels that a shift by the offset of a product brings to the classes, and most without.
 _MOVED, _UNMOVED = 0.5, 0.05
+#: A variance along some direction of less than this share of the largest is rounding.
+_FLAT = 1e-10
 #: Probability of the region around each class in which its pixels lie.
 _REGION = 0.999
 
@@ -155,7 +158,11 @@ def _check_shift(model: ModelRecord, observed: ObservedScene) -> None:
         return
     p = model.n_features_in_
     centres, spreads = np.reshape(model.means_, (-1, p)), np.reshape(model.covariances_, (-1, p, p))
-    reach = chdtri(p, 1 - _REGION)
+    widths = np.linalg.eigvalsh(spreads)  # ascending
+    flat = widths[:, 0] <= _FLAT * widths[:, -1]  # of fewer samples than bands: it has no region
+    centres, spreads, reach = centres[~flat], spreads[~flat], chdtri(p, 1 - _REGION)
+    if not len(centres):
+        return
 
     def inside(shift: float) -> float:
         away = pixels[:, None, :] + shift - centres
@@ -163,10 +170,7 @@ def _check_shift(model: ModelRecord, observed: ObservedScene) -> None:
         squares = np.einsum("nkb,kbn->nk", away, solved)
         return float((squares.min(axis=1) < reach).mean())
 
-    try:
-        usual, moved = inside(0.0), {shift: inside(shift) for shift in (0.1, -0.1)}
-    except np.linalg.LinAlgError:
-        return  # a class without spread has no region
+    usual, moved = inside(0.0), {shift: inside(shift) for shift in (0.1, -0.1)}
     for shift, share in moved.items():
         if usual < _UNMOVED and share > _MOVED:
             raise SceneError(_about_shift(name_of(observed), shift, usual, share))
@@ -250,9 +254,11 @@ def _identities(model: ModelRecord) -> list[Any]:
 def is_paired(model: ModelRecord, observed: ObservedScene) -> bool:
     """True where the scene is the only one that trained the model: then a shared error cancels.
 
-    By datatake, the user's --scene-id, or the content of files; never by their names.
+    By datatake, which the names of a product's band files state too, the user's --scene-id, or the content of
+    files; never by the names that people give them.
     """
-    return _identities(model) == [observed.source_id]
+    trained = _identities(model)
+    return len(trained) == 1 and same_datatake(str(trained[0]), observed.source_id)
 
 
 def is_namesake(model: ModelRecord, observed: ObservedScene, file: str) -> bool:

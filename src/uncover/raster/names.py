@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.features import Level
+from uncover.raster.errors import SceneError
 
 #: Layers of a Level-2A product that lie beside its bands.
 LAYERS = ("SCL", "AOT", "WVP")
@@ -96,6 +98,63 @@ def _date(text: str) -> str | None:
             continue
         return f"{time:%Y-%m-%dT%H:%M:%SZ}" if clock else f"{time:%Y-%m-%d}"
     return None
+
+
+#: A datatake, or the time of one in the names of its files and products.
+_DATATAKE = re.compile(r"(?:G?(S2[A-D])(?:_MSIL(?:1C|2A))?|T\d\d[C-X][A-Z]{2})_(\d{8}T\d{6})(?:_.*)?")
+
+
+def same_datatake(one: str, other: str) -> bool:
+    """True where two identities are the same, or those of one datatake: names of band files state its time.
+
+    >>> same_datatake("GS2A_20221005T115411_038058", "T29UNU_20221005T115411")
+    True
+    >>> same_datatake("GS2A_20221005T115411_038058", "GS2B_20221005T115411_038058")
+    False
+    """
+    a, b = (_DATATAKE.fullmatch(name) for name in (one, other))
+    if one == other or a is None or b is None:
+        return one == other
+    return a.group(2) == b.group(2) and (a.group(1) or b.group(1)) == (b.group(1) or a.group(1))
+
+
+def nearest_size(sizes: Iterable[int], metres: float) -> int:
+    """The pixel size that is nearest to another by its ratio; of two equally near the finer.
+
+    >>> nearest_size((20, 60), 60.0), nearest_size((20, 60), 10.0)
+    (60, 20)
+    """
+    return min(sorted(sizes), key=lambda size: max(size / metres, metres / size))
+
+
+def span(stated: str, who: str = "--date") -> tuple[datetime, datetime]:
+    """First and last second of a day, month or year, or of two with a slash between; of a time the same.
+
+    >>> span("2020-06")[1].isoformat()
+    '2020-06-30T23:59:59+00:00'
+    """
+    first, _, last = stated.partition("/")
+    begin, end = _span(first, stated, who)[0], _span(last or first, stated, who)[1]
+    if end < begin:
+        raise SceneError(f"{who} {stated} ends before it begins; give the earlier date first")
+    return begin, end
+
+
+def _span(text: str, stated: str, who: str) -> tuple[datetime, datetime]:
+    try:
+        if not re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
+            time = datetime.fromisoformat(text)
+            time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+            return time, time
+        begin = datetime.fromisoformat((text + "-01-01")[:10]).replace(tzinfo=UTC)
+        after, day = begin + timedelta(days={4: 366, 7: 31, 10: 1}[len(text)]), len(text) == 10
+        after = after.replace(day=after.day if day else 1, month=1 if len(text) == 4 else after.month)
+    except ValueError:
+        raise SceneError(
+            f"{who} {stated} is no date; give 2020-06-01, 2020-06, 2020, a time such as "
+            "2020-06-01T11:06:31Z, or two of them with a slash between"
+        ) from None
+    return begin, after - timedelta(seconds=1)
 
 
 def instant(date: str | None) -> datetime | None:

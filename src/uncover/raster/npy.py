@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from math import prod
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -16,8 +16,8 @@ from uncover.raster.errors import ReadError, SceneError
 _L1C = ("B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B10", "B11", "B12")
 _BANDS = {13: _L1C, 12: tuple(band for band in _L1C if band != "B10")}
 _TYPES = {
-    "u1": "Byte", "u2": "UInt16", "i2": "Int16", "u4": "UInt32", "i4": "Int32", "f4": "Float32",
-    "f8": "Float64",
+    "b1": "Byte", "u1": "Byte", "i1": "Int8", "u2": "UInt16", "i2": "Int16", "u4": "UInt32", "i4": "Int32",
+    "u8": "UInt64", "i8": "Int64", "f4": "Float32", "f8": "Float64",
 }  # fmt: skip
 
 
@@ -31,6 +31,16 @@ def npy_file(name: str | Path) -> tuple[Path, int | None]:
     match = re.fullmatch(r"(.*\.npy)(?::(\d+))?", str(name), re.IGNORECASE)
     assert match is not None
     return Path(match.group(1)), None if match.group(2) is None else int(match.group(2))
+
+
+def stem(name: str | Path) -> str:
+    """Name of a file without its ending; of an array with its date.
+
+    >>> stem("a/scene.tif"), stem("a/dates.npy:3")
+    ('scene', 'dates:3')
+    """
+    path, date = npy_file(name) if is_npy(name) else (Path(name), None)
+    return path.stem if date is None else f"{path.stem}:{date}"
 
 
 def as_vrt(name: str | Path) -> str:
@@ -72,7 +82,8 @@ def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[np.generic], int]:
     if not 2 <= len(shape) <= 4 or by_columns or dtype.str[1:] not in _TYPES:
         raise SceneError(
             f"{path} is an array of shape {shape} and type {dtype}; (row, col), (row, col, band) or "
-            "(date, row, col, band) of plain numbers in C order is needed"
+            "(date, row, col, band) of plain numbers in C order is needed: save "
+            "numpy.ascontiguousarray(array, 'float32')"
         )
     if path.stat().st_size < start + prod(shape) * dtype.itemsize:
         raise ReadError(f"{path} is truncated; fetch it again")

@@ -23,6 +23,8 @@ from uncover.raster.product import CHUNK
 from uncover.raster.quality import CLEAR, INCOMPLETE, Quality, without
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import OfRaster, Scene
+from uncover.raster.series import RealisedSeries, SceneSeries
+from uncover.raster.series_uncertainty import SeriesUncertainty
 from uncover.raster.uncertainty import Uncertainty
 
 Values = NDArray[np.floating[Any]]
@@ -59,14 +61,13 @@ class WindowReading:
     window: Window
     values: NDArray[np.float32]  # (realisation, band, row, col)
     quality: Flags  # (row, col)
-    uncertainty: Uncertainty | None = None
+    uncertainty: Uncertainty | SeriesUncertainty | None = None
     coefficients: NDArray[np.float64] | None = None  # (cell, realisation, 3, band)
     cells: NDArray[np.intp] | None = None  # number of the cell of each pixel
 
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Bands that have a value in every realisation, (band, row, col)."""
-        return np.asarray(np.isfinite(self.values).all(axis=0))
+    def present(self, step: int = 1) -> NDArray[np.bool_]:
+        """Bands, or every so many of them, that have a value in every realisation: (band, row, col)."""
+        return np.asarray(np.isfinite(self.values[:, ::step]).all(axis=0))
 
     @property
     def complete(self) -> NDArray[np.intp]:
@@ -109,7 +110,7 @@ class ObservedScene(OfRaster, ABC):
 
     @property
     @abstractmethod
-    def raster(self) -> Scene | RealisedScene | Cube:
+    def raster(self) -> Scene | RealisedScene | Cube | SceneSeries:
         """Source of the values."""
 
     @property
@@ -118,9 +119,14 @@ class ObservedScene(OfRaster, ABC):
         return 1
 
     @property
-    def own_scene(self) -> Scene | None:
+    def own_scene(self) -> Scene | SceneSeries | None:
         """The scene itself; None for a cube."""
         return getattr(self, "scene", None)
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Names of the dates of a series; none for a single scene."""
+        return tuple(filter(None, getattr(self.raster, "dates", ())))
 
     @property
     def worlds(self) -> Mapping[str, Any] | None:
@@ -145,17 +151,17 @@ class ObservedScene(OfRaster, ABC):
 class PlainScene(ObservedScene):
     """A scene without any uncertainty of its own; what noise it has is part of the classes' spread."""
 
-    scene: Scene
+    scene: Scene | SceneSeries
 
     @property
-    def raster(self) -> Scene:
+    def raster(self) -> Scene | SceneSeries:
         """The scene."""
         return self.scene
 
     @property
     def bytes_per_pixel(self) -> int:
         """Values, and what reading them takes."""
-        return 24 * len(self.bands) + 32
+        return self.scene.bytes_per_pixel
 
     def read(self, window: Window) -> WindowReading:
         """Read a window."""
@@ -175,12 +181,12 @@ class SceneWithNoise(PlainScene):
     """
 
     systematic: NDArray[np.float64] | None = None
-    uncertainty: Uncertainty
+    uncertainty: Uncertainty | SeriesUncertainty
     cancelled: tuple[str, ...] = ()  # effects that all scenes have in common, and the model too
     different: tuple[str, ...] = ()  # of those, effects of another size: the difference counts
 
     @classmethod
-    def of(cls, scene: Scene, uncertainty: Uncertainty) -> SceneWithNoise:
+    def of(cls, scene: Scene | SceneSeries, uncertainty: Uncertainty | SeriesUncertainty) -> SceneWithNoise:
         """With what the scene's pixels share, once for the whole scene."""
         return cls(scene=scene, systematic=uncertainty.systematic, uncertainty=uncertainty)
 
@@ -270,26 +276,26 @@ class SceneWithWorlds(ObservedScene):
     The numbers are those that `uncover fit` trains on, and that a cube of the scene holds.
     """
 
-    source: RealisedScene
+    source: RealisedScene | RealisedSeries
     description: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_weights(self.identity, self.source.draws.weights)
+        _check_weights(self.identity, self.source.weights)
 
     @property
-    def raster(self) -> RealisedScene:
+    def raster(self) -> RealisedScene | RealisedSeries:
         """The scene in all worlds."""
         return self.source
 
     @property
-    def scene(self) -> Scene:
+    def scene(self) -> Scene | SceneSeries:
         """The scene itself."""
         return self.source.scene
 
     @property
     def realisations(self) -> int:
         """Number of drawn optical depths."""
-        return len(self.source.draws.values)
+        return self.source.realisations
 
     @property
     def worlds(self) -> Mapping[str, Any]:
@@ -299,24 +305,16 @@ class SceneWithWorlds(ObservedScene):
     @property
     def bytes_per_pixel(self) -> int:
         """Values that were measured; where they are not corrected in machine code, in all worlds."""
-        worlds = 0 if self.source.direct else 4 * self.realisations
-        return (worlds + 24) * len(self.bands) + 32
+        return self.source.bytes_per_pixel
 
     def read(self, window: Window) -> WindowReading:
         """Read a window; its worlds are made pixel by pixel as they are classified, if that can be."""
         if not self.source.direct:
             worlds = self.source.read(window)
             return WindowReading(window, worlds.values, worlds.quality)
-        block, cells = self.scene.read(window), list(self.source.cells(window))
-        numbers = np.empty(window.shape, np.intp)
-        for number, cell in enumerate(cells):
-            numbers[cell.shifted(-window.row, -window.col).slices] = number
+        block, (coefficients, cells) = self.scene.read(window), self.source.correction(window)
         return WindowReading(
-            window,
-            block.reflectance[None],
-            block.quality,
-            coefficients=self.source.coefficients(cells),
-            cells=numbers.ravel(),
+            window, block.reflectance[None], block.quality, coefficients=coefficients, cells=cells
         )
 
     def facts(self) -> dict[str, Any]:
@@ -324,8 +322,7 @@ class SceneWithWorlds(ObservedScene):
         return {
             "source": "aerosol optical depth",
             **dict(self.description),
-            **dict(self.source.layout.attributes),
-            "worlds": self.source.draws.values.tolist(),
+            **self.source.world_facts(),
         }
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 
 from uncover.raster.align import check_cover, split_band
-from uncover.raster.area import Area
-from uncover.raster.errors import SceneError
+from uncover.raster.area import Area, window_of
+from uncover.raster.errors import NoScaleError, SceneError
 from uncover.raster.grid import Grid
-from uncover.raster.layers import Mask, ValueMask
+from uncover.raster.layers import BufferedMask, LeastMask, Mask, ValueMask
 from uncover.raster.loose_files import SceneSource, expanded, open_files, open_folder, source_name
 from uncover.raster.npy import is_npy
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene, SceneOptions
-from uncover.raster.scene_file import StatedFacts, with_stated
+from uncover.raster.scene_file import StatedFacts, contradicted, own_name, scene_file_of, with_stated
 from uncover.raster.tiles import Source, TileCache, check_exists, describe
 
 
@@ -33,15 +34,50 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     uncover.raster.errors.SceneError: nowhere.SAFE does not exist; check the path
     """
     options, source = options or SceneOptions(), expanded(source)
+    if options.mask_buffer < 0:
+        raise SceneError(f"--mask-buffer is {options.mask_buffer:g}; give metres, 0 or more")
     stated = StatedFacts.beside(source) if source else StatedFacts()
-    scene = with_stated(_open(source, stated.into(options)), options, stated)
+    scene = with_stated(_open_stated(source, options, stated), options, stated)
     if options.mask is not None:
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
+    if options.cloud_probability is not None and not any(isinstance(m, LeastMask) for m in scene.masks):
+        raise SceneError(
+            f"scene {scene.identity} has no probabilities of cloud, which Level-2A products and some STAC "
+            "items carry; leave out --cloud-probability"
+        )
+    if options.mask_buffer:
+        scene = replace(scene, masks=(BufferedMask(scene.masks, options.mask_buffer),))
     part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)
     scene = replace(scene, grid=part.grid, area=part.polygons)
     if options.mask is not None:
         check_cover(options.mask, scene.grid)
+        _check_mask_values(options, scene.grid)
     return scene
+
+
+def write_scene_file(source: SceneSource, options: SceneOptions) -> Path:
+    """Write what the options state, and what an earlier file stated, beside data that open with it."""
+    with suppress(NoScaleError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        open_scene(source, options)
+    path, earlier = scene_file_of(source), StatedFacts.beside(source)
+    if path.is_file() and earlier == StatedFacts():
+        raise SceneError(f"{path} is about another scene, or empty; give each scene a folder of its own")
+    given = ((f.name, getattr(options, f.name, None)) for f in fields(StatedFacts))
+    kept = {name: value for name, value in given if value is not None}
+    found = replace(earlier, source=own_name(source), **kept)
+    if found == StatedFacts(found.source):
+        raise SceneError(
+            f"nothing to write to {path}: give what the data do not state, such as --level L2A, --date "
+            "2020-08-04, --sensor S2B, --scale 0.0001"
+        )
+    try:
+        path.write_text(found.text(), "utf-8")
+    except OSError as error:
+        raise SceneError(
+            f"{path} cannot be written: {error.strerror}; copy the data to a folder of yours"
+        ) from None
+    return path
 
 
 def grid_of(name: SceneSource, options: SceneOptions | None = None) -> Grid:
@@ -53,6 +89,19 @@ def grid_of(name: SceneSource, options: SceneOptions | None = None) -> Grid:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of bands and offsets, which do not matter here
         return open_scene(found, replace(options or SceneOptions(), assumed=(1.0, 0.0, "nobody"))).grid
+
+
+def _open_stated(source: SceneSource, options: SceneOptions, stated: StatedFacts) -> Scene:
+    """The source with the bands that a scene.toml states; if it has others, with its own."""
+    how = stated.into(options)
+    if stated.bands is None or options.bands is not None:
+        return _open(source, how)
+    try:
+        return _open(source, replace(how, bands=stated.bands))
+    except SceneError:
+        scene = _open(source, how)  # says what is wrong, if it is not the bands
+    contradicted(scene, "bands", ", ".join(stated.bands), ", ".join(scene.bands))
+    return scene
 
 
 def _open(source: SceneSource, options: SceneOptions) -> Scene:
@@ -99,6 +148,24 @@ def _user_mask(options: SceneOptions) -> Mask:
             "--mask-values scl for cloud, shadow, snow and saturated, or --mask-values 1-255 for all"
         )
     return ValueMask(source, ((0, CLEAR),), other=Quality.MASKED)
+
+
+def _check_mask_values(options: SceneOptions, grid: Grid) -> None:
+    """Warn where the mask has none of the numbers that are to be left out, in the place of the scene."""
+    if options.mask_values is None:
+        return
+    path, band = split_band(str(options.mask))
+    source, wanted, found = describe(path).bands(band), list(options.mask_values), set[float]()
+    for window in window_of(source.grid, grid.bounds, grid.crs).cut((1024, 1024)):
+        found |= set(np.unique(source.read(window, TileCache(0))).tolist())
+        if found & set(wanted):
+            return
+    listed = ", ".join(f"{number:g}" for number in sorted(found)[:8])
+    warnings.warn(
+        f"--mask-values names {', '.join(map(str, wanted))}, and {options.mask} holds none of them in the "
+        f"place of the scene (it holds {listed}): it masks nothing",
+        stacklevel=3,
+    )
 
 
 def _codes_of(source: Source) -> set[int]:

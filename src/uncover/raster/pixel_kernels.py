@@ -1,12 +1,10 @@
 """Kernels that gather pixels of a window into chunks, scatter results back, and count them.
 
-In machine code where numba is installed, else in NumPy; the numbers are the same.
+In compiled code where there is, else in NumPy; the numbers are the same.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,29 +21,15 @@ Places = NDArray[np.intp]
 Values = NDArray[np.float32]
 Flags = NDArray[np.uint16]
 
-#: Numbers for which machine code is not loaded, if it is not there already.
-_FEW = 1 << 21
-
-
-@cache
-def _code() -> ModuleType | None:
-    return machine_code()
-
-
-def _loaded() -> ModuleType | None:
-    """The same, but only if it has been asked for before: for a few windows, loading it is not worth it."""
-    return _code() if _code.cache_info().currsize else None
-
 
 def take(planes: NDArray[Any], where: Places) -> NDArray[Any]:
     """Pixels of planes (..., row, col) by their place: (..., pixel)."""
-    flat = planes.reshape(-1, planes.shape[-2] * planes.shape[-1])
-    code = _loaded() if len(flat) * len(where) <= _FEW else _code()
+    code, flat = machine_code(), planes.reshape(-1, planes.shape[-2] * planes.shape[-1])
     if code is None:
         taken: NDArray[Any] = flat[:, where]
     else:
         taken = np.empty((len(flat), len(where)), planes.dtype)
-        code.gather(np.ascontiguousarray(flat), where, taken)
+        code.gather(flat, where, taken)
     return taken.reshape(*planes.shape[:-2], -1)
 
 
@@ -54,24 +38,24 @@ def calibrate(
 ) -> bool:
     """scale·number + offset (row, col), NaN for nodata and for saturated numbers, whose flags get the bit.
 
-    `terms` are scale, offset, nodata and the saturated number, NaN where there is none. Only in machine code
-    that has been loaded; else nothing is done, and False returned.
+    `terms` are scale, offset, nodata and the saturated number, NaN where there is none. Without compiled code
+    nothing is done, and False returned.
     """
-    code = _loaded()
-    if code is None or not (numbers.flags.c_contiguous and numbers.flags.writeable):
+    code = machine_code()
+    if code is None or not all(each.flags.c_contiguous for each in (numbers, out, flags)):
         return False
     kind = numbers.dtype.type if numbers.dtype.kind == "f" else np.float64
     scale, offset, *others = terms
     nodata, saturated = (np.float64(kind(number)) for number in others)
-    code.calibrate(numbers, scale, offset, nodata, saturated, np.uint16(bit), out, flags)
+    code.calibrate(numbers, scale, offset, nodata, saturated, bit, out, flags)
     return True
 
 
 def complete(planes: Values, nothing: int, some: int, flags: Flags) -> None:
     """Set bits where no plane of (band, row, col), or not every one, has a finite value."""
-    code = _loaded()
-    if code is not None:
-        code.complete(planes.reshape(len(planes), -1), np.uint16(nothing), np.uint16(some), flags.reshape(-1))
+    code = machine_code()
+    if code is not None and planes.flags.c_contiguous and flags.flags.c_contiguous:
+        code.complete(planes.reshape(len(planes), -1), nothing, some, flags.reshape(-1))
         return
     missing = ~np.isfinite(planes)
     empty = missing.all(axis=0)
@@ -80,12 +64,12 @@ def complete(planes: Values, nothing: int, some: int, flags: Flags) -> None:
 
 def put(layer: Layer, values: NDArray[Any], where: Places, out: NDArray[Any]) -> None:
     """Numbers (band, place) as a layer stores them, to their places in `out` (band, pixel)."""
-    code = _code()
+    code = machine_code()
     if code is None or layer.dtype != "uint16" or layer.nodata is None:
         out[:, where] = layer.encode(values)
         return
     step, row = values.dtype.type(layer.scale), np.empty(len(where), np.uint16)
-    code.put_steps(np.ascontiguousarray(values), step, np.int32(layer.nodata), where, row, out)
+    code.put_steps(values, step, layer.nodata, where, row, out)
 
 
 def mark(
@@ -97,7 +81,7 @@ def mark(
     quality: Flags,
 ) -> None:
     """Codes of the classes, and the quality bits that a map adds, to their places (pixel,)."""
-    code, kind = _code(), summary.typicality.dtype.type
+    code, kind = machine_code(), summary.typicality.dtype.type
     bits = np.array([Quality.OUTSIDE_DOMAIN, Quality.DISAGREE, Quality.LOW_MARGIN], np.uint16)
     limits = kind(thresholds.typicality), float(thresholds.disagreement), kind(thresholds.margin)
     found = summary.typicality, summary.disagreement, summary.margin
@@ -121,9 +105,9 @@ def add_areas(
     `weight` has the area of every pixel of the window, `best` and `worlds` (world, place) the classes of
     those in question.
     """
-    code, K = _code(), areas.shape[1]
+    code, K = machine_code(), areas.shape[1]
     if code is not None:
-        code.add_areas(areas, best, np.ascontiguousarray(worlds), weight, where)
+        code.add_areas(areas, best, worlds, weight, where)
         return
     areas[0] += np.bincount(best, minlength=K)
     for row, classes in enumerate([best, *worlds], start=1):
@@ -132,7 +116,7 @@ def add_areas(
 
 def count(planes: NDArray[Any], counts: NDArray[np.int64]) -> None:
     """Add how often each whole number occurs in planes (band, row, col) to (band, number)."""
-    code, flat = _code(), planes.reshape(len(planes), -1)
+    code, flat = machine_code(), planes.reshape(len(planes), -1)
     if code is not None:
         code.count(flat, counts)
         return

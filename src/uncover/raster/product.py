@@ -101,10 +101,11 @@ class Product:
         coverage: float | None = None,
         *,
         unknown: bool = False,
+        dates: bool = False,
     ) -> Product:
         """The usual layers; with a coverage, also the sets of classes that cannot be excluded.
 
-        ``unknown`` adds the probability of none of the classes.
+        ``unknown`` adds the probability of none of the classes, ``dates`` the number of clear dates.
         """
         number = {"dtype": dtype, "nodata": NOTHING, "scale": QUANTUM}
         if dtype == "float32":
@@ -119,6 +120,9 @@ class Product:
             layers += (_sets_layer(scheme.in_code_order(), coverage),)
         if unknown:
             layers += (Layer("unknown", ("unknown",), **number, title="probability of none of the classes"),)  # type: ignore[arg-type]
+        if dates:
+            title = "number of dates that the class is read from"
+            layers += (Layer("dates_used", ("dates_used",), "uint8", 255, resampling="nearest", title=title),)
         return cls(grid, scheme, worlds, layers)
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 class Quality(IntFlag):
     """Fixed bits of a quality layer (uint16). The values are part of the file format and never change.
 
-    Those up to 32 and the last come from the scene and its masks; the others are added by a map.
+    Those up to 32 and the last two come from scenes and their masks; the others are added by a map.
 
     >>> Quality.CLOUD | Quality.SNOW
     <Quality.CLOUD|SNOW: 20>
@@ -29,13 +29,14 @@ class Quality(IntFlag):
     LOW_MARGIN = 256  #: the runner-up is nearly as probable as the class
     NO_UNCERTAINTY = 512  #: the pixel has values, and no stated uncertainty: it gets no class
     MASKED = 1024  #: a mask of the user's own leaves the pixel out
+    NO_CLEAR_DATE = 2048  #: no date of a series shows the pixel
 
 
 #: No bit at all.
 CLEAR = Quality(0)
 
 #: Pixels with any of these bits have no complete measurement that is wanted: they never get a class.
-INCOMPLETE = Quality.NODATA | Quality.PARTIAL | Quality.MASKED
+INCOMPLETE = Quality.NODATA | Quality.PARTIAL | Quality.MASKED | Quality.NO_CLEAR_DATE
 
 #: Pixels with any of these bits show no land: by default they do not train and get no class.
 FLAGGED = Quality.CLOUD | Quality.SHADOW | Quality.SNOW | Quality.SATURATED
@@ -56,6 +57,7 @@ SCL_MEANING = (
 #: Reasons why a pixel has no class, in the order in which they are asked, and the names of their rows.
 REASONS = {
     Quality.NODATA: "no data",
+    Quality.NO_CLEAR_DATE: "no clear date",
     Quality.MASKED: "own mask",
     Quality.CLOUD: "cloud",
     Quality.SHADOW: "cloud shadow",

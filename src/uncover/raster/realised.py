@@ -69,6 +69,30 @@ class RealisedScene(OfRaster):
         return {"aod": self.draws.values.tolist()}
 
     @property
+    def realisations(self) -> int:
+        """Number of worlds."""
+        return len(self.draws.values)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weights of the worlds."""
+        return self.draws.weights
+
+    @property
+    def is_uncertain(self) -> bool:
+        """True where the drawn quantity is uncertain."""
+        return self.draws.quantity is not None and self.draws.quantity.standard_uncertainty > 0
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Memory of a window: values that were measured; where machine code does not correct, all worlds."""
+        return self.scene.bytes_per_pixel + (0 if self.direct else 4 * self.realisations * len(self.bands))
+
+    def world_facts(self) -> dict[str, Any]:
+        """The correction, and the worlds."""
+        return {**dict(self.layout.attributes), "worlds": self.draws.values.tolist()}
+
+    @property
     def layout(self) -> CubeLayout:
         """The cube that holds the same numbers."""
         return CubeLayout(
@@ -194,6 +218,13 @@ class RealisedScene(OfRaster):
     def direct(self) -> bool:
         """True where a realisation follows from the measured value alone, the same way in a whole cell."""
         return self.scene.level == "L1C"
+
+    def correction(self, window: Window) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """Coefficients of the cells of a window, and the cell of each pixel, counted row by row."""
+        cells, numbers = list(self.cells(window)), np.empty(window.shape, np.intp)
+        for number, cell in enumerate(cells):
+            numbers[cell.shifted(-window.row, -window.col).slices] = number
+        return self.coefficients(cells), numbers.ravel()
 
     def coefficients(self, cells: Sequence[Window]) -> NDArray[np.float64]:
         """Correction of cells in each world: path, slope, albedo (cell, realisation, 3, band)."""

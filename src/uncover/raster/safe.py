@@ -16,7 +16,8 @@ import numpy as np
 from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
-from uncover.raster.layers import BandGroup, Calibration, Mask, PlaneMask, PolygonMask, ValueMask
+from uncover.raster.layers import BandGroup, Calibration, LeastMask, Mask, PlaneMask, PolygonMask, ValueMask
+from uncover.raster.names import LAYERS, nearest_size
 from uncover.raster.quality import SCL_MEANING, Quality
 from uncover.raster.safe_metadata import (
     BAND_IDS,
@@ -124,7 +125,7 @@ def open_tree(source: str | Path) -> SafeTree:
 def bands_in(source: str | Path, options: SceneOptions) -> tuple[str, ...]:
     """Bands that a product has an image of, in the order of their wavelengths."""
     tree = open_tree(source)
-    images = _images(tree, _granule(tree, options.granule)[0], options.resolution)
+    images = _finest(_images(tree, _granule(tree, options.granule)[0], options.resolution))
     return tuple(band for band in BAND_IDS if band in images)
 
 
@@ -149,19 +150,26 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
     product, tile = metadata_of(source, options)
     product.check_baseline(options, tree.name)
     granule, tile_xml = _granule(tree, options.granule)
-    images = _images(tree, granule, options.resolution)
+    sizes = _images(tree, granule, options.resolution)
+    images = _finest(sizes)
     bands = tuple(canonical_band(band) for band in options.bands or _usual_bands(tree, images, options))
     with damaged(f"{tree.name}/{tile_xml}"):
         angles = tile.angles(bands)
     groups = _band_groups(tree, granule, images, bands, product, options)
     grid = finest_grid([group.source.grid for group in groups])
+    images |= {
+        key: sizes[key][nearest_size(sizes[key], grid.resolution[0])] for key in LAYERS if key in sizes
+    }
     return Scene(
         identity=options.scene_id or product.datatake or product.uri or tree.name,
         named=bool(options.scene_id or product.datatake or product.uri),
         bands=bands,
         grid=grid,
         groups=groups,
-        masks=_scene_masks(tree, granule, images, product.level),
+        masks=(
+            *_scene_masks(tree, granule, images, product.level),
+            *_probable_clouds(tree, granule, options.cloud_probability),
+        ),
         level=product.level,
         platform=product.platform,
         sensing_time=tile.sensing_time or product.start_time,
@@ -213,20 +221,23 @@ def _usual_bands(tree: SafeTree, images: dict[str, str], options: SceneOptions) 
     return found
 
 
-def _images(tree: SafeTree, granule: str, resolution: int | None = None) -> dict[str, str]:
-    """The finest file of each band and auxiliary layer, of a pixel size or coarser where one is given."""
-    finest: dict[str, tuple[int, str]] = {}
+def _finest(images: dict[str, dict[int, str]]) -> dict[str, str]:
+    """The finest file of each band and layer."""
+    return {key: files[min(files)] for key, files in images.items()}
+
+
+def _images(tree: SafeTree, granule: str, resolution: int | None = None) -> dict[str, dict[int, str]]:
+    """Files of each band and layer by their pixel sizes, those of a size or coarser where one is given."""
+    found: dict[str, dict[int, str]] = {}
     for name in tree.names:
         match = _IMAGE.search(name)
         if match is None or not name.startswith(f"{granule}/IMG_DATA/"):
             continue
         key = match.group(1).upper()
         metres = int(match.group(2) or NATIVE_METRES.get(key, 10))
-        if resolution is not None and metres < resolution:
-            continue
-        if key not in finest or metres < finest[key][0]:
-            finest[key] = (metres, name)
-    return {key: name for key, (_, name) in finest.items()}
+        if resolution is None or metres >= resolution:
+            found.setdefault(key, {}).setdefault(metres, name)
+    return found
 
 
 def _band_groups(
@@ -288,6 +299,20 @@ def _scene_masks(tree: SafeTree, granule: str, images: dict[str, str], level: st
         stacklevel=5,
     )
     return ()
+
+
+def _probable_clouds(tree: SafeTree, granule: str, least: float | None) -> tuple[Mask, ...]:
+    """Pixels whose probability of cloud is so high, where that is asked for."""
+    if least is None:
+        return ()
+    names = (f"{granule}/QI_DATA/MSK_CLDPRB_{metres}m.jp2" for metres in (20, 60))
+    name = next((name for name in names if name in tree.names), None)
+    if name is None:
+        raise SceneError(
+            f"{tree.name} has no probabilities of cloud (QI_DATA/MSK_CLDPRB_20m.jp2), which Level-2A "
+            "products carry; leave out --cloud-probability"
+        )
+    return (LeastMask(describe(tree.raster(name)).bands(1), least, Quality.CLOUD),)
 
 
 def _detector_mask(tree: SafeTree, granule: str, band: str) -> Mask | None:

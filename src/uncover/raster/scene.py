@@ -88,8 +88,8 @@ class Block(Flagged):
     quality: Flags  # (row, col), bits of Quality
 
     def samples(self, where: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-        """Reflectance of the valid pixels (and only those in `where`), (pixel, band), row by row; finite."""
-        chosen = self.valid if where is None else self.valid & where
+        """Reflectance of some pixels, the valid ones by default, (pixel, band), row by row."""
+        chosen = self.valid if where is None else where
         return np.ascontiguousarray(self.reflectance[:, chosen].T)
 
 
@@ -143,14 +143,14 @@ class Scene:
                 "a name of its own, give them with bands="
             )
 
-    def read(self, window: Window | None = None) -> Block:
-        """Reflectance and quality bits of a window of `grid` (all of it by default).
+    def read(self, window: Window | None = None, out: NDArray[np.float32] | None = None) -> Block:
+        """Reflectance and quality bits of a window of `grid` (all of it by default), into `out` if given.
 
         The numbers of a pixel do not depend on the window that it is read with.
         """
         window = self.grid.window if window is None else window
         self._check(window)
-        reflectance = np.empty((len(self.bands), *window.shape), np.float32)
+        reflectance = np.empty((len(self.bands), *window.shape), np.float32) if out is None else out
         quality = np.zeros(window.shape, np.uint16)
         # Neighbours, which are read at the same time, begin at either end: none waits for tiles of the other.
         for group in self.groups if window.col // window.width % 2 == 0 else self.groups[::-1]:
@@ -166,6 +166,11 @@ class Scene:
             reflectance[:, outside] = np.nan
         complete(reflectance, Quality.NODATA, Quality.PARTIAL, quality)
         return Block(window, self.bands, reflectance, quality)
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Memory of a window: its values, and what reading them takes."""
+        return 24 * len(self.bands) + 32
 
     def _check(self, window: Window) -> None:
         if window.pixels == 0 or (window & self.grid.window) != window:
@@ -380,6 +385,14 @@ class SceneOptions:
         For products and band files: images of this pixel size (10, 20 or 60 m) and coarser ones.
     assumed
         Scale and offset of numbers that no metadata explain, and who states them; options come first.
+    mask_buffer
+        Metres around cloud, shadow, snow and saturated pixels that count as these do.
+    cloud_probability
+        For Level-2A products: pixels whose probability of cloud, in per cent, is this or more are cloud.
+    moment
+        Of a dataset with a time axis: the place on it, from 0.
+    assumed_nodata
+        The number that means "no value" in files that state none.
     band_names
         Names of all bands of a stack that has none; `bands` then chooses among them.
     """
@@ -404,4 +417,8 @@ class SceneOptions:
     angles: tuple[float, float, float] | None = None
     resolution: int | None = None
     assumed: tuple[float, float, str] | None = None
+    mask_buffer: float = 0.0
+    cloud_probability: float | None = None
+    moment: int | None = None
+    assumed_nodata: float | None = None
     band_names: tuple[str, ...] | None = None

@@ -13,10 +13,9 @@ from typing import Any
 from uncover.raster.angles import AngleGrids
 from uncover.raster.errors import SceneError
 from uncover.raster.loose_files import SceneSource
-from uncover.raster.names import instant
+from uncover.raster.names import instant, span
 from uncover.raster.npy import is_npy, npy_file
 from uncover.raster.scene import Level, Scene, SceneOptions
-from uncover.raster.tiles import check_exists
 
 SCENE_FILE = "scene.toml"
 
@@ -47,7 +46,7 @@ class StatedFacts:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SceneError(f"{path} is not a readable TOML file: {error}") from None
         found = cls._checked(values, path)
-        return found if found.source in (None, _own_name(source)) else cls()
+        return found if found.source in (None, own_name(source)) else cls()
 
     @classmethod
     def _checked(cls, values: Mapping[str, Any], path: Path) -> StatedFacts:
@@ -76,7 +75,10 @@ class StatedFacts:
                 f"{path}: angles are three: sun zenith, view zenith, relative azimuth in degrees"
             )
         plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-        return cls(**{**plain, **({"date": _date_text(values["date"])} if "date" in values else {})})
+        if "date" in values:
+            plain["date"] = _date_text(values["date"])
+            span(plain["date"], f"{path}: date")
+        return cls(**plain)
 
     def into(self, options: SceneOptions) -> SceneOptions:
         """Options of reading with what only the file states; bands name those of a stack."""
@@ -87,7 +89,7 @@ class StatedFacts:
         return replace(
             options,
             assumed=assumed or options.assumed,
-            nodata=self.nodata if options.nodata is None else options.nodata,
+            assumed_nodata=self.nodata,
             scene_id=options.scene_id or self.scene_id,
             band_names=self.bands or options.band_names,
         )
@@ -127,7 +129,7 @@ def scene_file_of(source: SceneSource) -> Path:
     return (path if is_folder else path.parent) / SCENE_FILE
 
 
-def _own_name(source: SceneSource) -> str | None:
+def own_name(source: SceneSource) -> str | None:
     """Name that `source` of a scene.toml must have: the file's, or None for a folder and several files."""
     if not isinstance(source, str | Path):
         return None
@@ -139,6 +141,8 @@ def with_stated(scene: Scene, options: SceneOptions, stated: StatedFacts) -> Sce
 
     Metadata win. A scene.toml that contradicts them gives a warning, an option an error.
     """
+    if options.date is not None:
+        span(options.date)
     sensor = None if scene.platform is None else f"S2{scene.platform[-1].upper()}"
     date = scene.date or (None if scene.sensing_time is None else f"{scene.sensing_time:%Y-%m-%dT%H:%M:%SZ}")
     known = {"level": scene.level, "sensor": sensor, "date": date}
@@ -151,12 +155,12 @@ def with_stated(scene: Scene, options: SceneOptions, stated: StatedFacts) -> Sce
                 "leave it out"
             )
         if own is not None and written is not None and not _agree(key, own, written):
-            _contradicted(scene, key, written, own)
+            contradicted(scene, key, written, own)
         chosen[key] = own if own is not None else asked or written
     angles = options.angles or stated.angles
     grids = scene.angle_grids
     if grids is not None and options.angles is None and stated.angles is not None:
-        _contradicted(scene, "angles", stated.angles, "the angles of each pixel")
+        contradicted(scene, "angles", stated.angles, "the angles of each pixel")
     elif angles is not None:
         grids = AngleGrids.everywhere(*angles)
     _check_calibration(scene, options, stated)
@@ -176,46 +180,20 @@ def _agree(key: str, one: str, other: str) -> bool:
 
 
 def _check_calibration(scene: Scene, options: SceneOptions, stated: StatedFacts) -> None:
-    """Say where the file states another scale or offset than metadata do."""
-    if scene.calibrated_by != "metadata":
-        return
-    for key in ("scale", "offset"):
-        written, own = getattr(stated, key), {getattr(c, key) for g in scene.groups for c in g.calibrations}
-        if (
-            written is not None
-            and getattr(options, key) is None
-            and any(abs(v - written) > 1e-9 for v in own)
-        ):
-            _contradicted(scene, key, written, ", ".join(f"{v:g}" for v in sorted(own)))
+    """Say where the file states another scale, offset or nodata than metadata do."""
+    for key in ("scale", "offset", "nodata") if scene.calibrated_by == "metadata" else ("nodata",):
+        written = getattr(stated, key)
+        if written is None or getattr(options, key) is not None:
+            continue
+        own = {getattr(c, key) for g in scene.groups for c in g.calibrations} - {None}
+        if any(abs(v - written) > 1e-9 or v != v for v in own):
+            contradicted(scene, key, written, ", ".join(f"{v:g}" for v in sorted(own)))
 
 
-def _contradicted(scene: Scene, key: str, written: Any, own: Any) -> None:
+def contradicted(scene: Scene, key: str, written: Any, own: Any) -> None:
+    """Say that metadata win over a scene.toml."""
     warnings.warn(
         f"{SCENE_FILE} states {key} = {written}, and the metadata of scene {scene.identity} {own}: the "
         "metadata are taken; correct or remove the line",
         stacklevel=4,
     )
-
-
-def write_scene_file(source: SceneSource, options: SceneOptions) -> Path:
-    """Write what the options state, and what an earlier file stated, beside the data."""
-    for file in [source] if isinstance(source, str | Path) else source:
-        check_exists(str(file))
-    path, earlier = scene_file_of(source), StatedFacts.beside(source)
-    if path.is_file() and earlier == StatedFacts():
-        raise SceneError(f"{path} is about another scene, or empty; give each scene a folder of its own")
-    given = {f.name: getattr(options, f.name) for f in fields(StatedFacts) if f.name != "source"}
-    kept = {key: value for key, value in given.items() if value is not None}
-    found = replace(earlier, source=_own_name(source), **kept)
-    if not any(getattr(found, key) is not None for key in given):
-        raise SceneError(
-            f"nothing to write to {path}: give what the data do not state, such as --level L2A, --date "
-            "2020-08-04, --sensor S2B, --scale 0.0001"
-        )
-    try:
-        path.write_text(found.text(), "utf-8")
-    except OSError as error:
-        raise SceneError(
-            f"{path} cannot be written: {error.strerror}; copy the data to a folder of yours"
-        ) from None
-    return path

@@ -18,9 +18,10 @@ from uncover.engines.threads import in_order
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import NoScaleError, OffsetWarning, ReadError, SceneError
 from uncover.raster.grid import finest_grid, same_crs
-from uncover.raster.layers import BandGroup, Calibration, ValueMask
+from uncover.raster.layers import BandGroup, Calibration, LeastMask, Mask, ValueMask
 from uncover.raster.names import NamedFacts
-from uncover.raster.quality import SCL_MEANING
+from uncover.raster.npy import stem
+from uncover.raster.quality import SCL_MEANING, Quality
 from uncover.raster.safe import TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
 from uncover.raster.scene import Level, Scene, SceneOptions
@@ -50,7 +51,7 @@ def open_stack(paths: Sequence[str | Path], options: SceneOptions) -> Scene:
     groups = tuple(_group(info, chosen, options) for info in infos if any(c.info is info for c in chosen))
     _check_one_grid(groups)
     scene = Scene(
-        identity=options.scene_id or Path(str(paths[0])).stem,
+        identity=options.scene_id or stem(paths[0]),
         bands=tuple(choice.name for choice in chosen),
         grid=finest_grid([group.source.grid for group in groups]),
         groups=groups,
@@ -148,7 +149,8 @@ def calibration(info: RasterInfo, index: int, options: SceneOptions) -> Calibrat
             f"{info.path} holds {info.dtype} numbers without a scale; give --scale 0.0001 for Sentinel-2 "
             "reflectance (and --offset -0.1 from baseline 04.00 on), or --scale 1 to take them as they are"
         )
-    nodata = info.nodata[index - 1] if options.nodata is None else options.nodata
+    own = info.nodata[index - 1]
+    nodata = options.nodata if options.nodata is not None else options.assumed_nodata if own is None else own
     return Calibration(
         scale=scale if options.scale is None else options.scale,
         offset=offset if options.offset is None else options.offset,
@@ -291,19 +293,26 @@ def open_item(path: str | Path, options: SceneOptions) -> Scene:
     assets = _band_assets(item)
     bands = _choose(item, assets, options)
     groups = tuple(_asset_group(item, band, assets[band], options) for band in bands)
-    masks = [_extra(item, "SCL")]
+    masks: list[Mask] = [ValueMask(info.bands(1), SCL_MEANING) for info in [_extra(item, "SCL")] if info]
+    if options.cloud_probability is not None:
+        clouds = _extra(item, "CLOUD") or _extra(item, "CLDPRB")
+        if clouds is None:
+            raise SceneError(
+                f"STAC item {item.identity} has no asset cloud or cldprb with probabilities of cloud; leave "
+                "out --cloud-probability"
+            )
+        masks.append(LeastMask(clouds.bands(1), options.cloud_probability, Quality.CLOUD))
     scene = Scene(
         identity=options.scene_id or datatake_of(item.properties.get("s2:datatake_id")) or item.identity,
         bands=bands,
         grid=finest_grid([group.source.grid for group in groups]),
         groups=groups,
-        masks=tuple(ValueMask(info.bands(1), SCL_MEANING) for info in masks if info is not None),
+        masks=tuple(masks),
         level=item.level,
         platform=item.properties.get("platform"),
         sensing_time=_time(item.properties.get("datetime")),
         baseline=item.baseline,
-        aot_layer=_auxiliary(item, "AOT"),
-        water_vapour_layer=_auxiliary(item, "WVP"),
+        **_auxiliaries(item),
         resampling=options.resampling,
         cache=TileCache(options.cache_bytes),
     )
@@ -385,9 +394,20 @@ def _extra(item: Item, name: str) -> RasterInfo | None:
     return None if key is None else describe(item.href(key))
 
 
-def _auxiliary(item: Item, name: str) -> BandGroup | None:
-    info = _extra(item, name)
-    return None if info is None else BandGroup(info.bands(1), (name,), (Calibration(1e-3, nodata=0),))
+def _auxiliaries(item: Item) -> dict[str, Any]:
+    """Layers that few need: those that lie elsewhere and cannot be reached are done without."""
+    found: dict[str, Any] = {}
+    for name, field in (("AOT", "aot_layer"), ("WVP", "water_vapour_layer")):
+        try:
+            info = _extra(item, name)
+        except ReadError as error:
+            if "://" not in str(error):
+                raise
+            warnings.warn(f"{item.identity} is read without its layers AOT and WVP: {error}", stacklevel=3)
+            return {}
+        if info is not None:
+            found[field] = BandGroup(info.bands(1), (name,), (Calibration(1e-3, nodata=0),))
+    return found
 
 
 def _time(text: str | None) -> datetime | None:

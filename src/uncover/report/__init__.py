@@ -7,20 +7,3 @@ uncover[report]`.
 from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, Text, render
 from uncover.report.plots import comparison_figure
 from uncover.report.style import figure_style, inline_svg, new_figure, save_figure
-
-__all__ = [
-    "Figure",
-    "Fragment",
-    "Headline",
-    "Note",
-    "Page",
-    "Section",
-    "Table",
-    "Text",
-    "comparison_figure",
-    "figure_style",
-    "inline_svg",
-    "new_figure",
-    "render",
-    "save_figure",
-]

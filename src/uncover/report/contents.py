@@ -17,6 +17,7 @@ from uncover.pipeline.scene_sources import open_observed, source_options
 from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
+from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of
 from uncover.raster.model_checks import check_match
 from uncover.raster.observed import ObservedScene
 
@@ -179,24 +180,41 @@ def reopen(
     run = contents.run()
     if "source" not in run or "scene" not in run:
         return None, "run.json does not say how the scene was read"
-    path = _locate(str(run["scene"]), Path(run.get("folder", ".")), contents)
-    if path is None:
-        return None, f"the scene {Path(run['scene']).name} is not where it was when the map was made"
+    source, lost = _located(run["scene"], Path(run.get("folder", ".")), contents)
+    if lost or not source:
+        return None, f"the scene {', '.join(lost)} is not where it was when the map was made"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
             options = source_options(run["source"])
             if for_clicks:
                 options = replace(options, scene=replace(options.scene, cache_bytes=_FEW_BYTES))
-            evidence = open_observed(path, model, options)
+            evidence = open_observed(source, model, options)
             if not for_clicks:
                 check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
         return None, f"the scene cannot be opened again: {error}"
     identity = contents.item().get("properties", {}).get("uncover:scene")
     if evidence.identity != identity or evidence.grid.shape != grid.shape:
-        return None, f"{path.name} is not the scene that was mapped ({identity})"
+        name = Path(files_of(source)[0]).name
+        return None, f"{name} is not the scene that was mapped ({identity})"
     return evidence, ""
+
+
+def _located(
+    recorded: str | list[Any], working: Path, contents: Contents
+) -> tuple[SceneSource | SeveralScenes, list[str]]:
+    """The source of a run: a path, the files of one scene, or those of several; and what is not there."""
+    if isinstance(recorded, str):
+        path = _locate(recorded, working, contents)
+        return (path or "", [] if path else [Path(recorded).name])
+    each = [_located(part, working, contents) for part in recorded]
+    lost = [name for _, names in each for name in names]
+    parts = tuple(source for source, _ in each)
+    if not all(isinstance(part, list) for part in recorded):
+        return [path for part in parts for path in files_of(part)], lost
+    single = tuple(files[0] if len(files) == 1 else files for files in map(files_of, parts))
+    return SeveralScenes(single), lost
 
 
 def _locate(scene: str, working: Path, contents: Contents) -> Path | None:

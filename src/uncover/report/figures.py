@@ -135,7 +135,12 @@ def areas_figure(summary: Summary) -> Figure:
     drawn = (summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated, true)
     svg = _drawn(f"Areas of {_list(summary.names)}", area_intervals, *drawn)
     n = areas.worlds.shape[1]
-    header: tuple[str, ...] = ("class", f"mapped, {areas.unit}", "share", f"expected, {areas.unit}")
+    header: tuple[str, ...] = (
+        "class",
+        f"mapped, {areas.unit}",
+        "share of the mapped area",
+        f"expected, {areas.unit}",
+    )
     header += (
         ("sd over the worlds", "its Monte Carlo error", "lowest world", "highest world") if n > 1 else ()
     )

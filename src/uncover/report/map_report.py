@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from uncover import __version__
 from uncover.files import check_goal, whole_or_nothing
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.file_kinds import check_apart
+from uncover.progress import step
 from uncover.report.contents import Contents
 from uncover.report.figures import (
     areas_figure,
@@ -33,7 +34,7 @@ from uncover.report.figures import (
 from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, Text, render
 from uncover.report.plots import percent
 from uncover.report.style import look_alikes, require_report
-from uncover.report.summary import Say, Summary, summarise
+from uncover.report.summary import Summary, summarise
 from uncover.report.viewer import indexed_png, photograph, viewer
 
 
@@ -44,7 +45,6 @@ def make_report(
     labels: str | Path | None = None,
     class_field: str | None = None,
     evaluations: Sequence[str | Path] = (),
-    say: Say = lambda step: None,
 ) -> Path:
     """Write the report of a folder as one HTML file, `report.html` in it by default.
 
@@ -58,8 +58,6 @@ def make_report(
     labels, class_field, evaluations
         Training labels (of a vector file: the field with the class), and folders that `uncover evaluate`
         wrote, where they lie elsewhere.
-    say
-        Told what goes on.
 
     Examples
     --------
@@ -72,8 +70,7 @@ def make_report(
     contents = Contents.of(folder, labels, evaluations, class_field)
     check_apart(out, folder, labels, *evaluations)
     goal = check_goal(contents.folder / "report.html" if out is None else out)
-    summary = summarise(contents, say)
-    say("drawing")
+    summary = summarise(contents)
     html = render(map_page(summary, _hashes(contents)))
     with whole_or_nothing(goal) as path:
         path.write_text(html, "utf-8")
@@ -83,16 +80,20 @@ def make_report(
 def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
     """The page of a summary."""
     fragment, data = viewer(summary)
-    sections = [
-        _scene_section(summary),
-        _model_section(summary),
-        Section("map", "The map and its uncertainty", _map_lead(summary), (fragment,)),
-        _beside_section(summary),
-        _accuracy_section(summary),
-        _areas_section(summary),
-        _unknown_section(summary),
-        _provenance_section(summary, hashes or {}),
-    ]
+    makers: tuple[Callable[[Summary], Section | None], ...] = (
+        _scene_section,
+        _model_section,
+        lambda summary: Section("map", "The map and its uncertainty", _map_lead(summary), (fragment,)),
+        _beside_section,
+        _accuracy_section,
+        _areas_section,
+        _unknown_section,
+        lambda summary: _provenance_section(summary, hashes or {}),
+    )
+    sections = []
+    for number, make in enumerate(makers):
+        step("drawing", number, len(makers))
+        sections.append(make(summary))
     height, width = summary.grid.shape
     return Page(
         title=f"Land cover of {summary.identity}",
@@ -257,7 +258,7 @@ def _areas_section(summary: Summary) -> Section:
         )
     facts = summary.facts
     rows = tuple(
-        (name, f"{n:,}", f"{facts.unmapped_area[name]:,.6g}") for name, n in facts.unmapped_pixels.items()
+        (name, f"{n:,}", f"{facts.unmapped_area[name]:,.1f}") for name, n in facts.unmapped_pixels.items()
     )
     if rows:
         header = ("why", "pixels", f"area, {facts.unit}")

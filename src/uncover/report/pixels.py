@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover import progress
 from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
 from uncover.pipeline.map_styles import stretched
 from uncover.raster.grid import Window
-from uncover.raster.observed import ObservedScene, StoredWorlds
+from uncover.raster.observed import ObservedScene, PlainScene, StoredWorlds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
+from uncover.raster.series import SceneSeries
 from uncover.raster.tiles import TileCache
 
 #: Pixels with a story, at most; and numbers of realisations in all of them, at most.
@@ -86,7 +88,9 @@ def read_spectra(
     deviation = np.full((len(rows), len(cols), p), np.nan, np.float32)
     labelled: list[tuple[Floats, NDArray[np.uint8]]] = []
     cache = TileCache(64 << 20)
-    for window in _windows(evidence, rows):
+    windows = list(_windows(evidence, rows))
+    for number, window in enumerate(windows):
+        progress.step("reading pixels", number, len(windows))
         reading = evidence.read(window)
         quality = reading.quality
         for at in np.flatnonzero((rows >= window.row) & (rows < window.row + window.height)):
@@ -160,18 +164,28 @@ def quality_words(bits: int) -> list[str]:
 
 def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """The scene as people would see it, one pixel for step × step, and the bands in red, green and blue."""
-    wanted = ("B04", "B03", "B02")
+    wanted, evidence = ("B04", "B03", "B02"), pictured(evidence)
     bands = wanted if set(wanted) <= set(evidence.bands) else (evidence.bands * 3)[:3]
     grid = evidence.grid
     picture = np.full((3, -(-grid.height // step), -(-grid.width // step)), np.nan, np.float32)
     size = step * max(1, 512 // step)
     read = scene_reader(evidence, bands)
-    for window in grid.blocks(size):
+    windows = list(grid.blocks(size))
+    for number, window in enumerate(windows):
+        progress.step("reading pictures", number, len(windows))
         values = read(window)
         part = block_means(values, step)
         top, left = window.row // step, window.col // step
         picture[:, top : top + part.shape[1], left : left + part.shape[2]] = part
     return stretched(picture), bands
+
+
+def pictured(evidence: ObservedScene) -> ObservedScene:
+    """The scene to be shown: of a series one of its dates."""
+    series = evidence.own_scene
+    if isinstance(series, SceneSeries):
+        return PlainScene(series.pictured() or series.scenes[0])
+    return evidence
 
 
 def scene_reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:

@@ -61,7 +61,7 @@ def class_shares(shares: Mapping[str, Floats], names: Sequence[str], colours: Se
     axes.invert_yaxis()
     axes.set_xlim(0, 100 * max(float(max(s.max() for s in shares.values())) * 1.45, 0.05))
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= 100])  # beyond is room for words
-    axes.set_xlabel("share, %")
+    axes.set_xlabel(f"share of the mapped area{' or of the labels' if len(kinds) > 1 else ''}, %")
     axes.grid(axis="y", visible=False)
     return figure
 
@@ -271,7 +271,7 @@ def area_intervals(
         axes.plot([], [], "x", color=INK, markeredgewidth=1.8, label="true")
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.6)
-    axes.set_xlim(left=0)
+    axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
     axes.set_xlabel(f"area, {unit}")
     axes.grid(axis="y", visible=False)
     legend_above(figure, axes)

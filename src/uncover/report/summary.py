@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
 from uncover.pipeline.map_table import none_of
+from uncover.progress import step
 from uncover.raster.grid import Grid
 from uncover.raster.observed import ObservedScene
 from uncover.raster.product import UNCERTAINTY
@@ -30,8 +31,6 @@ from uncover.report.pixels import LabelledSample, Stories, choose, natural_colou
 
 #: Pixels of the longer side of the pictures.
 SIDE = 800
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -120,10 +119,10 @@ class Summary:
         return tuple(c.colour for c in self.classes)
 
 
-def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
+def summarise(contents: Contents) -> Summary:
     """Look at everything that a folder holds."""
     evaluations = _evaluations(contents)
-    say("reading the map")
+    step("reading the map")
     product = MapProduct.open(contents.map)
     classes = contents.classes(product.names)
     item, areas = contents.item(), _areas(contents.map / "areas.csv", product)
@@ -140,13 +139,11 @@ def summarise(contents: Contents, say: Say = lambda step: None) -> Summary:
     labels = (
         None if contents.labels is None else open_labels(contents.labels, class_field=contents.class_field)
     )
-    say("reading pixels")
     stories, sample = _pixels(contents, product, evidence, labels, model)
-    say("reading pictures")
     pictures, label_counts = _pictures(product, evidence, labels)
     truth = contents.truth()
     threshold = item["properties"].get("uncover:thresholds", {}).get("typicality", 0.001)
-    say("comparing")
+    step("comparing")
     return Summary(
         identity=str(item["properties"].get("uncover:scene", contents.folder.name)),
         classes=classes,

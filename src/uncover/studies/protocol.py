@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from uncover.bayes.streams import stream
-from uncover.engines.machine import Compiling
 from uncover.estimators.base import GenerativeClassifier
 from uncover.metrics import (
     SCORE_NAMES,
@@ -109,7 +108,7 @@ def assess_each(
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float, set[str]]:
-    """Return the result of some work, its CPU seconds less those of compiling, and its warnings.
+    """Return the result of some work, its CPU seconds and its warnings.
 
     The first call loads libraries and kernels. Work that is not much longer than that is done again, and the
     median of the later times counts.
@@ -123,11 +122,9 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float, set[str]]:
 
 
 def _once(work: Callable[[], Any]) -> tuple[Any, float]:
-    with Compiling() as compiling:
-        began = time.process_time()
-        done = work()
-        seconds = time.process_time() - began
-    return done, seconds - compiling.seconds
+    began = time.process_time()
+    done = work()
+    return done, time.process_time() - began
 
 
 def cpu_seconds(names: Sequence[str], splits: Sequence[Split], seed: int) -> tuple[float, float]:

@@ -97,7 +97,7 @@ def _values(evidence: ObservedScene, bands: tuple[str, ...], grid: Grid, z: int,
     rows = np.minimum(np.arange(window.row, window.row + window.height) * step + step // 2, grid.height - 1)
     cols = np.minimum(np.arange(window.col, window.col + window.width) * step + step // 2, grid.width - 1)
     scene = evidence.own_scene
-    planes = None if scene is None else [_from_file(scene, band, rows, cols) for band in bands]
+    planes = [_from_file(scene, band, rows, cols) for band in bands] if isinstance(scene, Scene) else None
     if planes is not None and all(plane is not None for plane in planes):
         return np.stack([plane for plane in planes if plane is not None])
     fine = Window(rows[0], cols[0], int(rows[-1] - rows[0]) + 1, int(cols[-1] - cols[0]) + 1)

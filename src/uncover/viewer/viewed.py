@@ -25,7 +25,7 @@ from uncover.raster.pixel_area import pixel_areas, pixel_sides
 from uncover.raster.quality import Quality
 from uncover.raster.tiles import TileCache
 from uncover.report.contents import Contents, reopen
-from uncover.report.pixels import quality_words
+from uncover.report.pixels import pictured, quality_words
 from uncover.report.summary import class_summary, renumbered
 from uncover.report.viewer import FLAGS, TITLES, short_crs
 from uncover.viewer.areas import areas_of
@@ -104,6 +104,8 @@ class ViewedMap:
                 "reading": reading,
                 "group": "Uncertainty",
             }
+            if name == "dates_used":
+                limits |= {"top": self._most(planes[name], layer), "group": "Map"}
             if name == SET_SIZE:
                 title, limits["top"] = "Size of the set of classes", float(len(self.classes))
             found[name] = self._shown(planes[name], layer, title, **limits)
@@ -129,6 +131,12 @@ class ViewedMap:
         found = float(np.percentile(known, 99.5)) if known.size else 1.0
         return float(np.clip(found, 0.01, np.log(max(len(self.classes), 2))))
 
+    def _most(self, plane: Plane, layer: StoredLayer) -> float:
+        """The largest value of the coarsest level, at least 1."""
+        z = levels_of(self.grid) - 1
+        values = layer.values(plane.read(z, Window(0, 0, *level_shape(self.grid, z))))
+        return float(np.nanmax(values, initial=1.0))
+
     def _label_layers(self) -> dict[str, Shown]:
         found = {}
         for i, name in enumerate(self.sources):
@@ -146,7 +154,7 @@ class ViewedMap:
         about = {"dtype": "uint8", "kind": "colours", "group": "Scene", "reading": ""}
         titles = {"true": "Scene, true colour", "false": "Scene, false colour (near infrared)"}
         return {
-            name: Shown(ScenePlane(lambda: self.opened[1], self.grid, name), about | {"title": title})
+            name: Shown(ScenePlane(self._pictured, self.grid, name), about | {"title": title})
             for name, title in titles.items()
         }
 
@@ -171,6 +179,11 @@ class ViewedMap:
         """The model, the scene, and why it is not there."""
         with self._opening:
             return self._opened
+
+    def _pictured(self) -> ObservedScene | None:
+        """The scene to be shown; None without one."""
+        evidence = self.opened[1]
+        return None if evidence is None else pictured(evidence)
 
     # ---- what the page is told -------------------------------------------------------------------------
 

@@ -52,6 +52,12 @@ class Overpass:
     reported_aod: float
     water_vapour: float  # cm
     ozone: float  # Dobson units
+    in_series: bool = False  # one of several dates of its year
+
+    @property
+    def name(self) -> int | str:
+        """What names its random numbers: the year, or the day where a year has several."""
+        return f"{self.time:%Y-%m-%d}" if self.in_series else self.year
 
     @property
     def year(self) -> int:
@@ -161,7 +167,7 @@ def observe(
             middle = (min(left + CELL // 2, size - 1) + 0.5, min(top + CELL // 2, size - 1) + 0.5)
             geometry = directions.at(10 * middle[0], 10 * middle[1])
             seen[:, :, left : left + CELL] = table.simulate(cell, state, geometry, band_axis=0)
-        rng = stream(seed, "landscape", "noise", overpass.year, top)
+        rng = stream(seed, "landscape", "noise", overpass.name, top)
         for band, plane in zip(BANDS, seen, strict=True):
             factor = METRES[band] // 10
             averaged = plane.reshape(plane.shape[0] // factor, factor, -1, factor).mean((1, 3))
@@ -187,8 +193,16 @@ _SIMULATED = "Simulated by uncover (studies/landscape): not measured by any sate
 _NAMESPACE = "https://psd-14.sentinel2.eo.esa.int/PSD"
 
 
-def write_product(folder: Path, numbers: Mapping[str, NDArray[np.uint16]], overpass: Overpass) -> Path:
-    """Write the bands of an overpass into `folder` as one product, and return where it is."""
+def write_product(
+    folder: Path,
+    numbers: Mapping[str, NDArray[np.uint16]],
+    overpass: Overpass,
+    cloudy: NDArray[np.bool_] | None = None,
+) -> Path:
+    """Write the bands of an overpass into `folder` as one product, and return where it is.
+
+    `cloudy` are the pixels of 10 m that its mask of clouds has.
+    """
     stamp = f"{overpass.time:%Y%m%dT%H%M%S}"
     baseline = overpass.baseline.replace(".", "")
     name = f"{overpass.platform}_MSIL1C_{stamp}_N{baseline}_R{overpass.orbit:03d}_T{TILE}_{stamp}.SAFE"
@@ -199,7 +213,7 @@ def write_product(folder: Path, numbers: Mapping[str, NDArray[np.uint16]], overp
     size = numbers["B02"].shape[0]
     (granule / "AUX_DATA" / "AUX_CAMSFO").write_bytes(_forecast(overpass, size))
     (granule / "MTD_TL.xml").write_text(_tile_xml(overpass, size), "utf-8")
-    (granule / "QI_DATA" / "MSK_CLOUDS_B00.gml").write_text(_NO_CLOUDS, "utf-8")
+    (granule / "QI_DATA" / "MSK_CLOUDS_B00.gml").write_text(_clouds(cloudy), "utf-8")
     images = [f"{granule.relative_to(product).as_posix()}/IMG_DATA/T{TILE}_{stamp}_{b}" for b in numbers]
     (product / "MTD_MSIL1C.xml").write_text(_product_xml(overpass, name, images), "utf-8")
     (product / "manifest.safe").write_text(_manifest(images), "utf-8")
@@ -319,10 +333,36 @@ def _grid(name: str, values: NDArray[np.float64]) -> str:
     return f"<{name}>{step}<Values_List>{rows}</Values_List></{name}>"
 
 
-_NO_CLOUDS = f"""<?xml version="1.0" encoding="UTF-8"?>
-<!-- {_SIMULATED} No cloud was simulated. -->
-<eop:Mask xmlns:eop="http://www.opengis.net/eop/2.0" xmlns:gml="http://www.opengis.net/gml/3.2"/>
-"""
+def _clouds(cloudy: NDArray[np.bool_] | None) -> str:
+    """The mask of clouds: polygons around the pixels, as products before baseline 04.00 have them."""
+    from rasterio.features import shapes
+    from rasterio.transform import from_origin
+
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    spaces = 'xmlns:eop="http://www.opengis.net/eop/2.0" xmlns:gml="http://www.opengis.net/gml/3.2"'
+    if cloudy is None:
+        return f"{head}\n<!-- {_SIMULATED} No cloud was simulated. -->\n<eop:Mask {spaces}/>\n"
+    found = shapes(cloudy.astype(np.uint8), cloudy, 4, from_origin(*ORIGIN, 10, 10))
+    members = "".join(_cloud(shape["coordinates"]) for shape, _ in found)
+    return (
+        f"{head}\n<!-- {_SIMULATED} -->\n<eop:Mask {spaces}><eop:maskMembers>{members}</eop:maskMembers>"
+        "</eop:Mask>\n"
+    )
+
+
+def _cloud(rings: list[list[tuple[float, float]]]) -> str:
+    """A polygon with its holes."""
+    sides = ["exterior", *["interior"] * (len(rings) - 1)]
+    corners = [" ".join(f"{x:.0f} {y:.0f}" for x, y in ring) for ring in rings]
+    parts = "".join(
+        f'<gml:{side}><gml:LinearRing><gml:posList srsDimension="2">{text}</gml:posList></gml:LinearRing>'
+        f"</gml:{side}>"
+        for side, text in zip(sides, corners, strict=True)
+    )
+    return (
+        "<eop:MaskFeature><eop:maskType>OPAQUE</eop:maskType><eop:extentOf><gml:Polygon>"
+        f"{parts}</gml:Polygon></eop:extentOf></eop:MaskFeature>"
+    )
 
 
 def _manifest(images: list[str]) -> str:

@@ -7,6 +7,7 @@ Vegetation is that of a closed canopy seen from above, not of a leaf: leaves in 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -157,16 +158,25 @@ class Looks:
     modes: NDArray[np.float32]  # (mode, index, band)
 
 
-def draw_looks(land: Geography, kinds: NDArray[np.uint8], year: int, seed: int) -> Looks:
-    """Draw the look of every surface in a year: each field has its lateness, cover, brightness, moisture."""
-    stages = STAGES[year]
+def draw_looks(
+    land: Geography,
+    kinds: NDArray[np.uint8],
+    when: int | str,
+    seed: int,
+    stages: Mapping[str, Stage] | None = None,
+) -> Looks:
+    """Draw the look of every surface: each field has its lateness, cover, brightness and moisture.
+
+    `when` is a year, whose stages are known, or names another date, with its `stages`.
+    """
+    stages = STAGES[int(when)] if stages is None else stages
     mean, modes = np.zeros((land.count, len(BANDS))), np.zeros((len(MODES), land.count, len(BANDS)))
     groups = {name: (kinds == CODE[name]) & (land.structure < 0) for name in stages if name in CODE}
     groups |= {name: land.structure == number for number, name in enumerate(STRUCTURES)}
     # Surfaces in towns are the same ones in both years: their stream has no year.
     for name, members in groups.items():
-        stage = stages["improved grass"] if name == "parks" else (STRUCTURE_STAGES | stages)[name]
-        rng = stream(seed, "landscape", "looks", name, *([] if name in STRUCTURE_STAGES else [year]))
+        stage = stages["improved grass"] if name == "parks" else {**STRUCTURE_STAGES, **stages}[name]
+        rng = stream(seed, "landscape", "looks", name, *([] if name in STRUCTURE_STAGES else [when]))
         mean[members], modes[:, members] = _draw(stage, land.soil[members], rng)
     hedge, _ = _draw(stages["hedge"], land.soil, stream(seed, "landscape", "looks", "hedge"))
     hedged = np.concatenate([mean, (mean + hedge) / 2])
@@ -202,8 +212,13 @@ BLUR = 0.42
 LOWEST = 0.0005
 
 
-def render(land: Geography, looks: Looks, year: int, seed: int) -> NDArray[np.float32]:
-    """Reflectance (band, row, col) on the 10 m grid."""
+def render(
+    land: Geography, looks: Looks, year: int, seed: int, when: int | str | None = None
+) -> NDArray[np.float32]:
+    """Reflectance (band, row, col) on the 10 m grid.
+
+    Within fields it varies by patterns of the year, the same at all of its dates; `when` names the rest.
+    """
     size = land.size
     fields = [_mode_field(mode, size, year, seed) for mode in MODES]
     image = np.empty((looks.mean.shape[1], size, size), np.float32)
@@ -213,7 +228,9 @@ def render(land: Geography, looks: Looks, year: int, seed: int) -> NDArray[np.fl
         plane[...] = _mixed(land.surface, looks.mean[:, band])
         for field, table in zip(fields, looks.modes, strict=True):
             plane += field * _mixed(land.surface, table[:, band])
-        own = stream(seed, "landscape", "own", year, band).standard_normal((size, size), dtype=np.float32)
+        own = stream(seed, "landscape", "own", year if when is None else when, band).standard_normal(
+            (size, size), dtype=np.float32
+        )
         plane *= 1 + np.float32(OWN) * own
         gaussian_filter(plane, BLUR, output=plane, mode="nearest")
         np.maximum(plane, np.float32(LOWEST), out=plane)

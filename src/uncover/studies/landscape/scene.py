@@ -22,7 +22,17 @@ from uncover.bayes.streams import stream
 from uncover.measurement import aerosol_optical_depth
 from uncover.pipeline import write_labels
 from uncover.raster.grid import Grid
-from uncover.studies.landscape.acquisition import CRS, ORIGIN, OVERPASSES, Overpass, observe, write_product
+from uncover.studies.landscape.acquisition import (
+    CRS,
+    LATITUDE,
+    LONGITUDE,
+    ORIGIN,
+    OVERPASSES,
+    Overpass,
+    observe,
+    sun_position,
+    write_product,
+)
 from uncover.studies.landscape.fields import Field, smooth_field, texture
 from uncover.studies.landscape.geography import (
     MAPPED,
@@ -40,6 +50,17 @@ from uncover.studies.landscape.reflectance import (
     majority,
     pure_land,
     render,
+)
+from uncover.studies.landscape.seasons import (
+    CLOUD,
+    FEWEST,
+    MOST,
+    SHADOW,
+    cover_with_clouds,
+    overpass_at,
+    season_numbers,
+    stages_at,
+    write_codes,
 )
 
 #: What a map takes one UKCEH class for where it is wrong, with equal chances.
@@ -157,6 +178,8 @@ class LandscapeOptions:
     size: int = FULL_SIZE  # pixels of 10 m along a side; 2,000 are 20 km
     seed: int = 0  # decides everything: the same seed and versions give the same bytes
     mode: Mode = "realistic"
+    dates: int = 0  # further products of 2020, at so many dates from March to October; 4 to 8, or none
+    clouds: float = 0.4  # mean share of these that is cloudy
 
     def __post_init__(self) -> None:
         if self.size % 2 or not SMALLEST <= self.size <= 3000:
@@ -164,6 +187,12 @@ class LandscapeOptions:
                 f"a scene of {self.size} pixels a side cannot be made; "
                 f"give an even number from {SMALLEST} to 3000"
             )
+        if self.dates and not FEWEST <= self.dates <= MOST:
+            raise ValueError(f"{self.dates} dates cannot be made; give {FEWEST} to {MOST}, or 0 for none")
+        if self.dates and self.mode != "realistic":
+            raise ValueError("a well-specified scene has no seasons; leave out its dates")
+        if not 0 <= self.clouds <= 0.9:
+            raise ValueError(f"the share of clouds is {self.clouds:g}; give 0 to 0.9")
         if self.seed < 0:
             raise ValueError(f"the seed is {self.seed}; it is 0 or more")
 
@@ -198,6 +227,16 @@ class SceneFiles:
         return [self.folder / "previous-maps" / f"lcm{before}.tif" for before in range(year - 3, year)]
 
     @property
+    def series(self) -> list[Path]:
+        """Products of several dates of 2020, in order of time; none where none were asked for."""
+        return [self.folder / "series" / str(facts["product"]) for facts in self.facts.get("series", ())]
+
+    @property
+    def series_masks(self) -> str:
+        """Rasters of clouds and shadows as SCL says them, with {date} for the day of each."""
+        return str(self.folder / "series" / "clouds-{date}.tif")
+
+    @property
     def scheme(self) -> str:
         """The translation table for the previous maps: fen and fresh water get no label."""
         return "ukceh-study"
@@ -216,7 +255,7 @@ def write_scene(
     options = options or LandscapeOptions()
     path = Path(folder)
     say = progress or (lambda done, total: None)
-    total = 2 + len(MAPPED)
+    total = 2 + len(MAPPED) + options.dates
     (path / "previous-maps").mkdir(parents=True, exist_ok=True)
     land = draw_geography(options.size, options.seed)
     gaussian = options.mode == "well-specified"
@@ -231,6 +270,10 @@ def write_scene(
     for done, year in enumerate(MAPPED, start=3):
         years[str(year)] = _write_year(path, land, history, OVERPASSES[year], options)
         say(done, total)
+    series = []
+    for done, number in enumerate(season_numbers(options.dates), start=3 + len(MAPPED)):
+        series.append(_write_date(path / "series", land, history, number, options))
+        say(done, total)
     facts = {
         "title": "The embedded scene of uncover: simulated, of no real place",
         "format": FORMAT,
@@ -239,6 +282,7 @@ def write_scene(
         **asdict(options),
         "pixel_metres": PIXEL,
         "years": years,
+        **({"series": series} if series else {}),
     }
     (path / "scene.json").write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
     return SceneFiles(path, facts)
@@ -254,6 +298,27 @@ def _write_year(
         surface = render(land, draw_looks(land, kinds, overpass.year, seed), overpass.year, seed)
     numbers = observe(surface, overpass, seed, noise=options.mode == "realistic")
     product = write_product(path / str(overpass.year), numbers, overpass)
+    return _facts_of(overpass, product, seed)
+
+
+def _write_date(
+    path: Path, land: Geography, history: History, number: int, options: LandscapeOptions
+) -> dict[str, Any]:
+    """One date of the first mapped year: its product, and its clouds and shadows."""
+    overpass, seed = overpass_at(number, MAPPED[0]), options.seed
+    looks = draw_looks(land, history.of(overpass.year), overpass.name, seed, stages_at(number))
+    surface = render(land, looks, overpass.year, seed, overpass.name)
+    sun = sun_position(overpass.time, LATITUDE, LONGITUDE)
+    codes = cover_with_clouds(surface, overpass, number, options.clouds, seed, sun)
+    product = write_product(path, observe(surface, overpass, seed), overpass, codes == CLOUD)
+    write_codes(path / f"clouds-{overpass.name}.tif", codes, CRS, ORIGIN)
+    hidden = {"cloud": CLOUD, "shadow": SHADOW}
+    shares = {name: round(float((codes == code).mean()), 4) for name, code in hidden.items()}
+    return {"date": overpass.name, **shares, **_facts_of(overpass, product, seed)}
+
+
+def _facts_of(overpass: Overpass, product: Path, seed: int) -> dict[str, Any]:
+    """Facts of a product that a user knows, and the optical depth that nobody does."""
     stated = aerosol_optical_depth(overpass.reported_aod)
     return {
         "product": product.name,

@@ -30,11 +30,12 @@ from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, S
 from uncover.raster.product import CHUNK, UNCERTAINTY, DType, Product, Thresholds
 from uncover.raster.quality import Quality, flag_attributes
 from uncover.raster.scene import Scene
+from uncover.raster.series import SceneSeries
 from uncover.raster.uncertainty import UncertaintyWarning
 
 
 def classify(
-    scene: Scene | ObservedScene | Any,
+    scene: Scene | SceneSeries | ObservedScene | Any,
     model: ModelRecord | FittedEstimator,
     *,
     paired: bool | None = None,
@@ -49,8 +50,8 @@ def classify(
     Parameters
     ----------
     scene
-        A `Scene`, a scene with its uncertainty (`ObservedScene`), or an xarray data array with dimensions
-        `band`, two others for the place, and `realisation` where there are several.
+        A `Scene` or `SceneSeries`, one with its uncertainty (`ObservedScene`), or an xarray data array with
+        dimensions `band`, two others for the place, and `realisation` where there are several.
     model
         A fitted estimator, or one that `load_model` has read.
     paired
@@ -89,7 +90,7 @@ def classify(
     model = record_of(model)
     if hasattr(scene, "dims"):
         return _classify_array(scene, model, bool(paired), reader or Reader(), thresholds)
-    observed: ObservedScene = PlainScene(scene) if isinstance(scene, Scene) else scene
+    observed = PlainScene(scene) if isinstance(scene, Scene | SceneSeries) else scene
     check_match(model, observed)
     mapper = make_mapper(model, observed, paired, reader, thresholds, dtype)
     grid = mapper.product.grid
@@ -114,13 +115,15 @@ def make_mapper(
     if isinstance(observed, SceneWithNoise):
         observed = observed.with_common(common_effects(model))
     given = reader or Reader()
-    how = replace(given, paired=same)
+    how = replace(given, paired=same, missing="marginalise" if observed.dates else given.missing)
     _check_worlds(model, observed, same, stated=paired is not None)
     _warn_of_noise(model, observed, same)
     worlds = count_worlds(model, observed, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
     unknown = how.unknown_share is not None
-    product = Product.of(observed.grid, scheme_of(model), worlds, dtype, coverage, unknown=unknown)
+    product = Product.of(
+        observed.grid, scheme_of(model), worlds, dtype, coverage, unknown=unknown, dates=bool(observed.dates)
+    )
     mapper = Mapper(model, observed, product, how, thresholds)
     if how.device == "cuda":
         noisy = isinstance(observed, SceneWithNoise) or observed.systematic is not None
@@ -160,8 +163,7 @@ def _check_worlds(model: ModelRecord, observed: ObservedScene, paired: bool, sta
 
 def _is_uncertain_depth(observed: ObservedScene) -> bool:
     """True where the worlds of a scene are made here, by draws of a quantity that is uncertain."""
-    quantity = observed.source.draws.quantity if isinstance(observed, SceneWithWorlds) else None
-    return quantity is not None and quantity.standard_uncertainty > 0
+    return isinstance(observed, SceneWithWorlds) and observed.source.is_uncertain
 
 
 def _in_words(worlds: Mapping[str, Any]) -> str:

@@ -1,0 +1,176 @@
+/* Members of the recommended classifier: kernels, trees and calibrated views. No table of distances or of leaves is
+ever made. */
+
+#ifndef MEMBERS_H
+#define MEMBERS_H
+
+#include "vectors.h"
+
+enum { KERNEL_POINTS = 64 }; /* points that meet the centres together */
+
+typedef struct {
+    Array points, centres, offset, weight, first, sums, squares;
+} KernelArguments;
+
+/* Sums over some centres for two vectors of points: each number of a centre is used twice. */
+INLINE void sum_kernels(const KernelArguments *a, const REAL *x, const REAL *norm, const REAL *unit, int64_t start,
+                        int64_t stop, REAL *sums, REAL *squares) {
+    const REAL *centres = a->centres.data, *offset = a->offset.data, *weight = a->weight.data;
+    int64_t p = a->points.shape[1];
+    V norms[2] = {load(norm), load(norm + LANES)}, units[2] = {load(unit), load(unit + LANES)};
+    V sum[2] = {full(0), full(0)}, square[2] = {full(0), full(0)}, distance[2];
+    for (int64_t i = start; i < stop; i++) {
+        for (int h = 0; h < 2; h++) distance[h] = madd(full(offset[i]), units[h], norms[h]);
+        for (int64_t j = 0; j < p; j++)
+            for (int h = 0; h < 2; h++)
+                distance[h] = madd(full(centres[i * p + j]), load(x + j * KERNEL_POINTS + h * LANES), distance[h]);
+        for (int h = 0; h < 2; h++) {
+            V near = R(1) / larger(distance[h], units[h]), two = near * near, kernel = weight[i] * (two * two * two);
+            sum[h] += kernel;
+            square[h] = madd(kernel, kernel, square[h]);
+        }
+    }
+    for (int h = 0; h < 2; h++) store(sums + h * LANES, sum[h]), store(squares + h * LANES, square[h]);
+}
+
+/* Sums of w*k and of (w*k)^2 over the centres of each class, with kernels k = (1 + |x - c|^2)^-6.
+
+Points are (point, feature), in units of the bandwidth and about the middle of the centres. `centres` (centre, feature)
+holds -2c, `offset` 1 + |c|^2, `weight` w; those of class k are first[k] to first[k + 1] - 1. Results are (point, class).
+Far out, at |x|^2 > s = 1 + max|c|^2, 1 + |x - c|^2 is divided by |x|^2/s, lest single precision underflow. */
+int EXPORT(kernel_sums)(const KernelArguments *a) {
+    int64_t n = a->points.shape[0], p = a->points.shape[1], K = a->sums.shape[1];
+    const int64_t *first = a->first.data;
+    const REAL *points = a->points.data;
+    double *sums = a->sums.data, *squares = a->squares.data;
+    Room room = {0};
+    REAL *x = RESERVE(&room, REAL, p * KERNEL_POINTS), spread = 1;
+    REAL norm[KERNEL_POINTS], unit[KERNEL_POINTS], found[KERNEL_POINTS], again[KERNEL_POINTS];
+    for (int64_t i = 0; i < a->offset.shape[0]; i++) spread = R(fmax(spread, ((const REAL *)a->offset.data)[i]));
+    for (int64_t start = 0; start < n && !room.failed; start += KERNEL_POINTS) {
+        int64_t m = least(KERNEL_POINTS, n - start);
+        for (int64_t b = 0; b < KERNEL_POINTS; b++) {
+            const REAL *point = points + (start + least(b, m - 1)) * p;
+            REAL square = 0;
+            for (int64_t j = 0; j < p; j++) square += point[j] * point[j];
+            unit[b] = R(1) / R(fmax(square / spread, 1));
+            norm[b] = square * unit[b];
+            for (int64_t j = 0; j < p; j++) x[j * KERNEL_POINTS + b] = point[j] * unit[b];
+        }
+        for (int64_t k = 0; k < K; k++) {
+            for (int64_t b = 0; b < KERNEL_POINTS; b += 2 * LANES)
+                sum_kernels(a, x + b, norm + b, unit + b, first[k], first[k + 1], found + b, again + b);
+            for (int64_t b = 0; b < m; b++) {
+                double three = (double)unit[b] * unit[b] * unit[b], far = three * three;
+                sums[(start + b) * K + k] = found[b] * far;
+                squares[(start + b) * K + k] = again[b] * far * far;
+            }
+        }
+    }
+    return release(&room);
+}
+
+#ifndef SINGLE
+
+/* Points that stay in the cache while trees are read, and those that go down a tree together. */
+enum { TREE_POINTS = 256, TOGETHER = 16 };
+
+typedef struct {
+    Array points, node, threshold, roots, shares, out;
+} TreeArguments;
+
+/* Leaves of some points of one tree: while one waits for memory, others go on. */
+static void descend(const float *restrict x, int64_t p, const int64_t *restrict node, const float *restrict threshold,
+                    int64_t root, int64_t *restrict at) {
+    for (int b = 0; b < TOGETHER; b++) at[b] = root;
+    for (int64_t moved = 1; moved;) {
+        moved = 0;
+        for (int b = 0; b < TOGETHER; b++) {
+            int64_t i = at[b], packed = node[i];
+            at[b] = (packed >> 8) + (x[b * p + (packed & 255)] > threshold[i]);
+            moved |= at[b] ^ i;
+        }
+    }
+}
+
+/* Sums over the trees of what the leaf of each point says.
+
+`node` holds 256 times the number of the left child, which the right one follows, plus the feature; a leaf is its own
+left child and has no point to its right. Tree by tree for a block of points that stays in the nearest cache, in the
+order in which NumPy would add them. */
+int EXPORT(sums_of_leaves)(const TreeArguments *a) {
+    int64_t n = a->points.shape[0], p = a->points.shape[1], K = a->out.shape[1], at[TOGETHER];
+    const float *points = a->points.data, *threshold = a->threshold.data;
+    const int64_t *node = a->node.data, *roots = a->roots.data;
+    const double *shares = a->shares.data;
+    double *out = a->out.data;
+    Room room = {0};
+    float *x = RESERVE(&room, float, (TREE_POINTS + TOGETHER) * p);
+    memset(out, 0, (size_t)(n * K) * sizeof(double));
+    for (int64_t begin = 0; begin < n && !room.failed; begin += TREE_POINTS) {
+        int64_t m = least(TREE_POINTS, n - begin);
+        memcpy(x, points + begin * p, (size_t)(m * p) * sizeof(float));
+        for (int64_t b = m; b < m + TOGETHER; b++)
+            memcpy(x + b * p, points + (begin + m - 1) * p, (size_t)p * sizeof(float));
+        for (int64_t tree = 0; tree < a->roots.shape[0]; tree++)
+            for (int64_t start = 0; start < m; start += TOGETHER) {
+                descend(x + start * p, p, node, threshold, roots[tree], at);
+                for (int64_t b = 0; b < least(TOGETHER, m - start); b++)
+                    for (int64_t k = 0; k < K; k++) out[(begin + start + b) * K + k] += shares[at[b] * K + k];
+            }
+    }
+    return release(&room);
+}
+
+typedef struct {
+    Array joint;
+    double sharpness;
+    Array probability, inner, best;
+} ViewArguments;
+
+/* Log odds t of the views of a point less the largest of each, and the first class of the largest. Where no class is
+   possible, all are alike. */
+static void find_log_odds(const double *joint, int64_t views, int64_t K, double sharpness, double *t, uint8_t *best) {
+    for (int64_t r = 0; r < views; r++, joint += K, t += K) {
+        int64_t first = 0;
+        for (int64_t k = 1; k < K; k++)
+            if (joint[k] > joint[first]) first = k;
+        double top = joint[first];
+        int possible = fabs(top) <= 1.7976931348623157e308;
+        for (int64_t k = 0; k < K; k++) {
+            double below = sharpness * (joint[k] - top);
+            t[k] = !possible ? 0.0 : below > -700.0 ? below : -700.0;
+        }
+        best[r] = (uint8_t)first;
+    }
+}
+
+/* Probabilities and entropies of log joints (point, view, class) over a temperature, means over views.
+
+`best` (point, view) is the most probable class of each view. */
+int EXPORT(temper)(const ViewArguments *a) {
+    int64_t n = a->joint.shape[0], views = a->joint.shape[1], K = a->joint.shape[2], size = round_up(views * K, 8);
+    Room room = {0};
+    double *t = RESERVE(&room, double, size), *e = RESERVE(&room, double, size);
+    double *whole = RESERVE(&room, double, round_up(views, 8)), *along = RESERVE(&room, double, views);
+    for (int64_t i = 0; i < n && !room.failed; i++) {
+        double *total = ROW(double, a->probability, i), entropy = 0.0;
+        memset(total, 0, (size_t)K * sizeof(double));
+        find_log_odds(ROW(double, a->joint, i), views, K, a->sharpness, t, ROW(uint8_t, a->best, i));
+        for (int64_t b = 0; b < size; b += LANES) store(e + b, exponential(load(t + b)));
+        for (int64_t r = 0; r < views; r++) {
+            double sum = 0.0, mean = 0.0;
+            for (int64_t k = 0; k < K; k++) sum += e[r * K + k], mean += e[r * K + k] * t[r * K + k];
+            for (int64_t k = 0; k < K; k++) total[k] += e[r * K + k] / sum;
+            whole[r] = sum - 1.0, along[r] = mean / sum;
+        }
+        for (int64_t r = 0; r < views; r += LANES) store(whole + r, log_one_plus(load(whole + r)));
+        for (int64_t r = 0; r < views; r++) entropy += whole[r] - along[r];
+        ((double *)a->inner.data)[i] = fmax(entropy, 0.0) / (double)views;
+        for (int64_t k = 0; k < K; k++) total[k] /= (double)views;
+    }
+    return release(&room);
+}
+
+#endif
+#endif
