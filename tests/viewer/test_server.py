@@ -230,6 +230,15 @@ def test_a_story_has_worlds_whose_mean_is_the_probability(served, case):
         assert story["x"] == 300000 + 10 * (col + 0.5) and story["y"] == 5000000 - 10 * (row + 0.5)
 
 
+def test_a_place_by_latitude_and_longitude_is_the_pixel_that_tells_it(served):
+    base = base_of(served)
+    for row, col in ((0, 0), (40, 50), (HEIGHT - 1, WIDTH - 1)):
+        longitude, latitude = json.loads(get(served, f"{base}/story/{row}-{col}")[1])["place"]
+        found = json.loads(get(served, f"{base}/place/{latitude:.9f},{longitude:.9f}")[1])
+        assert found == {"row": row, "col": col}
+    assert get(served, f"{base}/place/0,0")[0] == get(served, f"{base}/place/99,0")[0] == 400
+
+
 def test_areas_are_sums_over_the_pixels_inside(served, case):
     found = json.loads(get(served, f"{base_of(served)}/areas?outline=20,10;20,60;50,60;50,10")[1])
     product = MapProduct.open(case.folder / "map")

@@ -42,12 +42,14 @@ _HEADERS = {
 }
 _MAP = r"data/(?P<map>\d{1,3})/(?P<version>[0-9a-f]{12})"
 _NUMBER = r"\d{1,7}"
+_DEGREES = r"-?\d{1,3}(?:\.\d{1,12})?"
 _ROUTES = {
     "tile": re.compile(
         rf"{_MAP}/(?P<layer>\w{{1,40}})/(?P<z>\d{{1,2}})/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"
     ),
     "story": re.compile(rf"{_MAP}/story/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"),
     "areas": re.compile(rf"{_MAP}/areas"),
+    "place": re.compile(rf"{_MAP}/place/(?P<lat>{_DEGREES}),(?P<lon>{_DEGREES})"),
     "errors": re.compile(rf"{_MAP}/errors/(?P<number>\d{{1,2}})"),
 }
 #: Corners of an outline, at most.
@@ -223,6 +225,9 @@ class _Handler(BaseHTTPRequestHandler):
             if int(asked["number"]) >= len(viewed.sources):
                 raise _Refusal(HTTPStatus.NOT_FOUND, "there are no such labels")
             return _JSON, _json(viewed.errors(int(asked["number"])))
+        if name == "place":
+            row, col = viewed.pixel_at(float(asked["lat"]), float(asked["lon"]))
+            return _JSON, _json({"row": row, "col": col})
         return _JSON, _json(viewed.areas(_outline(query)))
 
     def log_message(self, format: str, *args: Any) -> None:

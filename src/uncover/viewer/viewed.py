@@ -23,6 +23,7 @@ from uncover.raster.grid import Window
 from uncover.raster.observed import ObservedScene
 from uncover.raster.pixel_area import pixel_areas, pixel_sides
 from uncover.raster.quality import Quality
+from uncover.raster.resample import move
 from uncover.raster.tiles import TileCache
 from uncover.report.contents import Contents, reopen
 from uncover.report.pixels import pictured, quality_words
@@ -254,10 +255,19 @@ class ViewedMap:
         """Longitude and latitude; None without a reference system."""
         if self.grid.crs is None:
             return None
-        from rasterio.warp import transform
+        longitude, latitude = move(self.grid.crs, "EPSG:4326", np.array([x]), np.array([y]))
+        found = [float(longitude[0]), float(latitude[0])]
+        return found if np.isfinite(found).all() else None
 
-        xs, ys = transform(self.grid.crs, "EPSG:4326", [x], [y])
-        return [float(xs[0]), float(ys[0])]
+    def pixel_at(self, latitude: float, longitude: float) -> tuple[int, int]:
+        """Row and column of the pixel at a place; an error where the map does not reach."""
+        if self.grid.crs is None:
+            raise ValueError("the map has no reference system; give row and column")
+        x, y = move("EPSG:4326", self.grid.crs, np.array([longitude]), np.array([latitude]))
+        row, col = self.grid.places(float(x[0]), float(y[0]))
+        if not (0 <= row < self.grid.height and 0 <= col < self.grid.width):
+            raise ValueError("that place is not on the map")
+        return int(row), int(col)
 
     def _measured(self, window: Window) -> Answer:
         """The spectrum in all realisations, its noise, and the probabilities in each world."""

@@ -338,7 +338,7 @@
     event.stopPropagation();
   }, true);
 
-  $("go").addEventListener("submit", (event) => {
+  $("go").addEventListener("submit", async (event) => {
     event.preventDefault();
     const numbers = $("place").value.match(/-?\d+(\.\d+)?/g)?.map(Number) ?? [];
     const [a, b, c, d, e, f] = first.transform;
@@ -348,9 +348,15 @@
       row = Math.floor((a * (y - f) - d * (x - c)) / (a * e - b * d));
       col = Math.floor((e * (x - c) - b * (y - f)) / (a * e - b * d));
     }
-    const inside = numbers.length === 2 && row >= 0 && col >= 0 && row < height && col < width;
-    say(inside ? "" : "That is no place on the map.");
-    if (!inside) return;
+    const inside = () => numbers.length === 2 && row >= 0 && col >= 0 && row < height && col < width;
+    const [lat, lon] = numbers;
+    if (!inside() && !data.static && numbers.length === 2 && Math.abs(lat) <= 90 && Math.abs(lon) <= 180) {
+      try {
+        ({ row, col } = await ask(`data/0/${first.version}/place/${lat.toFixed(9)},${lon.toFixed(9)}`));
+      } catch (error) { say(error.message); return; }
+    }
+    say(inside() ? "" : "That is no place on the map.");
+    if (!inside()) return;
     if (map.getView().getResolution() > 0.5) map.getView().setResolution(0.5);
     pick(row, col, true);
   });
