@@ -92,6 +92,13 @@ def test_tables_of_the_speed_page_are_the_measured_ones(name):
         assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
 
 
+def test_the_table_of_the_viewer_is_the_measured_one():
+    results = json.loads((ROOT / "benchmarks/results/view.json").read_text(encoding="utf-8"))
+    assert results["command"] == "python -m benchmarks view"
+    page = (ROOT / "docs/view.md").read_text(encoding="utf-8")
+    assert f"% table: view/view\n\n{Table(**results['tables'][0]).as_markdown()}" in page
+
+
 CHECKS = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
 OF_CHECKS = [
     "statistics", "statistics-details", "strata", "gates", "areas", "worlds", "stated-uncertainty",
@@ -326,10 +333,11 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
     (tmp_path / "SCENE.SAFE").symlink_to(files.product(2020).resolve())
     monkeypatch.chdir(tmp_path)
     commands = [line for line in _commands_of(ROOT / "README.md") if line.startswith("uncover ")]
-    assert len(commands) == 4
+    assert len(commands) == 5
     instead = {"ukceh-lulucf": str(files.scheme), "25": "3"}
     for command in commands:
         words = [instead.get(word, word) for word in shlex.split(command)[1:]]
+        words += ["--export", "site"] if words[0] == "view" else []
         result = CliRunner().invoke(main, words)
         assert result.exit_code == 0, (command, result.output)
     assert Path("report.html").stat().st_size > 100_000

@@ -41,6 +41,7 @@ _names, __getattr__, __dir__ = lazy_names(
         "uncover.bayes.budget": "UncertaintyBudget",
         "uncover.estimators.comparison": "compare",
         "uncover.estimators.loading": "load_model",
+        "uncover.viewer": "view",
     },
 )
 __all__ = ["__version__", *_names]

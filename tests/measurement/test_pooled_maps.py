@@ -102,3 +102,11 @@ def test_views_are_calibrated_probabilities(rng, machine):
     assert_allclose(found.probability, P.mean(1), atol=1e-12)
     assert_allclose(found.inner, entropy(P).mean(1), atol=1e-12)
     assert_array_equal(found.best, P.argmax(-1))
+
+
+def test_probabilities_of_each_world_have_its_class(pool):
+    seen = PoolPrediction(pool, Observation(smooth_worlds(skewed(60, 2)[0], R=6)))
+    found = seen.by_view()
+    assert found.shape == (60, 6, 3)
+    assert_allclose(found.sum(axis=2), 1.0)
+    assert_array_equal(found.argmax(axis=2).T, seen.best_of_views())

@@ -6,7 +6,7 @@ One module for each command. They import what they call when they are called: `-
 import click
 
 from uncover import __version__
-from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce
+from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce, view
 from uncover.cli.console import PlainGroup
 
 
@@ -23,5 +23,6 @@ main.add_command(fit.fit)
 main.add_command(map.map_command)
 main.add_command(evaluate.evaluate)
 main.add_command(report.report)
+main.add_command(view.view)
 main.add_command(reproduce.reproduce)
 main.add_command(info.info)

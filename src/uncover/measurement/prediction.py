@@ -122,6 +122,15 @@ class Prediction:
         fast = self._fast_probability()
         return self._in_blocks(self._mean_probability) if fast is None else fast
 
+    def by_view(self) -> Array:
+        """P(class | x, D) by each reading, of which `probability` is the mean: (sample, reading, class)."""
+
+        def each(readings: list[MeasuredPoints]) -> Array:
+            found = [softmax(points.log_odds(), axis=1) for points in readings]
+            return np.stack([self.model.among_all_classes(P, 0.0) for P in found], axis=1)
+
+        return self._in_blocks(each, np.float64)
+
     def log_probability(self, dtype: Any = None) -> NDArray[Any]:
         """log P(class | x, D), exact where the probability underflows to 0: (sample, class)."""
         return self._in_blocks(self._mean_log_probability, dtype)
@@ -463,6 +472,17 @@ class PoolPrediction:
             PoolPrediction(self.pool, part, paired=self.paired, quick=self.quick, asked=self.asked)
             for part in parts
         ]
+
+    def by_view(self) -> Array:
+        """P(class | x, D) in each world that a Gaussian member reads: (sample, view, class)."""
+        pool = self.pool
+        each = [pool.probability_of(member, joint) for member, joint in self._members()]
+        views = max(P.shape[1] for P, member in zip(each, pool.members, strict=True) if member.gaussian)
+        one = [P if P.shape[1] == views else P.mean(axis=1, keepdims=True) for P in each]
+        found = [
+            pool.mean(np.stack([P[:, min(i, P.shape[1] - 1)] for P in one]), self.gates) for i in range(views)
+        ]
+        return np.stack(found, axis=1)
 
     def best_of_views(self) -> NDArray[np.intp]:
         """Number of the most probable class: (view, sample); draws of true values are not views."""

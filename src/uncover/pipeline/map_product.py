@@ -28,6 +28,8 @@ ITEM = "item.json"
 #: The layer with the number of classes that cannot be excluded, where a map has sets.
 SET_SIZE = "set_size"
 _CODES = ("class", "quality")
+#: Layers of one plane beside those of UNCERTAINTY.
+_NUMBERS = ("quality", SET_SIZE, "unknown", "dates_used")
 _TILE = (512, 512)
 
 
@@ -232,7 +234,7 @@ def _open_rasters(place: Path) -> MapProduct:
     if planes.grid != grid:
         raise SceneError(f"class.tif and probability.tif in {place} are not on the same grid")
     names = tuple(name or f"class {i}" for i, name in enumerate(planes.names, start=1))
-    for name in ("uncertainty", "quality", "sets", "unknown"):
+    for name in ("uncertainty", "quality", "sets", "unknown", "dates_used"):
         if (place / f"{name}.tif").is_file():
             infos[name] = _described(place / f"{name}.tif")
             if infos[name].grid != grid:
@@ -242,7 +244,7 @@ def _open_rasters(place: Path) -> MapProduct:
     bands |= {"quality": ("quality", [1])} if "quality" in infos else {}
     if "uncertainty" in infos:
         bands |= {name: ("uncertainty", [i]) for i, name in enumerate(UNCERTAINTY, start=1)}
-    bands |= {"unknown": ("unknown", [1])} if "unknown" in infos else {}
+    bands |= {name: (name, [1]) for name in ("unknown", "dates_used") if name in infos}
     if "sets" in infos:
         if infos["sets"].count != len(names) + 1:
             raise SceneError(f"{place / 'sets.tif'} does not belong to this map: another number of classes")
@@ -276,7 +278,7 @@ def _open_dataset(path: Path) -> MapProduct:
                 "probability": [
                     Plane(name, "probability", (("class_name", i),)) for i, name in enumerate(names)
                 ],
-                **{name: [Plane(name, name, ())] for name in ("quality", *UNCERTAINTY, SET_SIZE, "unknown")},
+                **{name: [Plane(name, name, ())] for name in (*_NUMBERS, *UNCERTAINTY)},
                 "sets": [
                     Plane(name, name, ()) for name in set_bands(names, codes)
                 ],  # in the order of classes

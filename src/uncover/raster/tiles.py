@@ -32,7 +32,7 @@ READ_SIZE = 512
 #: Tiles are kept here and not by GDAL, whose own cache would grow to a share of the machine's memory.
 GDAL_CACHE_BYTES = 64 * 1024 * 1024
 #: The virtual rasters of NumPy files name files that lie anywhere.
-GDAL_OPTIONS = {
+GDAL_OPTIONS: dict[str, Any] = {
     "GDAL_NUM_THREADS": "1",
     "GDAL_CACHEMAX": GDAL_CACHE_BYTES,
     "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "ALL",
@@ -44,6 +44,12 @@ CACHE_BYTES = 64 * 1024 * 1024
 SPARE_FILES = 32
 
 _opening = threading.Lock()
+
+
+def limit_caches(nbytes: int) -> None:
+    """Keep at most so many bytes of decoded tiles in each cache made from now on, and in GDAL's."""
+    global CACHE_BYTES
+    CACHE_BYTES = GDAL_OPTIONS["GDAL_CACHEMAX"] = nbytes
 
 
 class TileCache:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from uncover.raster.grid import Grid
 from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of
 from uncover.raster.model_checks import check_match
 from uncover.raster.observed import ObservedScene
+
+#: Bytes of decoded tiles that a scene keeps whose pixels are read one by one.
+_FEW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -166,8 +169,14 @@ def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> tuple[ObservedScene | None, str]:
-    """Open the scene of a map again, the same on the same grid; or say why that cannot be."""
+def reopen(
+    contents: Contents, model: ModelRecord, grid: Grid, *, for_clicks: bool = False
+) -> tuple[ObservedScene | None, str]:
+    """Open the scene of a map again, the same on the same grid; or say why that cannot be.
+
+    ``for_clicks``: pixels are read one by one. Little is kept in memory, and values are not compared with
+    those that the model was trained on, as the map's run has done it.
+    """
     run = contents.run()
     if "source" not in run or "scene" not in run:
         return None, "run.json does not say how the scene was read"
@@ -177,8 +186,12 @@ def reopen(contents: Contents, model: ModelRecord, grid: Grid) -> tuple[Observed
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
-            evidence = open_observed(source, model, source_options(run["source"]))
-            check_match(model, evidence)
+            options = source_options(run["source"])
+            if for_clicks:
+                options = replace(options, scene=replace(options.scene, cache_bytes=_FEW_BYTES))
+            evidence = open_observed(source, model, options)
+            if not for_clicks:
+                check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
         return None, f"the scene cannot be opened again: {error}"
     identity = contents.item().get("properties", {}).get("uncover:scene")

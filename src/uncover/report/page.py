@@ -123,7 +123,7 @@ def render(page: Page) -> str:
     scripts = [_asset(name) for name in ("shell.js", *page.scripts)]
     template = _environment().get_template("page.html")
     css = "\n".join(_asset(name) for name in ("page.css", *page.styles))
-    return template.render(page=page, css=css, scripts=scripts, data=_json(page.data))
+    return template.render(page=page, css=css, scripts=scripts, data=json_in_page(page.data))
 
 
 def packed(array: NDArray[Any]) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def packed(array: NDArray[Any]) -> dict[str, Any]:
     return {"type": array.dtype.name, "shape": list(array.shape), "bytes": content}
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def json_in_page(data: Mapping[str, Any]) -> str:
     """JSON that cannot end the script element that it stands in."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

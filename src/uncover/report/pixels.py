@@ -164,14 +164,12 @@ def quality_words(bits: int) -> list[str]:
 
 def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """The scene as people would see it, one pixel for step × step, and the bands in red, green and blue."""
-    wanted, series = ("B04", "B03", "B02"), evidence.own_scene
-    if isinstance(series, SceneSeries):  # one of its dates
-        evidence = PlainScene(series.pictured() or series.scenes[0])
+    wanted, evidence = ("B04", "B03", "B02"), pictured(evidence)
     bands = wanted if set(wanted) <= set(evidence.bands) else (evidence.bands * 3)[:3]
     grid = evidence.grid
     picture = np.full((3, -(-grid.height // step), -(-grid.width // step)), np.nan, np.float32)
     size = step * max(1, 512 // step)
-    read = _reader(evidence, bands)
+    read = scene_reader(evidence, bands)
     windows = list(grid.blocks(size))
     for number, window in enumerate(windows):
         progress.step("reading pictures", number, len(windows))
@@ -182,7 +180,15 @@ def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint
     return stretched(picture), bands
 
 
-def _reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
+def pictured(evidence: ObservedScene) -> ObservedScene:
+    """The scene to be shown: of a series one of its dates."""
+    series = evidence.own_scene
+    if isinstance(series, SceneSeries):
+        return PlainScene(series.pictured() or series.scenes[0])
+    return evidence
+
+
+def scene_reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
     """Reader of three bands of a window, (3, row, col), of the measured scene or the mean of a cube."""
     from dataclasses import replace
 

@@ -153,7 +153,7 @@ def summarise(contents: Contents) -> Summary:
         areas=areas,
         stories=stories,
         facts=facts,
-        model=None if model is None else _class_model(model, product),
+        model=None if model is None else class_summary(model, product),
         label_counts=label_counts,
         sample=sample,
         evaluations=evaluations,
@@ -201,7 +201,7 @@ def _pixels(
     on_grid = None if labels is None else labels.on(evidence.grid)
     spectra, sample = read_spectra(evidence, rows, cols, on_grid, summariser)
     if sample is not None and labels is not None:
-        numbers = _renumbered(labels, product)[sample.classes]
+        numbers = renumbered(labels, product)[sample.classes]
         sample = LabelledSample(sample.values[numbers > 0], numbers[numbers > 0])
     if spectra.worlds is not None:
         spectra = replace(spectra, worlds=_numbers_of(model, product)[spectra.worlds])
@@ -213,7 +213,7 @@ def _numbers_of(model: ModelRecord, product: MapProduct) -> NDArray[np.uint8]:
     return np.array([0, *(product.names.index(str(name)) + 1 for name in model.classes_)], np.uint8)
 
 
-def _renumbered(labels: LabelSource, product: MapProduct) -> NDArray[np.uint8]:
+def renumbered(labels: LabelSource, product: MapProduct) -> NDArray[np.uint8]:
     """Number of the map's class, from 1, for each code of the labels; 0 where the map has no such class."""
     numbers = {name.casefold(): i for i, name in enumerate(product.names, start=1)}
     table = np.zeros(256, np.uint8)
@@ -243,7 +243,7 @@ def _labels(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Labels as a picture, any of step × step pixels being enough to be seen, and how many there are."""
     grid, cache = product.grid, TileCache(64 << 20)
-    table, on_grid = _renumbered(labels, product), labels.on(grid)
+    table, on_grid = renumbered(labels, product), labels.on(grid)
     picture = np.zeros((-(-grid.height // step), -(-grid.width // step)), np.uint8)
     counts = np.zeros(256, np.int64)
     size = step * max(1, 1024 // step)
@@ -287,7 +287,8 @@ def _areas(path: Path, product: MapProduct) -> Areas:
         ) from None
 
 
-def _class_model(model: ModelRecord, product: MapProduct) -> ClassSummary:
+def class_summary(model: ModelRecord, product: MapProduct) -> ClassSummary:
+    """The parameters of the class models, in the order of the classes of a map."""
     order = [[str(name) for name in model.classes_].index(name) for name in product.names]
     bands = model.feature_names_in_
     p = model.n_features_in_

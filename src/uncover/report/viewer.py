@@ -19,7 +19,7 @@ from uncover.report.pixels import Stories, quality_words
 from uncover.report.style import require_report
 from uncover.report.summary import Summary
 
-_TITLES = {
+TITLES = {
     "total": ("Total uncertainty", "nats", "how unsure the class is, all causes together"),
     "measurement": (
         "… from the measurement",
@@ -41,7 +41,7 @@ _TITLES = {
     "unknown": ("None of the classes", "", "probability that the pixel is of no trained class"),
 }
 #: Flags in the order in which they are shown where a pixel has several, with their colours (Okabe and Ito).
-_FLAGS = {
+FLAGS = {
     Quality.CLOUD: "#999999",
     Quality.SHADOW: "#4d4d4d",
     Quality.SNOW: "#56B4E9",
@@ -109,7 +109,7 @@ def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
     data = {
         "size": [summary.grid.width, summary.grid.height],
         "transform": [float(v) for v in summary.grid.transform],
-        "crs": _short_crs(summary.grid.crs),
+        "crs": short_crs(summary.grid.crs),
         "layers": [
             {key: layer[key] for key in ("name", "title", "unit", "legend", "reading")} for layer in layers
         ],
@@ -149,7 +149,7 @@ def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
     top = float(np.percentile(known, 99.5)) if known.size else 1.0
     top = float(np.clip(top, 0.01, np.log(max(len(summary.classes), 2))))
     found = []
-    for name, (title, unit, reading) in _TITLES.items():
+    for name, (title, unit, reading) in TITLES.items():
         if name not in layers:
             continue
         most = top if unit else 1.0
@@ -179,13 +179,13 @@ def _flags(summary: Summary) -> dict[str, Any] | None:
     """The first flag of each pixel, as a picture; None where nothing is flagged."""
     quality = summary.pictures.quality
     numbers = np.zeros(quality.shape, np.uint8)
-    for i, bit in reversed(list(enumerate(_FLAGS, start=1))):
+    for i, bit in reversed(list(enumerate(FLAGS, start=1))):
         numbers[quality & np.uint16(bit) > 0] = i
-    present = [i for i in range(1, len(_FLAGS) + 1) if (numbers == i).any()]
+    present = [i for i in range(1, len(FLAGS) + 1) if (numbers == i).any()]
     if not present:
         return None
-    words = [quality_words(int(bit))[0] for bit in _FLAGS]
-    colours = list(_FLAGS.values())
+    words = [quality_words(int(bit))[0] for bit in FLAGS]
+    colours = list(FLAGS.values())
     legend = [[words[i - 1], colours[i - 1]] for i in present]
     return _layer("flags", "Flags", "", "pixels to be careful with", indexed_png(numbers, colours), legend)
 
@@ -242,7 +242,8 @@ def _model_data(summary: Summary) -> dict[str, Any] | None:
     }
 
 
-def _short_crs(crs: str | None) -> str:
+def short_crs(crs: str | None) -> str:
+    """Name of a reference system in few letters; empty without one."""
     if crs is None:
         return ""
     return crs if len(crs) < 20 else crs.split('"')[1] if '"' in crs else "map coordinates"

@@ -1,0 +1,505 @@
+// The map, its layers and what answers a click; everything that is chosen stands in the address.
+"use strict";
+
+(function view() {
+  const { data, element } = report;
+  const maps = data.maps;
+  const first = maps[0];
+  const $ = (id) => document.getElementById(id);
+  const [width, height] = first.size;
+  const number = (value, digits = 3) => Number(value.toPrecision(digits)).toLocaleString("en");
+  const kept = new URLSearchParams(location.hash.slice(1));
+  const state = {
+    left: "0/class", right: "", behind: "", over: "", opacity: "100", ramp: "dark to bright",
+    palette: "map", only: "", share: "50", pixel: "", at: "",
+    ...Object.fromEntries(kept),
+  };
+
+  // ---------------------------------------------------------------- what can be shown
+  const choices = new Map();
+  for (const [i, map] of maps.entries()) {
+    const mine = maps.length > 1 ? `${map.name}: ` : "";
+    for (const layer of map.layers) {
+      const group = mine + layer.group;
+      choices.set(`${i}/${layer.name}`, { i, map, layer, group });
+      if (layer.name === "class") {
+        const title = "Class, fainter the less probable";
+        choices.set(`${i}/faded`, { i, map, layer: { ...layer, title, faded: true }, group });
+      }
+    }
+  }
+  const layerOf = (map, name) => map.layers.find((layer) => layer.name === name);
+
+  function fill(select, none, wanted) {
+    if (none !== null) select.append(element("option", { value: "" }, none));
+    const groups = new Map();
+    for (const [key, { layer, group }] of choices) {
+      if (!wanted(layer)) continue;
+      if (!groups.has(group)) groups.set(group, element("optgroup", { label: group }));
+      groups.get(group).append(element("option", { value: key }, layer.title));
+    }
+    select.append(...groups.values());
+  }
+  fill($("left"), null, () => true);
+  fill($("right"), "nothing", () => true);
+  fill($("behind"), "nothing", ({ kind }) => kind === "colours");
+  fill($("over"), "nothing", ({ kind }) => kind === "labels" || kind === "agreement");
+  for (const name of Object.keys(report.RAMPS)) $("ramp").append(element("option", {}, name));
+  $("palette").append(element("option", { value: "map" }, "of the map"),
+    element("option", { value: "safe" }, "safe for colour-blind readers"));
+  $("class-names").append(...first.classes.map(({ name }) => element("option", { value: name })));
+  document.querySelector(".labels-only").hidden = !$("over").querySelector("optgroup");
+  document.title = `${first.title}: uncover view`;
+  document.querySelector("h1").textContent = maps.map(({ title, name }) => (maps.length > 1 ? name : title)).join(" and ");
+  const pixel = first.metres ? `, pixels of ${number(first.metres)} m` : "";
+  document.querySelector(".facts").textContent =
+    `${width.toLocaleString("en")} × ${height.toLocaleString("en")} pixels${pixel}${first.crs ? `, ${first.crs}` : ""}`;
+
+  // ---------------------------------------------------------------- the map, in pixels of the first map
+  const tileOf = report.tileStore();
+  const say = (words) => { document.querySelector(".message").textContent = words; };
+  const projection = new ol.proj.Projection({
+    code: "PIXELS", units: "pixels", extent: [0, -height, width, 0],
+    metersPerUnit: first.metres ?? undefined, getPointResolution: (resolution) => resolution,
+  });
+
+  /** A layer of tiles; what it shows is decided when a tile is painted. */
+  function stacked(name, slot) {
+    const layer = new ol.layer.Tile({ className: `ol-layer ${name}` });
+    let shown = null;
+    function show() {
+      const choice = choices.get(state[slot]);
+      layer.setVisible(Boolean(choice));
+      if (!choice) { shown = null; return; }
+      const looks = [state[slot], state.ramp, state.palette, state.only].join();
+      if (looks === shown) return;
+      shown = looks;
+      layer.setSource(sourceOf(choice));
+    }
+    return { layer, show };
+  }
+
+  function sourceOf({ i, map, layer }) {
+    const [scale, left, top] = map.relation;
+    const [w, h] = map.size;
+    const table = report.colourTable(map, layer, state);
+    const largest = layer.faded ? layerOf(map, "largest") : null;
+    const last = map.levels - 1;
+    const tileGrid = new ol.tilegrid.TileGrid({
+      origin: [left, -top], extent: [left, -top - h * scale, left + w * scale, -top], tileSize: report.SIDE,
+      resolutions: Array.from({ length: map.levels }, (_, z) => scale * 2 ** (last - z)),
+    });
+    async function loader(z, x, y) {
+      try {
+        const numbers = await tileOf(i, layer, last - z, y, x);
+        const faded = largest && await tileOf(i, largest, last - z, y, x);
+        return await report.paint(numbers, layer, table, faded, largest?.scale);
+      } catch (error) {
+        say(`A tile could not be read: ${error.message}`);
+        throw error;
+      }
+    }
+    return new ol.source.ImageTile({ projection, tileGrid, loader, interpolate: false, transition: 0, wrapX: false });
+  }
+
+  const stack = {
+    behind: stacked("behind", "behind"), left: stacked("left", "left"),
+    right: stacked("right", "right"), over: stacked("over", "over"),
+  };
+  const drawn = new ol.source.Vector();
+  const marked = new ol.source.Vector();
+  const line = (colour, thick) => new ol.style.Style({ stroke: new ol.style.Stroke({ color: colour, width: thick }) });
+  const twice = [line("#000000", 4), line("#ffffff", 2)]; // seen on every ground
+  const vectors = [drawn, marked].map((source) => new ol.layer.Vector({ source, style: twice }));
+  const map = new ol.Map({
+    target: "map",
+    layers: [...Object.values(stack).map(({ layer }) => layer), ...vectors],
+    controls: [
+      new ol.control.Zoom({ zoomInTipLabel: "Zoom in", zoomOutTipLabel: "Zoom out" }),
+      ...(first.metres ? [new ol.control.ScaleLine({ minWidth: 80 })] : []),
+    ],
+    view: new ol.View({
+      projection, center: [width / 2, -height / 2], showFullExtent: true, constrainRotation: true, enableRotation: false,
+      minResolution: 1 / 64, maxResolution: Math.max(1, (1.5 * Math.max(width, height)) / 256),
+      extent: [-width / 4, -1.25 * height, 1.25 * width, height / 4],
+    }),
+  });
+  const whole = () => map.getView().fit([0, -height, width, 0], { padding: [12, 12, 12, 12] });
+  const centre = (row, col) => [col + 0.5, -(row + 0.5)];
+
+  // ---------------------------------------------------------------- swipe
+  const divider = document.querySelector(".divider");
+  const sides = document.querySelector(".sides");
+  stack.right.layer.on("prerender", ({ context }) => {
+    const [w, h] = map.getSize();
+    const edge = (w * Number(state.share)) / 100;
+    const ratio = context.canvas.width / w;
+    context.save();
+    context.beginPath();
+    context.rect(edge * ratio, 0, (w - edge) * ratio, h * ratio);
+    context.clip();
+  });
+  stack.right.layer.on("postrender", ({ context }) => context.restore());
+  // The left layer ends where the right one begins: neither shines through the other.
+  stack.left.layer.on("prerender", ({ context }) => {
+    const [w, h] = map.getSize();
+    const edge = state.right ? (w * Number(state.share)) / 100 : w;
+    const ratio = context.canvas.width / w;
+    context.save();
+    context.beginPath();
+    context.rect(0, 0, edge * ratio, h * ratio);
+    context.clip();
+  });
+  stack.left.layer.on("postrender", ({ context }) => context.restore());
+
+  function moveEdge(share) {
+    state.share = String(Math.round(Math.min(100, Math.max(0, share))));
+    divider.style.left = `${state.share}%`;
+    divider.setAttribute("aria-valuenow", state.share);
+    map.render();
+    remember();
+  }
+  divider.addEventListener("pointerdown", (event) => {
+    divider.setPointerCapture(event.pointerId);
+    divider.onpointermove = (move) => {
+      const box = $("map").getBoundingClientRect();
+      moveEdge((100 * (move.clientX - box.left)) / box.width);
+    };
+  });
+  divider.addEventListener("pointerup", () => { divider.onpointermove = null; });
+  divider.addEventListener("keydown", ({ key }) => {
+    const step = { ArrowLeft: -2, ArrowRight: 2, PageDown: -10, PageUp: 10 }[key];
+    if (step) moveEdge(Number(state.share) + step);
+  });
+
+  // ---------------------------------------------------------------- what is chosen
+  let writing = null;
+  function remember() {
+    clearTimeout(writing);
+    writing = setTimeout(() => {
+      const given = Object.entries(state).filter(([, value]) => value !== "");
+      history.replaceState(null, "", `#${new URLSearchParams(given)}`);
+    }, 200);
+  }
+
+  function show() {
+    for (const name of ["left", "right", "behind", "over", "ramp", "palette", "opacity"]) $(name).value = state[name];
+    if (document.activeElement !== $("find")) $("find").value = state.only;
+    for (const { show: each } of Object.values(stack)) each();
+    for (const side of ["left", "right"]) stack[side].layer.setOpacity(Number(state.opacity) / 100);
+    divider.hidden = sides.hidden = !state.right;
+    const titles = ["left", "right"].map((slot) => choices.get(state[slot])?.layer.title ?? "");
+    sides.querySelectorAll("span").forEach((each, i) => { each.textContent = titles[i]; });
+    legends();
+    moveEdge(Number(state.share));
+  }
+
+  function legends() {
+    const slots = [["left", state.right ? "Left" : ""], ["right", "Right"], ["over", "On top"]];
+    const made = slots.flatMap(([slot, where]) => {
+      const choice = choices.get(state[slot]);
+      return choice ? [legend(choice, where)] : [];
+    });
+    document.querySelector(".legends").replaceChildren(element("h2", {}, "Legend"), ...made);
+  }
+
+  function legend({ map: its, layer }, where) {
+    const box = element("div", { class: "legend-of" }, element("h3", {}, where ? `${where}: ${layer.title}` : layer.title));
+    const swatch = (colour) => element("i", { class: "swatch", style: { background: colour } });
+    const entries = element("div", { class: "legend" });
+    if (layer.kind === "number") {
+      const ramp = report.RAMPS[state.ramp];
+      const bar = element("i", { class: "ramp", style: { background: `linear-gradient(to right, ${ramp.join(",")})` } });
+      const end = layer.unit ? `${number(layer.top, 2)} ${layer.unit} or more` : number(layer.top, 2);
+      entries.append(element("span", { class: "scale" }, "0", bar, end));
+    } else if (layer.kind === "flags") {
+      entries.append(...its.flags.filter(({ colour }) => colour.length === 7)
+        .map(({ name, colour }) => element("span", {}, swatch(colour), name)));
+    } else if (layer.kind === "agreement") {
+      entries.append(...report.AGREEMENT.map(([name, colour]) => element("span", {}, swatch(colour), name)));
+    } else if (layer.kind !== "colours") {
+      const colours = report.classColours(its, state);
+      entries.append(...its.classes.map(({ name }, k) => {
+        const pressed = String(state.only === name);
+        const button = element("button", { type: "button", "aria-pressed": pressed, title: `Show ${name} alone` }, swatch(colours[k]), name);
+        button.addEventListener("click", () => {
+          choose({ only: state.only === name ? "" : name });
+          [...document.querySelectorAll(".legend button")].find((b) => b.textContent === name)?.focus();
+        });
+        return button;
+      }));
+    }
+    box.append(entries);
+    if (layer.reading) box.append(element("p", { class: "help" }, `${layer.reading[0].toUpperCase()}${layer.reading.slice(1)}.`));
+    return box;
+  }
+
+  function choose(changes) {
+    Object.assign(state, changes);
+    show();
+  }
+  for (const name of ["left", "right", "behind", "over", "ramp", "palette"]) {
+    $(name).addEventListener("change", (event) => choose({ [name]: event.target.value }));
+  }
+  $("opacity").addEventListener("input", (event) => choose({ opacity: event.target.value }));
+  $("find").addEventListener("input", (event) => {
+    const typed = event.target.value.trim().toLowerCase();
+    const found = typed && first.classes.find(({ name }) => name.toLowerCase().startsWith(typed));
+    choose({ only: found ? found.name : "" });
+  });
+
+  // ---------------------------------------------------------------- the story of a pixel
+  const teller = report.teller(first, document.querySelector(".pixel"));
+  let asked = 0;
+
+  /** Numbers of a pixel from the tiles: what a static page knows. */
+  async function fromTiles(row, col) {
+    const { SIDE } = report;
+    const layers = first.layers.filter(({ kind }) => kind !== "colours");
+    const at = (row % SIDE) * SIDE + (col % SIDE);
+    const get = (layer) => tileOf(0, layer, 0, Math.floor(row / SIDE), Math.floor(col / SIDE));
+    const found = await Promise.all(layers.map(async (layer) => [layer.name, (await get(layer))[at]]));
+    const flags = first.flags.filter(({ bit }) => Object.fromEntries(found).quality & bit).map(({ name }) => name);
+    const lost = "the scene is not in this export";
+    return { row, col, numbers: Object.fromEntries(found), flags, lost, model: first.model };
+  }
+
+  async function story(row, col) {
+    if (!data.static) return ask(`data/0/${first.version}/story/${row}-${col}`);
+    return fromTiles(row, col);
+  }
+
+  async function ask(address) {
+    const answer = await fetch(address);
+    if (!answer.ok) throw new Error((await answer.text()).trim().slice(0, 300));
+    return answer.json();
+  }
+
+  async function pick(row, col, move = false) {
+    if (row < 0 || col < 0 || row >= height || col >= width) return;
+    state.pixel = `${row},${col}`;
+    remember();
+    marked.clear();
+    marked.addFeature(new ol.Feature(new ol.geom.Polygon([[[col, -row], [col + 1, -row], [col + 1, -row - 1], [col, -row - 1], [col, -row]]])));
+    marked.addFeature(new ol.Feature(new ol.geom.MultiLineString(cross(row, col))));
+    if (move) map.getView().setCenter(centre(row, col));
+    const mine = (asked += 1);
+    try {
+      const found = await story(row, col);
+      if (mine === asked) tell(found);
+    } catch (error) { say(error.message); }
+  }
+
+  /** Four strokes around a pixel, which are seen when it is too small to be. */
+  function cross(row, col) {
+    const [x, y] = centre(row, col);
+    const r = map.getView().getResolution();
+    const near = Math.max(0.5, 6 * r), far = near + 10 * r;
+    return [[1, 0], [-1, 0], [0, 1], [0, -1]].map(([dx, dy]) => [[x + dx * near, y + dy * near], [x + dx * far, y + dy * far]]);
+  }
+
+  function tell(found) {
+    const value = (name) => {
+      const layer = layerOf(first, name);
+      const stored = found.numbers[name];
+      return !layer || stored === null || stored === layer.nodata ? NaN : stored * layer.scale;
+    };
+    const parts = Object.fromEntries(first.layers.filter(({ group }) => group === "Uncertainty").map(({ name }) => [name, value(name)]));
+    const k = first.classes.findIndex(({ code }) => code === found.numbers.class);
+    const box = document.querySelector(".pixel");
+    box.hidden = false;
+    document.querySelector(".hint").hidden = true;
+    box.dataset.pixel = `${found.row},${found.col}`;
+    box.dataset.numbers = JSON.stringify(found.numbers);
+    teller.use({ ...first, model: found.model, flags: Object.fromEntries(first.flags.map(({ bit, name }) => [bit, name])) });
+    teller({
+      row: found.row, col: found.col, k, quality: found.numbers.quality ?? 0, parts,
+      probability: first.classes.map((_, i) => value(`p${i + 1}`)), worlds: found.worlds,
+      mean: found.measured, lines: found.realised ?? [], spread: found.deviation,
+      lost: `No spectrum: ${found.lost ?? "the scene is not here"}.`,
+    });
+    box.dataset.place = found.place ? `${found.place[1].toFixed(6)}, ${found.place[0].toFixed(6)}` : "";
+  }
+
+  map.on("click", ({ coordinate: [x, y] }) => {
+    if (!drawing) pick(Math.floor(-y), Math.floor(x));
+  });
+  $("map").addEventListener("keydown", (event) => {
+    const [x, y] = map.getView().getCenter();
+    const arrow = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (event.key === "Enter") pick(Math.floor(-y), Math.floor(x));
+    else if (event.key === "0") whole();
+    else if (event.key === "Escape") draw(null);
+    else if (arrow && event.shiftKey) {
+      const [row, col] = (state.pixel || [Math.floor(-y), Math.floor(x)].join()).split(",").map(Number);
+      pick(row + arrow[0], col + arrow[1]);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }, true);
+
+  $("go").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const numbers = $("place").value.match(/-?\d+(\.\d+)?/g)?.map(Number) ?? [];
+    const [a, b, c, d, e, f] = first.transform;
+    let [row, col] = numbers;
+    if (!/row|r\s*\d/i.test($("place").value) && numbers.length === 2) {
+      const [x, y] = numbers;
+      row = Math.floor((a * (y - f) - d * (x - c)) / (a * e - b * d));
+      col = Math.floor((e * (x - c) - b * (y - f)) / (a * e - b * d));
+    }
+    const inside = () => numbers.length === 2 && row >= 0 && col >= 0 && row < height && col < width;
+    const [lat, lon] = numbers;
+    if (!inside() && !data.static && numbers.length === 2 && Math.abs(lat) <= 90 && Math.abs(lon) <= 180) {
+      try {
+        ({ row, col } = await ask(`data/0/${first.version}/place/${lat.toFixed(9)},${lon.toFixed(9)}`));
+      } catch (error) { say(error.message); return; }
+    }
+    say(inside() ? "" : "That is no place on the map.");
+    if (!inside()) return;
+    if (map.getView().getResolution() > 0.5) map.getView().setResolution(0.5);
+    pick(row, col, true);
+  });
+  const copy = async (text, button) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say(`Copied: ${text}`);
+    } catch { say(text); }
+    button.focus();
+  };
+  $("copy-place").addEventListener("click", ({ target }) => {
+    const [row, col] = state.pixel.split(",").map(Number);
+    const [a, b, c, d, e, f] = first.transform;
+    const [x, y] = [a * (col + 0.5) + b * (row + 0.5) + c, d * (col + 0.5) + e * (row + 0.5) + f];
+    const place = document.querySelector(".pixel").dataset.place;
+    copy(`${x}, ${y}${place ? ` (latitude, longitude ${place})` : ""}`, target);
+  });
+  $("copy-link").addEventListener("click", ({ target }) => copy(location.href, target));
+
+  // ---------------------------------------------------------------- areas
+  let drawing = null;
+  function draw(kind) {
+    if (drawing) map.removeInteraction(drawing);
+    drawing = null;
+    for (const button of document.querySelectorAll("[data-draw]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.draw === kind));
+    }
+    if (!kind) return;
+    const box = kind === "Rectangle" ? { type: "Circle", geometryFunction: ol.interaction.Draw.createBox() } : { type: "Polygon" };
+    drawing = new ol.interaction.Draw({ source: drawn, ...box });
+    drawing.on("drawstart", () => drawn.clear());
+    drawing.on("drawend", ({ feature }) => {
+      setTimeout(() => draw(null)); // the click that ends it chooses no pixel
+      areas(feature.getGeometry().getCoordinates()[0].slice(0, -1));
+    });
+    map.addInteraction(drawing);
+    say(kind === "Rectangle" ? "Click two corners." : "Click the corners; double-click the last.");
+  }
+
+  async function areas(corners) {
+    const outline = corners.map(([x, y]) => `${(-y).toFixed(3)},${x.toFixed(3)}`).join(";");
+    const box = document.querySelector(".areas .result");
+    say("");
+    box.textContent = "…";
+    try {
+      const found = await ask(`data/0/${first.version}/areas?outline=${encodeURIComponent(outline)}`);
+      box.replaceChildren(...areaParts(found));
+    } catch (error) { box.textContent = error.message; }
+  }
+
+  function areaParts({ unit, step, pixels, area, mapped, classes, budget }) {
+    const cell = (text) => element("td", {}, text);
+    const rows = [...classes].sort((one, two) => two.counted - one.counted).map((each) =>
+      element("tr", {}, element("th", { scope: "row" }, each.name), cell(number(each.counted)), cell(number(each.expected)),
+        cell(`${number(each.least, 2)} – ${number(each.most, 2)}`)));
+    const head = ["class", `counted, ${unit}`, `expected, ${unit}`, "± s"].map((words) => element("th", { scope: "col" }, words));
+    const words = `${pixels.toLocaleString("en")} pixels, ${number(area, 4)} ${unit}` +
+      (mapped < area * 0.9995 ? `, of which ${number(mapped, 4)} ${unit} have a class.` : ".") +
+      (step > 1 ? ` From the overviews, 1 pixel for ${step} × ${step}.` : "");
+    const made = [
+      element("p", {}, words),
+      element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
+      element("p", { class: "help" }, "s is the standard deviation of the expected area by the probabilities: the first if errors of pixels are independent, the second if they are all of one piece."),
+    ];
+    if (budget) {
+      const mean = ["measurement", "model", "overlap"].map((name) => `${name} ${number(budget[name], 2)}`).join(", ");
+      made.push(element("p", {}, `Mean uncertainty ${number(budget.total, 2)} nats: ${mean}.`));
+    }
+    return made;
+  }
+  for (const button of document.querySelectorAll("[data-draw]")) {
+    button.addEventListener("click", () => draw(button.getAttribute("aria-pressed") === "true" ? null : button.dataset.draw));
+  }
+  $("in-view").addEventListener("click", () => {
+    const [left, bottom, right, top] = map.getView().calculateExtent();
+    const corners = [[left, top], [right, top], [right, bottom], [left, bottom]];
+    drawn.clear();
+    drawn.addFeature(new ol.Feature(new ol.geom.Polygon([[...corners, corners[0]]])));
+    areas(corners);
+  });
+  $("clear").addEventListener("click", () => {
+    draw(null);
+    drawn.clear();
+    document.querySelector(".areas .result").replaceChildren();
+  });
+  document.querySelector(".areas").hidden = data.static;
+
+  // ---------------------------------------------------------------- labels and the most confident errors
+  const errors = { list: [], at: -1 };
+  async function readErrors() {
+    const box = document.querySelector(".labels");
+    box.querySelector(".counts").textContent = "…";
+    try {
+      const n = $("label-source").value;
+      const found = data.static ? first.errors[n] : await ask(`data/0/${first.version}/errors/${n}`);
+      Object.assign(errors, { list: found.errors, at: -1 });
+      const lost = found.unmapped ? `, ${found.unmapped.toLocaleString("en")} where the map has no class` : "";
+      box.querySelector(".counts").textContent =
+        `${found.right.toLocaleString("en")} labelled pixels right, ${found.wrong.toLocaleString("en")} wrong${lost}.`;
+      box.querySelector(".error").textContent = found.errors.length ? "" : "No error to step through.";
+    } catch (error) { box.querySelector(".counts").textContent = error.message; }
+  }
+
+  async function step(by) {
+    if (!errors.list.length) await readErrors();
+    const n = errors.list.length;
+    if (!n) return;
+    errors.at = errors.at < 0 ? (by > 0 ? 0 : n - 1) : (errors.at + by + n) % n;
+    const { p, row, col, mapped, label } = errors.list[errors.at];
+    const name = (k) => first.classes[k - 1].name;
+    document.querySelector(".labels .error").textContent =
+      `${errors.at + 1} of ${n}: mapped ${name(mapped)} with probability ${p.toFixed(3)}, labelled ${name(label)}.`;
+    if (map.getView().getResolution() > 0.25) map.getView().setResolution(0.25);
+    pick(row, col, true);
+  }
+  if (first.labels.length) {
+    document.querySelector(".labels").hidden = false;
+    first.labels.forEach((name, i) => $("label-source").append(element("option", { value: i }, name)));
+    $("label-source").addEventListener("change", readErrors);
+    $("next").addEventListener("click", () => step(1));
+    $("previous").addEventListener("click", () => step(-1));
+  }
+
+  // ---------------------------------------------------------------- begin
+  if (!choices.has(state.left)) state.left = "0/class";
+  for (const slot of ["right", "behind", "over"]) if (!choices.has(state[slot])) state[slot] = "";
+  if (!(state.ramp in report.RAMPS)) state.ramp = "dark to bright";
+  if (maps.length > 1 && !kept.has("left")) state.right = "1/class";
+  show();
+  const at = state.at.split(",").map(Number);
+  if (at.length === 3 && at.every(Number.isFinite)) {
+    map.getView().setCenter([at[0], -at[1]]);
+    map.getView().setResolution(at[2]);
+  } else whole();
+  map.on("moveend", () => {
+    const [x, y] = map.getView().getCenter();
+    state.at = [x, -y, map.getView().getResolution()].map((v) => Number(v.toFixed(4))).join();
+    remember();
+    if (!state.pixel || !marked.getFeatures().length) return;
+    const [row, col] = state.pixel.split(",").map(Number);
+    marked.getFeatures()[1].getGeometry().setCoordinates(cross(row, col));
+  });
+  map.once("rendercomplete", () => { document.body.dataset.ready = "yes"; });
+  if (state.pixel) pick(...state.pixel.split(",").map(Number));
+  report.map = map;
+})();

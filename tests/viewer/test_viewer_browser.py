@@ -1,0 +1,281 @@
+"""The viewer in a real browser: wide and narrow, by mouse and by keyboard, silent, and alone."""
+
+import functools
+import http.server
+import io
+import json
+import re
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from browsers import CHROMIUM, FLAGS, NO_BROWSER
+from report_cases import HEIGHT, WIDTH
+from uncover.pipeline.map_product import MapProduct
+from uncover.viewer import view
+from uncover.viewer.export import export_page
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
+SIZES = [(1280, 800), (390, 844)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def look(browser, served):
+    """Open the page; afterwards nothing may have been said on the console or asked of another host."""
+    opened = []
+
+    def open_page(width=1280, height=800, scheme="light", view="", address=None, refusals=0):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        tab, said, asked = context.new_page(), [], []
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda request: asked.append(request.url))
+        home = address or served.address
+        tab.goto(home + view)
+        tab.wait_for_selector("body[data-ready]")
+        opened.append((context, said, asked, home, refusals))
+        return tab
+
+    yield open_page
+    for context, said, asked, home, refusals in opened:
+        context.close()
+        assert len(said) == refusals and all("400" in words for words in said)
+        assert [url for url in asked if not url.startswith((home, "data:"))] == []
+
+
+def picture(tab):
+    """Colours of the map as it is seen, (row, col, 3)."""
+    from PIL import Image
+
+    tab.evaluate(
+        "() => new Promise(done => { report.map.once('rendercomplete', done); report.map.render(); })"
+    )
+    return np.asarray(Image.open(io.BytesIO(tab.locator("#map").screenshot())).convert("RGB")).astype(int)
+
+
+def place_of(tab, row, col):
+    """Where a pixel is on the screen."""
+    x, y = tab.evaluate(f"() => report.map.getPixelFromCoordinate([{col + 0.5}, {-(row + 0.5)}])")
+    box = tab.locator("#map").bounding_box()
+    return box["x"] + x, box["y"] + y
+
+
+def click(tab, row, col):
+    tab.mouse.click(*place_of(tab, row, col))
+    tab.wait_for_selector(f'.pixel[data-pixel="{row},{col}"]')
+    return json.loads(tab.get_attribute(".pixel", "data-numbers"))
+
+
+def colours(case):
+    product = MapProduct.open(case.folder / "map")
+    numbers = product.numbered(product.pixels("class", np.arange(HEIGHT), np.arange(WIDTH)))
+    return product, numbers
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_page_fits_and_the_map_has_the_colours_of_its_classes(look, served, case, width, height, scheme):
+    tab = look(width, height, scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 22, 26)")
+    shot, (_, numbers) = picture(tab), colours(case)
+    classes = [c["colour"] for c in json.loads(tab.inner_text("#data"))["maps"][0]["classes"]]
+    seen = [(shot == [int(c[i : i + 2], 16) for i in (1, 3, 5)]).all(axis=2).sum() for c in classes]
+    expected = [(numbers == k + 1).mean() for k in range(len(classes))]
+    np.testing.assert_allclose(np.array(seen) / sum(seen), expected, atol=0.03)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_click_tells_the_numbers_of_the_pixel_under_it(look, case, width, height):
+    tab = look(width, height)
+    product, numbers = colours(case)
+    for row, col in ((40, 50), (70, 90)):
+        found = click(tab, row, col)
+        assert found["class"] == numbers[row, col]
+        P = product.pixels("probability", np.array([row]), np.array([col]))[:, 0, 0]
+        assert [found[f"p{k}"] for k in (1, 2, 3)] == np.rint(P * 1e4).tolist()
+        assert f"Row {row}, column {col}" in tab.inner_text(".where")
+    assert tab.locator('[data-chapter="spectrum"] path.world').count() == 4
+    assert tab.locator('[data-chapter="probability"] .track b').count() == 12  # 3 classes in 4 worlds
+    total = sum(float(v) for v in tab.locator('[data-chapter="probability"] dd').all_inner_texts())
+    assert total == pytest.approx(1.0, abs=0.002)
+
+
+def test_layers_colours_and_single_classes_change_the_picture(look):
+    tab = look()
+    shots = [picture(tab)]
+    for choice, value in (
+        *(("left", name) for name in ("0/faded", "0/total", "0/p1", "0/quality", "0/true")),
+        *(("ramp", "cividis"), ("left", "0/typicality"), ("left", "0/class"), ("palette", "safe")),
+        ("over", "0/agreement1"),
+    ):
+        tab.select_option(f"#{choice}", value)
+        shots.append(picture(tab))
+    tab.fill("#find", "wat")
+    shots.append(picture(tab))
+    assert tab.get_attribute('.legend button:has-text("water")', "aria-pressed") == "true"
+    same = [i for i, (a, b) in enumerate(pairwise(shots)) if (a == b).all()]
+    assert same == [5]  # a ramp does not change a picture in true colour
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_edge_between_two_layers_moves(look, width, height):
+    tab = look(width, height, view="#left=0/class&right=0/total")
+    before = picture(tab)
+    box = tab.locator(".divider").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x - 80, y, steps=3)
+    tab.mouse.up()
+    after = picture(tab)
+    middle = before.shape[1] // 2
+    changed = (before != after).any(axis=(0, 2))
+    assert changed[middle - 75 : middle - 20].any() and not changed[middle + 40 :].any()
+    tab.focus(".divider")
+    share = int(tab.get_attribute(".divider", "aria-valuenow"))
+    tab.keyboard.press("ArrowRight")
+    assert int(tab.get_attribute(".divider", "aria-valuenow")) == share + 2
+
+
+@pytest.mark.parametrize("kind", ["Rectangle", "Polygon"])
+def test_a_drawn_outline_gives_areas(look, kind):
+    tab = look()
+    tab.click(f'[data-draw="{kind}"]')
+    corners = [(20, 20), (50, 60)] if kind == "Rectangle" else [(20, 20), (20, 60), (50, 60)]
+    for row, col in corners:
+        tab.mouse.click(*place_of(tab, row, col))
+        tab.wait_for_timeout(350)  # two clicks, not one double click
+    if kind == "Polygon":
+        tab.mouse.dblclick(*place_of(tab, 50, 20))
+    tab.wait_for_selector(".areas table")
+    pixels = int(re.match(r"([\d,]+) pixels", tab.inner_text(".areas .result"))[1].replace(",", ""))
+    assert pixels == pytest.approx(30 * 40, rel=0.05)
+    assert not tab.locator(".pixel").is_visible()  # drawing chooses no pixel
+
+
+@pytest.fixture
+def refused(look):
+    """A page whose console may say that a request was refused."""
+    return look(refusals=1)
+
+
+def test_an_outline_that_crosses_itself_is_one_line(refused):
+    tab = refused
+    tab.click('[data-draw="Polygon"]')
+    for row, col in ((20, 20), (50, 60), (20, 60)):
+        tab.mouse.click(*place_of(tab, row, col))
+        tab.wait_for_timeout(350)
+    tab.mouse.dblclick(*place_of(tab, 50, 20))
+    tab.wait_for_selector(".areas .result:has-text('crosses itself')")
+
+
+def test_everything_works_by_keyboard(look):
+    tab = look(view="#right=0/total")
+    tab.focus("#map")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".pixel[data-pixel]")
+    row, col = map(int, tab.get_attribute(".pixel", "data-pixel").split(","))
+    assert abs(row - HEIGHT / 2) <= 1 and abs(col - WIDTH / 2) <= 1
+    tab.keyboard.press("Shift+ArrowDown")
+    tab.wait_for_selector(f'.pixel[data-pixel="{row + 1},{col}"]')
+    resolution = "() => report.map.getView().getResolution()"
+    before = tab.evaluate(resolution)
+    tab.keyboard.press("+")
+    tab.wait_for_timeout(400)
+    assert tab.evaluate(resolution) < before
+    tab.keyboard.press("0")
+    assert tab.evaluate(resolution) == pytest.approx(before, rel=0.01)
+    tab.focus("#in-view")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".areas table")
+    assert f"{HEIGHT * WIDTH:,} pixels" in tab.inner_text(".areas .result")
+    tab.focus("#place")
+    tab.keyboard.type("row 10 column 12")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector('.pixel[data-pixel="10,12"]')
+    tab.evaluate("() => { document.querySelector('#place').value = ''; }")
+    tab.focus("#place")
+    tab.keyboard.type("300205, 4999895")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector('.pixel[data-pixel="10,20"]')
+    tab.focus("#next")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".labels .error:has-text('1 of ')")
+    unreachable = tab.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, summary")]
+        .filter((x) => x.offsetParent !== null && x.tabIndex < 0).map((x) => x.outerHTML)"""
+    )
+    nameless = tab.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, [role=slider]")]
+        .filter((x) => !(x.getAttribute("aria-label") || x.closest("label") || x.textContent.trim()))
+        .map((x) => x.outerHTML)"""
+    )
+    assert unreachable == nameless == []
+
+
+def test_a_link_holds_the_view(look):
+    tab = look()
+    tab.select_option("#left", "0/total")
+    tab.select_option("#right", "0/class")
+    click(tab, 40, 70)
+    tab.evaluate("() => report.map.getView().setResolution(0.1)")
+    picture(tab)
+    tab.wait_for_timeout(500)
+    link = tab.evaluate("location.hash")
+    other = look(view=link)
+    other.wait_for_selector('.pixel[data-pixel="40,70"]')
+    assert other.input_value("#left") == "0/total" and other.input_value("#right") == "0/class"
+    assert other.evaluate("() => report.map.getView().getResolution()") == pytest.approx(0.1)
+
+
+def test_print_shows_map_legend_and_pixel_without_controls(look):
+    tab = look(view="#pixel=40,50")
+    tab.wait_for_selector(".pixel[data-pixel]")
+    tab.emulate_media(media="print")
+    assert tab.locator("#map").is_visible() and tab.locator(".legends").is_visible()
+    assert tab.locator(".where").is_visible()
+    assert not tab.locator("#left").is_visible() and not tab.locator("#go").is_visible()
+
+
+def test_an_export_works_from_a_plain_file_server(look, case, tmp_path):
+    export_page([case.folder], tmp_path / "site")
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    handler = functools.partial(quiet, directory=tmp_path / "site")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tab = look(address=f"http://127.0.0.1:{server.server_port}/")
+        product, numbers = colours(case)
+        found = click(tab, 40, 50)
+        assert found["class"] == numbers[40, 50]
+        total = product.pixels("total", np.array([40]), np.array([50]))[0, 0]
+        assert found["total"] == round(float(total) * 1e4)
+        assert "not in this export" in tab.inner_text('[data-chapter="spectrum"]')
+        tab.click("#next")
+        tab.wait_for_selector(".labels .error:has-text('1 of ')")
+        server.shutdown()
+
+
+def test_two_maps_are_swiped(look, case):
+    with view(case.folder, case.folder / "map") as shown:
+        tab = look(address=shown.address)
+        assert tab.input_value("#right") == "1/class"
+        tab.select_option("#right", "1/total")
+        both = picture(tab)
+        tab.select_option("#right", "")
+        alone = picture(tab)
+        changed = np.flatnonzero((both != alone).any(axis=(0, 2))) / both.shape[1]
+        assert changed.max() > 0.7  # the second map is on the right; on the left is the name of the layer
