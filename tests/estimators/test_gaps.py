@@ -406,3 +406,12 @@ def test_a_model_file_says_the_same(cls, problem, tmp_path):
     again = load_model(tmp_path / "model.uncover")
     for ask in ("predict_proba", "typicality", "unknown_proba"):
         np.testing.assert_array_equal(getattr(again, ask)(X), getattr(clf, ask)(X))
+
+
+def test_filling_in_comes_to_rest_where_its_acceleration_runs_away():
+    """Twenty samples of two classes, of which three in five values are there."""
+    S = np.array([[1.0, 0.7, 0.3], [0.7, 1.0, 0.5], [0.3, 0.5, 1.0]])
+    rng, y = np.random.default_rng(3), np.arange(20) % 2
+    X = np.array([[0.0, 0.0, 0.0], [1.2, 0.4, -0.6]])[y] + rng.normal(size=(20, 3)) @ np.linalg.cholesky(S).T
+    X[rng.random((20, 3)) < 0.4] = np.nan
+    assert np.abs(BayesianQDA().fit(X, y).means_).max() < 3.0

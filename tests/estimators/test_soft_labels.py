@@ -82,6 +82,7 @@ def test_bad_labels_are_refused_with_their_reason(problem):
         ("guess", 'None, "learn" or a matrix'),
         (np.eye(2), r"needs the shape \(3, 3\)"),
         (np.full((3, 3), 0.5), "probabilities that sum to 1"),
+        (np.full((3, 3), np.nan), "probabilities that sum to 1"),
     ):
         with pytest.raises(ValueError, match=message):
             BayesianQDA(label_noise=noise).fit(X, y)

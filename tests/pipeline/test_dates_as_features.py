@@ -484,3 +484,21 @@ def test_a_report_shows_several_dates(run, place):
     page = Path("report.html").read_text("utf-8")
     assert "4 dates 2024-03-10/2024-10-05" in page
     assert "cannot be opened again" not in page and "is not where it was" not in page
+
+
+# ---- masks of one scene ------------------------------------------------------------------------------------
+
+
+def test_one_scene_takes_the_mask_of_its_day(place):
+    how = {"mask": place.mask, "mask_values": mask_values("scl")}
+    scene = open_scene(place.scenes[1], SceneOptions(date=place.days[1], **how))
+    quality = scene.read(scene.grid.window).quality
+    np.testing.assert_array_equal((quality & Quality.CLOUD) > 0, place.clouds[1])
+    with pytest.raises(ValueError, match="states none; --date does"):
+        open_scene(place.scenes[1], SceneOptions(**how))
+
+
+def test_a_buffer_without_a_mask_is_said_and_hides_nothing(place):
+    with pytest.warns(UserWarning, match="no mask that --mask-buffer could widen"):
+        scene = open_scene(place.scenes[0], SceneOptions(mask_buffer=50.0))
+    assert scene.masks == ()

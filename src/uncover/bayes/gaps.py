@@ -347,18 +347,20 @@ def fill_in(
         Σ = [Ψ + Σ_i ((b_i−μ)(b_i−μ)ᵀ + B_i) + λ(μ−μ₀)(μ−μ₀)ᵀ] / (ν+n−p−1)
 
     with b_i, B_i the mean and covariance of the whole sample given what is there; in a feature seen n_j times
-    it is the variance after n_j samples.
+    it is the variance after n_j samples. The iteration is accelerated; where that does not come to rest, it
+    is done again without.
     """
 
-    _, posterior = conclude(begin, None)
-    state, path = _state_of(posterior), _Path()
-    for _ in range(max_iterations):
-        moments = gaps.completed(*state)
-        prior, posterior = conclude(moments, state[1])
-        after = _state_of(posterior)
-        if _far(after, state) < tolerance:
-            return moments, prior, posterior, True
-        state = path.next(state, after)
+    for accelerated in (True, False):
+        _, posterior = conclude(begin, None)
+        state, path = _state_of(posterior), _Path()
+        for _ in range(max_iterations):
+            moments = gaps.completed(*state)
+            prior, posterior = conclude(moments, state[1])
+            after = _state_of(posterior)
+            if _far(after, state) < tolerance:
+                return moments, prior, posterior, True
+            state = path.next(state, after) if accelerated else after
     return moments, prior, posterior, False
 
 

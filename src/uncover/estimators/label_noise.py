@@ -119,7 +119,7 @@ def _start(label_noise, K):
         raise ValueError(
             f"label_noise needs the shape ({K}, {K}), a row for each class; got {confusion.shape}."
         )
-    if np.any(confusion < 0) or np.abs(confusion.sum(1) - 1.0).max() > 1e-6:
+    if not (np.all(confusion >= 0) and np.abs(confusion.sum(1) - 1.0).max() <= 1e-6):
         raise ValueError("each row of label_noise, P(label | class), must be probabilities that sum to 1.")
     return confusion
 

@@ -39,14 +39,20 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     stated = StatedFacts.beside(source) if source else StatedFacts()
     scene = with_stated(_open_stated(source, options, stated), options, stated)
     if options.mask is not None:
+        options = replace(options, mask=_mask_of_day(options.mask, scene))
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
     if options.cloud_probability is not None and not any(isinstance(m, LeastMask) for m in scene.masks):
         raise SceneError(
             f"scene {scene.identity} has no probabilities of cloud, which Level-2A products and some STAC "
             "items carry; leave out --cloud-probability"
         )
-    if options.mask_buffer:
+    if options.mask_buffer and scene.masks:
         scene = replace(scene, masks=(BufferedMask(scene.masks, options.mask_buffer),))
+    elif options.mask_buffer:
+        warnings.warn(
+            f"scene {scene.identity} has no mask that --mask-buffer could widen; --mask gives one",
+            stacklevel=2,
+        )
     part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)
     scene = replace(scene, grid=part.grid, area=part.polygons)
     if options.mask is not None:
@@ -127,6 +133,18 @@ def _open(source: SceneSource, options: SceneOptions) -> Scene:
     if Path(source).is_dir():
         return open_folder(Path(source), options)
     return open_stack([source], options)
+
+
+def _mask_of_day(path: str | Path, scene: Scene) -> str | Path:
+    """The path of a mask, with the day of the scene in place of {date}."""
+    if "{date}" not in str(path):
+        return path
+    day = scene.date if scene.sensing_time is None else scene.sensing_time.date().isoformat()
+    if day is None:
+        raise SceneError(
+            f"--mask {path} names files by the day, and scene {scene.identity} states none; --date does"
+        )
+    return str(path).replace("{date}", day[:10])
 
 
 def _user_mask(options: SceneOptions) -> Mask:
