@@ -46,6 +46,10 @@ ELSEWHERE = {
     ("reproduce", 1): "takes minutes; tests/studies/test_own_study.py runs it with fewer models",
     ("reproduce", 2): "takes minutes; tests/studies/test_own_study.py runs it with fewer models",
     ("reproduce", 3): "probes every model; tests/studies/test_reproduce.py runs it with quick probes",
+    ("view", 0): "serves until it is interrupted; tests/viewer/test_viewer_server.py",
+    ("view", 1): "serves until it is interrupted; tests/viewer/test_viewer_browser.py",
+    ("view", 2): "serves until it is interrupted; tests/viewer/test_viewer_server.py",
+    ("view", 3): "writes a folder; tests/viewer/test_viewer_server.py",
 }
 OTHERS = [
     (command, number)
