@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from uncover.bayes.logistic import Logistic
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.engines.members import FastForest, FastKernelMixture
+from uncover.files import whole_or_nothing
 from uncover.models import members
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
@@ -459,13 +459,8 @@ def write_model_file(path: Path, document: Mapping[str, Any], arrays: Arrays) ->
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, np.ascontiguousarray(array, "<f8").reshape(array.shape))
         members[f"arrays/{name}.npy"] = buffer.getvalue()
-    sealed = _seal(members)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(sealed)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_or_nothing(path) as partial:
+        partial.write_bytes(_seal(members))
 
 
 def _seal(members: Mapping[str, bytes]) -> bytes:
