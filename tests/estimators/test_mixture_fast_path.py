@@ -28,7 +28,7 @@ def by_definition(model, X):
         model.model_.log_prior + model.posterior_.predictive().log_prob(X[:, r]) for r in range(X.shape[1])
     ]
     of_class = [
-        [logsumexp(j[:, model.class_of_part_ == k], axis=1) for k in range(len(model.classes_))]
+        [logsumexp(j[:, model.model_.components.owner == k], axis=1) for k in range(len(model.classes_))]
         for j in joints
     ]
     return np.mean([softmax(np.stack(o, axis=1) / model.temperature_, axis=1) for o in of_class], axis=0)
@@ -164,7 +164,7 @@ def test_arrays_of_torch(problem, dtype):
 
 def test_moments_of_classes_are_those_of_the_mixture(problem):
     model, _ = problem
-    one = model.class_of_part_ == 0
+    one = model.model_.components.owner == 0
     means, covariances = model.model_.component_means, model.model_.component_covariances
     share = model.model_.count[one] / model.model_.count[one].sum()
     draws = np.concatenate(

@@ -263,12 +263,16 @@ def _pack_parameters(value: GaussianClasses, given: Document, labels: Array, arr
     if not isinstance(given["prior"], str):  # kept as one NIW with an axis of classes
         prior = one_for_each(given["prior"], labels, value.n_features)
         parameters["prior"] = _pack_distribution(prior, "given_prior", arrays)
-    for name in ("class_prior", "label_noise"):
-        if not isinstance(parameters[name], str | None):
-            parameters[name] = np.asarray(parameters[name], float).tolist()
+    parameters |= _lists(parameters)
     if isinstance(parameters["random_state"], np.integer):
         parameters["random_state"] = int(parameters["random_state"])
     return parameters
+
+
+def _lists(parameters: Document) -> Document:
+    """Parameters that may be arrays, as lists."""
+    given = {name: parameters[name] for name in ("class_prior", "label_noise")}
+    return {k: v if isinstance(v, str | None) else np.asarray(v, float).tolist() for k, v in given.items()}
 
 
 def _unpack_parameters(document: Document, arrays: Arrays) -> Document:
@@ -310,9 +314,7 @@ def _unpack_names(document: Document) -> Array | None:
 
 
 def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -> Document:
-    for name in ("class_prior", "label_noise"):
-        if not isinstance(parameters[name], str | None):
-            parameters[name] = np.asarray(parameters[name], float).tolist()
+    parameters |= _lists(parameters)
     entries = []
     for i, member in enumerate(pool.members):
         own: Arrays = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from uncover.atmosphere import Geometry, LookupTable, State
 from uncover.atmosphere.grib import constant_aod
 from uncover.bayes.streams import stream
+from uncover.engines.threads import in_order
 from uncover.measurement import aerosol_optical_depth
 from uncover.raster.angles import AngleField
 from uncover.raster.grid import Grid, middle_of
@@ -177,8 +177,7 @@ def observe(
             target = numbers[band][top // factor : top // factor + len(averaged)]
             target[...] = np.clip(np.rint(1e4 * measured), 1, 65534)
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(row_of_cells, range(0, size, CELL)))
+    list(in_order(row_of_cells, range(0, size, CELL)))
     return numbers
 
 
@@ -226,8 +225,7 @@ def write_product(
         lossless = {"driver": "JP2OpenJPEG", "QUALITY": "100", "REVERSIBLE": "YES"}
         write_raster(file, {band: numbers[band]}, metres, **lossless, **tiles)
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(write, numbers))
+    list(in_order(write, list(numbers)))
     return product
 
 

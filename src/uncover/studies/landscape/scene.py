@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from scipy.special import expit, ndtr
 
 from uncover import __version__
 from uncover.bayes.streams import stream
+from uncover.engines.threads import in_order
 from uncover.measurement import aerosol_optical_depth
 from uncover.pipeline import write_labels
 from uncover.raster.grid import Grid
@@ -214,11 +214,6 @@ class SceneFiles:
         return [self.folder / "series" / str(facts["product"]) for facts in self.facts.get("series", ())]
 
     @property
-    def series_masks(self) -> str:
-        """Rasters of clouds and shadows as SCL says them, with {date} for the day of each."""
-        return str(self.folder / "series" / "clouds-{date}.tif")
-
-    @property
     def scheme(self) -> str:
         """The translation table for the previous maps: fen and fresh water get no label."""
         return "ukceh-study"
@@ -245,8 +240,7 @@ def write_scene(
         land = pure_land(land)
     history = draw_history(land, options.seed, change=not gaussian)
     say(1, total)
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda year: _write_ground(path, land, history, year, options), YEARS))
+    list(in_order(lambda year: _write_ground(path, land, history, year, options), YEARS))
     say(2, total)
     years = {}
     for done, year in enumerate(MAPPED, start=3):
