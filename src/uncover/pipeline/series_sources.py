@@ -19,6 +19,7 @@ from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.series import SceneSeries, aligned, day_of
 from uncover.raster.tiles import TileCache
+from uncover.warn import warn
 
 #: In the name of a mask or of a file of uncertainties it stands for the day of each scene.
 DAY = "{date}"
@@ -185,10 +186,9 @@ def series_of_model(
     made = _series(found, days, names, wanted, formulas, options, masked, whole)
     lacking = [name for name in wanted if name not in names]
     if lacking:
-        warnings.warn(
+        warn(
             f"no scene of {', '.join(lacking)} came, of the dates that the model was trained on: features of "
             "that date are missing in every pixel",
-            stacklevel=4,
         )
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
@@ -64,6 +63,7 @@ from uncover.raster.uncertainty import (
     about_file,
     band_records,
 )
+from uncover.warn import warn
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
 BATCH_NUMBERS = 1 << 23
@@ -341,14 +341,13 @@ def _warn_of_table_offset(table: SampleTable) -> None:
     dark, unit = np.percentile(values, 0.5, axis=0), 10_000.0 if np.median(values) > _BRIGHTEST else 1.0
     near = (dark > 0.08 * unit) & (dark < 0.15 * unit)
     if near.mean() >= 0.5 and dark.min() > 0.08 * unit:
-        warnings.warn(
+        warn(
             f"{table.name}: the lowest values of {int(near.sum())} of {dark.size} columns lie near "
             f"{0.1 * unit:g}, as "
             "if the offset of Sentinel-2 from baseline 04.00 on had been left in; give --offset "
             f"{-0.1 * unit:g}, or "
             "--offset 0 if the values are right",
             OffsetWarning,
-            stacklevel=4,
         )
 
 
@@ -505,10 +504,9 @@ def _warn_of_years(name: str, year: int) -> None:
     dates = point_dates(name)
     others = sum(not date.startswith(str(year)) for date in dates)
     if others:
-        warnings.warn(
+        warn(
             f"{others} of {len(dates)} points of {name} are of other years than the scene ({year}); leave "
             "them out where the land changed",
-            stacklevel=4,
         )
 
 
