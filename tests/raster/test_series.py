@@ -262,6 +262,6 @@ def test_systematic_errors_are_those_of_each_date_and_common_ones_tie_dates(tmp_
 
 def test_a_map_refuses_what_a_series_lacks(tmp_path):
     place = Place(tmp_path)
-    with pytest.raises(SceneError, match="names files by the day.*states none; --date does"):
+    with pytest.raises(SceneError, match=r"names files by the day.*states none; --date does"):
         open_scene(place.scenes[0], SceneOptions(mask=place.mask))
     assert PlainScene(series()).dates == DATES[:3]

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from uncover.files import whole_or_nothing as whole_or_nothing
     from uncover.labels import Criteria as Criteria
     from uncover.labels import Draw as Draw
+    from uncover.pipeline.class_shares import read_class_shares as read_class_shares
     from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
     from uncover.pipeline.evaluation import Evaluation as Evaluation
     from uncover.pipeline.evaluation import check_folder as check_folder
     from uncover.pipeline.file_kinds import check_apart as check_apart
     from uncover.pipeline.fitting import TrainedModel as TrainedModel
     from uncover.pipeline.fitting import fit_model as fit_model
-    from uncover.pipeline.fitting import read_class_prior as read_class_prior
     from uncover.pipeline.ground import distance as distance
     from uncover.pipeline.info import Description as Description
     from uncover.pipeline.info import describe_file as describe_file
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from uncover.pipeline.label_sources import write_labels as write_labels
     from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
     from uncover.pipeline.map_facts import MapFacts as MapFacts
+    from uncover.pipeline.map_facts import shares_in_words as shares_in_words
     from uncover.pipeline.mapping import Forecast as Forecast
     from uncover.pipeline.mapping import MapOptions as MapOptions
     from uncover.pipeline.mapping import forecast as forecast
@@ -67,7 +68,8 @@ __all__, __getattr__, __dir__ = lazy_names(
         "uncover.labels": "Criteria Draw",
         "uncover.pipeline.evaluation": "EvaluateOptions Evaluation check_folder",
         "uncover.pipeline.file_kinds": "check_apart",
-        "uncover.pipeline.fitting": "TrainedModel fit_model read_class_prior",
+        "uncover.pipeline.class_shares": "read_class_shares",
+        "uncover.pipeline.fitting": "TrainedModel fit_model",
         "uncover.pipeline.ground": "distance",
         "uncover.pipeline.info": "Description describe_file",
         "uncover.pipeline.label_collection": "HoldOut LabelOptions Labels buffer_between "
@@ -75,7 +77,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "uncover.pipeline.label_sources": "LabelDoubt LabelSource open_labels write_labels",
         "uncover.pipeline.map_evaluation": "evaluate_map",
         "uncover.pipeline.scene_sources": "SourceOptions",
-        "uncover.pipeline.map_facts": "MapFacts",
+        "uncover.pipeline.map_facts": "MapFacts shares_in_words",
         "uncover.pipeline.mapping": "Forecast MapOptions forecast map_scene",
         "uncover.pipeline.realisations": "RealiseOptions Sen2CorOptions plan_sen2cor realise_scene "
         "write_realisations write_sen2cor write_worlds",
