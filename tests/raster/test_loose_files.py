@@ -326,10 +326,11 @@ def test_band_files_of_a_real_product_are_the_product(tmp_path):
         whole = open_scene(product)
     assert (loose.bands, loose.level) == (whole.bands, whole.level)
     assert same_datatake(loose.source_id, whole.source_id)  # the datatake of one is in the names of the other
-    layers = ("aot_layer", "water_vapour_layer")
-    for scene in (loose, whole):  # SCL and AOT are there at 20 m too
-        sources = [scene.masks[0].source, *(getattr(scene, name).source for name in layers)]
+    for scene in (loose, whole):  # SCL is there at 20 m too
+        sources = [scene.masks[0].source, scene.water_vapour_layer.source]
         assert all(source.grid == whole.grid for source in sources)
+    assert loose.aot_layer.source.grid == whole.grid
+    assert whole.aot_layer.source.grid.resolution == (20.0, 20.0)  # its mean is what the metadata state
     window = type(whole.grid.window)(600, 1200, 64, 64)
     np.testing.assert_allclose(
         loose.read(window).reflectance, whole.read(window).reflectance, atol=1e-6, equal_nan=True

@@ -157,8 +157,8 @@ def open_safe(source: str | Path, options: SceneOptions) -> Scene:
         angles = tile.angles(bands)
     groups = _band_groups(tree, granule, images, bands, product, options)
     grid = finest_grid([group.source.grid for group in groups])
-    for layer in {"SCL", "AOT", "WVP"} & set(sizes):  # those of the grid's pixel size: classes have no mean
-        images[layer] = sizes[layer][nearest_size(sizes[layer], grid.resolution[0])]
+    if "SCL" in sizes:  # classes cannot be averaged: those of the grid's pixel size
+        images["SCL"] = sizes["SCL"][nearest_size(sizes["SCL"], grid.resolution[0])]
     return Scene(
         identity=options.scene_id or product.datatake or product.uri or tree.name,
         named=bool(options.scene_id or product.datatake or product.uri),
