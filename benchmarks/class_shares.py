@@ -17,7 +17,7 @@ from uncover.bayes.streams import stream
 from uncover.pipeline import LabelOptions, collect_labels
 from uncover.studies.landscape import LandscapeOptions, write_scene
 
-SEEDS, SIZE, LEARNED, RUNS = 30, 400, 2000, RESULTS / "class-shares.jsonl"
+SEEDS, SIZE, LEARNED, RUNS = 10, 400, 2000, RESULTS / "class-shares.jsonl"
 MODES = ("well-specified", "realistic")
 HOW = ("training", "estimated", "known")
 MODELS = {
@@ -26,7 +26,7 @@ MODELS = {
 }
 # Training samples, standard deviation between class means, features; repeats, samples of unknown class.
 SIMULATED = [(60, 0.5, 4), (60, 1.0, 4), (400, 0.5, 4), (400, 1.0, 4), (400, 0.5, 10)]
-REPEATS, POPULATION = 300, 3000
+REPEATS, POPULATION = 175, 3000
 Z90 = 1.6449
 
 
