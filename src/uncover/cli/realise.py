@@ -105,6 +105,7 @@ def _by_sen2cor(source: str, out: str, dry_run: bool, given: dict[str, Any]) -> 
     how = pipeline.Sen2CorOptions(given["sen2cor"], given["workers"], given["keep_products"])
     options = worlds_from(given), scene_from(given), how
     if dry_run:
+        refuse("with --dry-run, which lists all runs; leave it out", "resume")
         click.echo("\n".join(pipeline.plan_sen2cor(source, out, *options)))
         return None
     with counter("sen2cor") as correcting, bar("realise") as progress:

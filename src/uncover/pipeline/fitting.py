@@ -374,7 +374,8 @@ def _check_used(
         )
         raise ValueError(
             f"class {empty[0]!r} has {drawn} labelled pixels and none of them is usable (labelled pixels of "
-            f"all classes: {listed}); add a scene that shows it, leave the class out of the labels, or {remedy}"
+            f"all classes: {listed}); add a scene that shows it, leave the class out of the labels, or "
+            f"{remedy}"
         )
     if keeper is not None:
         keeper.check(total)

@@ -189,6 +189,13 @@ class ClassChoice:
     ignore: tuple[str, ...] = ()
     classes: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        if both := [value for value, _ in self.classes if value in self.ignore]:
+            raise ValueError(
+                f"--classes and --ignore both name {', '.join(both)}; a value is a class or is ignored: take "
+                "it out of one of them"
+            )
+
     def named(self, values: Sequence[str], what: str) -> dict[str, str | None]:
         """Name of the class of each value, None for no class."""
         new = dict(self.classes)

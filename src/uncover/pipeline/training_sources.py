@@ -221,7 +221,8 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Tra
                 f"{', '.join(opened[0].bands)}; several scenes add samples, so they need the same bands "
                 f"(--bands)"
             )
-        if any(source.identity == other.identity for other in opened):
+        # Tiles of one datatake have one identity: it is the place that tells them apart.
+        if any((source.identity, source.place) == (other.identity, other.place) for other in opened):
             raise ValueError(f"{source.name} is given twice; each scene or table counts once")
         opened.append(source)
     _check_use(opened, options)
@@ -397,6 +398,11 @@ class LabelledPixels:
         """Identity of the scene or cube."""
         return self.raster.source_id
 
+    @property
+    def place(self) -> Grid | None:
+        """Grid of the pixels."""
+        return self.raster.grid
+
     @cached_property
     def stated(self) -> Stated | None:
         """Stated errors; or the draws that made the worlds, and the quantities, where they are recorded."""
@@ -570,6 +576,7 @@ class TableRows:
     about: Mapping[str, Any] = field(default_factory=dict)  # the file that states the uncertainty
     available: int = 0  # labelled samples, drawn or not
     calibration: tuple[float, float] | None = None  # scale and offset that were applied to the numbers
+    place: Grid | None = None  # of no place
 
     @property
     def identity(self) -> str:
@@ -690,6 +697,7 @@ class SampleCubeRows:
     level: Level | None = None
     available: int = 0  # labelled samples, drawn or not
     calibrated_by: str = "metadata"
+    place: Grid | None = None  # of no place
 
     @property
     def identity(self) -> str:

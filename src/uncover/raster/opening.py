@@ -16,7 +16,8 @@ from uncover.raster.grid import Grid
 from uncover.raster.layers import BufferedMask, LeastMask, Mask, ValueMask
 from uncover.raster.legends import read_legend
 from uncover.raster.loose_files import SceneSource, expanded, open_files, open_folder, source_name
-from uncover.raster.npy import is_npy
+from uncover.raster.names import date_in
+from uncover.raster.npy import is_npy, stem
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.scene_file import StatedFacts, contradicted, own_name, scene_file_of, with_stated
@@ -27,7 +28,7 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     """Open a scene: SAFE folder or zip, raster, band files (folder, glob, list), STAC, Zarr, NetCDF, npy.
 
     Nothing but metadata is read, except nine small windows of a raster whose calibration nobody states. A
-    `scene.toml` beside the data states what they do not.
+    `scene.toml` beside the data states what they do not; the day of a file may be in its name.
 
     >>> open_scene("nowhere.SAFE")
     Traceback (most recent call last):
@@ -38,7 +39,13 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     if options.mask_buffer < 0:
         raise SceneError(f"--mask-buffer is {options.mask_buffer:g}; give metres, 0 or more")
     stated = StatedFacts.beside(source) if source else StatedFacts()
-    scene = with_stated(_open_stated(source, options, stated), options, stated)
+    scene = _open_stated(source, options, stated)
+    if isinstance(source, str | Path) and not (scene.date or scene.sensing_time or stated.date):
+        found = date_in(stem(source))
+        stated = replace(stated, date=found)
+        if found is not None and options.date is None:
+            scene = replace(scene, dated_by="the name of the file")
+    scene = with_stated(scene, options, stated)
     if options.mask is not None:
         options = replace(options, mask=_mask_of_day(options.mask, scene))
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
