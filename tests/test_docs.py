@@ -368,7 +368,9 @@ def test_commands_of_the_page_on_several_dates_run(tmp_path, monkeypatch):
         ]
         result = CliRunner().invoke(main, given[1:])
         assert result.exit_code == 0, (line, result.output)
-    assert sum(line.startswith("uncover ") for line in commands) == 5
+    assert sum(line.startswith("uncover ") for line in commands) == 7
+    item = json.loads(Path("seasons/item.json").read_text(encoding="utf-8"))["properties"]
+    assert [each["date"] for each in item["uncover:dates"]] == ["MAM", "JJA", "SON"]
     found = json.loads(Path("evaluation/evaluation.json").read_text(encoding="utf-8"))
     assert found["accuracy"]["overall accuracy"]["value"] > 0.8
 
