@@ -37,7 +37,6 @@ from uncover.pipeline.training_sources import (
     Batch,
     FitOptions,
     LabelledPixels,
-    TableRows,
     TrainingSource,
     open_sources,
 )
@@ -400,7 +399,7 @@ def _provenance(
                 "used": {k: v for k, v in counts.items() if v},
                 **({"not used": not_used} if not_used else {}),
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
-                **({"columns": source.columns} if isinstance(source, TableRows) else {}),
+                **({"columns": source.columns} if source.columns else {}),
                 **({"calibration": source.calibrated_by} if source.calibrated_by != "metadata" else {}),
             }
             for source, counts, not_used in zip(sources, used, lost, strict=True)

@@ -406,7 +406,7 @@ def _map(path: Path) -> Description:
     }
     if (path / "run.json").is_file():
         run = _read(path / "run.json")
-        scenes = run["scene"] if isinstance(run.get("scene"), list) else [run.get("scene")]
+        scenes = run["scene"] if isinstance(run.get("scene"), list) else [run.get("scene", "")]
         facts["run"] = {key: run.get(key) for key in ("began", "seconds", "model")}
         facts["run"]["scene"] = [source_name(each) for each in scenes]
     lacking = [a["href"] for a in item["assets"].values() if not (path / a["href"]).exists()]
