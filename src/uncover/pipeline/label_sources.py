@@ -569,10 +569,15 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
     from rasterio.errors import RasterioError
 
     scheme.check_labels()
+    profile = {
+        "driver": "GTiff", "width": grid.width, "height": grid.height, "count": 1, "dtype": "uint8",
+        "nodata": NODATA, "crs": grid.crs, "transform": rasterio.Affine(*grid.transform), "tiled": True,
+        "photometric": "palette",
+    }  # fmt: skip
     with whole_or_nothing(path) as out:
         plain = out.with_name("plain.tif")
         try:
-            with rasterio.open(plain, "w", **_profile(grid)) as dataset:
+            with rasterio.open(plain, "w", **profile) as dataset:
                 dataset.write(labels, 1)
                 dataset.write_colormap(1, scheme.colour_table())
                 dataset.update_tags(**class_tags(scheme))
@@ -620,21 +625,3 @@ def scheme_in(info: RasterInfo) -> Scheme | None:
         return Scheme.from_dict(json.loads(text))
     except (ValueError, TypeError) as error:
         raise SceneError(f"{info.path} carries a class scheme that cannot be read: {error}") from error
-
-
-def _profile(grid: Grid) -> dict[str, object]:
-    from affine import Affine
-
-    return {
-        "driver": "GTiff",
-        "width": grid.width,
-        "height": grid.height,
-        "count": 1,
-        "dtype": "uint8",
-        "nodata": NODATA,
-        "crs": grid.crs,
-        "transform": Affine(*grid.transform),
-        "tiled": True,
-        "compress": "deflate",
-        "photometric": "palette",
-    }

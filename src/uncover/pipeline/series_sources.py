@@ -142,10 +142,14 @@ def series_to_fit(
         )
     days = [_day(each, i, len(found), dates) for i, each in enumerate(found)]
     undated = all(each.day is None for each in found)
-    names = _given(dates) if undated else name_dates(_named(found, days), dates)
+    if undated:
+        names = [period.name for period in periods_of(dates or "")]
+    else:
+        names = name_dates([(each.name, day) for each, day in zip(found, days, strict=True)], dates)
+    order = tuple(name for _, name in sorted(zip(days, names, strict=True)))
     first = found[days.index(min(days))]
     formulas = read_formulas(BANDS if features is None else features, first.scene.bands, first.name)
-    return _series(found, days, names, sorted_names(names, days), formulas, options, masked)
+    return _series(found, days, names, order, formulas, options, masked)
 
 
 def series_of_model(
@@ -192,19 +196,6 @@ def series_of_model(
             stacklevel=4,
         )
     return made
-
-
-def sorted_names(names: Sequence[str], days: Sequence[date]) -> tuple[str, ...]:
-    """Names of dates in the order of their days."""
-    return tuple(name for _, name in sorted(zip(days, names, strict=True)))
-
-
-def _given(dates: str | None) -> list[str]:
-    return [period.name for period in periods_of(dates or "")]
-
-
-def _named(found: Sequence[OneDate], days: Sequence[date]) -> list[tuple[str, date]]:
-    return [(each.name, day) for each, day in zip(found, days, strict=True)]
 
 
 def _day(each: OneDate, place: int, count: int, dates: str | None) -> date:
