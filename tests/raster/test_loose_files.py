@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+from click.testing import CliRunner
 from rasterio.transform import from_origin
 
 from safe_trees import shared, write_raster
+from uncover.cli import main
 from uncover.pipeline import RealiseOptions, realise_scene
 from uncover.raster import Quality, SceneError, SceneOptions, Window, open_scene
 from uncover.raster.align import RasterBand
@@ -273,6 +275,8 @@ def test_a_scene_toml_of_a_file_that_is_not_there_says_so(tmp_path):
     (tmp_path / "scene.toml").write_text('source = "b02.tif"\nlevel = "L2A"\n')
     with pytest.warns(UserWarning, match=r"source = 'b02.tif', and no such file is beside it.*correct the"):
         assert open_scene(path, SceneOptions(scale=1e-4)).level is None
+    shown = CliRunner().invoke(main, ["info", str(path), "--scale", "0.0001"])
+    assert shown.exit_code == 0 and shown.stderr.count("no such file is beside it") == 1
 
 
 def test_metadata_win_over_scene_toml_and_it_says_so(product_files):

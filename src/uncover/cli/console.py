@@ -154,8 +154,12 @@ class PlainGroup(click.Group):
 
 @contextmanager
 def _plainly() -> Iterator[None]:
+    said = set[str]()
+
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        click.echo(f"Warning: {_one_line(message)}", err=True)
+        if (text := _one_line(message)) not in said:  # two places may look at one scene
+            said.add(text)
+            click.echo(f"Warning: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
