@@ -167,6 +167,8 @@ def test_progress_on_a_terminal_is_a_bar_with_phases(monkeypatch, capsys):
         for done in range(0, 100, 10):
             watch(done, 100)
             clock.now += 1.0
+        watch.phase("writing")
     shown = capsys.readouterr().err
-    assert "map: opening" in shown and "map: mapping" in shown and "100%" not in shown
+    assert "left" not in shown[shown.index("map: writing") :]  # the rate of the phase before
+    assert "map: loading" in shown and "map: opening" in shown and "map: mapping" in shown and "100%" not in shown
     assert "10 pixels/s, 1 s left" in shown

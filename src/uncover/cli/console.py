@@ -38,6 +38,7 @@ class Watch:
             self._phase, self._pace, self._amount = name, _Pace(), ""
             if self._shown is not None:
                 self._shown.label, self._shown.pos, self._shown.finished = f"{self._label}: {name}", 0, False
+                self._shown.current_item = None  # the rate of the phase before
                 self._shown.render_progress()
         if total:
             self(done, total)
@@ -73,6 +74,7 @@ def counter(label: str, unit: str = "") -> Iterator[Watch]:
         else nullcontext() as shown
     ):
         watch, ended = Watch(label, unit, shown), threading.Event()
+        watch.phase("loading")  # modules, which takes seconds on a busy machine
 
         def remind() -> None:
             while not ended.wait(_SECONDS_BETWEEN_LOOKS):
