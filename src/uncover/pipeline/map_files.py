@@ -115,7 +115,7 @@ class Finish:
         missing.sort(key=lambda layer: -len(layer.bands))
 
         sizes = {layer.name: len(layer.bands) * layer.itemsize for layer in missing}
-        done, total, pixels = 0, 2 * sum(sizes.values()), self.product.grid.window.pixels
+        done, total, pixels = 0, 8 * sum(sizes.values()), self.product.grid.window.pixels
         with ThreadPoolExecutor(self.threads) as pool:
             running = {pool.submit(self._layer, store, scratch, x): (x, False) for x in missing}
             title = self.mapper.observed.identity
@@ -126,7 +126,7 @@ class Finish:
                 for file in wait(running, return_when=FIRST_COMPLETED).done:
                     layer, checked = running.pop(file)
                     file.result()
-                    done += sizes[layer.name]
+                    done += sizes[layer.name] * (1 if checked else 7)  # to compress takes longest
                     step("writing", pixels * done // total, pixels)
                     path = store / f"{layer.name}.tif"
                     if checked:
