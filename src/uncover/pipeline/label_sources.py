@@ -218,14 +218,17 @@ class ClassChoice:
         """The same with numbers as those of a raster are written: 1 for 01 and 1.0."""
 
         def plain(value: str) -> str:
-            return str(int(float(value))) if _is_whole(value) else value
+            try:
+                return str(int(float(value))) if float(value).is_integer() else value
+            except ValueError:
+                return value
 
         named = tuple((plain(value), name) for value, name in self.classes)
         return ClassChoice(tuple(map(plain, self.ignore)), named)
 
     def codes(self) -> tuple[int, ...]:
         """Codes of a raster that are ignored."""
-        return tuple(int(float(v)) for v in self.ignore if _is_whole(v))
+        return tuple(int(value) for value in self.ignore if value.lstrip("-").isdigit())
 
     def translation(self) -> Translation:
         """Codes of a raster to the classes that are named."""
@@ -243,13 +246,6 @@ class ClassChoice:
         source = Scheme("codes named here", tuple(LandClass(c, str(c)) for c in codes), nodata=())
         rules = tuple(Rule((int(value),), target.code_of(name)) for value, name in self.classes)
         return Translation("--classes", source, target, rules)
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        return float(text).is_integer()
-    except ValueError:
-        return False
 
 
 def _order(name: str) -> tuple[int, str]:

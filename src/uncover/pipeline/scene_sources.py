@@ -12,7 +12,7 @@ from uncover.measurement.bands import canonical_band
 from uncover.measurement.dates import dates_of
 from uncover.models.record import ModelRecord
 from uncover.pipeline.realisations import RealiseOptions, realise_scene
-from uncover.pipeline.series_sources import for_day, is_computed, series_of_model, with_formulas
+from uncover.pipeline.series_sources import is_computed, series_of_model, with_formulas
 from uncover.raster.arrays import moments
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, SceneError
@@ -207,7 +207,7 @@ def _stated(scene: Scene, options: SourceOptions) -> Uncertainty:
     """Uncertainty of a scene, from a file that may be that of its day."""
     assert options.uncertainty is not None
     path = str(options.uncertainty)
-    path = for_day(path, day_of(scene)) if "{date}" in path else path
+    path = path.replace("{date}", day_of(scene)) if "{date}" in path else path
     return open_uncertainty(path, scene.grid, scene.bands, options.uncertainty_options, scene)
 
 

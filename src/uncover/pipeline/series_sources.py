@@ -20,9 +20,6 @@ from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.series import SceneSeries, aligned, day_of
 from uncover.raster.tiles import TileCache
 
-#: In the name of a mask or of a file of uncertainties it stands for the day of each scene.
-DAY = "{date}"
-
 
 @dataclass(frozen=True)
 class OneDate:
@@ -50,24 +47,14 @@ class OneDate:
 
     def opened(self, formulas: Sequence[Formula], when: str) -> Scene:
         """Open it with the bands that are needed, and the mask of its day."""
-        options, own, bands = self.options, self.scene.bands, bands_needed(formulas)
-        if options.mask is not None:
-            options = replace(options, mask=for_day(options.mask, when))
+        own, bands = self.scene.bands, bands_needed(formulas)
+        dated = self.scene.date is not None or self.scene.sensing_time is not None
+        options = self.options if dated else replace(self.options, date=when)
         if len(own) == len(bands) and all(band.startswith("band_") for band in own) and own != bands:
             scene = open_scene(self.source, replace(options, band_names=bands))
         else:
             scene = _with_bands(self.source, options, formulas, own)
-        scene = _without_tiles(scene)
-        return scene if scene.sensing_time is not None else replace(scene, date=scene.date or when)
-
-
-def for_day(path: str | Path, when: str) -> str:
-    """A path with the day of a scene in it.
-
-    >>> for_day("masks/{date}.tif", "2024-06-03")
-    'masks/2024-06-03.tif'
-    """
-    return str(path).replace(DAY, when[:10])
+        return _without_tiles(scene)
 
 
 def opened_dates(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
 from uncover.raster.series import RealisedSeries, SceneSeries
+from uncover.raster.stack import near_offset
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
     about_file,
@@ -170,14 +171,11 @@ class Batch:
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
-        return Batch(
-            self.values[mask],
-            self.classes[mask],
-            None if self.groups is None else self.groups[mask],
-            None if self.covariances is None else self.covariances[mask],
-            None if self.sure is None else self.sure[mask],
-            None if self.inner is None else self.inner[mask],
-        )
+
+        def some(part: Any) -> Any:
+            return None if part is None else part[mask]
+
+        return Batch(**{f.name: some(getattr(self, f.name)) for f in fields(self) if f.name != "lost"})
 
 
 def whole_in_worlds(batch: Batch) -> Batch:
@@ -358,23 +356,20 @@ def _warn_of_table_offset(table: SampleTable) -> None:
     if len(table.bands) < 4 or not all(map(is_sentinel2, table.bands)):
         return
     dark, unit = np.percentile(values, 0.5, axis=0), 10_000.0 if np.median(values) > _BRIGHTEST else 1.0
-    near = (dark > 0.08 * unit) & (dark < 0.15 * unit)
-    if near.mean() >= 0.5 and dark.min() > 0.08 * unit:
+    if near := near_offset(dark, unit):
         warnings.warn(
-            f"{table.name}: the lowest values of {int(near.sum())} of {dark.size} columns lie near "
-            f"{0.1 * unit:g}, as "
+            f"{table.name}: the lowest values of {near} of {dark.size} columns lie near {0.1 * unit:g}, as "
             "if the offset of Sentinel-2 from baseline 04.00 on had been left in; give --offset "
-            f"{-0.1 * unit:g}, or "
-            "--offset 0 if the values are right",
+            f"{-0.1 * unit:g}, or --offset 0 if the values are right",
             OffsetWarning,
             stacklevel=4,
         )
 
 
-def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
-    """The uncertainty of a table's columns, by their names."""
+def _of_table(table: SampleTable, options: FitOptions) -> tuple[BandUncertainty, Stated] | tuple[None, None]:
+    """Uncertainty of a table's columns by their names, and what its samples share of it, at their values."""
     if options.uncertainty is None:
-        return None
+        return None, None
     path, how = Path(options.uncertainty), options.uncertainty_options
     if path.suffix.lower() not in (".csv", ".json"):
         raise ValueError(
@@ -382,7 +377,9 @@ def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None
         )
     if table.values.ndim == 3:
         raise ValueError(f"{table.name} has its uncertainty in its realisations; leave out --uncertainty")
-    return read_band_uncertainty(path, table.bands, **how.of_bands())
+    found, about = read_band_uncertainty(path, table.bands, **how.of_bands()), about_file(path, "bands")
+    record = {"source": "stated uncertainty", **about, "quantities": band_records(found, about)}
+    return found, Stated(record, found.systematic(table.values), found.common(table.values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -610,7 +607,7 @@ class TableRows(TrainingSource):
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        n, uncertainty = len(table.bands), _of_table(drawn, options)
+        n, (uncertainty, stated_errors) = len(table.bands), _of_table(drawn, options)
         scales, offsets = ((scale,) * n, (offset,) * n) if stated else ((), ())
         counts = zip(*np.unique(drawn.classes, return_counts=True), strict=True)
         unused = list(table.unused)
@@ -622,7 +619,7 @@ class TableRows(TrainingSource):
             available=int(np.count_nonzero(labels)),
             size=len(drawn),
             scheme=scheme,
-            stated=_stated_of_table(drawn, uncertainty, options),
+            stated=stated_errors,
             calibrated_by="options" if stated else "nobody",
             columns={"class": table.class_column, "features": list(table.bands), "unused": unused},
             table=drawn,
@@ -644,17 +641,6 @@ class TableRows(TrainingSource):
         )
         for start, stop in pairwise(edges):
             yield stop - start, everything.take(slice(start, stop))
-
-
-def _stated_of_table(
-    table: SampleTable, uncertainty: BandUncertainty | None, options: FitOptions
-) -> Stated | None:
-    """Stated errors that the samples share; relative effects are taken at their values."""
-    if uncertainty is None or options.uncertainty is None:
-        return None
-    about = about_file(options.uncertainty, "bands")
-    record = {"source": "stated uncertainty", **about, "quantities": band_records(uncertainty, about)}
-    return Stated(record, uncertainty.systematic(table.values), uncertainty.common(table.values))
 
 
 @dataclass(frozen=True, kw_only=True)
