@@ -170,5 +170,10 @@ def test_progress_on_a_terminal_is_a_bar_with_phases(monkeypatch, capsys):
         watch.phase("writing")
     shown = capsys.readouterr().err
     assert "left" not in shown[shown.index("map: writing") :]  # the rate of the phase before
-    assert "map: loading" in shown and "map: opening" in shown and "map: mapping" in shown and "100%" not in shown
+    assert (
+        "map: loading" in shown
+        and "map: opening" in shown
+        and "map: mapping" in shown
+        and "100%" not in shown
+    )
     assert "10 pixels/s, 1 s left" in shown

@@ -1,20 +1,24 @@
 """Names of a package that are imported when they are first used: a command waits only for what it needs."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 Lazy = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
 
 
-def lazy_names(package: str, names: Mapping[str, str]) -> Lazy:
-    """`__all__`, `__getattr__` and `__dir__` of a package, from the names in each of its modules.
+def lazy_names(package: str, file: str) -> Lazy:
+    """`__all__`, `__getattr__` and `__dir__` of a package, from the imports in the stub beside its file.
 
-    >>> everything, get, _ = lazy_names("example", {"math": "pi tau"})
-    >>> everything, get("pi")
-    (['pi', 'tau'], 3.141592653589793)
+    >>> import uncover.measurement
+    >>> everything, get, _ = lazy_names("uncover.measurement", uncover.measurement.__file__)
+    >>> everything[0], get("Quantity").__module__
+    ('Draws', 'uncover.measurement.quantity')
     """
-    home = {name: module for module, each in names.items() for name in each.split()}
+    stub = Path(file).with_suffix(".pyi").read_text("utf-8")
+    home = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as", stub, re.M)}
 
     def get(name: str) -> Any:
         if name not in home:

@@ -67,7 +67,7 @@ def test_probabilities_are_sums_over_parts(rng):
     model = clf.model_
     densities = model.posterior.predictive().log_prob(X[:, 0])
     each = softmax(np.log(model.concentration) + densities, axis=1)
-    merged = np.stack([each[:, clf.class_of_part_ == k].sum(1) for k in range(2)], axis=1)
+    merged = np.stack([each[:, clf.model_.components.owner == k].sum(1) for k in range(2)], axis=1)
     np.testing.assert_allclose(clf.predict_proba(X[:, 0]), merged, atol=1e-12)
     np.testing.assert_allclose(clf.class_posterior_, [80 + 1.0, 80 + 3.0])
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(X[:, 0])), merged, atol=1e-12)

@@ -9,7 +9,7 @@ from uncover import BayesianMDA, BayesianQDA
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
 from uncover.engines import class_densities, class_densities_with_noise
-from uncover.measurement.summary import Summariser
+from uncover.measurement.summary import Planes, Summariser
 
 LAYERS = ("probability", "total", "measurement", "model", "overlap", "margin", "typicality")
 
@@ -28,7 +28,7 @@ def by_definition(model, X):
         model.model_.log_prior + model.posterior_.predictive().log_prob(X[:, r]) for r in range(X.shape[1])
     ]
     of_class = [
-        [logsumexp(j[:, model.class_of_part_ == k], axis=1) for k in range(len(model.classes_))]
+        [logsumexp(j[:, model.model_.components.owner == k], axis=1) for k in range(len(model.classes_))]
         for j in joints
     ]
     return np.mean([softmax(np.stack(o, axis=1) / model.temperature_, axis=1) for o in of_class], axis=0)
@@ -81,7 +81,7 @@ def test_both_paths_and_the_slow_one_agree(problem, monkeypatch):
     model, X = problem
     planes = np.moveaxis(X, 0, 2).astype(np.float32)
     compiled = Summariser(model).summarise(planes)
-    slow = Summariser(model)._by_readings(planes, None, None, np.ones(X.shape[2], bool))
+    slow = Summariser(model)._by_readings(Planes(planes), np.ones(X.shape[2], bool))
     monkeypatch.setattr(class_densities, "machine_code", lambda: None)
     plain = Summariser(model).summarise(planes)
     for name in LAYERS:
@@ -109,7 +109,7 @@ def test_correction_in_the_kernel_is_correction_before_it(problem, take):
     path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
     values = (toa - path) / (slope + albedo * (toa - path))
     made = Summariser(model).summarise(toa, coefficients=coefficients)
-    given = Summariser(model)._by_readings(values, None, None, np.ones(X.shape[2], bool))
+    given = Summariser(model)._by_readings(Planes(values), np.ones(X.shape[2], bool))
     for name in LAYERS:
         assert_allclose(getattr(made, name), getattr(given, name), atol=2e-5, err_msg=name)
 
@@ -137,7 +137,7 @@ def test_noise_by_the_fast_path_is_noise_by_readings(rng, monkeypatch, how):
     monkeypatch.setattr(class_densities_with_noise, "machine_code", lambda: None)
     plain = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
     slow = Summariser(model, method="fast", n_true_values=64)._by_readings(
-        planes, noise, None, np.ones(4, bool)
+        Planes(planes, noise=noise), np.ones(4, bool)
     )
     for name in LAYERS:
         assert_allclose(getattr(fast, name), getattr(plain, name), atol=1e-9, err_msg=name)
@@ -164,7 +164,7 @@ def test_arrays_of_torch(problem, dtype):
 
 def test_moments_of_classes_are_those_of_the_mixture(problem):
     model, _ = problem
-    one = model.class_of_part_ == 0
+    one = model.model_.components.owner == 0
     means, covariances = model.model_.component_means, model.model_.component_covariances
     share = model.model_.count[one] / model.model_.count[one].sum()
     draws = np.concatenate(

@@ -21,7 +21,6 @@ from uncover import (
 )
 from uncover.bayes.components import Components
 from uncover.bayes.population import further_class
-from uncover.models.protocol import FittedModel
 
 GAUSSIAN = [BayesianQDA, BayesianLDA, BayesianNB, BayesianMDA]
 CENTRES = 5.0 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
@@ -59,16 +58,6 @@ def test_estimators_without_densities_are_refused():
     for model in (ConformalSets(RandomForestClassifier(5)), RealisationEnsemble(RandomForestClassifier(5))):
         with pytest.raises(ValueError, match="RandomForestClassifier has no densities"):
             model.fit(X, y).unknown_proba(X)
-
-
-@pytest.mark.parametrize("make", [lambda: BayesianQDA(prior="evidence"), BayesianMDA, BayesianClassifier])
-def test_fitted_values_say_the_same_as_estimators(make):
-    X, y, new = samples(30)
-    clf = make().fit(X, y)
-    model: FittedModel = clf.model_
-    none, known = model.log_unknown(new), np.logaddexp.reduce(model.log_joint(new), axis=1)
-    odds = 0.05 / 0.95 * np.exp(none - known)
-    np.testing.assert_allclose(clf.unknown_proba(new), odds / (1 + odds), rtol=1e-8)
 
 
 def test_density_of_a_further_class_is_pooled_of_population_and_relatives():

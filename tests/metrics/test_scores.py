@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 from sklearn.metrics import fbeta_score, log_loss
 
@@ -13,7 +13,6 @@ from uncover.metrics import (
     Bootstrap,
     Outcomes,
     ScoreSums,
-    confusion_matrix,
     f_beta,
     joined_groups,
     overall_accuracy,
@@ -69,8 +68,7 @@ def test_scores_are_those_of_scikit_learn(rng):
     assert_allclose(found.cross_entropy, log_loss(y, p))
     assert_allclose(found.f1, fbeta_score(y, p.argmax(axis=1), beta=1, average="weighted"))
     assert_allclose(found.f2, fbeta_score(y, p.argmax(axis=1), beta=2, average="weighted"))
-    confusion = confusion_matrix(p.argmax(axis=1), y, 4)
-    assert_array_equal(confusion, sklearn_confusion(y, p.argmax(axis=1)).T)
+    confusion = sklearn_confusion(y, p.argmax(axis=1)).T
     assert_allclose(overall_accuracy(confusion), np.mean(p.argmax(axis=1) == y))
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import rasterio
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import metrics
 
 from label_maps import write_map
 from map_cases import CLASSES, contents, fitted, grid, reflectance, save_model, write_scene
 from map_products import GRID, NAMES, SCHEME, world, write_points, write_polygons, write_product
 from uncover.labels import Scheme
-from uncover.metrics import Reliability, confusion_matrix, score, simple_random_sample, stratified_by_map
+from uncover.metrics import Reliability, score, simple_random_sample, stratified_by_map
 from uncover.pipeline import EvaluateOptions, evaluate_map, map_evaluation, references, write_labels
 from uncover.pipeline.evaluation import SCORES
 from uncover.raster import Grid, pixel_areas
@@ -40,6 +41,10 @@ def scene(tmp_path):
 def drawn(seed, shape, n):
     """Rows and columns of pixels, none of them twice."""
     return np.divmod(np.random.default_rng(seed).choice(shape[0] * shape[1], n, replace=False), shape[1])
+
+
+def confusion_matrix(mapped, reference, classes):
+    return metrics.confusion_matrix(reference, mapped, labels=range(classes)).T
 
 
 def names_of(truth):

@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ import numpy as np
 
 from uncover.atmosphere.grib import aod_fields, shift_aod
 from uncover.files import alone, write_whole
+from uncover.warn import warn
 
 # AOT550 = exp(a + b·ln VIS) in Sen2Cor, for three altitudes in km; linear in between.
 VISIBILITY_ALTITUDES = (0.0, 0.7, 2.5)
@@ -386,10 +386,9 @@ def _check_l1c(l1c: Path) -> None:
 def _warn_clamped(result: Realisations) -> None:
     if result.clamped:
         low, high = min(result.reached), max(result.reached)
-        warnings.warn(
+        warn(
             f"{result.clamped} of {len(result.requested)} optical depths could not be reached by Sen2Cor and "
             f"were clamped to {low:.3f} - {high:.3f}",
-            stacklevel=3,
         )
 
 

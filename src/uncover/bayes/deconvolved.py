@@ -23,11 +23,6 @@ class UnevenNIW(NIW):
 
     mean_covariance: Array  #: (..., feature, feature), posterior covariance of μ
 
-    @classmethod
-    def parameters(cls) -> dict[str, int]:
-        """Names of the parameters in order, with the number of their feature axes."""
-        return {**super().parameters(), "mean_covariance": 2}
-
     def predictive(self) -> StudentT:
         """Predictive of a new true value: Student t whose covariance is E[Σ] + Cov[μ]."""
         _ = self._inverse_strength("predictive distribution")
@@ -37,6 +32,16 @@ class UnevenNIW(NIW):
         """Marginal distribution of μ: Student t with the mean's own covariance."""
         _ = self._inverse_strength("marginal distribution of the mean")
         return self._with_covariance(self.mean_covariance)
+
+    def variance_marginal(self) -> tuple[Array, Array]:
+        """Marginal distribution of the variances: Σ_jj ~ scale_j / χ²(dof_j), each with its own count."""
+        dof: Array = self.variance_dof  # type: ignore[attr-defined]  # which subclasses have
+        variance = np.diagonal(self.expected_covariance, axis1=-2, axis2=-1)
+        return dof, (dof - 2) * variance
+
+    def exchange_noise(self, covariance: Array, present: float, wanted: float) -> Self:
+        """Not defined: this distribution describes true values, or has no noise of realisations."""
+        raise TypeError("a class model that was learned through noise or gaps has no noise left to exchange.")
 
     def _with_covariance(self, covariance: Array) -> StudentT:
         dof = self.dof - self.n_features + 1
@@ -88,20 +93,6 @@ class DeconvolvedNIW(UnevenNIW):
     variance_dof: Array  #: (..., feature), degrees of freedom of each variance Σ_jj
     converged: Array  #: (...), 1 where the iteration that found it came to rest
 
-    @classmethod
-    def parameters(cls) -> dict[str, int]:
-        """Names of the parameters in order, with the number of their feature axes."""
-        return {**super().parameters(), "variance_dof": 1, "converged": 0}
-
-    def variance_marginal(self) -> tuple[Array, Array]:
-        """Marginal distribution of the variances: Σ_jj ~ scale_j / χ²(dof_j), each with its own count."""
-        variance = np.diagonal(self.expected_covariance, axis1=-2, axis2=-1)
-        return self.variance_dof, (self.variance_dof - 2) * variance
-
-    def exchange_noise(self, covariance: Array, present: float, wanted: float) -> Self:
-        """Not defined: this distribution describes true values already."""
-        raise TypeError("a class model that was learned through noise has no noise left to exchange.")
-
 
 @dataclass(frozen=True)
 class DeconvolvedDiagonal(UnevenDiagonal, DeconvolvedNIW):
@@ -135,20 +126,10 @@ class GappyNIW(UnevenNIW):
         """Mean over pairs of features, of which those of a feature with itself count as others."""
         return np.asarray(of_pairs.mean((-2, -1)))
 
-    @classmethod
-    def parameters(cls) -> dict[str, int]:
-        """Names of the parameters in order, with the number of their feature axes."""
-        return {**super().parameters(), "pair_weight": 2}
-
     @property
     def variance_dof(self) -> Array:
         """Degrees of freedom of each variance: (..., feature)."""
         return np.asarray(np.diagonal(self.pair_weight, axis1=-2, axis2=-1) + 2.0)
-
-    def variance_marginal(self) -> tuple[Array, Array]:
-        """Marginal distribution of the variances: Σ_jj ~ scale_j / χ²(dof_j), each with its own count."""
-        variance = np.diagonal(self.expected_covariance, axis1=-2, axis2=-1)
-        return self.variance_dof, (self.variance_dof - 2) * variance
 
     def select_features(self, keep: ArrayLike) -> Self:
         """Marginal distribution of some of the features, with the counts of their pairs."""
@@ -163,10 +144,6 @@ class GappyNIW(UnevenNIW):
         """The same with another E[Σ], by a prior of ``more`` degrees of freedom."""
         weight = self.pair_weight + more[..., None, None]
         return type(self).of(self.mean, covariance, self.mean_covariance, weight)
-
-    def exchange_noise(self, covariance: Array, present: float, wanted: float) -> Self:
-        """Not defined: gaps and realisations do not go together."""
-        raise TypeError("a class model that was learned from samples with gaps has no noise to exchange.")
 
 
 @dataclass(frozen=True)

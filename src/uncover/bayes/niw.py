@@ -1,7 +1,7 @@
 """The normal-inverse-Wishart distribution of a class's mean and covariance: prior, posterior, predictive."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +14,10 @@ from uncover.bayes.special import log_gamma_ratio
 from uncover.bayes.student_t import IndependentT, StudentT
 
 Array = NDArray[np.float64]
+
+
+# Feature axes of the parameters of a NIW, and of those that subclasses add; others have none.
+_FEATURE_AXES = {"mean": 1, "scale": 2, "mean_covariance": 2, "variance_dof": 1, "pair_weight": 2}
 
 
 class Gaussians(NamedTuple):
@@ -86,7 +90,7 @@ class NIW:
     @classmethod
     def parameters(cls) -> dict[str, int]:
         """Names of the parameters in order, with the number of their feature axes."""
-        return {"mean": 1, "strength": 0, "scale": 2, "dof": 0}
+        return {each.name: _FEATURE_AXES.get(each.name, 0) for each in fields(cls)}
 
     def _check(self) -> None:
         if self.mean.ndim < 1 or self.scale.ndim < 2 or self.scale.shape[-2:] != (self.n_features,) * 2:

@@ -1,9 +1,9 @@
 """The door to the compiled kernels: loaded on the first call, and None where there are none."""
 
-import warnings
 from functools import cache
 
 from uncover.engines.kernels import Kernels, load
+from uncover.warn import warn
 
 
 @cache
@@ -16,10 +16,9 @@ def machine_code() -> Kernels | None:
     try:
         return load()
     except OSError as problem:
-        warnings.warn(
+        warn(
             f"Predictions run in NumPy, several times slower: compiled kernels cannot be loaded ({problem}). "
             "`python -m uncover.engines.kernels` compiles them; it needs a C compiler, or ziglang from pip.",
             RuntimeWarning,
-            stacklevel=2,
         )
         return None

@@ -1,6 +1,5 @@
 """Common base of all generative classifiers: samples in, one pass of statistics, a fitted value out."""
 
-import warnings
 from dataclasses import replace
 from functools import wraps
 
@@ -32,6 +31,7 @@ from uncover.measurement.observation import Observation
 from uncover.models.class_model import ClassModel
 from uncover.models.fit import PRIORS, NoisyPoints, check_range, constant_features, fit
 from uncover.models.realisations import KINDS
+from uncover.warn import warn
 
 # Samples a feature below which the weak prior calls for a warning.
 _FAR_TOO_FEW = 0.25
@@ -231,11 +231,9 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
         classes = np.unique(classes)
         check_range(statistics.classes)
         if isinstance(self.prior, str) and constant_features(statistics.classes).all():
-            warnings.warn(
+            warn(
                 "every feature has been constant so far: nothing can be predicted until samples that "
                 "differ have come.",
-                UserWarning,
-                stacklevel=5,
             )
             self._waiting = classes, statistics
             return self
@@ -348,11 +346,9 @@ def _warn_of_empty_classes(model):
     """Weight 0 is the same as no sample: allowed, but a class that never wins should not surprise."""
     empty = model.classes[model.class_count == 0].tolist()
     if empty and model.prior_name == "weak":
-        warnings.warn(
+        warn(
             f"class(es) {', '.join(map(repr, empty))} have no sample of positive weight and get "
             "probability 0; give samples or weights, or a prior of your own.",
-            UserWarning,
-            stacklevel=3,
         )
 
 
@@ -360,4 +356,4 @@ def _warn_of_the_weak_prior(model):
     """Say what to use where the weak prior knows too little of the covariances."""
     advice = advice_on_prior(model, samples=_FAR_TOO_FEW)
     if advice:
-        warnings.warn(advice, UserWarning, stacklevel=3)
+        warn(advice)

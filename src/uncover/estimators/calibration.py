@@ -1,6 +1,5 @@
 """Calibration: a temperature, and a scale of each class, fitted to held-out training samples."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from uncover.estimators.choices import check_choice
 from uncover.estimators.groups import divide, read_groups, read_scored
 from uncover.measurement.prediction import predict
 from uncover.models.fit import NoisyPoints, refit
+from uncover.warn import warn
 
 # log β = −log T is N(0, this²) a priori: where no sample is ever wrong, nothing else would bound it.
 PRIOR_DEVIATION = 1.0
@@ -107,19 +107,18 @@ def calibrate(log_joint, target, weight=None):
     True
     """
     if not np.isfinite(np.where(target > 0, log_joint.min(1), 0.0)).all(1).any():
-        warn_of_lonely_classes(4)
+        warn_of_lonely_classes()
     T, log_scale = _fit_scale(log_joint, target, weight)
     if log_joint.shape[1] > 1:  # probabilities of the views are averaged, which one temperature can allow for
         T = fit_temperature(log_joint + log_scale, target, weight)
     return T, np.exp(log_scale)
 
 
-def warn_of_lonely_classes(stacklevel):
+def warn_of_lonely_classes():
     """Say that no sample could be predicted by a model that has not seen it."""
-    warnings.warn(
+    warn(
         "no class has two samples, or two groups: left out, each is unknown, and nothing tells how sure to "
         "be. The temperature stays 1.",
-        stacklevel=stacklevel,
     )
 
 

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from uncover.estimators.groups import groups_for, read_groups
+from uncover.estimators.inputs import select_rows
 from uncover.measurement.measured import Measured
 from uncover.metrics.scores import ScoreSums
 
@@ -160,7 +161,7 @@ def compare(X, y, models=None, *, groups=None, folds=5, repeats=4, floor=1e-6, r
         for m, model in enumerate(models.values()):
             own_groups = None if groups is None else groups[train]
             start = time.perf_counter()
-            P = _predict(model, _rows(X, train), y[train], own_groups, _rows(X, test), classes)
+            P = _predict(model, select_rows(X, train), y[train], own_groups, select_rows(X, test), classes)
             scores["seconds"][m, s] = time.perf_counter() - start
             for name, value in _scores(codes[test], P, floor).items():
                 scores[name][m, s] = value
@@ -218,10 +219,6 @@ def _splits(codes, groups, folds, repeats, seed):
     for state in rng.randint(2**31 - 1, size=repeats):
         splitter = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=int(state))
         yield from splitter.split(np.zeros(len(codes)), codes, groups)
-
-
-def _rows(X, rows):
-    return X.iloc[rows] if hasattr(X, "iloc") else (X if hasattr(X, "shape") else np.asarray(X))[rows]
 
 
 def _predict(model, X, y, groups, X_test, classes):

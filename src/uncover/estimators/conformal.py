@@ -8,10 +8,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.fitted import SaveMixin, learned
-from uncover.estimators.groups import groups_for, main_class, read_groups
-from uncover.estimators.inputs import encode
+from uncover.estimators.groups import groups_for, read_groups
+from uncover.estimators.inputs import encode, select_rows
 from uncover.estimators.unknown import UnknownMixin, unknown_odds_of
-from uncover.measurement.measured import Measured
+from uncover.labels.training import main_class
 from uncover.models.record import record_of
 from uncover.models.sets import WithSets, samples_needed
 
@@ -93,8 +93,8 @@ class ConformalSets(UnknownMixin, SaveMixin, ClassifierMixin, MetaEstimatorMixin
         train, kept = self._split(y, groups)
         own, others = (None, None) if groups is None else (groups[train], groups[kept])
         options = {**_noise(X_cov, train, len(y)), **groups_for(self.estimator, own)}
-        self.estimator_ = clone(self.estimator).fit(_rows(X, train), y[train], **options)
-        return self.calibrate(_rows(X, kept), y[kept], **_noise(X_cov, kept, len(y)), groups=others)
+        self.estimator_ = clone(self.estimator).fit(select_rows(X, train), y[train], **options)
+        return self.calibrate(select_rows(X, kept), y[kept], **_noise(X_cov, kept, len(y)), groups=others)
 
     def _split(self, y, groups):
         """Samples that train, and samples that are kept: whole groups, a share of those of each class."""
@@ -174,12 +174,6 @@ class ConformalSets(UnknownMixin, SaveMixin, ClassifierMixin, MetaEstimatorMixin
         inner = record_of(self.estimator_)
         parameters = {name: getattr(self, name) for name in ("coverage", "kept", "random_state")}
         return replace(inner, value=replace(self.model_, model=inner.value), set_parameters=parameters)
-
-
-def _rows(X, rows):
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return (X if isinstance(X, Measured) or hasattr(X, "shape") else np.asarray(X))[rows]
 
 
 def _noise(X_cov, rows, n_samples):

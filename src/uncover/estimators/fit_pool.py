@@ -61,7 +61,7 @@ def fit_pool(training, class_prior=1.0):
     inner = "shared" if kind == "shared" else "pooled"
     training = replace(training, observation=Observation(seen.X, seen.noise), realisations=inner)
     if not training.held_out_weight().any():
-        warn_of_lonely_classes(4)
+        warn_of_lonely_classes()
     alpha, moments = concentration(class_prior, len(training.classes)), _moments(training)
     shift = np.log((moments["class_count"] + alpha) / (moments["class_count"] + 1.0))
     pool = Pool(

@@ -4,6 +4,8 @@ import inspect
 
 import numpy as np
 
+from uncover.labels.training import main_class
+
 
 def read_groups(groups, n_samples):
     """Number the groups of samples 0, 1, … in the order of their names; at least two are needed."""
@@ -35,13 +37,6 @@ def read_scored(scored, n_samples):
     if found.shape != (n_samples,) or found.dtype != bool:
         raise ValueError(f"scored needs True or False for each of the {n_samples} samples.")
     return found
-
-
-def main_class(codes, groups):
-    """The most frequent class of each group: (group,)."""
-    count = np.zeros((groups.max() + 1, codes.max() + 1), dtype=int)
-    np.add.at(count, (groups, codes), 1)
-    return count.argmax(1)
 
 
 def divide(codes, groups, parts, rng):

@@ -1,7 +1,5 @@
 """X, y and weights as users pass them, brought into one shape at the door. No statistics here."""
 
-import sys
-import warnings
 from contextlib import contextmanager
 
 import numpy as np
@@ -20,6 +18,7 @@ from uncover.engines.threads import in_order
 from uncover.estimators.choices import check_choice
 from uncover.measurement.measured import Measured
 from uncover.measurement.observation import Observation
+from uncover.warn import warn
 
 _FEATURE_DIMS = ("band", "feature")
 _REALISATION_DIM = "realisation"
@@ -60,30 +59,18 @@ def warn_of_units(noise, spread, names, *, training=True):
     small = training and len(ratio) > 1 and bool((ratio < 1e-4).all())
     if small or (ratio > 30).any():
         worst = int(np.argmax(-ratio if small else ratio))
-        warnings.warn(
+        warn(
             f"feature {names[worst]} has a standard deviation of {spread[worst]:.3g} in the data and a "
             f"typical standard uncertainty of {uncertainty[worst]:.3g} in X_cov: are both in the same units?",
-            UserWarning,
-            stacklevel=_level_of_the_caller(),
         )
-
-
-def _level_of_the_caller():
-    """Return the stack level of the first line outside this package, for a warning of who asks."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "uncover":
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def warn_of_single(kind, X):
     """Say that one realisation has no spread, where that is what the noise would be known by."""
     if kind.noise_by_spread and X.ndim == 3 and X.shape[1] == 1:
-        warnings.warn(
+        warn(
             f'X has 1 realisation of each sample; realisations="{kind.name}" takes the noise from their '
             "spread, which is not known. X is taken as it is: give more realisations, or X_cov.",
-            UserWarning,
-            stacklevel=3,
         )
 
 
@@ -122,6 +109,11 @@ def read_samples(estimator, X, *, reset, allow_nan=False):
     _record_or_check_features(estimator, flat.shape[1], names, reset=reset)
     with _naming_the_remedy(estimator):
         return check_array(flat, estimator=estimator, **options).reshape(values.shape)
+
+
+def select_rows(X, rows):
+    """Some samples of a data frame, an array, nested lists or a Measured."""
+    return X.iloc[rows] if hasattr(X, "iloc") else (X if hasattr(X, "shape") else np.asarray(X))[rows]
 
 
 def takes_gaps(estimator):

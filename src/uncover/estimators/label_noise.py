@@ -8,6 +8,7 @@ from scipy.special import softmax
 
 from uncover.measurement.prediction import predict
 from uncover.models.fit import NoisyPoints, refit
+from uncover.warn import warn
 
 TOLERANCE = 1e-6
 MAX_ITERATIONS = 500
@@ -51,11 +52,9 @@ def learn_from_noisy_labels(model, label_noise, observation, membership):
     learn, start = isinstance(label_noise, str), _start(label_noise, len(model.classes))
     confusion = start
     if learn and model.class_count.min() < _FEW:
-        warnings.warn(
+        warn(
             f'label_noise="learn" has {model.class_count.min():g} samples of a class; with fewer than {_FEW} '
             "it was worse than ignoring wrong labels. Give more samples, or P(label | class) as a matrix.",
-            UserWarning,
-            stacklevel=4,
         )
 
     def likelihood(soft):
@@ -92,7 +91,7 @@ def _alternate(model, observation, membership, likelihood, counts=None):
         if before is not None and np.abs(soft.probability - before.probability).max() < TOLERANCE:
             break
     else:
-        warnings.warn("learning from uncertain labels did not come to rest.", UserWarning, stacklevel=4)
+        warn("learning from uncertain labels did not come to rest.")
     likelihood(soft)
     return model
 

@@ -116,11 +116,6 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         return self
 
     @property
-    def class_of_part_(self):
-        """Number of the class of each component."""
-        return self.model_.components.owner
-
-    @property
     def components_(self):
         """The components of the classes."""
         model = self.model_

@@ -1,6 +1,5 @@
 """Every ``predict*`` of an estimator: the input is checked, and its fitted model asked."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from uncover.estimators.inputs import read_device_samples, read_inputs, takes_ga
 from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.device import DevicePrediction
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
+from uncover.warn import warn
 
 
 class PosteriorDraws(NamedTuple):
@@ -200,19 +200,15 @@ def warn_of_empty_samples(X):
     """Warn of samples without any feature."""
     empty = np.isnan(X).any(axis=1).all(axis=-1) if X.ndim == 3 else np.isnan(X).all(axis=1)
     if empty.any():
-        warnings.warn(
+        warn(
             f"{int(empty.sum())} sample(s) have no feature at all (the first: {int(empty.argmax())}); "
             "they get the class proportions as probabilities, and NaN as typicality.",
-            UserWarning,
-            stacklevel=4,
         )
 
 
 def warn_of_exactness():
     """Warn that a model of true values takes new values as exact."""
-    warnings.warn(
+    warn(
         "the model was fitted with known noise and describes true values; X has no X_cov and is "
         "taken as exact.",
-        UserWarning,
-        stacklevel=4,
     )

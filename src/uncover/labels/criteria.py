@@ -68,8 +68,7 @@ def interior(regions: NDArray[Any], pixels: int) -> Mask:
     >>> interior(np.array([[1, 1, 1, 2, 2]], np.uint8), pixels=1)
     array([[ True,  True, False, False,  True]])
     """
-    if pixels < 0:
-        raise ValueError(f"erosion is {pixels} pixels; it is a whole number from 0 (none)")
+    _check_erosion(pixels)
     if pixels == 0:
         return np.ones(regions.shape, bool)
     size = 2 * pixels + 1
@@ -188,6 +187,11 @@ def _check_window(window: int) -> None:
         )
 
 
+def _check_erosion(pixels: int) -> None:
+    if pixels < 0:
+        raise ValueError(f"erosion is {pixels} pixels; it is a whole number from 0 (none)")
+
+
 _CODES = 256
 
 
@@ -208,12 +212,8 @@ class Criteria:
         for name, value in (("threshold", self.threshold), ("purity", self.purity)):
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name} is {value}; it is a share from 0 to 1 (95 % is 0.95)")
-        if self.window < 1 or self.window % 2 == 0:
-            raise ValueError(
-                f"window is {self.window} pixels; it needs an odd number, so that it has a centre"
-            )
-        if self.erosion < 0:
-            raise ValueError(f"erosion is {self.erosion} pixels; it is a whole number from 0 (none)")
+        _check_window(self.window)
+        _check_erosion(self.erosion)
 
     @property
     def margin(self) -> int:

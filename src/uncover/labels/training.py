@@ -130,7 +130,7 @@ def _whole_groups(codes: Labels, groups: NDArray[Any], share: float, rng: np.ran
     names, member = np.unique(groups, return_inverse=True)
     member = member.ravel()
     sizes = np.bincount(member, minlength=names.size)
-    main = _main_class(codes, member, names.size)
+    main = main_class(codes, member)
     held = np.zeros(names.size, bool)
     for code in np.unique(main):
         mine = np.flatnonzero(main == code)
@@ -140,11 +140,12 @@ def _whole_groups(codes: Labels, groups: NDArray[Any], share: float, rng: np.ran
     return np.asarray(held[member])
 
 
-def _main_class(codes: Labels, member: NDArray[np.intp], groups: int) -> NDArray[np.intp]:
-    """The class that most pixels of each group have."""
+def main_class(codes: NDArray[Any], groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The class that most samples of each group have, by its place among those present: (group,)."""
     present, index = np.unique(codes, return_inverse=True)
-    counts = np.bincount(member * present.size + index.ravel(), minlength=groups * present.size)
-    return np.asarray(counts.reshape(groups, present.size).argmax(axis=1))
+    shape = int(groups.max()) + 1, present.size
+    counts = np.bincount(groups * present.size + index.ravel(), minlength=shape[0] * shape[1])
+    return np.asarray(counts.reshape(shape).argmax(axis=1))
 
 
 def autocorrelation_length(labels: Labels, sides: tuple[float, float]) -> float:

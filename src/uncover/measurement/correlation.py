@@ -1,9 +1,9 @@
 """Correlation matrices as people publish them: checked, and repaired where only rounding broke them."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from uncover.warn import warn
 
 Array = NDArray[np.float64]
 
@@ -67,11 +67,10 @@ def _repaired(array: Array, smallest: float, name: str) -> Array:
             f"{name} is indefinite (smallest eigenvalue {smallest:.3g}), and rounding to two decimals cannot "
             f"explain it: the nearest correlation matrix differs by up to {change:.3g}. Check its entries."
         )
-    warnings.warn(
+    warn(
         f"{name} is indefinite by rounding (smallest eigenvalue {smallest:.3g}); the nearest correlation "
         f"matrix is used, entries change by up to {change:.3g}.",
         CorrelationWarning,
-        stacklevel=4,
     )
     return nearest
 

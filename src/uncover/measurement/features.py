@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
+
+from uncover.warn import warn
 
 Level = Literal["L1C", "L2A"]
 #: None where nobody has said which it is.
@@ -111,17 +112,15 @@ def common_features(kinds: Mapping[str, Features]) -> Features:
                 "--aod, which corrects Level-1C scenes to the surface, or fit to scenes of one level"
             )
     if silent:
-        warnings.warn(
+        warn(
             f"{', '.join(silent)}: not stated whether at the top of the atmosphere or at the surface; taken "
             f"to be {example.quantity} as in {first} (--level L1C or L2A says what it is)",
-            stacklevel=3,
         )
     corrections = sorted({kind.correction for kind in stated.values() if kind.correction})
     if len(corrections) > 1:
-        warnings.warn(
+        warn(
             f"the scenes were corrected to the surface by {' and by '.join(corrections)}, which do not "
             "agree; fit to scenes of one correction if you can",
-            stacklevel=3,
         )
     return _joined(list(stated.values()))
 

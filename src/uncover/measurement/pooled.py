@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.covariances import Covariances
-from uncover.bayes.population import UnknownOdds
 from uncover.bayes.streams import stream
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import ASKED_QUICKLY, Nodes, PoolPrediction, predict
+from uncover.measurement.prediction import ASKED_QUICKLY, Nodes, PoolPrediction
 from uncover.measurement.predictor import Predictor
-from uncover.measurement.summary import PixelSummary, Summariser, corrected, observed
+from uncover.measurement.summary import PixelSummary, PlaneReader, Planes, Summariser
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.pool import Pool
 from uncover.models.realisations import Structure
@@ -30,7 +28,7 @@ _NODES, _TRIED, TOLERANCE = (5, 9, 13), 512, 1e-3
 _BLOCK_NUMBERS, _FEWEST = 1 << 21, 64
 
 
-class PoolSummariser:
+class PoolSummariser(PlaneReader):
     """Layers of a map by a pool, block by block; ``paired``: of the scene that trained it."""
 
     n_true_values = None  # the measurement part is no sum over points
@@ -48,37 +46,21 @@ class PoolSummariser:
         )
 
     def __init__(self, pool: Pool, *, paired: bool = True) -> None:
-        self.pool, self.paired = pool, paired
+        self.value = self.pool = pool
+        self.paired = paired
 
-    def summarise(
-        self,
-        planes: NDArray[Any],
-        *,
-        coefficients: NDArray[Any] | None = None,
-        noise: Covariances | None = None,
-        systematic: Array | None = None,
-        features: NDArray[np.bool_] | None = None,
-    ) -> PixelSummary:
-        """Summarise pixels, as :meth:`Summariser.summarise`."""
-        if features is not None and not features.all():
-            planes = np.where(features[:, None], planes, np.nan)
-        p, n = planes.shape[1:]
-        R = len(planes) if coefficients is None else len(coefficients)
-        drawn = noise is not None or systematic is not None or bool(np.isnan(planes).any())
+    def _summarise(self, given: Planes) -> PixelSummary:
+        given, R = given.marked(), len(given)
+        p, n = given.numbers.shape[1:]
+        drawn = given.noise is not None or given.systematic is not None or bool(np.isnan(given.numbers).any())
         numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (ASKED_QUICKLY if drawn else 1)
-        size, parts = max(_FEWEST, _BLOCK_NUMBERS // numbers), []
+        size = max(_FEWEST, _BLOCK_NUMBERS // numbers)
         several = self.pool.realisations == "pooled" and not drawn and _NODES[0] < R
-
-        def values(rows: slice | NDArray[np.intp]) -> NDArray[Any]:
-            block = planes[:, :, rows]
-            return block if coefficients is None else corrected(block[0], coefficients)
-
         nodes = None
         if several and n > 2 * _TRIED:
-            nodes = self._nodes(values(stream(0, "pixels tried").permutation(n)[:_TRIED]))
-        for start in range(0, n, size):
-            rows = slice(start, min(start + size, n))
-            parts.append(self._block(values(rows), None if noise is None else noise[rows], systematic, nodes))
+            nodes = self._nodes(given.pixels(stream(0, "pixels tried").permutation(n)[:_TRIED]).values)
+        starts = range(0, n, size)
+        parts = [self._block(given.pixels(slice(i, min(i + size, n))).observation, nodes) for i in starts]
         each = zip(*(vars(part).values() for part in parts), strict=True)
         return PixelSummary(*(np.concatenate(arrays, axis=-1) for arrays in each))
 
@@ -100,19 +82,6 @@ class PoolSummariser:
                 return nodes
         return None
 
-    def unknown(
-        self,
-        planes: NDArray[Any],
-        *,
-        coefficients: NDArray[Any] | None = None,
-        noise: Covariances | None = None,
-        systematic: Array | None = None,
-        features: NDArray[np.bool_] | None = None,
-    ) -> UnknownOdds:
-        """Odds that pixels are of none of the classes, as :meth:`Summariser.unknown`."""
-        observation = observed(planes, coefficients, noise, systematic, features)
-        return predict(self.pool, observation, paired=self.paired).unknown()
-
     def n_worlds(self, n_realisations: int) -> int:
         """Number of worlds in which pixels get a class: as many as a Gaussian member reads."""
         if self.pool.realisations in ("draws", "repeats"):
@@ -127,15 +96,7 @@ class PoolSummariser:
     def _predict(self, seen: Observation, nodes: Nodes | None = None) -> PoolPrediction:
         return PoolPrediction(self.pool, seen, paired=self.paired, quick=True, nodes=nodes)
 
-    def _block(
-        self,
-        values: NDArray[Any],
-        noise: Covariances | None,
-        systematic: Array | None,
-        nodes: Nodes | None = None,
-    ) -> PixelSummary:
-        points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
-        observation = Observation(points[:, 0] if len(values) == 1 else points, noise, systematic)
+    def _block(self, observation: Observation, nodes: Nodes | None) -> PixelSummary:
         found = self._predict(observation, nodes)
         P, budget = found.probability(), found.budget(*MAP_DRAWS)
         order, best = np.sort(P, axis=1), P.argmax(axis=1).astype(np.uint8)

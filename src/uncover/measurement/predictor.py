@@ -52,36 +52,17 @@ _PATTERNS_KEPT = 256
 
 @dataclass(frozen=True, eq=False)
 class ClassModels:
-    """Posteriors of the known components for one reading, without the samples.
+    """Posteriors of the known components for one reading, without the samples."""
 
-    Attributes
-    ----------
-    posterior : NIW
-        Distribution of the class parameters behind the points, less the noise that is known.
-    concentration : array of shape (component,)
-        Dirichlet parameters of their proportions.
-    noise : array of shape (feature, feature) or None
-        Noise covariance beyond the posterior, common to all samples.
-    truth : NIW or None
-        Class models of true values, where they can be told from measured ones.
-    full_noise : array of shape (feature, feature) or None
-        Noise covariance beyond the true values, common to all samples.
-    class_noise : array of shape (component, feature, feature) or None
-        Noise covariance against each component: how its mean differs between worlds.
-    make_reference : callable or None
-        Makes the densities that typicality is read from; None: those of the posterior above.
-    components : Components or None
-        Classes of the components; None where each is a class.
-    """
-
-    posterior: NIW
-    concentration: Array
-    noise: Array | None = None
-    truth: NIW | None = None
-    full_noise: Array | None = None
-    class_noise: Array | None = None
+    posterior: NIW  # distribution of the class parameters behind the points, less the noise that is known
+    concentration: Array  # (component,), Dirichlet parameters of their proportions
+    noise: Array | None = None  # (feature, feature), beyond the posterior, common to all samples
+    truth: NIW | None = None  # class models of true values, where they can be told from measured ones
+    full_noise: Array | None = None  # (feature, feature), beyond the true values, common to all samples
+    class_noise: Array | None = None  # (component, feature, feature), how its mean differs between worlds
+    # Makes the densities that typicality is read from; None: those of the posterior above.
     make_reference: Callable[[], TypicalityReference] | None = None
-    components: Components | None = None
+    components: Components | None = None  # classes of the components; None where each is a class
 
     @cached_property
     def further(self) -> StudentT:

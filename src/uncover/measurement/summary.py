@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,10 @@ from uncover.bayes.worlds_with_noise import WorldDensitiesWithNoise
 from uncover.engines.class_densities import FastClassDensities
 from uncover.engines.machine import machine_code
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import Prediction
+from uncover.measurement.prediction import predict
 from uncover.measurement.predictor import MeasuredPoints, Predictor
 from uncover.models.gaussian import GaussianClasses
+from uncover.models.pool import Pool
 from uncover.models.realisations import Structure
 from uncover.models.typical import bounded_where_new
 
@@ -70,23 +73,104 @@ class PixelSummary:
     typicality = property(lambda self: self.parts[5])
 
 
-def observed(
-    planes: Floats,
-    coefficients: Floats | None,
-    noise: Covariances | None,
-    systematic: Floats | None,
-    features: Features | None,
-) -> Observation:
-    """Planes (realisation, feature, pixel) as an observation; features that pixels lack are NaN."""
-    values = planes if coefficients is None else corrected(planes[0], coefficients)
-    points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
-    if features is not None:
-        points = np.where(features, points, np.nan)
-    return Observation(points[:, 0] if len(values) == 1 else points, noise, systematic)
+@dataclass(frozen=True)
+class Planes:
+    """Pixels with what is known of their errors, as :meth:`PlaneReader.summarise` takes them."""
+
+    numbers: Floats
+    coefficients: Floats | None = None
+    noise: Covariances | None = None
+    systematic: Floats | None = None
+    features: Features | None = None
+
+    def __len__(self) -> int:
+        """Number of realisations."""
+        return len(self.numbers if self.coefficients is None else self.coefficients)
+
+    @cached_property
+    def values(self) -> Floats:
+        """Values of all realisations: (realisation, feature, pixel)."""
+        return self.numbers if self.coefficients is None else corrected(self.numbers[0], self.coefficients)
+
+    @property
+    def observation(self) -> Observation:
+        """The same as samples of one value or of several realisations."""
+        points = np.moveaxis(self.values, 2, 0)  # (pixel, realisation, feature)
+        return Observation(points[:, 0] if len(self) == 1 else points, self.noise, self.systematic)
+
+    def marked(self) -> Planes:
+        """The same with NaN for features that the pixels lack."""
+        if self.features is None or self.features.all():
+            return self
+        return replace(self, numbers=np.where(self.features[:, None], self.numbers, np.nan))
+
+    def pixels(self, rows: slice | NDArray[np.intp]) -> Planes:
+        """Some of the pixels."""
+        noise = None if self.noise is None else self.noise[rows]
+        return replace(self, numbers=self.numbers[:, :, rows], noise=noise)
+
+    def select_features(self, used: Features) -> Planes:
+        """The same with some of the features."""
+        if used.all():
+            return self
+        coefficients = None if self.coefficients is None else self.coefficients[..., used]
+        noise = None if self.noise is None else self.noise.select_features(used)
+        return Planes(self.numbers[:, used], coefficients, noise)
 
 
-class Summariser:
-    """Reads pixels with a fitted model: all realisations in one pass, none of which is kept.
+class PlaneReader:
+    """Reads planes with a fitted value: all realisations in one pass, none of which is kept."""
+
+    value: GaussianClasses | Pool
+    paired: bool
+    method = "exact"
+    approximation: str | None = None  # for the record of a map; None: ``method`` says all
+
+    def summarise(
+        self,
+        planes: Floats,
+        *,
+        coefficients: Floats | None = None,
+        noise: Covariances | None = None,
+        systematic: Floats | None = None,
+        features: Features | None = None,
+    ) -> PixelSummary:
+        """Summarise pixels.
+
+        Parameters
+        ----------
+        planes : array of shape (realisation, feature, pixel)
+            Finite numbers, of float32 or float64: the result has their type.
+        coefficients : array of shape (realisation, 3, feature), optional
+            The planes are then one, of reflectance at the top of the atmosphere, whose realisations are
+            made here: y/(B + S·y) with y = ρ − A.
+        noise : Covariances, optional
+            Known noise of the pixels; only with one realisation.
+        systematic : array of shape (feature, feature), optional
+        features : array of bool of shape (feature,), optional
+            Which features the pixels have; the others are marginalised, and may be NaN.
+        """
+        return self._summarise(Planes(planes, coefficients, noise, systematic, features))
+
+    def unknown(
+        self,
+        planes: Floats,
+        *,
+        coefficients: Floats | None = None,
+        noise: Covariances | None = None,
+        systematic: Floats | None = None,
+        features: Features | None = None,
+    ) -> UnknownOdds:
+        """Odds that pixels are of none of the classes; parameters are those of :meth:`summarise`."""
+        given = Planes(planes, coefficients, noise, systematic, features).marked()
+        return predict(self.value, given.observation, paired=self.paired, method=self.method).unknown()
+
+    def _summarise(self, given: Planes) -> PixelSummary:
+        raise NotImplementedError
+
+
+class Summariser(PlaneReader):
+    """Reads pixels with Gaussian classes: all realisations in one pass, none of which is kept.
 
     The model part of the budget is the closed second-order one; with known noise the measurement part is from
     drawn true values, otherwise it is what averaging over realisations adds.
@@ -116,8 +200,6 @@ class Summariser:
     True
     """
 
-    approximation = None  # ``method`` says all
-
     def __init__(
         self,
         model: GaussianClasses | Any,
@@ -128,93 +210,44 @@ class Summariser:
         device: str = "cpu",
     ) -> None:
         self.model: GaussianClasses = model.fitted_value() if hasattr(model, "fitted_value") else model
+        self.value, self.paired, self.method = self.model, paired, method
         self.predictor = Predictor(self.model, paired=paired, method=method)
         self.n_true_values, self.device = n_true_values, device
         self._with_noise: dict[Any, tuple[list[ClassDensitiesWithNoise], bool] | None] = {}
         self._worlds_with_noise: dict[Any, WorldDensitiesWithNoise | None] = {}
 
-    def summarise(
-        self,
-        planes: Floats,
-        *,
-        coefficients: Floats | None = None,
-        noise: Covariances | None = None,
-        systematic: Floats | None = None,
-        features: Features | None = None,
-    ) -> PixelSummary:
-        """Summarise pixels.
-
-        Parameters
-        ----------
-        planes : array of shape (realisation, feature, pixel)
-            Finite numbers, of float32 or float64: the result has their type.
-        coefficients : array of shape (realisation, 3, feature), optional
-            The planes are then one, of reflectance at the top of the atmosphere, whose realisations are
-            made here: y/(B + S·y) with y = ρ − A.
-        noise : Covariances, optional
-            Known noise of the pixels; only with one realisation.
-        systematic : array of shape (feature, feature), optional
-        features : array of bool of shape (feature,), optional
-            Which features the pixels have; the others are marginalised, and may be NaN.
-        """
-        summary = self._summarise(planes, coefficients, noise, systematic, features)
-        if coefficients is None and noise is None:
-            bounded = bounded_where_new(self.model, summary.typicality, np.moveaxis(planes, 2, 0))
-            summary.parts[5] = bounded
+    def _summarise(self, given: Planes) -> PixelSummary:
+        summary = self._read_planes(given)
+        if given.coefficients is None and given.noise is None:
+            points = np.moveaxis(given.numbers, 2, 0)
+            summary.parts[5] = bounded_where_new(self.model, summary.typicality, points)
         return summary
 
-    def _summarise(
-        self,
-        planes: Floats,
-        coefficients: Floats | None,
-        noise: Covariances | None,
-        systematic: Floats | None,
-        features: Features | None,
-    ) -> PixelSummary:
+    def _read_planes(self, given: Planes) -> PixelSummary:
         used = self.model.used_features
-        if features is not None:
-            used = used & features
-        n = len(planes) if coefficients is None else len(coefficients)
-        drawn = self.predictor.kind.name == "draws" and n > 1
+        if given.features is not None:
+            used = used & given.features
+        drawn = self.predictor.kind.name == "draws" and len(given) > 1
         if drawn and used.all() and not self.model.statistics.noise_of_each_class:
-            planes, noise = self._measured(planes, coefficients)
-            n, coefficients, drawn = 1, None, False
-        if noise is None and self.predictor.systematic(systematic) is None:
-            fast = self.predictor.densities(n, used)
+            given, drawn = self._measured(given), False
+        if given.noise is None and self.predictor.systematic(given.systematic) is None:
+            fast = self.predictor.densities(len(given), used)
             if fast is not None:
-                return self._by_densities(*fast, planes, coefficients, used)
+                return self._by_densities(*fast, given.select_features(used))
         if self.predictor.method == "fast" and not drawn:
-            arranged = self._densities_for_noise(n, noise, systematic, used)
+            arranged = self._densities_for_noise(given, used)
             if arranged is not None:
-                return self._by_densities_with_noise(*arranged, planes, coefficients, noise, systematic, used)
-        values = planes if coefficients is None else corrected(planes[0], coefficients)
-        summary = self._by_readings(values, noise, systematic, used)
-        return (
-            self._with_worlds(values, summary, noise, systematic, used)
-            if self.predictor.between_scenes
-            else summary
-        )
+                return self._by_densities_with_noise(*arranged, given, used)
+        summary = self._by_readings(given, used)
+        return self._with_worlds(given, summary, used) if self.predictor.between_scenes else summary
 
-    def unknown(
-        self,
-        planes: Floats,
-        *,
-        coefficients: Floats | None = None,
-        noise: Covariances | None = None,
-        systematic: Floats | None = None,
-        features: Features | None = None,
-    ) -> UnknownOdds:
-        """Odds that pixels are of none of the classes; parameters are those of :meth:`summarise`."""
-        observation = observed(planes, coefficients, noise, systematic, features)
-        return Prediction(self.predictor, observation).unknown()
-
-    def _measured(self, planes: Floats, coefficients: Floats | None) -> tuple[Floats, Covariances]:
+    def _measured(self, given: Planes) -> Planes:
         """Draws around measurements as these, (1, feature, pixel), and the noise that the draws tell of."""
-        values = planes if coefficients is None else corrected(planes[0], coefficients)
-        observation = Observation(np.moveaxis(values, 2, 0))
+        observation = given.observation
         (reading,) = self.predictor.readings(observation.structure)
         (noise,) = observation.noise_of(reading, self.model.statistics.drawn, self.model.used_features)
-        return observation.points(reading).T[None].astype(planes.dtype), noise
+        points = observation.points(reading).T[None].astype(given.numbers.dtype)
+        return replace(given, numbers=points, coefficients=None, noise=noise)
 
     def check_device(self, n_realisations: int, *, noisy: bool) -> None:
         """Refuse a graphics processor where there is none, or where its kernel does not reach."""
@@ -242,20 +275,10 @@ class Summariser:
         )
         return pairs if self.predictor.between_scenes else pairs[:, :1]
 
-    def _by_densities(
-        self,
-        densities: FastClassDensities,
-        pairs: Pairs,
-        planes: Floats,
-        coefficients: Floats | None,
-        used: Features,
-    ) -> PixelSummary:
-        if not used.all():
-            planes = planes[:, used]
-            coefficients = None if coefficients is None else coefficients[..., used]
+    def _by_densities(self, densities: FastClassDensities, pairs: Pairs, given: Planes) -> PixelSummary:
         if self.device == "cuda":
-            return self._on_device(densities, pairs, planes, coefficients)
-        sums = densities.summarise(planes, pairs, coefficients=coefficients)
+            return self._on_device(densities, pairs, given)
+        sums = densities.summarise(given.numbers, pairs, coefficients=given.coefficients)
         n, best = len(pairs.worlds), sums.best
         probability, typicality, inner, model = (part if n == 1 else part / n for part in sums[:4])
         if len(probability) < len(self.model.classes):
@@ -263,14 +286,13 @@ class Summariser:
             probability, typicality = self._spread_rows(probability), self._spread_rows(typicality)
         return _conclude(probability, typicality, 0.0, model, inner, best)
 
-    def _on_device(
-        self, densities: FastClassDensities, pairs: Pairs, planes: Floats, coefficients: Floats | None
-    ) -> PixelSummary:
+    def _on_device(self, densities: FastClassDensities, pairs: Pairs, given: Planes) -> PixelSummary:
         """The same on a graphics processor, in single precision but for doubtful pixels."""
         from uncover.engines.cuda import layers_on_host
 
-        source = planes if coefficients is None and len(planes) > 1 else planes[0]
-        found = layers_on_host(densities, source, pairs, coefficients)
+        several = given.coefficients is None and len(given) > 1
+        source = given.numbers if several else given.numbers[0]
+        found = layers_on_host(densities, source, pairs, given.coefficients)
         probability, worlds = found.probability, found.world_classes
         if len(probability) < len(self.model.classes):
             worlds = self.model.known_classes.astype(np.uint8)[worlds]
@@ -280,13 +302,14 @@ class Summariser:
         return PixelSummary(probability, np.stack(parts), found.disagreement, worlds, best)
 
     def _densities_for_noise(
-        self, n: int, noise: Covariances | None, systematic: Floats | None, used: Features
+        self, given: Planes, used: Features
     ) -> tuple[list[ClassDensitiesWithNoise], bool] | None:
         """Densities of each reading, and whether realisations spread by noise; None if not Student t."""
+        n, systematic = len(given), given.systematic
         shared = None if systematic is None else systematic.tobytes()
-        key = n, noise is None, shared, used.tobytes()
+        key = n, given.noise is None, shared, used.tobytes()
         if key not in self._with_noise:
-            readings = self.predictor.readings(Structure(n if n > 1 else None, noise is not None))
+            readings = self.predictor.readings(Structure(n if n > 1 else None, given.noise is not None))
             common = self.predictor.systematic(systematic)
             found = [
                 self.predictor.densities_with_noise(reading, used, common, self.n_true_values)
@@ -298,21 +321,12 @@ class Summariser:
         return self._with_noise[key]
 
     def _by_densities_with_noise(
-        self,
-        arranged: list[ClassDensitiesWithNoise],
-        spread: bool,
-        planes: Floats,
-        coefficients: Floats | None,
-        noise: Covariances | None,
-        systematic: Floats | None,
-        used: Features,
+        self, arranged: list[ClassDensitiesWithNoise], spread: bool, given: Planes, used: Features
     ) -> PixelSummary:
         """With known noise, by the matched Student t."""
-        if not used.all():
-            planes = planes[:, used]
-            coefficients = None if coefficients is None else coefficients[..., used]
-            noise = None if noise is None else noise.select_features(used)
-        covariances = None if noise is None else noise.matrices()
+        n, systematic, given = len(given), given.systematic, given.select_features(used)
+        planes, coefficients = given.numbers, given.coefficients
+        covariances = None if given.noise is None else given.noise.matrices()
         parts = []
         for i, densities in enumerate(arranged):
             mine = slice(i, i + 1) if len(arranged) > 1 else slice(None)
@@ -324,21 +338,23 @@ class Summariser:
             )
             model = below_entropy(found.information, found.inner - found.measurement)
             parts.append((found.probability, found.typicality, found.measurement, model, found.inner))
-        best = np.stack([part[0].argmax(axis=0) for part in parts])
-        probability, typicality, measurement, model, inner = (
-            sum(x) / len(x) for x in zip(*parts, strict=True)
-        )
-        spread_rows, known = self._spread_rows, self.model.known_classes.astype(np.uint8)
-        typicality = self.predictor.components.largest(typicality.T).T
-        summary = _conclude(
-            spread_rows(probability), spread_rows(typicality), measurement, model, inner, known[best]
-        )
-        n = len(planes) if coefficients is None else len(coefficients)
+        summary = self._averaged(parts)
         worlds = self._noisy_worlds(n, systematic, used) if self.predictor.between_scenes else None
         if worlds is None:
             return summary
         moved = worlds.best(planes, coefficients=coefficients, covariances=covariances, spread=spread)
-        return _replace_worlds(summary, known[moved])
+        return _replace_worlds(summary, self.model.known_classes.astype(np.uint8)[moved])
+
+    def _averaged(self, parts: Sequence[tuple[Floats, ...]]) -> PixelSummary:
+        """From the scores of each reading, of the known classes (typicality: of components)."""
+        classes = np.stack([part[0].argmax(axis=0).astype(np.uint8) for part in parts])
+        sums = (sum(each) / len(parts) for each in zip(*parts, strict=True))
+        probability, typicality, measurement, model, inner = sums
+        typicality = self._spread_rows(self.predictor.components.largest(typicality.T).T)
+        known = self.model.known_classes.astype(np.uint8)
+        return _conclude(
+            self._spread_rows(probability), typicality, measurement, model, inner, known[classes]
+        )
 
     def _noisy_worlds(
         self, n: int, systematic: Floats | None, used: Features
@@ -353,51 +369,27 @@ class Summariser:
         """Put the rows of the known classes among all classes."""
         return self.model.among_all_classes(values.T, 0.0).T
 
-    def _by_readings(
-        self, values: Floats, noise: Covariances | None, systematic: Floats | None, used: Features
-    ) -> PixelSummary:
+    def _by_readings(self, given: Planes, used: Features) -> PixelSummary:
         """Reading by reading, for what the fast path does not reach."""
-        points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
-        observation = Observation(points[:, 0] if len(values) == 1 else points, noise)
-        common = self.predictor.systematic(systematic)
-        totals: tuple[Floats, ...] = ()
-        classes = []
-        for reading in self.predictor.readings(observation.structure):
-            parts = self._read(self.predictor.measured(observation, reading, used, common))
-            totals = tuple(a + b for a, b in zip(totals, parts, strict=True)) if totals else parts
-            classes.append(parts[0].argmax(axis=0).astype(np.uint8))
-        probability, typicality, measurement, model, inner = (total / len(classes) for total in totals)
-        spread = self._spread_rows
-        typicality = self.predictor.components.largest(typicality.T).T
-        known = self.model.known_classes.astype(np.uint8)
-        return _conclude(
-            spread(probability), spread(typicality), measurement, model, inner, known[np.stack(classes)]
+        observation, common = given.observation, self.predictor.systematic(given.systematic)
+        readings = self.predictor.readings(observation.structure)
+        return self._averaged(
+            [self._read(self.predictor.measured(observation, each, used, common)) for each in readings]
         )
 
-    def _with_worlds(
-        self,
-        values: Floats,
-        summary: PixelSummary,
-        noise: Covariances | None,
-        systematic: Floats | None,
-        used: Features,
-    ) -> PixelSummary:
+    def _with_worlds(self, given: Planes, summary: PixelSummary, used: Features) -> PixelSummary:
         """With the most probable class in pairs of worlds of the two scenes, and how often it is another.
 
         Each is read through the noise of both, by matched covariance.
         """
-        points = np.moveaxis(values, 2, 0)  # (pixel, realisation, feature)
-        observation = Observation(points[:, 0] if len(values) == 1 else points, noise)
-        (mean,), common = (
-            self.predictor.readings(observation.structure),
-            self.predictor.systematic(systematic),
-        )
+        observation, common = given.observation, self.predictor.systematic(given.systematic)
+        (mean,) = self.predictor.readings(observation.structure)
         of_mean = self.predictor.measured(observation, mean, used, common)
         known, worlds = self.model.known_classes, []
-        for realisation, world in self.predictor.kind.pairs(len(values), self.predictor.pairing):
+        for realisation, world in self.predictor.kind.pairs(len(given), self.predictor.pairing):
             moved = replace(
                 of_mean,
-                points=points[:, realisation][:, used],
+                points=given.values[realisation].T[:, used],
                 models=self.predictor.class_models(replace(mean, world=world), used),
                 world=world,
                 method="fast",

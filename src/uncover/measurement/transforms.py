@@ -8,16 +8,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from uncover.bayes.covariances import Covariances
+from uncover.measurement.formulas import propagated
 from uncover.measurement.measured import Measured
 
 Array = NDArray[np.float64]
-
-
-def carry_covariances(covariances: Covariances, jacobian: Array) -> Covariances:
-    """Covariances of f(x) to first order, J Σ Jᵀ: with J of shape (sample, feature out, feature in)."""
-    sigma = covariances.of_each(len(jacobian))
-    return Covariances(None, None, jacobian @ sigma @ np.swapaxes(jacobian, -1, -2))
 
 
 class _MeasuredTransform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,7 +44,7 @@ class _MeasuredTransform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} cannot carry a systematic covariance: after it, the error of each "
                 "sample is another. Draw realisations of the common error instead."
             )
-        carried = None if X.covariances is None else carry_covariances(X.covariances, self._jacobian(rows))
+        carried = None if X.covariances is None else propagated(X.covariances, self._jacobian(rows))
         return Measured(self._values(rows), carried)
 
     def _flat(self, X: Any, *, reset: bool) -> Array:

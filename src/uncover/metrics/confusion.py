@@ -12,17 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def confusion_matrix(
-    mapped: ArrayLike, reference: ArrayLike, classes: int, weights: ArrayLike | None = None
-) -> Floats:
-    """Confusion matrix of map classes (rows) and reference classes (columns); classes are 0 … K−1."""
-    row, column = codes_of(mapped, classes, "map"), codes_of(reference, classes, "reference")
-    if row.shape != column.shape:
-        raise ValueError(f"{row.size} map classes and {column.size} reference classes; give one of each")
-    cells = np.bincount(row * classes + column, _weights(weights, row.size), minlength=classes**2)
-    return cells.astype(np.float64).reshape(classes, classes)
-
-
 def codes_of(values: ArrayLike, classes: int, what: str) -> NDArray[np.intp]:
     """Class codes as an index, refused where one is not among 0 … K−1."""
     codes = np.asarray(values)
@@ -37,15 +26,6 @@ def codes_of(values: ArrayLike, classes: int, what: str) -> NDArray[np.intp]:
             f"to {classes - 1}"
         )
     return codes.astype(np.intp)
-
-
-def _weights(weights: ArrayLike | None, n: int) -> Floats | None:
-    if weights is None:
-        return None
-    values = np.asarray(weights, np.float64)
-    if values.shape != (n,) or not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"weights must be {n} finite numbers that are not negative, one for each sample")
-    return values
 
 
 def ratio(part: Any, whole: Any) -> Any:

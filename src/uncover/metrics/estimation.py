@@ -7,7 +7,6 @@ root is the usual standard error. It is 0 where no error was seen: intervals com
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from uncover.bayes.streams import stream
 from uncover.metrics.confusion import Floats, GroupSums, codes_of, ratio
+from uncover.warn import warn
 
 _ROUNDING = 1e-12  # a standard error below it is 0
 
@@ -176,10 +176,8 @@ class StratifiedSample:
                 f"with another stratum"
             )
         if (n == 1).any():
-            warnings.warn(
+            warn(
                 f"stratum {int(np.flatnonzero(n == 1)[0])} has one sample: standard errors are unknown",
-                UserWarning,
-                stacklevel=3,
             )
 
     @property

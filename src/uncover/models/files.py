@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from uncover.bayes.logistic import Logistic
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.engines.members import FastForest, FastKernelMixture
+from uncover.files import whole_or_nothing
 from uncover.models import members
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
@@ -263,12 +263,16 @@ def _pack_parameters(value: GaussianClasses, given: Document, labels: Array, arr
     if not isinstance(given["prior"], str):  # kept as one NIW with an axis of classes
         prior = one_for_each(given["prior"], labels, value.n_features)
         parameters["prior"] = _pack_distribution(prior, "given_prior", arrays)
-    for name in ("class_prior", "label_noise"):
-        if not isinstance(parameters[name], str | None):
-            parameters[name] = np.asarray(parameters[name], float).tolist()
+    parameters |= _lists(parameters)
     if isinstance(parameters["random_state"], np.integer):
         parameters["random_state"] = int(parameters["random_state"])
     return parameters
+
+
+def _lists(parameters: Document) -> Document:
+    """Parameters that may be arrays, as lists."""
+    given = {name: parameters[name] for name in ("class_prior", "label_noise")}
+    return {k: v if isinstance(v, str | None) else np.asarray(v, float).tolist() for k, v in given.items()}
 
 
 def _unpack_parameters(document: Document, arrays: Arrays) -> Document:
@@ -310,9 +314,7 @@ def _unpack_names(document: Document) -> Array | None:
 
 
 def _pack_pool(pool: Pool, parameters: Document, names: Names, arrays: Arrays) -> Document:
-    for name in ("class_prior", "label_noise"):
-        if not isinstance(parameters[name], str | None):
-            parameters[name] = np.asarray(parameters[name], float).tolist()
+    parameters |= _lists(parameters)
     entries = []
     for i, member in enumerate(pool.members):
         own: Arrays = {}
@@ -459,13 +461,8 @@ def write_model_file(path: Path, document: Mapping[str, Any], arrays: Arrays) ->
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, np.ascontiguousarray(array, "<f8").reshape(array.shape))
         members[f"arrays/{name}.npy"] = buffer.getvalue()
-    sealed = _seal(members)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(sealed)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_or_nothing(path) as partial:
+        partial.write_bytes(_seal(members))
 
 
 def _seal(members: Mapping[str, bytes]) -> bytes:

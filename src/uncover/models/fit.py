@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from uncover.models.deconvolution import (
 from uncover.models.gaussian import ENDLESS, GaussianClasses
 from uncover.models.membership import Membership
 from uncover.models.realisations import Statistics
+from uncover.warn import warn
 
 Array = NDArray[np.float64]
 
@@ -209,10 +209,8 @@ def _filled_in(model: GaussianClasses, prior: Any) -> GaussianClasses:
         gaps, gaps.start(expected), conclude, model.class_model.tolerance
     )
     if not converged:
-        warnings.warn(
+        warn(
             "filling in what samples lack did not come to rest; few samples may have some features together.",
-            UserWarning,
-            stacklevel=6,
         )
     if type(posterior) in (NIW, DiagonalNIW):
         posterior = posterior_of_gaps(gaps, found, posterior)
@@ -239,11 +237,9 @@ def _updated(model: GaussianClasses, moments: Moments, measured: NoisyPoints | N
         return replace(model, posterior=posterior, class_noise=None, noise_evenness=None)
     posterior = model.class_model.update_through_noise(model.prior, *measured[:3])
     if not np.all(getattr(posterior, "converged", True)):
-        warnings.warn(
+        warn(
             "taking the noise out of the spread of the classes did not come to rest; the noise may be "
             "too large for the number of samples.",
-            UserWarning,
-            stacklevel=4,
         )
     noise, evenness = noise_of_classes(*measured.without_gaps)
     gaps = model.statistics.gaps
@@ -419,11 +415,9 @@ def _following_features(model: GaussianClasses, constant: NDArray[np.bool_]) -> 
     total = moments.sum(-1).scatter.reshape(-1, len(used), len(used))
     following[used] = ~np.any([independent_features(scatter) for scatter in total], axis=0)
     if following.any():
-        warnings.warn(
+        warn(
             f"feature(s) {feature_list(model, following)} follow from the others, as a sum or a scaled "
             "copy does, and are ignored.",
-            UserWarning,
-            stacklevel=5,
         )
     return following
 
@@ -431,28 +425,22 @@ def _following_features(model: GaussianClasses, constant: NDArray[np.bool_]) -> 
 def _warn_of_unseen(model: GaussianClasses, gaps: Gaps) -> None:
     """Say which features no sample has, and which a class never shows."""
     if gaps.unseen.any():
-        warnings.warn(
+        warn(
             f"feature(s) {feature_list(model, gaps.unseen)} have no value in any sample and are ignored.",
-            UserWarning,
-            stacklevel=5,
         )
     never = (gaps.counts == 0) & ~gaps.unseen & (gaps.class_count > 0)[:, None]
     if never.any():
         names = ", ".join(repr(name) for name in dict.fromkeys(model.labels[never.any(1)].tolist()))
-        warnings.warn(
+        warn(
             f"class(es) {names} have no value in feature(s) {feature_list(model, never.any(0))}; their means "
             "there are taken as those of all samples, as uncertain as one of these.",
-            UserWarning,
-            stacklevel=5,
         )
 
 
 def _warn_of_constant(model: GaussianClasses, constant: NDArray[np.bool_]) -> None:
     if constant.any():
-        warnings.warn(
+        warn(
             f"feature(s) {feature_list(model, constant)} are constant and are ignored.",
-            UserWarning,
-            stacklevel=5,
         )
 
 
@@ -464,12 +452,10 @@ def _warn_of_borrowing(model: GaussianClasses, constant: NDArray[np.bool_]) -> N
     if each.any():
         names = [repr(name) for name in dict.fromkeys(model.labels[each.any(1)].tolist())]
         features = np.asarray(each.any(0))
-        warnings.warn(
+        warn(
             f"class(es) {', '.join(names)} have no variance of their own in feature(s) "
             f"{feature_list(model, features)} (one sample, or equal values); the weak prior takes the "
             "variance within all classes instead.",
-            UserWarning,
-            stacklevel=5,
         )
 
 

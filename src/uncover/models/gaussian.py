@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
@@ -23,7 +23,6 @@ from uncover.bayes.noise import (
     sample_true_value_of_mixture,
     sobol_places,
 )
-from uncover.bayes.population import RELATIVES, further_class
 from uncover.bayes.student_t import StudentT
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
@@ -301,19 +300,6 @@ class GaussianClasses:
         used = np.asarray(points, np.float64)[:, self.used_features]
         joint = self.log_prior + self._average_world().predictive().log_prob(used)
         return self.among_all_classes(self.known_components.log_joint(joint), -np.inf)
-
-    def log_unknown(self, points: NDArray[Any]) -> Array:
-        """Log density of a class that was never trained, in the average world, beside ``log_joint``: (n,).
-
-        Its ratio to the density of the classes is that of :class:`uncover.bayes.population.UnknownOdds`.
-        """
-        x, model = np.asarray(points, np.float64), self.of_one_population()
-        posterior, used = model._average_world(), x[:, self.used_features]
-        further = further_class(posterior, self.known_components)
-        wide = posterior.predictive().widened(RELATIVES).log_prob(used)
-        log_p0 = 0.5 * (further.log_prob(used) + logsumexp(model.log_prior + wide, axis=1))
-        ratio = log_p0 - logsumexp(model.log_joint(x), axis=1)
-        return np.asarray(logsumexp(self.log_joint(x), axis=1) + ratio / np.sqrt(further.n_features))
 
     def true_values(
         self,

@@ -18,22 +18,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Membership:
-    """Labels of samples: the number of a class for each, or a probability of each class.
-
-    Attributes
-    ----------
-    n_classes : int
-    codes : array of int of shape (sample,) or None
-        Hard labels.
-    probability : array of shape (sample, class) or None
-        Soft labels.
-    weight : array of shape (sample,) or None
-    """
+    """Labels of samples: the number of a class for each, or a probability of each class."""
 
     n_classes: int
-    codes: NDArray[np.integer[Any]] | None
-    probability: Array | None
-    weight: Array | None
+    codes: NDArray[np.integer[Any]] | None  # (sample,), hard labels
+    probability: Array | None  # (sample, class), soft labels
+    weight: Array | None  # (sample,)
 
     @property
     def uncertain(self) -> bool:

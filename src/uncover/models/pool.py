@@ -248,19 +248,6 @@ class Pool:
         with np.errstate(divide="ignore"):
             return np.asarray(softmax(np.log(probability) + self.log_odds_shift, axis=-1))
 
-    def log_joint(self, points: NDArray[Any]) -> Array:
-        """log P(class | x) of exact points (n, feature), in the average world: (n, class)."""
-        logs = points if self.floor is None else np.log(np.maximum(points, self.floor))
-        joints = [m.model.log_joint(logs if m.transform else points)[:, None] for m in self.members]
-        return np.log(self.mean(self.probabilities(joints), self.gates(joints)))
-
-    def log_unknown(self, points: NDArray[Any]) -> Array:
-        """Log density of a class that was never trained over that of the classes, by the Gaussians: (n,)."""
-        gaussians = self.members[self.first_gaussian].model
-        assert isinstance(gaussians, GaussianMember)
-        known = np.logaddexp.reduce(gaussians.model.log_joint(points), axis=1)
-        return np.asarray(gaussians.model.log_unknown(points) - known)
-
     def true_values(
         self,
         points: NDArray[Any],

@@ -36,31 +36,16 @@ REALISATIONS_WITH_GAPS = (
 
 @dataclass(frozen=True)
 class Statistics:
-    """All that fitting keeps of the samples; ``a + b`` is that of both sets of samples.
+    """All that fitting keeps of the samples; ``a + b`` is that of both sets of samples."""
 
-    Attributes
-    ----------
-    classes : Moments
-        What the class models are updated with: batch (class,), or (world, class).
-    within_scatter : array of shape (feature, feature)
-        Scatter of the realisations about their own sample's mean, summed over samples.
-    within_dof : float
-        Its degrees of freedom, Σ wᵢ (R − 1).
-    realisations : int
-        R of the samples; 0 where different numbers were merged.
-    drawn : DrawnNoise or None
-        What is known of the noise of a sample before its draws are seen; None where there were none.
-    gaps : Gaps or None
-        Sums by pattern of gaps, where samples lack features; ``classes`` are then moments of completed
-        samples, as well as they are known so far.
-    """
-
-    classes: Moments
-    within_scatter: Array
-    within_dof: float
-    realisations: int
-    drawn: DrawnNoise | None = None
-    gaps: Gaps | None = None
+    classes: Moments  # what the class models are updated with: batch (class,), or (world, class)
+    within_scatter: (
+        Array  # (feature, feature), of realisations about their sample's mean, summed over samples
+    )
+    within_dof: float  # its degrees of freedom, Σ wᵢ (R − 1)
+    realisations: int  # R of the samples; 0 where different numbers were merged
+    drawn: DrawnNoise | None = None  # what is known of a sample's noise before its draws are seen, if any are
+    gaps: Gaps | None = None  # sums by pattern where samples lack features: classes are completed ones so far
 
     def __add__(self, other: Statistics) -> Statistics:
         if self.gaps is not None or other.gaps is not None:
@@ -99,18 +84,10 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Structure:
-    """Structure of samples, without their values.
+    """Structure of samples, without their values."""
 
-    Attributes
-    ----------
-    realisations : int or None
-        Of each sample; None for one value without an axis of realisations.
-    noise : bool
-        Whether covariances of the samples' errors are given.
-    """
-
-    realisations: int | None = None
-    noise: bool = False
+    realisations: int | None = None  # of each sample; None for one value without an axis of realisations
+    noise: bool = False  # whether covariances of the samples' errors are given
 
 
 class Noise(Enum):
@@ -123,28 +100,15 @@ class Noise(Enum):
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read samples: which value counts, and the class models of which world.
+    """One way to read samples: which value counts, and the class models of which world."""
 
-    Attributes
-    ----------
-    realisation : int or None
-        Number of the realisation that is read; None: the mean over realisations.
-    world : int or None
-        Index into the leading batch axis of the posterior, where it has one; MEAN_WORLD for the average.
-    other_scene : bool
-        Whether the points' common error is independent of that of the training data: the spread of the
-        class models over the worlds then counts as noise.
-    repeats : int or None
-        Number of repeats whose mean is read; None where that has no meaning.
-    noise : Noise or None
-        Known noise of the points; None where there is none.
-    """
-
-    realisation: int | None = 0
-    world: int | None = None
+    realisation: int | None = 0  # number of the one that is read; None: the mean over realisations
+    world: int | None = None  # on the leading batch axis of the posterior; MEAN_WORLD for the average
+    # The points' common error is independent of that of the training data: the spread of the class models
+    # over the worlds then counts as noise.
     other_scene: bool = False
-    repeats: int | None = None
-    noise: Noise | None = None
+    repeats: int | None = None  # number of repeats whose mean is read; None where that has no meaning
+    noise: Noise | None = None  # known noise of the points, if there is any
 
 
 @dataclass(frozen=True)
@@ -157,26 +121,13 @@ class Pairing:
 
 
 class Kind:
-    """Base of the meanings of realisations: samples whose errors have nothing in common.
-
-    Attributes
-    ----------
-    name : str
-    counts_rows : bool
-        Whether every realisation is an observation of its own.
-    same_number : bool
-        Whether all samples need the same number of realisations.
-    by_realisation : bool
-        Whether each realisation is read by itself.
-    noise_by_spread : bool
-        Whether the noise is known by the spread of the realisations.
-    """
+    """Base of the meanings of realisations: samples whose errors have nothing in common."""
 
     name: str
-    counts_rows = False
-    same_number = False
-    by_realisation = False
-    noise_by_spread = False
+    counts_rows = False  # every realisation is an observation of its own
+    same_number = False  # all samples need the same number of realisations
+    by_realisation = False  # each realisation is read by itself
+    noise_by_spread = False  # the noise is known by the spread of the realisations
 
     def collect(self, X: Any, membership: Membership, drawn: DrawnNoise | None = None) -> Statistics:
         """Statistics of labelled samples, which may lack features (NaN).

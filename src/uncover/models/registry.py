@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,39 +25,33 @@ from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import weak_prior, weak_tied_prior
 from uncover.models.class_model import Array, ClassModel, too_small_for_jeffreys
 from uncover.models.deconvolution import deconvolve_each, deconvolve_features, deconvolve_tied
-from uncover.models.membership import Membership
 
 
-class Quadratic(ClassModel):
-    """Quadratic discriminant analysis: Σ_k of each class by itself."""
+class Evidential(ClassModel):
+    """Base of the class models here, whose ``evidence_prior`` takes what was seen of samples with gaps."""
+
+    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
+        """The same prior, its weight by what was seen."""
+        make: Callable[..., NIW] = self.evidence_prior
+        return make(moments, seen=seen)
+
+
+class Quadratic(Evidential):
+    """Quadratic discriminant analysis: Σ_k of each class by itself.
+
+    The weak prior takes its scale from the data (Fraley and Raftery 2007), that of the highest evidence draws
+    covariances towards their average, which has every sample in it.
+    """
 
     name, estimator = "qda", "BayesianQDA"
-
-    def weak_prior(self, moments: Moments, variance: Array | None = None) -> NIW:
-        """Scale from the data (Fraley and Raftery 2007)."""
-        return weak_prior(moments, variance)
+    weak_prior = staticmethod(weak_prior)
+    evidence_prior = staticmethod(evidence_prior)
+    echo = staticmethod(echo_of_samples)
+    update_through_noise = staticmethod(deconvolve_each)
 
     def update(self, prior: NIW, moments: Moments) -> NIW:
         """Each class by itself."""
         return prior.update(moments)
-
-    def evidence_prior(self, moments: Moments, rows_per_sample: float) -> NIW:
-        """Covariances drawn towards their average."""
-        return evidence_prior(moments, rows_per_sample)
-
-    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
-        """The same, their average drawn towards its diagonal by what was lost."""
-        return evidence_prior(moments, seen=seen)
-
-    def echo(self, prior: NIW, moments: Moments, rows_per_sample: float) -> float:
-        """Every sample is in the average covariance."""
-        return echo_of_samples(prior, moments, rows_per_sample)
-
-    def update_through_noise(
-        self, prior: NIW, points: Any, noise: Covariances, membership: Membership
-    ) -> NIW:
-        """Each class by itself."""
-        return deconvolve_each(prior, points, noise, membership)
 
     def scatter_evidence(self, prior: NIW, moments: Moments) -> ScatterEvidence:
         """Of the scatter of each class."""
@@ -66,22 +62,21 @@ class RoughQuadratic(Quadratic):
     """The same, to 10⁻³ standard deviations with noise or gaps: as good for members of a pool, and fast."""
 
     tolerance = 1e-3
-
-    def update_through_noise(
-        self, prior: NIW, points: Any, noise: Covariances, membership: Membership
-    ) -> NIW:
-        """Each class by itself."""
-        return deconvolve_each(prior, points, noise, membership, tolerance=1e-3)
+    update_through_noise = staticmethod(partial(deconvolve_each, tolerance=tolerance))
 
 
-class Linear(ClassModel):
-    """Linear discriminant analysis: Σ_k = Σ."""
+class Linear(Evidential):
+    """Linear discriminant analysis: Σ_k = Σ, learned from the scatter of all classes together.
+
+    The weak prior takes its scale from the variance within classes, that of the highest evidence draws the
+    common covariance towards its diagonal.
+    """
 
     name, estimator = "lda", "BayesianLDA"
-
-    def weak_prior(self, moments: Moments, variance: Array | None = None) -> NIW:
-        """Scale from the variance within classes."""
-        return weak_tied_prior(moments, variance)
+    weak_prior = staticmethod(weak_tied_prior)
+    evidence_prior = staticmethod(evidence_tied_prior)
+    update_through_noise = staticmethod(deconvolve_tied)
+    log_evidence = staticmethod(log_evidence_tied)
 
     def update(self, prior: NIW, moments: Moments) -> NIW:
         """The scatter of all classes together."""
@@ -95,24 +90,6 @@ class Linear(ClassModel):
                 "be equal; use BayesianQDA for different ones."
             )
         return NIW(prior.mean, prior.strength, prior.scale[:1], prior.dof[:1])
-
-    def evidence_prior(self, moments: Moments, rows_per_sample: float) -> NIW:
-        """The common covariance, drawn towards its diagonal."""
-        return evidence_tied_prior(moments, rows_per_sample)
-
-    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
-        """The same by what was seen."""
-        return evidence_tied_prior(moments, seen=seen)
-
-    def update_through_noise(
-        self, prior: NIW, points: Any, noise: Covariances, membership: Membership
-    ) -> NIW:
-        """All classes together."""
-        return deconvolve_tied(prior, points, noise, membership)
-
-    def log_evidence(self, prior: NIW, moments: Moments) -> Array:
-        """Of all classes together."""
-        return log_evidence_tied(prior, moments)
 
     def scatter_evidence(self, prior: NIW, moments: Moments) -> ScatterEvidence:
         """Of the scatter within all classes."""
@@ -133,11 +110,17 @@ class Linear(ClassModel):
         return float(count.sum())
 
 
-class Naive(ClassModel):
-    """Naive Bayes: Σ_k diagonal."""
+class Naive(Evidential):
+    """Naive Bayes: Σ_k diagonal, each feature of each class by itself.
+
+    The weak prior is the diagonal of that of `Quadratic`, that of the highest evidence draws variances
+    towards their average.
+    """
 
     name, estimator = "nb", "BayesianNB"
     distributions = (DiagonalNIW,)
+    evidence_prior = staticmethod(evidence_independent_prior)
+    update_through_noise = staticmethod(deconvolve_features)
 
     def weak_prior(self, moments: Moments, variance: Array | None = None) -> NIW:
         """The diagonal of the weak prior."""
@@ -152,20 +135,6 @@ class Naive(ClassModel):
     def given_prior(self, prior: NIW) -> NIW:
         """By its diagonal."""
         return DiagonalNIW(prior.mean, prior.strength, prior.scale, prior.dof)
-
-    def evidence_prior(self, moments: Moments, rows_per_sample: float) -> NIW:
-        """Variances drawn towards their average."""
-        return evidence_independent_prior(moments, rows_per_sample)
-
-    def evidence_prior_of_gaps(self, moments: Moments, seen: Seen) -> NIW:
-        """The same by what was seen."""
-        return evidence_independent_prior(moments, seen=seen)
-
-    def update_through_noise(
-        self, prior: NIW, points: Any, noise: Covariances, membership: Membership
-    ) -> NIW:
-        """Each class and feature by itself."""
-        return deconvolve_features(prior, points, noise, membership)
 
     def check_noise(self, noise: Covariances) -> None:
         """Refuse covariances between features."""

@@ -38,10 +38,6 @@ class WithSets:
             counts.append(np.ones(len(mine)) if groups is None else _shares_in_groups(groups[mine]))
         return cls(model, tuple(scores), tuple(counts), coverage)
 
-    def log_unknown(self, points: NDArray[Any]) -> Array:
-        """That of the model."""
-        return self.model.log_unknown(points)
-
     def p_values(self, probability: NDArray[Any]) -> Array:
         """p-value of each class, from probabilities (sample, class): as these."""
         P = _in_steps(probability)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +43,7 @@ from uncover.raster.grid import Progress
 from uncover.raster.loose_files import gathered, source_name
 from uncover.raster.series import SceneSeries
 from uncover.raster.uncertainty import UncertaintyWarning
+from uncover.warn import warn
 
 #: Probability of a warning where the pixels of all classes have no spread but the stated noise.
 _LEVEL = 1e-3
@@ -494,11 +494,10 @@ def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:
 
 def _warn(bands: list[str]) -> None:
     more = f" and {len(bands) - _NAMED} more bands" if len(bands) > _NAMED else ""
-    warnings.warn(
+    warn(
         "the stated random uncertainty is larger than the spread of pixels that it is part of: "
         f"{'; '.join(bands[:_NAMED])}{more}. State less, or --between-pixels systematic if pixels share it",
         UncertaintyWarning,
-        stacklevel=5,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from uncover.raster.points import is_points
 from uncover.raster.resample import pixels_within
 from uncover.raster.tiles import RasterInfo, TileCache
 from uncover.raster.vectors import Burned, burn_vector, class_field_of, read_features
+from uncover.warn import warn
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
 
@@ -100,10 +100,9 @@ class RasterLabels:
         lost &= ~np.isin(codes, [*self.choice.codes(), *read_legend(self.layer.info.path, self.layer.band)])
         if lost.any():
             listed, some = codes_in_words({code: counts[code] for code in codes[lost].tolist()})
-            warnings.warn(
+            warn(
                 f"{self.name}: codes {listed} are taken to be no class; --ignore {some} says so, and "
                 "--classes CODE=NAME,… names all that are classes",
-                stacklevel=3,
             )
 
     def about_unknown(self) -> str:
@@ -207,10 +206,9 @@ class ClassChoice:
             )
         for option, given in (("--ignore", self.ignore), ("--classes", new)):
             if strange := [v for v in given if v not in found]:
-                warnings.warn(
+                warn(
                     f"{option} names {', '.join(strange)}, which {what} does not hold (it holds "
                     f"{', '.join(values[:8])}{', …' if len(values) > 8 else ''})",
-                    stacklevel=4,
                 )
         return found
 
@@ -327,7 +325,7 @@ def _warn_of_lost(path: str, burnt: Burned) -> None:
         reasons.append(f"{sum(by_class.values())} {reason} ({listed})")
     gone = ", ".join(repr(name) for name in burnt.vanished)
     end = f"; no label is left of the class {gone}" if gone else ""
-    warnings.warn(f"{path}: no label from {', '.join(reasons)}{end}", UserWarning, stacklevel=3)
+    warn(f"{path}: no label from {', '.join(reasons)}{end}")
 
 
 def is_vector(name: str | Path) -> bool:

@@ -15,6 +15,7 @@ from uncover.bayes.streams import stream
 from uncover.estimators.groups import divide
 from uncover.pipeline.training_sources import Batch, FitOptions, TrainingSource
 from uncover.progress import part_of
+from uncover.warn import warn
 
 #: Samples that are looked at: enough for an interval of one or two per cent, few enough to fit again.
 MOST_CHECKED = 9000
@@ -127,13 +128,12 @@ def warn_of_excess(found: Mapping[str, Any], model: str) -> None:
     """Warn where such a model claims more than comes true: by more than `EXCESS`, and beyond its interval."""
     excess = found["excess"]
     if excess["value"] > EXCESS and excess["lower"] > 0:
-        warnings.warn(
+        warn(
             f"the model is too sure where it was not trained: it claims {found['claimed']:.1%} and is right "
             f"in {found['right']:.1%} of what was left out, {100 * excess['value']:.1f} points too much "
             f"({100 * excess['lower']:.1f} to {100 * excess['upper']:.1f}); label more places"
             + ("" if model == "recommended" else ", or use --model recommended"),
             TooSureWarning,
-            stacklevel=4,
         )
 
 

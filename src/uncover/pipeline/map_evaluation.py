@@ -26,6 +26,7 @@ from uncover.pipeline.references import Design, Index, Matches, Reference, check
 from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.tiles import TileCache
+from uncover.warn import warn
 
 _BLOCK = 512
 _LOOKED_AT = 1024  # rows and columns whose likeness says how large a buffer is
@@ -62,7 +63,7 @@ def evaluate_map(
         )
     found = conclude(product, ground, design, tally, options)
     for message in found.warnings:
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warn(message)
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import shutil
-import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ from uncover.raster.product import Layer, Product
 from uncover.raster.quality import FLAGGED, REASONS, Quality
 from uncover.raster.scratch import Scratch
 from uncover.raster.series import SceneSeries
+from uncover.warn import warn
 
 _EXTENSIONS = "https://stac-extensions.github.io"
 _MAP_EXTENSIONS = [
@@ -88,7 +88,7 @@ class Finish:
             scratch.journal.add("dataset")
         self._rasters(store, scratch, counted / max(counted.sum(), 1e-300))
         if not facts.mapped_pixels:
-            warnings.warn(self._emptiness(facts), UserWarning, stacklevel=2)
+            warn(self._emptiness(facts))
         pairs, why = self.mapper.world_pairs, self.mapper.without_spread
         table = area_table(areas, pairs, self.product.scheme, facts, why)
         _write(store / "areas.csv", table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -40,6 +39,7 @@ from uncover.raster.quality import mask_names
 from uncover.raster.scene import prefetch
 from uncover.raster.scratch import Scratch, open_scratch
 from uncover.raster.series import SceneSeries
+from uncover.warn import warn
 
 Format = Literal["cog", "zarr", "netcdf"]
 
@@ -248,10 +248,9 @@ def _warn_of_namesake(
         return
     file = Path(source_name(scene).rstrip("/")).name
     if len(trained_on(model)) == 1 and is_namesake(model, observed, file):
-        warnings.warn(
+        warn(
             f"{file} has the name of the scene that trained the model, and not its content or --scene-id: it "
             "is taken for another scene, whose errors are its own; say --paired if it is the same",
-            stacklevel=3,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import CACHE_BYTES, Scene, SceneOptions
 from uncover.raster.tiles import TileCache
+from uncover.warn import warn
 
 #: The last optical depth of the look-up table: draws stay below it.
 HIGHEST_AOD = 2.0
@@ -94,10 +94,9 @@ def _corrected_at(scene: Scene, estimate: float) -> float:
     """The optical depth at which an L2A product was made, whatever the draws are around."""
     own = own_optical_depth(scene) if scene.level == "L2A" else estimate
     if own is None:
-        warnings.warn(
+        warn(
             f"scene {scene.identity} does not say at which optical depth it was corrected (its metadata are "
             f"silent, and no AOT band has a value); it is taken to be that of --aod, {estimate:g}",
-            stacklevel=4,
         )
     return estimate if own is None else own
 
@@ -164,10 +163,9 @@ def _warn_of_voids(scene: Scene, dem: str) -> None:
     coarse = Grid(grid.crs, (a * across, b * down, c, d * across, e * down, f), width, height)
     share = float(align_raster(dem, coarse).valid.mean())
     if share < 0.99:  # a rim of pixels is lost by every warp
-        warnings.warn(
+        warn(
             f"{dem} has heights on about {share:.0%} of the scene; a cell of 128 x 128 pixels takes "
             "the mean of those it has",
-            stacklevel=3,
         )
 
 

@@ -25,6 +25,7 @@ from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.series import RealisedSeries, SceneSeries, day_of
 from uncover.raster.series_uncertainty import SeriesUncertainty
 from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, open_uncertainty
+from uncover.warn import warn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,10 +224,9 @@ def _scene(source: SceneSource, model: ModelRecord, options: SceneOptions, opene
     wanted, own = model_bands(model), opened.scene.bands
     if wanted is not None and options.bands is None and all(band.startswith("band_") for band in own):
         if len(wanted) == len(own) and not all(band.startswith("band_") for band in wanted):
-            warnings.warn(
+            warn(
                 f"scene {opened.scene.identity} does not name its bands; they are taken to be those of the "
                 f"model in its order, {', '.join(wanted)} (--bands states others)",
-                stacklevel=3,
             )
             return open_scene(source, replace(options, band_names=wanted))
     elif options.bands is None and wanted is not None and own != wanted:

@@ -19,6 +19,7 @@ from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.series import SceneSeries, aligned, day_of
 from uncover.raster.tiles import TileCache
+from uncover.warn import warn
 
 
 @dataclass(frozen=True)
@@ -177,10 +178,9 @@ def series_of_model(
     made = _series(found, days, names, wanted, formulas, options, masked, whole)
     lacking = [name for name in wanted if name not in names]
     if lacking:
-        warnings.warn(
+        warn(
             f"no scene of {', '.join(lacking)} came, of the dates that the model was trained on: features of "
             f"{'that date' if len(lacking) == 1 else 'those dates'} are missing in every pixel",
-            stacklevel=4,
         )
     return made
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.measurement.bands import canonical_band
+from uncover.warn import warn
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
@@ -209,10 +209,8 @@ def _complete_rows(frame: Any, columns: list[str], name: str, incomplete: str) -
     if missing.all():
         raise ValueError(f"{name} has no row with a class and a value in every band ({_listed(columns)})")
     if missing.any():
-        warnings.warn(
+        warn(
             f"{name}: {int(missing.sum())} of {len(frame)} rows lack a band or a class and are left out",
-            UserWarning,
-            stacklevel=4,
         )
     return frame[~missing].reset_index(drop=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -62,6 +61,7 @@ from uncover.raster.uncertainty import (
     about_file,
     band_records,
 )
+from uncover.warn import warn
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
 BATCH_NUMBERS = 1 << 23
@@ -357,12 +357,11 @@ def _warn_of_table_offset(table: SampleTable) -> None:
         return
     dark, unit = np.percentile(values, 0.5, axis=0), 10_000.0 if np.median(values) > _BRIGHTEST else 1.0
     if near := near_offset(dark, unit):
-        warnings.warn(
+        warn(
             f"{table.name}: the lowest values of {near} of {dark.size} columns lie near {0.1 * unit:g}, as "
             "if the offset of Sentinel-2 from baseline 04.00 on had been left in; give --offset "
             f"{-0.1 * unit:g}, or --offset 0 if the values are right",
             OffsetWarning,
-            stacklevel=4,
         )
 
 
@@ -510,10 +509,9 @@ def _warn_of_years(name: str, year: int) -> None:
     dates = point_dates(name)
     others = sum(not date.startswith(str(year)) for date in dates)
     if others:
-        warnings.warn(
+        warn(
             f"{others} of {len(dates)} points of {name} are of other years than the scene ({year}); leave "
             "them out where the land changed",
-            stacklevel=4,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.resample import positions, read_nearest
 from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.warn import warn
 
 #: Rows that are aligned at a time: positions take more memory than labels.
 STRIP = 256
@@ -124,7 +124,6 @@ def warn_of_part(path: str, grid: Grid, source: Grid, rest: str) -> None:
     with np.errstate(invalid="ignore"):
         covered = (row >= 0) & (row < source.height) & (col >= 0) & (col < source.width)
     if covered.mean() < 0.99:  # a rim of pixels is lost by every warp
-        warnings.warn(
+        warn(
             f"{path} covers about {covered.mean():.0%} of the scene; {rest}",
-            stacklevel=5,
         )

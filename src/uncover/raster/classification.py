@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -32,6 +31,7 @@ from uncover.raster.quality import Quality, flag_attributes
 from uncover.raster.scene import Scene
 from uncover.raster.series import SceneSeries
 from uncover.raster.uncertainty import UncertaintyWarning
+from uncover.warn import warn
 
 
 def classify(
@@ -203,7 +203,7 @@ def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) ->
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, UncertaintyWarning, stacklevel=5)
+    warn(message, UncertaintyWarning)
 
 
 def _classify_array(

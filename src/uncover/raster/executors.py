@@ -89,7 +89,7 @@ class Cluster:
         """The units, as they are finished."""
         parcel = pickle.dumps(mapper)
         name = hashlib.sha256(parcel).hexdigest()
-        with _connect(self.address) as client:
+        with connect_cluster(self.address) as client:
             workers = max(1, sum(client.nthreads().values()))
 
             def submit(number: int) -> Any:
@@ -112,7 +112,8 @@ def _result(future: Any) -> Unit:
     return unit
 
 
-def _connect(address: str) -> Any:
+def connect_cluster(address: str) -> Any:
+    """A client of a dask.distributed scheduler."""
     try:
         from distributed import Client
     except ImportError as error:

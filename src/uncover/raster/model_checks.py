@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.errors import SceneError
 from uncover.raster.names import same_datatake
 from uncover.raster.observed import ObservedScene, StoredWorlds, probe
+from uncover.warn import warn
 
 #: Typical values of a scene and of the training data that differ by more than this are in other units.
 _UNITS_FACTOR = 50.0
@@ -68,10 +68,9 @@ def _check_features(model: ModelRecord, observed: ObservedScene) -> None:
         _check_calibration(trained, observed, by_hand)
     if trained is None or trained.quantity is None:
         if here.quantity is not None or observed.source_id not in _identities(model):
-            warnings.warn(
+            warn(
                 "the model does not say whether it was trained on top-of-atmosphere or surface reflectance, "
                 f"and {name_of(observed)} is {here}; fit it with --level, so that they are compared",
-                stacklevel=3,
             )
         return
     if here.quantity is None:
@@ -110,11 +109,10 @@ def _warn_of_correction(trained: Features, here: Features, name: str) -> None:
     """Say where corrections differ: not wrong, and not the same."""
     known = (trained.correction or "").split(" and ")
     if trained.correction and here.correction and here.correction not in known:
-        warnings.warn(
+        warn(
             f"{name} was corrected to the surface by {here.correction}, the model's training data "
             f"by {trained.correction}: they do not agree, above all over dark surfaces. A model of the same "
             "correction is safer",
-            stacklevel=4,
         )
 
 
@@ -124,10 +122,9 @@ def _check_calibration(trained: Features, observed: ObservedScene, by_hand: bool
     if scene is None or not trained.scales or not here.scales:
         return
     if scene.calibrated_by == FROM_MODEL and (here.scales[0], here.offsets[0]) != (1.0, 0.0):
-        warnings.warn(
+        warn(
             f"{name_of(observed)} does not state scale and offset of its numbers; those of the training "
             f"data are taken, {here.scales[0]:g} and {here.offsets[0]:g} (--scale and --offset state others)",
-            stacklevel=4,
         )
     same = np.allclose(here.scales, trained.scales) and np.allclose(here.offsets, trained.offsets)
     if scene.calibrated_by == "options" and not same and by_hand:

@@ -22,6 +22,7 @@ from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.scene_file import StatedFacts, contradicted, own_name, scene_file_of, with_stated
 from uncover.raster.tiles import RasterInfo, Source, TileCache, check_exists, describe
+from uncover.warn import warn
 
 
 def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scene:
@@ -57,9 +58,8 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     if options.mask_buffer and scene.masks:
         scene = replace(scene, masks=(BufferedMask(scene.masks, options.mask_buffer),))
     elif options.mask_buffer:
-        warnings.warn(
+        warn(
             f"scene {scene.identity} has no mask that --mask-buffer could widen; --mask gives one",
-            stacklevel=2,
         )
     part = Area(options.bbox, options.bbox_crs, options.aoi).of(scene.grid)
     scene = replace(scene, grid=part.grid, area=part.polygons)
@@ -195,10 +195,9 @@ def _check_mask_values(options: SceneOptions, grid: Grid) -> None:
         if found & set(wanted):
             return
     listed = ", ".join(f"{number:g}" for number in sorted(found)[:8])
-    warnings.warn(
+    warn(
         f"--mask-values names {', '.join(map(str, wanted))}, and {options.mask} holds none of them in the "
         f"place of the scene (it holds {listed}): it masks nothing",
-        stacklevel=3,
     )
 
 

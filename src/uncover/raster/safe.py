@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from uncover.raster.safe_metadata import (
 )
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import TileCache, describe
+from uncover.warn import warn
 
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
 TEN_BANDS = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
@@ -213,9 +213,8 @@ def _usual_bands(tree: SafeTree, images: dict[str, str], options: SceneOptions) 
     if not found or not missing:
         return found or tuple(band for band in BAND_IDS if band in images) or TEN_BANDS
     if options.resolution is None:
-        warnings.warn(
+        warn(
             f"{tree.name} has no image of {', '.join(missing)}; it is read with the bands {', '.join(found)}",
-            stacklevel=5,
         )
     return found
 
@@ -291,11 +290,10 @@ def _scene_masks(tree: SafeTree, granule: str, images: dict[str, str], level: st
     clouds = _mask_file(tree, granule, "MSK_CLOUDS", "B00")
     if clouds is not None:
         return (PolygonMask(read_gml_mask(tree.text(clouds), GML_CLOUDS, f"{tree.name}/{clouds}")),)
-    warnings.warn(
+    warn(
         f"{tree.name} carries no cloud mask (SCL, MSK_CLASSI or MSK_CLOUDS): clouds are mapped as land; "
         "give a mask of your own with --mask",
         MaskWarning,
-        stacklevel=5,
     )
     return ()
 

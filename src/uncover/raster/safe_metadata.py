@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from uncover.raster.angles import AngleField, AngleGrids
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.layers import Calibration
 from uncover.raster.scene import Atmosphere, Level, SceneOptions
+from uncover.warn import warn
 
 #: Bands in the order of the metadata's bandId.
 BAND_IDS = ("B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B10", "B11", "B12")
@@ -75,11 +75,10 @@ class ProductMetadata:
                 "give scale and offset, for instance --scale 0.0001 and --offset -0.1"
             )
         if _KNOWN_BASELINE.fullmatch(self.baseline) is None:
-            warnings.warn(
+            warn(
                 f"{product} has processing baseline {self.baseline}, newer than those known (to 05.99): it "
                 "is read as its metadata say; compare its reflectance with an older product's",
                 BaselineWarning,
-                stacklevel=5,
             )
         if self.offsets or options.offset is not None or self.baseline < _FIRST_WITH_OFFSET:
             return

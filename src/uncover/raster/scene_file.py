@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from uncover.raster.loose_files import SceneSource
 from uncover.raster.names import instant, span
 from uncover.raster.npy import is_npy, npy_file
 from uncover.raster.scene import Level, Scene, SceneOptions
+from uncover.warn import warn
 
 SCENE_FILE = "scene.toml"
 
@@ -49,10 +49,9 @@ class StatedFacts:
         if found.source in (None, own_name(source)):
             return found
         if not (path.parent / str(found.source)).exists():
-            warnings.warn(
+            warn(
                 f"{path} has source = {found.source!r}, and no such file is beside it: it counts for "
                 "nothing; correct the name, or remove the line to speak of the whole folder",
-                stacklevel=3,
             )
         return cls()
 
@@ -202,8 +201,7 @@ def _check_calibration(scene: Scene, options: SceneOptions, stated: StatedFacts)
 
 def contradicted(scene: Scene, key: str, written: Any, own: Any) -> None:
     """Say that metadata win over a scene.toml."""
-    warnings.warn(
+    warn(
         f"{SCENE_FILE} states {key} = {written}, and the metadata of scene {scene.identity} {own}: the "
         "metadata are taken; correct or remove the line",
-        stacklevel=4,
     )

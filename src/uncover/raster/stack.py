@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,6 +25,7 @@ from uncover.raster.safe import TEN_BANDS
 from uncover.raster.safe_metadata import datatake_of
 from uncover.raster.scene import Level, Scene, SceneOptions
 from uncover.raster.tiles import RasterInfo, TileCache, describe
+from uncover.warn import warn
 
 #: From baseline 04.00 on Sentinel-2 numbers carry +1000, that is +0.1 in reflectance.
 PRODUCT_OFFSET = 0.1
@@ -191,21 +191,19 @@ def warn_of_scale(scene: Scene) -> None:
     """Warn where reflectances hardly differ, as they do when what was reflectance already is scaled again."""
     dark, _, bright = _probe(scene)
     if dark.size and 0 < float((bright - dark).max()) < LEAST_RANGE:
-        warnings.warn(
+        warn(
             f"scene {scene.identity}: in no band do reflectances differ by more than "
             f"{float((bright - dark).max()):.2g}; if the numbers are reflectance already, leave out scale",
             OffsetWarning,
-            stacklevel=3,
         )
 
 
 def _warn(scene: Scene, seen: str, what: str, remedy: float) -> None:
-    warnings.warn(
+    warn(
         f"scene {scene.identity}: {seen}, as if the offset BOA_ADD_OFFSET/RADIO_ADD_OFFSET = -1000 (-0.1 in "
         f"reflectance) of baseline 04.00 on {what}; give --offset {remedy:g}, or another one if the numbers "
         "are right",
         OffsetWarning,
-        stacklevel=6,
     )
 
 
@@ -406,7 +404,7 @@ def _auxiliaries(item: Item) -> dict[str, Any]:
         except ReadError as error:
             if "://" not in str(error):
                 raise
-            warnings.warn(f"{item.identity} is read without its layers AOT and WVP: {error}", stacklevel=3)
+            warn(f"{item.identity} is read without its layers AOT and WVP: {error}")
             return {}
         if info is not None:
             found[field] = BandGroup(info.bands(1), (name,), (Calibration(1e-3, nodata=0),))

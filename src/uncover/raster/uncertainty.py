@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -43,6 +42,7 @@ from uncover.raster.uncertainty_layers import (
     check_reflectance,
     effect_record,
 )
+from uncover.warn import warn
 
 if TYPE_CHECKING:
     from uncover.raster.scene import Scene
@@ -450,10 +450,9 @@ def _warn_of_units(name: str, standard: Array) -> None:
     """Reflectance lies between 0 and 1: standard uncertainties beyond it are digital numbers or per cent."""
     typical = float(np.median(standard)) if standard.size else 0.0
     if typical > 1:
-        warnings.warn(
+        warn(
             f"{name} has standard uncertainties near {typical:.3g}, and reflectance lies between 0 and 1; "
             "give --uncertainty-scale 0.0001 if they are digital numbers, --uncertainty-units % if they are "
             "per cent",
             UncertaintyWarning,
-            stacklevel=4,
         )

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from uncover.files import write_whole
+from uncover.raster.executors import connect_cluster, one_thread_per_product
 from uncover.studies.claims import Finding
 from uncover.studies.tables import Tables, write_tables
 
@@ -154,7 +154,7 @@ def forecast(cells: Sequence[Cell]) -> float:
     4.0
     """
     seconds: dict[str, float] = {}
-    with one_thread():
+    with one_thread_per_product():
         for cell in cells:
             if cell.like not in seconds:
                 seconds[cell.like] = cell.probe()
@@ -190,17 +190,8 @@ def _computed(cells: Sequence[Cell], workers: Workers) -> Iterator[tuple[str, Re
 
 def compute(cell: Cell) -> tuple[str, Result]:
     """Compute one cell, in a process whose libraries stay with one thread each."""
-    with one_thread():
+    with one_thread_per_product():
         return cell.key, cell.compute()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep libraries to one thread: several would split sums, and give other last bits."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        yield
 
 
 def _in_processes(cells: Sequence[Cell], processes: int) -> Iterator[tuple[str, Result]]:
@@ -223,17 +214,9 @@ def _in_processes(cells: Sequence[Cell], processes: int) -> Iterator[tuple[str, 
 
 
 def _on_cluster(cells: Sequence[Cell], address: str) -> Iterator[tuple[str, Result]]:
-    try:
-        from distributed import Client, KilledWorker, as_completed
-    except ImportError as error:
-        raise ImportError(
-            'distributed is not installed; it comes with pip install "uncover[dask]"'
-        ) from error
-    try:
-        client = Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"no dask scheduler answers at {address} ({error}); check the address") from error
-    with client:
+    with connect_cluster(address) as client:
+        from distributed import KilledWorker, as_completed
+
         futures = [client.submit(compute, cell, pure=False, retries=2) for cell in cells]
         try:
             for future in as_completed(futures, loop=client.loop):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from uncover.atmosphere import Geometry, LookupTable, State
 from uncover.atmosphere.grib import constant_aod
 from uncover.bayes.streams import stream
+from uncover.engines.threads import in_order
 from uncover.measurement import aerosol_optical_depth
 from uncover.raster.angles import AngleField
 from uncover.raster.grid import Grid, middle_of
@@ -176,8 +177,7 @@ def observe(
             target = numbers[band][top // factor : top // factor + len(averaged)]
             target[...] = np.clip(np.rint(1e4 * measured), 1, 65534)
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(row_of_cells, range(0, size, CELL)))
+    list(in_order(row_of_cells, range(0, size, CELL)))
     return numbers
 
 
@@ -219,10 +219,13 @@ def write_product(
     (product / "manifest.safe").write_text(_manifest(images), "utf-8")
 
     def write(band: str) -> None:
-        write_band(granule / "IMG_DATA" / f"T{TILE}_{stamp}_{band}.jp2", numbers[band], METRES[band])
+        file, metres = granule / "IMG_DATA" / f"T{TILE}_{stamp}_{band}.jp2", METRES[band]
+        # Lossless, in tiles as real products have them; rasterio drops them unless said to be tiled.
+        tiles = {"tiled": "YES", "blockxsize": BLOCK[metres], "blockysize": BLOCK[metres]}
+        lossless = {"driver": "JP2OpenJPEG", "QUALITY": "100", "REVERSIBLE": "YES"}
+        write_raster(file, {band: numbers[band]}, metres, **lossless, **tiles)
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(write, numbers))
+    list(in_order(write, list(numbers)))
     return product
 
 
@@ -232,19 +235,21 @@ def _forecast(overpass: Overpass, size: int) -> bytes:
     return constant_aod(overpass.reported_aod, overpass.time, east - 1, north - 1, east + 1, north + 1)
 
 
-def write_band(path: Path, numbers: NDArray[np.uint16], metres: int) -> None:
-    """One band as lossless JPEG 2000, in tiles as real products have them."""
+def write_raster(path: Path, planes: dict[str, NDArray[Any]], metres: float, **options: Any) -> Path:
+    """Write planes (row, col) of the scene's ground by their names, which JPEG 2000 does not keep."""
     import rasterio
     from rasterio.transform import from_origin
 
-    # rasterio drops the block size unless the file is said to be tiled.
-    options = {"tiled": "YES", "blockxsize": BLOCK[metres], "blockysize": BLOCK[metres]}
+    first = next(iter(planes.values()))
     with rasterio.open(
-        path, "w", driver="JP2OpenJPEG", width=numbers.shape[1], height=numbers.shape[0], count=1,
-        dtype="uint16", crs=CRS, transform=from_origin(*ORIGIN, metres, metres), QUALITY="100",
-        REVERSIBLE="YES", **options,
+        path, "w", width=first.shape[1], height=first.shape[0], count=len(planes), dtype=first.dtype, crs=CRS,
+        transform=from_origin(*ORIGIN, metres, metres), **{"driver": "GTiff", **options},
     ) as dataset:  # fmt: skip
-        dataset.write(numbers, 1)
+        for i, plane in enumerate(planes.values(), start=1):
+            dataset.write(plane, i)
+        if dataset.driver == "GTiff":
+            dataset.descriptions = tuple(planes)
+    return path
 
 
 def _product_xml(overpass: Overpass, name: str, images: list[str]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
+from uncover.engines.threads import in_order
 from uncover.studies.landscape.fields import Field, smooth_field
 
 DEPTH = 5  # cuts from a farm to its smallest field
@@ -132,8 +132,7 @@ def draw_parcels(points: int, metres: float, seed: int) -> Parcels:
         u, v = x * cosine[mine] + y * sine[mine], y * cosine[mine] - x * sine[mine]
         leaf[rows] = cuts.leaf(mine, u, v)
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(fill, range(0, points, STRIP)))
+    list(in_order(fill, range(0, points, STRIP)))
     return _numbered(farm, leaf, farms.count)
 
 

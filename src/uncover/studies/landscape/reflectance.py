@@ -8,7 +8,6 @@ Vegetation is that of a closed canopy seen from above, not of a leaf: leaves in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from uncover.bayes.streams import stream
+from uncover.engines.threads import in_order
 from uncover.studies.landscape.fields import Field, texture
 from uncover.studies.landscape.geography import FINE, Geography
 from uncover.studies.landscape.kinds import CLASSES, CODE, class_codes
@@ -235,8 +235,7 @@ def render(
         gaussian_filter(plane, BLUR, output=plane, mode="nearest")
         np.maximum(plane, np.float32(LOWEST), out=plane)
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(fill, range(len(image))))
+    list(in_order(fill, range(len(image))))
     return image
 
 

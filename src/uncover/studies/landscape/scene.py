@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from scipy.special import expit, ndtr
 
 from uncover import __version__
 from uncover.bayes.streams import stream
+from uncover.engines.threads import in_order
 from uncover.measurement import aerosol_optical_depth
 from uncover.pipeline import write_labels
 from uncover.raster.grid import Grid
@@ -32,6 +32,7 @@ from uncover.studies.landscape.acquisition import (
     observe,
     sun_position,
     write_product,
+    write_raster,
 )
 from uncover.studies.landscape.fields import Field, smooth_field, texture
 from uncover.studies.landscape.geography import (
@@ -60,7 +61,6 @@ from uncover.studies.landscape.seasons import (
     overpass_at,
     season_numbers,
     stages_at,
-    write_codes,
 )
 
 #: What a map takes one UKCEH class for where it is wrong, with equal chances.
@@ -127,24 +127,6 @@ def sure_map(kinds: NDArray[np.uint8], seed: int) -> tuple[NDArray[np.uint8], ND
     corner = rng.integers(0, 2, (2, len(rows)))
     percent[2 * rows + corner[0], 2 * cols + corner[1]] = 99
     return ukceh_codes()[kinds], percent
-
-
-def write_map(
-    path: Path, codes: NDArray[np.uint8], percent: NDArray[np.uint8], crs: str, origin: tuple[float, float]
-) -> Path:
-    """Band 1 the class, band 2 the percent, as UKCEH has them."""
-    import rasterio
-    from rasterio.transform import from_origin
-
-    with rasterio.open(
-        path, "w", driver="GTiff", width=codes.shape[1], height=codes.shape[0], count=2, dtype="uint8",
-        crs=crs, transform=from_origin(*origin, 10, 10), nodata=0, tiled=True, blockxsize=512,
-        blockysize=512, compress="deflate", zlevel=1,
-    ) as dataset:  # fmt: skip
-        dataset.write(codes, 1)
-        dataset.write(percent, 2)
-        dataset.descriptions = ("class", "probability in percent")
-    return path
 
 
 def _sureness() -> NDArray[np.float32]:
@@ -232,11 +214,6 @@ class SceneFiles:
         return [self.folder / "series" / str(facts["product"]) for facts in self.facts.get("series", ())]
 
     @property
-    def series_masks(self) -> str:
-        """Rasters of clouds and shadows as SCL says them, with {date} for the day of each."""
-        return str(self.folder / "series" / "clouds-{date}.tif")
-
-    @property
     def scheme(self) -> str:
         """The translation table for the previous maps: fen and fresh water get no label."""
         return "ukceh-study"
@@ -263,8 +240,7 @@ def write_scene(
         land = pure_land(land)
     history = draw_history(land, options.seed, change=not gaussian)
     say(1, total)
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda year: _write_ground(path, land, history, year, options), YEARS))
+    list(in_order(lambda year: _write_ground(path, land, history, year, options), YEARS))
     say(2, total)
     years = {}
     for done, year in enumerate(MAPPED, start=3):
@@ -311,7 +287,7 @@ def _write_date(
     sun = sun_position(overpass.time, LATITUDE, LONGITUDE)
     codes = cover_with_clouds(surface, overpass, number, options.clouds, seed, sun)
     product = write_product(path, observe(surface, overpass, seed), overpass, codes == CLOUD)
-    write_codes(path / f"clouds-{overpass.name}.tif", codes, CRS, ORIGIN)
+    write_raster(path / f"clouds-{overpass.name}.tif", {"SCL": codes}, PIXEL, compress="deflate")
     hidden = {"cloud": CLOUD, "shadow": SHADOW}
     shares = {name: round(float((codes == code).mean()), 4) for name, code in hidden.items()}
     return {"date": overpass.name, **shares, **_facts_of(overpass, product, seed)}
@@ -345,7 +321,10 @@ def _write_ground(
     else:
         lasting = lasting_sureness(options.size, options.seed)
         codes, percent = draw_map(kinds, share, lasting, year, options.seed)
-    write_map(path / "previous-maps" / f"lcm{year}.tif", codes, percent, CRS, ORIGIN)
+    planes = {"class": codes, "probability in percent": percent}  # as UKCEH has them
+    tiles: dict[str, Any] = {"tiled": True, "blockxsize": 512, "blockysize": 512}
+    file = path / "previous-maps" / f"lcm{year}.tif"
+    write_raster(file, planes, PIXEL, nodata=0, compress="deflate", zlevel=1, **tiles)
 
 
 def _write_truth(path: Path, year: int, classes: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,17 +181,3 @@ def _cast(opacity: Field, sun: tuple[float, float]) -> Field:
     away = _HEIGHT * np.tan(np.radians(sun[0])) / PIXEL
     down, across = away * np.cos(np.radians(sun[1])), -away * np.sin(np.radians(sun[1]))
     return np.roll(opacity, (round(float(down)), round(float(across))), axis=(0, 1))
-
-
-def write_codes(path: Path, codes: NDArray[np.uint8], crs: str, origin: tuple[float, float]) -> Path:
-    """Write codes of a scene classification as a raster."""
-    import rasterio
-    from rasterio.transform import from_origin
-
-    with rasterio.open(
-        path, "w", driver="GTiff", width=codes.shape[1], height=codes.shape[0], count=1, dtype="uint8",
-        crs=crs, transform=from_origin(*origin, PIXEL, PIXEL), compress="deflate",
-    ) as dataset:  # fmt: skip
-        dataset.write(codes, 1)
-        dataset.descriptions = ("SCL",)
-    return path
