@@ -17,8 +17,8 @@ import click
 from uncover.progress import listening
 
 _SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOOKS = 60.0, 5.0
-#: The rate is that of the last seconds; an estimate needs some of them.
-_WINDOW, _LEAST = 15.0, 2.0
+#: The rate is that of the last seconds; an estimate needs some of them, and some pieces.
+_WINDOW, _LEAST, _PIECES = 15.0, 2.0, 8
 
 
 class Watch:
@@ -107,6 +107,7 @@ class _Pace:
     def __init__(self) -> None:
         self._start: int | None = None
         self._marks: deque[tuple[float, int]] = deque()
+        self._pieces = 0
 
     def speed(self, done: int) -> float | None:
         """Pieces per second; None where that is not known yet."""
@@ -115,9 +116,10 @@ class _Pace:
             self._start = done
         if done > self._start:
             self._marks.append((now, done))
+            self._pieces += 1
         while len(self._marks) > 2 and self._marks[1][0] < now - _WINDOW:
             self._marks.popleft()
-        if not self._marks or now - self._marks[0][0] < _LEAST:
+        if self._pieces < _PIECES or now - self._marks[0][0] < _LEAST:
             return None
         return (done - self._marks[0][1]) / (now - self._marks[0][0]) or None
 
