@@ -344,11 +344,12 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_commands_of_the_first_steps_run(tmp_path):
-    script = "\n".join(_commands_of(ROOT / "docs/first-steps.md")).replace("--size 400", "--size 200")
+def test_commands_of_the_tutorial_on_maps_run(tmp_path):
+    script = "\n".join(_commands_of(ROOT / "docs/tutorial-map.md"))
+    script = script.replace("uncover demo", "uncover demo --size 200")
     program = f'uncover() {{ "{sys.executable}" -m uncover.cli "$@"; }}'
     subprocess.run(["bash", "-euc", f"{program}\n{script}"], cwd=tmp_path, check=True)
-    assert (tmp_path / "map/report.html").exists()
+    assert (tmp_path / "report.html").exists()
 
 
 def test_commands_of_the_page_on_several_dates_run(tmp_path, monkeypatch):
