@@ -206,7 +206,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: b
         draw=filled(pipeline.Draw, given),
         calibration="loo" if given["calibrate"] else None,
         doubt=pipeline.LabelDoubt(*(given[name] for name in doubt)),
-        class_prior=pipeline.read_class_prior(given["class_prior"]),
+        class_prior=pipeline.read_class_shares(given["class_prior"]),
         **measurement_from(given),
     )
     with bar("fit") as progress:

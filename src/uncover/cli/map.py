@@ -90,6 +90,14 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     help="Share of pixels of none of the classes, or 'estimate': their probability becomes a layer.",
 )
 @click.option(
+    "--class-shares",
+    default="training",
+    show_default=True,
+    metavar="SHARES",
+    help="Class shares of the place: those of the training samples, 'estimate' (from the scene), "
+    "forest=0.6,water=0.4, or a CSV (class, share).",
+)
+@click.option(
     "--dtype",
     type=click.Choice(["uint16", "float32"]),
     default="uint16",
@@ -145,6 +153,8 @@ def _conclude(folder: Path) -> None:
     facts = pipeline.MapFacts.in_item(item)
     if facts is not None:
         click.echo(f"{facts.text()}\n{'time':<13}{run['seconds']:,.0f} s", err=True)
+        if (shares := pipeline.shares_in_words(item["properties"])) is not None:
+            click.echo(f"{'shares':<13}{shares}", err=True)
         for warning in facts.warnings() if facts.mapped_pixels else ():
             click.echo(f"Warning: {warning}", err=True)
     when = item["properties"]

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from uncover.estimators.choices import check_choice
+from uncover.estimators.class_shares import ClassSharesMixin, in_population
 from uncover.estimators.discriminant import BayesianQDA
 from uncover.estimators.fit_members import Training
 from uncover.estimators.fit_pool import fit_pool
@@ -18,14 +19,13 @@ from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
 from uncover.estimators.unknown import UnknownMixin
 from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
-from uncover.models.fit import concentration
 from uncover.models.realisations import KINDS, REALISATIONS_WITH_GAPS
 
 # Of a soft label, classes of less than this share are left out.
 LEAST_SHARE = 1e-3
 
 
-class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator):
+class BayesianClassifier(ClassSharesMixin, UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator):
     """The recommended default: class models of several kinds, pooled; nothing to choose.
 
     Members are Gaussian class models with ``prior="evidence"``, logistic regression, and densities of one
@@ -194,8 +194,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     def predict_proba(self, X, X_cov=None, *, paired=True, class_prior=None):
         """Return P(class | x, D): shape (sample, class), columns as in ``classes_``.
 
-        Parameters are those of :meth:`BayesianQDA.predict`. With ``class_prior`` (class,), class shares of
-        the population that X is from, they are in place of those of the training samples.
+        Parameters are those of :meth:`BayesianQDA.predict_proba`.
         """
         out = self._predict(X, X_cov, paired, class_prior).probability()
         return out.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else out
@@ -251,9 +250,7 @@ class BayesianClassifier(UnknownMixin, SaveMixin, ClassifierMixin, BaseEstimator
     def _predict(self, X, X_cov, paired, class_prior=None):
         """Check new inputs, and combine them with the pool."""
         check_is_fitted(self)
-        model = self.model_
-        if class_prior is not None:
-            model = model.with_class_shares(concentration(class_prior, len(model.classes)))
+        model = in_population(self.model_, class_prior)
         observation = read_inputs(self, X, X_cov, reset=False, allow_nan=takes_gaps(self))
         warn_of_empty_samples(observation.X)
         found = predict(model, observation, paired=paired)

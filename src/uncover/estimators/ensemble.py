@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from uncover.bayes.population import UnknownOdds
 from uncover.bayes.streams import stream
 from uncover.estimators.choices import check_choice
+from uncover.estimators.class_shares import shares_of
 from uncover.estimators.inputs import (
     encode,
     read_inputs,
@@ -239,6 +240,8 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         points, noise = self._measured(given)
         y = read_labels(self, y, len(points))
         self.classes_, self.truth_, values = np.unique(y), None, points
+        counts = np.bincount(encode(y, self.classes_), sample_weight)
+        self.class_shares_ = counts / counts.sum()
         if noise is not None:
             names = getattr(self, "feature_names_in_", range(points.shape[1]))
             warn_of_units(noise, np.nanstd(points, axis=0), names)
@@ -250,12 +253,20 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.ensemble_ = ensemble.fit(values, y, sample_weight)
         return self
 
-    def predict_proba(self, X, X_cov=None):
+    def predict_proba(self, X, X_cov=None, *, class_prior=None):
         """Class probabilities, averaged over true values of X: (sample, class).
 
         Where the model was fitted with known noise, X without it is taken as exact, and a missing feature
-        (NaN) is drawn given the others.
+        (NaN) is drawn given the others. With ``class_prior``, class shares of the population that X is from,
+        these count in place of those of the training samples.
         """
+        P = self._probability(X, X_cov)
+        if class_prior is None:
+            return P
+        P = P * shares_of(class_prior, len(self.classes_)) / self.class_shares_
+        return P / P.sum(axis=1, keepdims=True)
+
+    def _probability(self, X, X_cov):
         check_is_fitted(self)
         knows = self.truth_ is not None
         given = read_inputs(self, X, X_cov, reset=False, allow_nan=True)

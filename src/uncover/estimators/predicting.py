@@ -9,6 +9,7 @@ from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.streams import stream
 from uncover.engines.arrays import like, on_device, to_host
 from uncover.estimators.choices import check_choice
+from uncover.estimators.class_shares import ClassSharesMixin, in_population
 from uncover.estimators.fitted import LearnedAttributes
 from uncover.estimators.inputs import read_device_samples, read_inputs, takes_gaps, warn_of_units
 from uncover.estimators.unknown import UnknownMixin
@@ -25,7 +26,7 @@ class PosteriorDraws(NamedTuple):
     Sigma: np.ndarray  # (draw, class, feature, feature)
 
 
-class PredictionMixin(UnknownMixin, LearnedAttributes):
+class PredictionMixin(ClassSharesMixin, UnknownMixin, LearnedAttributes):
     """Prediction with fitted Gaussian classes: what an estimator has beside its fitting."""
 
     def predict(self, X, X_cov=None, *, paired=True, method="exact"):
@@ -53,14 +54,16 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
             )
         return self.classes_[probability.argmax(axis=1)]
 
-    def predict_proba(self, X, X_cov=None, *, paired=True, method="exact"):
+    def predict_proba(self, X, X_cov=None, *, paired=True, method="exact", class_prior=None):
         """Return P(class | x, D): shape (sample, class), columns as in ``classes_``.
 
-        Parameters are those of ``predict``.
+        Parameters are those of ``predict``. With ``class_prior``, the class shares of the population that X
+        is from, (class,) or what ``class_shares`` found, these count in place of those of the training
+        samples.
         """
         if on_device(X):
-            return self._read_on_device(X, X_cov, paired).probability()
-        return self._predict(X, X_cov, paired, method).probability()
+            return self._read_on_device(X, X_cov, paired, class_prior).probability()
+        return self._predict(X, X_cov, paired, method, class_prior).probability()
 
     def predict_log_proba(self, X, X_cov=None, *, paired=True, method="exact"):
         """Return log P(class | x, D); as in ``predict_proba``, and exact where that underflows to 0."""
@@ -167,21 +170,22 @@ class PredictionMixin(UnknownMixin, LearnedAttributes):
         rng = stream(self.random_state if random_state is None else random_state, "posterior")
         return PosteriorDraws(*self.model_.sample(n, rng))
 
-    def _read_on_device(self, X, X_cov, paired):
+    def _read_on_device(self, X, X_cov, paired, class_prior=None):
         check_is_fitted(self)
         if X_cov is not None:
             raise ValueError("X_cov is not taken with arrays on a device; copy X to the host.")
-        reader = DevicePrediction(self.fitted_value(), read_device_samples(self, X, reset=False), paired)
+        model = in_population(self.fitted_value(), class_prior)
+        reader = DevicePrediction(model, read_device_samples(self, X, reset=False), paired)
         if self.model_.describes_true_values:
             warn_of_exactness()
         return reader
 
-    def _predict(self, X, X_cov, paired, method):
+    def _predict(self, X, X_cov, paired, method="exact", class_prior=None):
         """Check new inputs, and combine them with the fitted model."""
         check_is_fitted(self)
         check_choice("method", method, ("exact", "fast"))
         observation = read_inputs(self, X, X_cov, reset=False, allow_nan=takes_gaps(self))
-        model = self.fitted_value()
+        model = in_population(self.fitted_value(), class_prior)
         if observation.noise is not None:
             model.class_model.check_noise(observation.noise)
             warn_of_units(observation.noise, model.training_spread, self._feature_names(), training=False)

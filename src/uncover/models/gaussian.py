@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 
 # Variance of the noise of a missing feature, in units of the variance of the training samples.
 ENDLESS = 1e8
+# Dirichlet parameters of class shares that are known add up to this.
+KNOWN_SHARES = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,8 @@ class GaussianClasses:
     feature_names : array of str or None
     seed : int or None
         Of the draws behind budgets, and of the pairing of scenes.
+    shares : array of shape (class,) or None
+        Dirichlet parameters of the class shares of another population than that of the samples.
     """
 
     class_model: ClassModel
@@ -95,6 +99,7 @@ class GaussianClasses:
     label_confusion: Array | None = None
     feature_names: NDArray[Any] | None = None
     seed: int | None = 0
+    shares: Array | None = None
 
     # ---- what follows from it, made once --------------------------------------------------------------
 
@@ -191,8 +196,14 @@ class GaussianClasses:
 
     @property
     def concentration(self) -> Array:
-        """Dirichlet parameters of the proportions of the components, N_c + α_c."""
-        return self.count + self.alpha
+        """Dirichlet parameters of the proportions of the components, N_c + α_c.
+
+        In another population those of the classes, shared out by N_c + α_c.
+        """
+        learned = self.count + self.alpha
+        if self.shares is None:
+            return learned
+        return np.asarray(learned * (self.shares / self.components.total(learned))[self.components.owner])
 
     @property
     def component_means(self) -> Array:
@@ -424,6 +435,17 @@ class GaussianClasses:
         """The same with a temperature and a factor of each class."""
         owner = self.components.owner
         return replace(self, components=Components(owner, temperature), class_factor=class_factor[owner])
+
+    def with_class_shares(self, alpha: Array) -> GaussianClasses:
+        """The same for a population whose class shares have these Dirichlet parameters: (class,).
+
+        Probabilities change by the ratio of the shares, whatever the temperature.
+        """
+        learned = self.components.total(self.concentration)
+        ratio = alpha / alpha.sum() / (learned / learned.sum())
+        beside = ratio ** (self.components.temperature - 1.0)
+        factor = self.class_factor * beside[self.components.owner]
+        return replace(self, shares=np.asarray(alpha, float), class_factor=factor)
 
     @property
     def echo(self) -> float:

@@ -3,13 +3,13 @@ from uncover.files import check_new as check_new
 from uncover.files import whole_or_nothing as whole_or_nothing
 from uncover.labels import Criteria as Criteria
 from uncover.labels import Draw as Draw
+from uncover.pipeline.class_shares import read_class_shares as read_class_shares
 from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
 from uncover.pipeline.evaluation import Evaluation as Evaluation
 from uncover.pipeline.evaluation import check_folder as check_folder
 from uncover.pipeline.file_kinds import check_apart as check_apart
 from uncover.pipeline.fitting import TrainedModel as TrainedModel
 from uncover.pipeline.fitting import fit_model as fit_model
-from uncover.pipeline.fitting import read_class_prior as read_class_prior
 from uncover.pipeline.ground import distance as distance
 from uncover.pipeline.info import Description as Description
 from uncover.pipeline.info import describe_file as describe_file
@@ -25,6 +25,7 @@ from uncover.pipeline.label_sources import open_labels as open_labels
 from uncover.pipeline.label_sources import write_labels as write_labels
 from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
 from uncover.pipeline.map_facts import MapFacts as MapFacts
+from uncover.pipeline.map_facts import shares_in_words as shares_in_words
 from uncover.pipeline.mapping import Forecast as Forecast
 from uncover.pipeline.mapping import MapOptions as MapOptions
 from uncover.pipeline.mapping import forecast as forecast

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from uncover.models.record import FittedEstimator, record_of
 from uncover.models.registry import CLASS_MODELS
 from uncover.models.sets import samples_needed
 from uncover.pipeline import training_sources
+from uncover.pipeline.class_shares import known_shares
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
 from uncover.pipeline.left_out import Checked, left_out_check, left_out_in_words, warn_of_excess
@@ -49,8 +49,6 @@ from uncover.warn import warn
 _LEVEL = 1e-3
 #: Bands that a warning names.
 _NAMED = 3
-#: Sum of the Dirichlet parameters of class shares that are known: no number of samples changes them.
-_CERTAIN = 1e12
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ def fit_model(
     if options.doubt.noise is not None:
         model.label_noise = options.doubt.confusion(len(classes))
     if isinstance(options.class_prior, Mapping):
-        model.class_prior = _known_shares(options.class_prior, classes)
+        model.class_prior = known_shares(options.class_prior, classes)
     phase("reading")
     checked = Checked.of(opened, options)
     used, lost = _accumulate(model, opened, classes, progress, keeper, options.doubt, checked, phase)
@@ -177,47 +175,6 @@ def fit_model(
         provenance["kept for sets"] = keeper.count
     model.feature_names_in_ = np.array(opened[0].bands, dtype=object)
     return TrainedModel(fitted, units.pop() if len(units) == 1 else None, provenance, features)
-
-
-def read_class_prior(text: str | None) -> float | dict[str, float]:
-    """Class shares by name from the command line or a table (class, share); a number as it is.
-
-    >>> read_class_prior("forest=0.6, water=0.4")
-    {'forest': 0.6, 'water': 0.4}
-    """
-    if text is None:
-        return 1.0
-    if Path(text).is_file():
-        with open(text, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-        if not rows or not {"class", "share"} <= rows[0].keys():
-            raise ValueError(f"{text} is no table of class shares; its columns must be class and share")
-        pairs = [(row["class"].strip(), row["share"]) for row in rows]
-    elif "=" in text:
-        pairs = [
-            (name.strip(), share) for name, _, share in (part.partition("=") for part in text.split(","))
-        ]
-    else:
-        pairs = [("", text)]
-    try:
-        found = {name: float(share) for name, share in pairs}
-    except ValueError:
-        raise ValueError(
-            f"--class-prior {text}: give forest=0.6,water=0.4, or a CSV (class, share)"
-        ) from None
-    return found.get("", 0.0) if "" in found else found
-
-
-def _known_shares(shares: Mapping[str, float], classes: Sequence[str]) -> NDArray[np.float64]:
-    """Dirichlet parameters so large that the shares of the training samples do not count."""
-    strange, lacking = sorted(set(shares) - set(classes)), sorted(set(classes) - set(shares))
-    total = sum(shares.values())
-    if strange or lacking or abs(total - 1) > 1e-3 or min(shares.values()) <= 0:
-        raise ValueError(
-            f"--class-prior has the classes {', '.join(shares)} with the sum {total:g}; give each of "
-            f"{', '.join(classes)} a share above 0, that add up to 1"
-        )
-    return _CERTAIN * np.array([shares[name] for name in classes]) / total
 
 
 def make_model(options: FitOptions) -> Any:

@@ -20,7 +20,7 @@ from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
 from uncover.pipeline.file_kinds import EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, codes_in, scheme_in
-from uncover.pipeline.map_facts import MapFacts
+from uncover.pipeline.map_facts import MapFacts, shares_in_words
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
 from uncover.pipeline.map_table import NONE, none_of
 from uncover.pipeline.tables import is_table, read_table
@@ -400,6 +400,7 @@ def _map(path: Path) -> Description:
         "trained on": [source["name"] for source in said.get("trained_on", ())],
         "paired": said.get("paired"),
         "pixels that lack bands": said.get("missing"),
+        "class shares": shares_in_words(item["properties"]),
         "coverage of sets of classes": said.get("coverage"),
         "made by": item["properties"].get("processing:software"),
         **grid_facts(product.grid),

@@ -122,6 +122,22 @@ class MapFacts:
         return percent(pixels / self.pixels)
 
 
+def shares_in_words(properties: Mapping[str, Any]) -> str | None:
+    """Class shares that the probabilities of a map are for, from its item; None for those of the training.
+
+    >>> shares_in_words({"uncover:class_shares": {"how": "stated", "shares": {"a": 0.4, "b": 0.6}}})
+    'stated: a 0.4, b 0.6'
+    """
+    found = properties.get("uncover:class_shares")
+    if found is None:
+        return None
+    spread = found.get("standard_uncertainty", {})
+    errors = {name: f" ± {value:.2g}" for name, value in spread.items()}
+    each = (f"{name} {share:.3g}{errors.get(name, '')}" for name, share in found["shares"].items())
+    how = "those of training, as an estimate was refused" if found["how"] == "training" else found["how"]
+    return f"{how}: {', '.join(each)}"
+
+
 def percent(share: float) -> str:
     """A share in per cent, with the digits that it needs.
 

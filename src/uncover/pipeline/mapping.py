@@ -20,6 +20,7 @@ from uncover.engines.machine import machine_code
 from uncover.files import check_new, check_place
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
+from uncover.pipeline.class_shares import MappedShares, with_class_shares
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_product import is_map
@@ -62,6 +63,9 @@ class MapOptions:
     unknown_share
         Share of pixels of none of the classes: a number in [0, 1], or "estimate" for that of the scene. The
         map then has the probability of none of the classes as a further layer; None: it has not.
+    class_shares
+        Class shares of the place: "training", "estimate" for those of the scene, or such as
+        "forest=0.6,water=0.4", or the path of a table (class, share).
     dtype, format
         Numbers of the probability and uncertainty layers; the kind of files.
     thresholds
@@ -83,6 +87,7 @@ class MapOptions:
     method: Method = "fast"
     device: Device = "cpu"
     unknown_share: float | Literal["estimate"] | None = None
+    class_shares: str = "training"
     dtype: DType = "uint16"
     format: Format = "cog"
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -104,6 +109,7 @@ class PreparedMap:
     plan: ComputePlan
     options: MapOptions
     estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
+    shares: MappedShares | None = None  # of the classes, where they are not those of the training samples
 
     @classmethod
     def of(
@@ -135,6 +141,7 @@ class PreparedMap:
                 "--method exact is for models of one kind (uncover fit --model published, lda, nb or mda); a "
                 "pool has one way to read pixels with noise: leave it out"
             )
+        mapper, shares = with_class_shares(mapper, options.class_shares)
         found = mapper.estimate_unknown() if options.unknown_share == "estimate" else None
         if found is not None:
             mapper = replace(mapper, reader=replace(mapper.reader, unknown_share=found.checked()))
@@ -143,7 +150,7 @@ class PreparedMap:
         plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)
         if observed.own_scene is not None:
             observed.own_scene.cache.capacity = plan.cache_bytes
-        prepared = cls(mapper, Path(model_file), plan, options, found)
+        prepared = cls(mapper, Path(model_file), plan, options, found, shares)
         prepared.when()  # says what is wrong with the date before anything is computed
         return prepared
 
@@ -171,6 +178,7 @@ class PreparedMap:
             "thresholds": asdict(self.options.thresholds),
             **({} if sets is None else {"coverage": float(sets.coverage)}),
             **self._unknown_facts(),
+            **({} if self.shares is None else self.shares.as_facts()),
         }
 
     def _unknown_facts(self) -> dict[str, Any]:

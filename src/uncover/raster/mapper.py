@@ -19,12 +19,14 @@ from uncover.raster.product import AREA_ROWS, Product, Thresholds, Unit
 from uncover.raster.quality import FLAGGED, Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
+    from uncover.bayes.class_shares import ClassShares
     from uncover.measurement.pooled import AnySummariser
     from uncover.measurement.summary import PixelSummary
     from uncover.models.record import ModelRecord
 
-#: Windows of 64 × 64 pixels, at most, that the share of none of the classes is estimated from.
-_WINDOWS = 64
+#: Windows of 64 × 64 pixels, at most, that shares are estimated from; for those of the classes every so many
+#: of their pixels.
+_WINDOWS, _EVERY = 64, 7
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
 Device = Literal["cpu", "cuda"]
@@ -203,18 +205,46 @@ class Mapper:
 
     def estimate_unknown(self) -> UnknownShare:
         """Share of pixels of none of the classes, by maximum likelihood: windows spread over the scene."""
-        windows, found = list(self.observed.grid.blocks(64)), []
-        golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
-        for number in np.unique((golden * len(windows)).astype(int)):
-            reading = self.observed.read(windows[number])
-            for part, features in self._chunks(reading):
-                some = reading.pixels(part)
-                if some.planes.shape[-1]:
-                    found.append(self._unknown(some, features))
+        found = [self._unknown(pixels, features) for _, pixels, features in self._samples()]
         if not found:
             raise ValueError("no clear pixel to estimate the share of none of the classes from; state it")
         parts = zip(*((odds.log_ratio, odds.n_features) for odds in found), strict=True)
         return UnknownOdds(*(np.concatenate(part) for part in parts)).share()
+
+    def estimate_shares(self) -> tuple[ClassShares, float]:
+        """Class shares of the scene by maximum likelihood, and the share of pixels unlike anything trained.
+
+        From pixels of windows spread over the scene; neighbours are alike, and windows are independent.
+        """
+        from uncover.measurement.class_shares import class_shares, true_values
+        from uncover.measurement.summary import Planes
+
+        P, values, groups, typicality = [], [], [], []
+        for number, pixels, features in self._samples(_EVERY):
+            summary = self._summarise(pixels, features)
+            P.append(summary.probability.T)
+            typicality.append(summary.typicality)
+            groups.append(np.full(len(P[-1]), number))
+            given = Planes(pixels.planes, pixels.coefficients, pixels.noise, None, features).marked()
+            values.append(true_values(self.model.model_, given.observation))
+        if not P:
+            raise ValueError("no clear pixel to estimate class shares from; state them")
+        read = min(1.0, _WINDOWS / len(list(self.observed.grid.blocks(64))))
+        places = np.unique(np.concatenate(groups), return_inverse=True)[1]
+        whole = np.concatenate(P), np.concatenate(values)
+        found = class_shares(self.model.model_, *whole, places, read)
+        return found, float((np.concatenate(typicality) < self.thresholds.typicality).mean())
+
+    def _samples(self, every: int = 1) -> Iterator[tuple[int, Pixels, NDArray[np.bool_] | None]]:
+        """Clear pixels of windows spread over the scene, or every so many of them, by the window's number."""
+        windows = list(self.observed.grid.blocks(64))
+        golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
+        for number in np.unique((golden * len(windows)).astype(int)):
+            reading = self.observed.read(windows[number])
+            for part, features in self._chunks(reading):
+                pixels = reading.pixels(part[::every])
+                if pixels.planes.shape[-1]:
+                    yield int(number), pixels, features
 
     def _unknown(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> UnknownOdds:
         return self.summariser.unknown(

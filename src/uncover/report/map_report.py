@@ -12,6 +12,7 @@ from uncover import __version__
 from uncover.files import check_goal, whole_or_nothing
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.file_kinds import check_apart
+from uncover.pipeline.map_facts import shares_in_words
 from uncover.progress import step
 from uncover.report.contents import Contents
 from uncover.report.figures import (
@@ -263,7 +264,10 @@ def _areas_section(summary: Summary) -> Section:
     if rows:
         header = ("why", "pixels", f"area, {facts.unit}")
         parts.append(Table("Without a class, in no area above", header, rows, wide=False))
-    return Section("areas", "Areas", _areas_lead(summary.areas.note, summary.areas.unit), tuple(parts))
+    lead = _areas_lead(summary.areas.note, summary.areas.unit)
+    if (shares := shares_in_words(summary.item.get("properties", {}))) is not None:
+        lead += f" Class shares of the place are {shares}."
+    return Section("areas", "Areas", lead, tuple(parts))
 
 
 def _areas_lead(note: str, unit: str) -> str:

@@ -235,12 +235,8 @@ def _with_names(found: Result, classes: Sequence[str]) -> Result:
 
 def _replicate_rows(where: dict[str, Any], found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Scores of each bootstrap draw: the same draw of two models is of the same pixels."""
-    draws = found["replicates"]
-    names = list(draws)
-    return [
-        {**where, "model": found["model"], "draw": i, **dict(zip(names, values, strict=True))}
-        for i, values in enumerate(zip(*draws.values(), strict=True))
-    ]
+    each = pd.DataFrame(found["replicates"]).to_dict("records")
+    return [{**where, "draw": i, **values} for i, values in enumerate(each)]
 
 
 def relative_cost(cost: pd.DataFrame, unit: str = "BQDA") -> pd.DataFrame:

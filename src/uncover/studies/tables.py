@@ -22,13 +22,10 @@ Tables = dict[str, pd.DataFrame]
 
 def score_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """One row for each score of a model."""
-    head = {**where, "model": found["model"], "ours": MODELS[found["model"]].ours}
-    rows = []
-    for name in SCORE_NAMES:
-        ends = dict(zip(("low", "high"), found["intervals"][name], strict=True))
-        value = found["scores"][name]
-        rows.append({**head, "metric": name, "value": value, **ends, "zeros": found["zeros"]})
-    return rows
+    head = {**where, "ours": MODELS[found["model"]].ours}
+    values = ((name, found["scores"][name], *found["intervals"][name]) for name in SCORE_NAMES)
+    names = ("metric", "value", "low", "high")
+    return [{**head, **dict(zip(names, row, strict=True)), "zeros": found["zeros"]} for row in values]
 
 
 def training_row(where: Facts, found: Mapping[str, Any]) -> Row:
@@ -45,14 +42,14 @@ def training_row(where: Facts, found: Mapping[str, Any]) -> Row:
 def cost_rows(where: Facts, found: Mapping[str, Any]) -> list[Row]:
     """CPU seconds of a model."""
     seconds = {name: found[name] for name in ("fit_seconds", "predict_seconds")}
-    return [{**where, "model": found["model"], **seconds, "seconds": sum(seconds.values())}]
+    return [{**where, **seconds, "seconds": sum(seconds.values())}]
 
 
 def confusion_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) -> list[Row]:
     """One row for each predicted and true class."""
     names = list(classes)
     return [
-        {**where, "model": found["model"], "predicted": a, "true": b, "count": found["confusion"][i][j]}
+        {**where, "predicted": a, "true": b, "count": found["confusion"][i][j]}
         for i, a in enumerate(names)
         for j, b in enumerate(names)
     ]
@@ -64,14 +61,14 @@ def rate_rows(where: Facts, found: Mapping[str, Any], classes: Iterable[str]) ->
     names = [f"{side}_{kind}_rate" for kind in ("positive", "negative") for side in ("true", "false")]
     rates = {name: getattr(seen, name) for name in (*names, "precision")}
     return [
-        {**where, "model": found["model"], "class": name, **{r: float(v[k]) for r, v in rates.items()}}
+        {**where, "class": name, **{r: float(v[k]) for r, v in rates.items()}}
         for k, name in enumerate(classes)
     ]
 
 
 def frame(found: Iterable[tuple[Facts, Facts]], rows: Callable[..., list[Row]], *more: Any) -> pd.DataFrame:
     """Rows of all models that could be trained, as one table; `found` has where, and what was found."""
-    trained = [(where, one) for where, one in found if one["trained"]]
+    trained = (({**where, "model": one["model"]}, one) for where, one in found if one["trained"])
     return pd.DataFrame([row for where, one in trained for row in rows(where, one, *more)])
 
 
