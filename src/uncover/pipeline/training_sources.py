@@ -550,15 +550,20 @@ def _check_reflectance(table: SampleTable) -> None:
         )
 
 
-def _chosen(table: SampleTable, options: FitOptions) -> NDArray[np.str_]:
-    """Names of the classes of a table, empty for values that are none; one class has one spelling."""
+def _chosen(table: SampleTable, options: FitOptions) -> tuple[NDArray[np.str_], Scheme | None]:
+    """Names of the classes of a table, translated, empty for values that are none; and their scheme."""
     values = sorted({str(value) for value in table.classes})
     named = ClassChoice(options.ignore, options.classes).named(values, table.name)
     try:
         one_spelling(name for name in named.values() if name)
     except ValueError as error:
         raise ValueError(f"{table.name}: {error}") from None
-    return np.array([named[str(value)] or "" for value in table.classes])
+    if options.scheme is None:
+        return np.array([named[str(value)] or "" for value in table.classes]), None
+    translation = load_translation(options.scheme)
+    names = {each.code: each.name for each in translation.target.classes} | {0: ""}
+    into = {value: names[translation.of_name(name)] if name else "" for value, name in named.items()}
+    return np.array([into[str(value)] for value in table.classes]), translation.target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -585,16 +590,9 @@ class TableRows(TrainingSource):
             table = replace(table, values=table.values * scale + offset)
         else:
             _warn_of_table_offset(table)
-        classes, scheme = _chosen(table, options), None
+        classes, scheme = _chosen(table, options)
         if options.scene.level is not None:
             _check_reflectance(table)
-        if options.scheme is not None:
-            translation = load_translation(options.scheme)
-            scheme = translation.target
-            names = {c.code: c.name for c in translation.target.classes} | {0: ""}
-            found, inverse = np.unique(classes, return_inverse=True)
-            codes_of = [translation.of_name(str(f)) if f else 0 for f in found]
-            classes = np.array([names[code] for code in codes_of])[inverse.ravel()]
         known, codes = np.unique(classes, return_inverse=True)
         labels = (codes.ravel() + 1).astype(np.uint8)
         if known.size > 254:
