@@ -11,6 +11,7 @@ results, `study-NAME`; with `--figures`, its figures into docs/images.
 import argparse
 import json
 import re
+import textwrap
 from pathlib import Path
 
 from benchmarks.paper_page import STUDIES, findings_of, paper_table
@@ -43,7 +44,8 @@ def findings_as_markdown(what):
 def _item(finding):
     place = f" (§ {finding['section']})" if finding.get("section") else ""
     claim = f"**{'Ours: ' if finding['ours'] else ''}{finding['claim']}**{place}"
-    return f"- {claim} *{finding['verdict'].capitalize()}.* {finding['found']} {finding['why']}".rstrip()
+    text = f"- {claim} *{finding['verdict'].capitalize()}.* {finding['found']} {finding['why']}".rstrip()
+    return textwrap.fill(text, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _table(match):

@@ -130,6 +130,20 @@ def test_progress_in_a_pipe_is_a_line_a_minute_with_a_rate_of_the_last_seconds(m
     assert len(lines) == 1 + 199 // 60
 
 
+def test_a_few_large_pieces_give_no_estimate(monkeypatch, capsys):
+    """Files of a map: what is left may be nearly done, or not begun."""
+    clock = Clock()
+    monkeypatch.setattr(console.time, "monotonic", clock)
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", 0.0)
+    with counter("map") as watch:
+        for done in range(8):
+            watch.phase("writing", done, 8)
+            clock.now += 5.0
+        assert "left" not in capsys.readouterr().err
+        watch(8, 10)
+        assert "10 s left" in capsys.readouterr().err
+
+
 def test_silence_in_a_pipe_is_a_line_a_minute(monkeypatch, capsys):
     """Nobody counts, and still a line says what goes on; one more only when another minute has passed."""
     clock = Clock()
@@ -167,6 +181,13 @@ def test_progress_on_a_terminal_is_a_bar_with_phases(monkeypatch, capsys):
         for done in range(0, 100, 10):
             watch(done, 100)
             clock.now += 1.0
+        watch.phase("writing")
     shown = capsys.readouterr().err
-    assert "map: opening" in shown and "map: mapping" in shown and "100%" not in shown
+    assert "left" not in shown[shown.index("map: writing") :]  # the rate of the phase before
+    assert (
+        "map: loading" in shown
+        and "map: opening" in shown
+        and "map: mapping" in shown
+        and "100%" not in shown
+    )
     assert "10 pixels/s, 1 s left" in shown

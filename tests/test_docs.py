@@ -344,11 +344,12 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_commands_of_the_first_steps_run(tmp_path):
-    script = "\n".join(_commands_of(ROOT / "docs/first-steps.md")).replace("--size 400", "--size 200")
+def test_commands_of_the_tutorial_on_maps_run(tmp_path):
+    script = "\n".join(_commands_of(ROOT / "docs/tutorial-map.md"))
+    script = script.replace("uncover demo", "uncover demo --size 200")
     program = f'uncover() {{ "{sys.executable}" -m uncover.cli "$@"; }}'
     subprocess.run(["bash", "-euc", f"{program}\n{script}"], cwd=tmp_path, check=True)
-    assert (tmp_path / "map/report.html").exists()
+    assert (tmp_path / "report.html").exists()
 
 
 def test_commands_of_the_page_on_several_dates_run(tmp_path, monkeypatch):
@@ -368,7 +369,9 @@ def test_commands_of_the_page_on_several_dates_run(tmp_path, monkeypatch):
         ]
         result = CliRunner().invoke(main, given[1:])
         assert result.exit_code == 0, (line, result.output)
-    assert sum(line.startswith("uncover ") for line in commands) == 5
+    assert sum(line.startswith("uncover ") for line in commands) == 7
+    item = json.loads(Path("seasons/item.json").read_text(encoding="utf-8"))["properties"]
+    assert [each["date"] for each in item["uncover:dates"]] == ["MAM", "JJA", "SON"]
     found = json.loads(Path("evaluation/evaluation.json").read_text(encoding="utf-8"))
     assert found["accuracy"]["overall accuracy"]["value"] > 0.8
 

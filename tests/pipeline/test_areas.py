@@ -27,7 +27,7 @@ def case(tmp_path, monkeypatch):
     cloud[:, :, :20] = 7
     write_scene("cloud.tif", cloud, names=None)
     save_model("model.uncover", fitted())
-    options = SourceOptions(SceneOptions(mask="cloud.tif", mask_values={7: Quality.CLOUD}))
+    options = SourceOptions(scene=SceneOptions(mask="cloud.tif", mask_values={7: Quality.CLOUD}))
     map_scene("model.uncover", scene, "map", MapOptions(source=options, threads=1))
     return Path("map")
 
@@ -125,7 +125,7 @@ def test_evaluate_weighs_strata_by_mapped_land(case, kind, tmp_path):
     """A stratified sample of the whole scene: strata have the area of mapped land, clouds no samples."""
     if kind != "cog":
         pytest.importorskip("h5netcdf" if kind == "netcdf" else "zarr")
-        options = SourceOptions(SceneOptions(mask="cloud.tif", mask_values={7: Quality.CLOUD}))
+        options = SourceOptions(scene=SceneOptions(mask="cloud.tif", mask_values={7: Quality.CLOUD}))
         map_scene("model.uncover", "scene.tif", "other", MapOptions(source=options, threads=1, format=kind))
     truth = np.maximum(layer(case / "class.tif"), 1)
     write_scene("truth.tif", truth, names=None, nodata=0)

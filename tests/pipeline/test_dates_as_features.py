@@ -247,7 +247,11 @@ def test_a_model_of_one_year_maps_another(run, place, tmp_path, named, mapped):
 def test_a_date_without_a_scene_is_a_gap(run, place, tmp_path):
     fit_and_map(run, place)
     lacking = done(run("map", "m.uncover", *place.scenes[:3], *place.masked, "--out", "three"))
-    assert f"no scene of {DATES[3]} came" in lacking.stderr
+    assert f"no scene of {DATES[3]} came" in lacking.stderr and "features of that date" in lacking.stderr
+    fewer = done(run("map", "m.uncover", *place.scenes[:2], *place.masked, "--out", "two"))
+    assert "features of those dates are missing in every pixel" in fewer.stderr
+    shown = done(run("info", "two")).stdout
+    assert f"    scene: {place.scenes[0]}, {place.scenes[1]}\n" in shown and "worlds" not in shown
     write_scene(
         place.folder / f"mask-{DATES[3]}.tif",
         np.full((1, *place.truth.shape), 9, np.uint8),
@@ -375,6 +379,12 @@ def test_bad_input_of_fits_is_one_line(refused, place, tmp_path):
     assert "'June' is no date" in refused(*fit_words(place, a, b, more=["--dates", "June"]))
     assert "needs the band nir" in refused(*fit_words(place, a, b, more=["--features", "nir/B04"]))
     assert "divides by 0" in refused(*fit_words(place, a, b, more=["--features", "B04/0"]))
+    for features, complaint in (
+        ("", "--features names no feature"),
+        ("NBR,NDMI", "the feature NDMI needs the band B11: "),
+        ("B08**B04", "has an exponent that is no number; write one, as in B08**2"),
+    ):
+        assert complaint in refused(*fit_words(place, a, b, more=["--features", features]))
     assert "is no formula" in refused(*fit_words(place, a, b, more=["--features", "open('x')"]))
     assert "--date 2024" in refused(*fit_words(place, a, b, more=["--date", "2024"]))
     assert "--dates came without --as features" in refused(
@@ -495,8 +505,11 @@ def test_one_scene_takes_the_mask_of_its_day(place):
     scene = open_scene(place.scenes[1], SceneOptions(date=place.days[1], **how))
     quality = scene.read(scene.grid.window).quality
     np.testing.assert_array_equal((quality & Quality.CLOUD) > 0, place.clouds[1])
+    named = open_scene(place.scenes[1], SceneOptions(**how))  # by the day in the name of the file
+    np.testing.assert_array_equal(named.read(scene.grid.window).quality, quality)
+    undated = Path(place.scenes[1]).rename(place.folder / "scene.tif")
     with pytest.raises(ValueError, match="states none; --date does"):
-        open_scene(place.scenes[1], SceneOptions(**how))
+        open_scene(undated, SceneOptions(**how))
 
 
 def test_a_buffer_without_a_mask_is_said_and_hides_nothing(place):

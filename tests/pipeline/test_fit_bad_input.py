@@ -5,8 +5,9 @@ import pytest
 
 from fit_cases import safe_with_labels, table_of
 from label_maps import write_map
+from map_cases import grid, write_scene
 from uncover import load_model
-from uncover.raster import Grid
+from uncover.raster import Grid, Window
 
 
 def test_rows_that_lack_a_band_are_left_out_aloud(problem, run, tmp_path):
@@ -106,6 +107,30 @@ def test_scenes_with_different_bands_or_given_twice_are_refused(problem, refused
     table_of(values, codes).drop(columns="d").to_csv(tmp_path / "two.csv", index=False)
     assert "no column for band d" in refused("fit", "one.csv", "two.csv", "--out", "model.uncover")
     assert "one.csv is given twice" in refused("fit", "one.csv", "one.csv", "--out", "model.uncover")
+
+
+def test_tiles_of_one_datatake_are_two_scenes(run, refused, tmp_path):
+    """Both have its identity, and they show two places; the same place is given twice."""
+    values, codes = np.random.default_rng(0).uniform(0, 0.3, (4, 20, 40)), np.ones((20, 40), np.uint8)
+    codes[:, ::2] = 3
+    whole = grid(20, 40)
+    write_map(tmp_path / "labels.tif", codes, grid=whole)
+    for name, col in (("west", 0), ("east", 20)):
+        part = Window(0, col, 20, 20)
+        write_scene(tmp_path / f"{name}.tif", values[:, :, col : col + 20].astype("f4"), whole.crop(part))
+    words = ["--labels", "labels.tif", "--model", "published", "--scene-id", "GS2A_1", "--out", "m.uncover"]
+    made = run("fit", "west.tif", "east.tif", *words)
+    assert made.exit_code == 0, made.output
+    assert sum(load_model(tmp_path / "m.uncover").class_count_) == codes.size
+    assert "GS2A_1 is given twice" in refused("fit", "west.tif", "west.tif", *words, "--overwrite")
+
+
+def test_a_code_is_a_class_or_ignored(problem, refused):
+    line = refused(
+        "fit", "scene.tif", "--bands", "a,b,c,d", "--labels", "labels.tif", "--out", "model.uncover",
+        "--classes", "1=forest,3=grass", "--ignore", "03,4",
+    )  # fmt: skip
+    assert "--classes and --ignore both name 3; a value is a class or is ignored" in line
 
 
 def test_draws_that_differ_in_number_are_refused(problem, refused, tmp_path):

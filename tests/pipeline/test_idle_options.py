@@ -44,6 +44,7 @@ def test_in_fitting_to_a_table(refused, idle, words):
         (("--between-pixels", "random"), "--between-pixels came without --uncertainty"),
         (("--threads", 0), "--threads is 0; give 1 or more"),
         (("--block", 0), "--block is 0; give 1 or more"),
+        (("--dry-run", "--resume"), "--resume came with --dry-run, which estimates the whole map"),
     ],
 )
 def test_in_mapping(refused, idle, words):

@@ -260,11 +260,13 @@ def test_the_only_field_or_one_called_class_needs_no_option(tmp_path):
 def test_the_fields_of_polygons_are_listed(tmp_path):
     here = np.array([b"\x01\x01\x00\x00\x00" + bytes(16)] * 2, dtype=object)
     columns = {"kind": np.array(["wood", "lake"], dtype=object), "number": np.array([1, 2])}
+    columns["fid_1"] = np.array([np.nan, np.nan])
     path = tmp_path / "p.gpkg"
     how = {"geometry_type": "Point", "crs": "EPSG:4326", "driver": "GPKG"}
     pyogrio.raw.write(path, geometry=here, field_data=[*columns.values()], fields=[*columns], **how)
     with pytest.raises(
-        SceneError, match=r"fields kind \(wood, lake\), number \(1, 2\); say with --class-field"
+        SceneError,
+        match=r"fields kind \(wood, lake\), number \(1, 2\), fid_1 \(empty\); say with --class-field",
     ):
         open_labels(path)
 

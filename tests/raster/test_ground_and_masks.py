@@ -249,6 +249,45 @@ def test_a_scene_classification_is_no_mask_unless_its_codes_are_named(product, t
     assert open_scene(product, SceneOptions(mask=yes_or_no)).grid == scene.grid
 
 
+CATEGORIES = "<CategoryNames>{}</CategoryNames>".format(
+    "".join(f"<Category>{name}</Category>" for name in ("no data", "saturated", "dark", "", "VEGETATION"))
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "codes", "description", "legend"),
+    [
+        ("a.tif", (3, 4, 9), None, ""),  # no 0: nothing would be left
+        ("a.tif", (4,), "SCL", ""),
+        ("a.tif", (0, 4), "scl", ""),
+        ("scl_20m.tif", (0, 4), None, ""),
+        ("a.tif", (0, 4), None, CATEGORIES),
+    ],
+)
+def test_a_scene_classification_is_known_by_band_legend_or_codes(
+    product, tmp_path, name, codes, description, legend
+):
+    scene = open_scene(product)
+    values = np.random.default_rng(0).choice(codes, (1, 200, 200)).astype(np.uint8)
+    path = raster(tmp_path / name, scene, values)
+    with rasterio.open(path, "r+") as file:
+        file.descriptions = (description,)
+    if legend:
+        aux = f'<PAMDataset><PAMRasterBand band="1">{legend}</PAMRasterBand></PAMDataset>'
+        (tmp_path / f"{name}.aux.xml").write_text(aux)
+    with pytest.raises(SceneError, match=r"looks like a scene classification .*--mask-values scl"):
+        open_scene(product, SceneOptions(mask=path))
+    assert open_scene(product, SceneOptions(mask=path, mask_values=mask_values("4"))).grid == scene.grid
+
+
+def test_labels_under_an_own_mask_are_said_to_be_so(product, files, tmp_path):
+    scene = open_scene(product)
+    path = raster(tmp_path / "mask.tif", scene, np.ones((1, 200, 200), np.uint8))
+    options = FitOptions(labels=files.truth(2020), scene=SceneOptions(mask=path), model="published")
+    with pytest.raises(ValueError, match=r"all classes: own mask [\d,]+\); .*what --mask leaves out$"):
+        fit_model([product], options)
+
+
 def test_mask_values_that_are_not_in_the_mask_are_one_line(product, tmp_path):
     """In the place of the scene: a value that is elsewhere in the mask counts for nothing."""
     scene = open_scene(product)

@@ -6,10 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+from click.testing import CliRunner
 from rasterio.transform import from_origin
 
 from safe_trees import shared, write_raster
-from uncover.raster import Quality, SceneError, SceneOptions, open_scene
+from uncover.cli import main
+from uncover.pipeline import RealiseOptions, realise_scene
+from uncover.raster import Quality, SceneError, SceneOptions, Window, open_scene
 from uncover.raster.align import RasterBand
 from uncover.raster.loose_files import gathered
 from uncover.raster.names import same_datatake
@@ -241,11 +244,39 @@ def test_the_mask_of_the_pixel_size_that_is_mapped_is_taken(product_files):
     assert (scene.read().quality[20:] == Quality.SNOW).all()
 
 
+def test_the_day_of_a_file_is_in_its_name_where_nothing_else_states_it(tmp_path):
+    """An option wins, then scene.toml; the worlds do not depend on the day: they are of the content."""
+    days = {"s_2015-08-30.tif": "2015-08-30", "s_20200804T183919.tif": "2020-08-04T18:39:19Z", "s.tif": None}
+    worlds = set()
+    for name, day in days.items():
+        path = band(tmp_path, name, 2000)
+        scene = open_scene(path, SceneOptions(level="L1C", sensor="S2A", bands=("B02",), scale=1e-4))
+        assert (scene.date, scene.sensing_time is None) == (day, "T" not in name)
+        assert scene.dated_by == ("metadata" if day is None else "the name of the file")
+        assert open_scene(path, SceneOptions(date="2016-01-01", scale=1e-4)).date == "2016-01-01"
+        assert open_scene(path, SceneOptions(date="2016-01-01", scale=1e-4)).dated_by == "metadata"
+        made = realise_scene(scene, RealiseOptions(aod=0.1, draws=3, angles=(40.0, 5.0, 100.0)))
+        worlds.add(made.read(Window(0, 0, 2, 2)).values.tobytes())
+    assert len(worlds) == 1
+    (tmp_path / "scene.toml").write_text("date = 2014-01-01\n")
+    assert open_scene(tmp_path / "s_2015-08-30.tif", SceneOptions(scale=1e-4)).date == "2014-01-01"
+
+
 def test_scene_toml_of_another_file_says_nothing(tmp_path):
     band(tmp_path, "B02.tif", 2000)
+    band(tmp_path, "B03.tif", 2000)
     (tmp_path / "scene.toml").write_text('source = "B03.tif"\nscale = 0.0001\n')
     with pytest.raises(SceneError, match="without a scale"):
         open_scene(tmp_path / "B02.tif")
+
+
+def test_a_scene_toml_of_a_file_that_is_not_there_says_so(tmp_path):
+    path = band(tmp_path, "B02.tif", 2000)
+    (tmp_path / "scene.toml").write_text('source = "b02.tif"\nlevel = "L2A"\n')
+    with pytest.warns(UserWarning, match=r"source = 'b02.tif', and no such file is beside it.*correct the"):
+        assert open_scene(path, SceneOptions(scale=1e-4)).level is None
+    shown = CliRunner().invoke(main, ["info", str(path), "--scale", "0.0001"])
+    assert shown.exit_code == 0 and shown.stderr.count("no such file is beside it") == 1
 
 
 def test_metadata_win_over_scene_toml_and_it_says_so(product_files):
@@ -267,7 +298,10 @@ def test_metadata_win_over_scene_toml_and_it_says_so(product_files):
         ("level = [", "is not a readable TOML file"),
         ('level = "L3"', "level is L1C or L2A"),
         ("angles = [1, 2]", "angles are three"),
-        ('scale = "x"', "is of the wrong kind"),
+        ('offset = "-0.1"', 'offset = "-0.1" is not a number without quotes; write it so'),
+        ("level = 2", "level = 2 is not a text in quotes"),
+        ('angles = ["a", 1, 2]', "angles are three: sun zenith"),
+        ("bands = 3", r'bands = 3 is not a list of names, such as \["B02", "B03"\]'),
         ('date = "2020-13-01"', r"scene.toml: date 2020-13-01 is no date; give 2020-06-01"),
         ('date = "2020-06/2019"', "date 2020-06/2019 ends before it begins"),
     ],

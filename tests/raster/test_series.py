@@ -1,6 +1,7 @@
 """Scenes of several dates as one: gaps, grids, worlds and noise, each against the single scenes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,6 +263,7 @@ def test_systematic_errors_are_those_of_each_date_and_common_ones_tie_dates(tmp_
 
 def test_a_map_refuses_what_a_series_lacks(tmp_path):
     place = Place(tmp_path)
+    undated = Path(place.scenes[0]).rename(tmp_path / "scene.tif")
     with pytest.raises(SceneError, match=r"names files by the day.*states none; --date does"):
-        open_scene(place.scenes[0], SceneOptions(mask=place.mask))
+        open_scene(undated, SceneOptions(mask=place.mask))
     assert PlainScene(series()).dates == DATES[:3]

@@ -17,8 +17,8 @@ import click
 from uncover.progress import listening
 
 _SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOOKS = 60.0, 5.0
-#: The rate is that of the last seconds; an estimate needs some of them.
-_WINDOW, _LEAST = 15.0, 2.0
+#: The rate is that of the last seconds; an estimate needs some of them, and some pieces.
+_WINDOW, _LEAST, _PIECES = 15.0, 2.0, 8
 
 
 class Watch:
@@ -38,6 +38,7 @@ class Watch:
             self._phase, self._pace, self._amount = name, _Pace(), ""
             if self._shown is not None:
                 self._shown.label, self._shown.pos, self._shown.finished = f"{self._label}: {name}", 0, False
+                self._shown.current_item = None  # the rate of the phase before
                 self._shown.render_progress()
         if total:
             self(done, total)
@@ -73,6 +74,7 @@ def counter(label: str, unit: str = "") -> Iterator[Watch]:
         else nullcontext() as shown
     ):
         watch, ended = Watch(label, unit, shown), threading.Event()
+        watch.phase("loading")  # modules, which takes seconds on a busy machine
 
         def remind() -> None:
             while not ended.wait(_SECONDS_BETWEEN_LOOKS):
@@ -105,6 +107,7 @@ class _Pace:
     def __init__(self) -> None:
         self._start: int | None = None
         self._marks: deque[tuple[float, int]] = deque()
+        self._pieces = 0
 
     def speed(self, done: int) -> float | None:
         """Pieces per second; None where that is not known yet."""
@@ -113,9 +116,10 @@ class _Pace:
             self._start = done
         if done > self._start:
             self._marks.append((now, done))
+            self._pieces += 1
         while len(self._marks) > 2 and self._marks[1][0] < now - _WINDOW:
             self._marks.popleft()
-        if not self._marks or now - self._marks[0][0] < _LEAST:
+        if self._pieces < _PIECES or now - self._marks[0][0] < _LEAST:
             return None
         return (done - self._marks[0][1]) / (now - self._marks[0][0]) or None
 
@@ -154,8 +158,12 @@ class PlainGroup(click.Group):
 
 @contextmanager
 def _plainly() -> Iterator[None]:
+    said = set[str]()
+
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        click.echo(f"Warning: {_one_line(message)}", err=True)
+        if (text := _one_line(message)) not in said:  # two places may look at one scene
+            said.add(text)
+            click.echo(f"Warning: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)

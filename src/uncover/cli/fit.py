@@ -12,6 +12,7 @@ from uncover.cli.options import (
     class_options,
     dates_option,
     filled,
+    inputs,
     measurement_from,
     measurement_options,
     overwrite_option,
@@ -76,14 +77,11 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     `uncover map` needs values of the same kind: --aod in both commands or in neither, the same --level.
     """
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SCENE|CUBE|TABLE...")
-@click.option("--out", required=True, type=click.Path(), help="Model file to write.")
-@click.option(
-    "--as",
-    "as_what",
-    type=click.Choice(["samples", "features"]),
-    default="samples",
-    help="Several scenes: more samples, or scenes of several dates of one place, whose bands are features.",
+@inputs(
+    "SCENE|CUBE|TABLE...",
+    "Model file to write.",
+    ("samples", "features"),
+    "Several scenes: more samples, or scenes of several dates of one place, whose bands are features.",
 )
 @dates_option
 @click.option(
@@ -204,7 +202,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: b
         pipeline.FitOptions,
         given,
         labels=label_file,
-        as_features=given["as_what"] == "features",
+        as_features=given["meaning"] == "features",
         draw=filled(pipeline.Draw, given),
         calibration="loo" if given["calibrate"] else None,
         doubt=pipeline.LabelDoubt(*(given[name] for name in doubt)),

@@ -20,6 +20,7 @@ from uncover.cli.options import (
     measurement_from,
     measurement_options,
     overwrite_option,
+    refuse,
 )
 
 
@@ -135,6 +136,7 @@ def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **
     memory = pipeline.parse_memory(given["memory"])
     options = filled(pipeline.MapOptions, given, source=source, memory=memory)
     if dry_run:
+        refuse("with --dry-run, which estimates the whole map; leave it out", "resume")
         click.echo(pipeline.forecast(model, scene, options).text())
         return
     with _little_garbage(), pixel_bar("map") as progress:

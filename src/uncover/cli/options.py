@@ -32,6 +32,16 @@ def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace outputs that exist already.")
 
+
+def inputs(metavar: str, out: str, meanings: tuple[str, str], as_help: str) -> Callable[[Command], Command]:
+    """The sources, the output and the meaning of several sources, of which the first is the default."""
+    return _stacked(
+        click.argument("sources", nargs=-1, required=True, metavar=metavar),
+        click.option("--out", required=True, type=click.Path(), help=out),
+        click.option("--as", "meaning", type=click.Choice(meanings), default=meanings[0], help=as_help),
+    )
+
+
 seed_option = click.option("--seed", default=0, help="Seed of all random numbers.")
 
 class_options = _stacked(

@@ -8,6 +8,7 @@ import click
 
 from uncover.cli.console import bar, counter
 from uncover.cli.options import (
+    inputs,
     product_aod_option,
     refuse,
     scene_from,
@@ -38,14 +39,11 @@ _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "se
       uncover realise world-*.SAFE --as worlds --out cube.zarr
     """
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SCENE...")
-@click.option("--out", required=True, type=click.Path(), help="Cube to write (Zarr).")
-@click.option(
-    "--as",
-    "meaning",
-    type=click.Choice(["scene", "worlds"]),
-    default="scene",
-    help="Sources: one scene, or L2A products that are worlds of one scene.",
+@inputs(
+    "SCENE...",
+    "Cube to write (Zarr).",
+    ("scene", "worlds"),
+    "Sources: one scene, or L2A products that are worlds of one scene.",
 )
 @world_options
 @product_aod_option
@@ -105,6 +103,7 @@ def _by_sen2cor(source: str, out: str, dry_run: bool, given: dict[str, Any]) -> 
     how = pipeline.Sen2CorOptions(given["sen2cor"], given["workers"], given["keep_products"])
     options = worlds_from(given), scene_from(given), how
     if dry_run:
+        refuse("with --dry-run, which lists all runs; leave it out", "resume")
         click.echo("\n".join(pipeline.plan_sen2cor(source, out, *options)))
         return None
     with counter("sen2cor") as correcting, bar("realise") as progress:

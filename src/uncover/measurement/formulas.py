@@ -134,7 +134,11 @@ def _check(node: ast.expr, name: str) -> None:
         _check(node.left, name)
         _check(node.right, name)
         return
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and _number(node.right) is not None:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        if _number(node.right) is None:
+            raise ValueError(
+                f"the feature {name!r} has an exponent that is no number; write one, as in B08**2"
+            )
         _check(node.left, name)
         return
     raise ValueError(_no_formula(name))
@@ -187,7 +191,7 @@ def read_formulas(text: str | Sequence[str], offered: Sequence[str], where: str)
 
     A name that the scene offers is a band, whatever else it could be. `where` names the scene.
 
-    >>> [each.name for each in read_formulas("bands, NDVI, B08 / B04", ["B04", "B08"], "scene.tif")]
+    >>> [each.name for each in read_formulas("bands, ndvi, B08 / B04", ["B04", "B08"], "scene.tif")]
     ['B04', 'B08', 'NDVI', 'B08/B04']
     >>> read_formulas("nir/red", ["B04", "B08"], "scene.tif")
     Traceback (most recent call last):
@@ -202,7 +206,7 @@ def read_formulas(text: str | Sequence[str], offered: Sequence[str], where: str)
         elif name == BANDS:
             found += [Formula(band, stored=True) for band in offered]
         elif name:
-            found.append(Formula("".join(name.split())))
+            found.append(Formula(name.upper() if name.upper() in INDICES else "".join(name.split())))
     twice = sorted({each.name for each in found if found.count(each) > 1})
     if twice or not found:
         what = f"has {', '.join(twice)} twice" if twice else "names no feature"

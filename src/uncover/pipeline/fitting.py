@@ -36,7 +36,6 @@ from uncover.pipeline.training_sources import (
     Batch,
     FitOptions,
     LabelledPixels,
-    TableRows,
     TrainingSource,
     open_sources,
 )
@@ -221,7 +220,7 @@ def _accumulate(
     batches = map(checked.seen, batches)
     if _needs_all(model) or _uncertain(sources) or _lack_dates(sources) or doubt.probability is not None:
         held = list(batches)
-        _check_used(sources, used, classes, keeper)
+        _check_used(sources, used, lost, classes, keeper)
         everything = all_at_once(held)
         warn_of_too_much_noise(everything, sources[0].bands)
         phase(f"fitting to {len(everything.classes):,} samples")
@@ -233,7 +232,7 @@ def _accumulate(
     statistics = None
     for batch in _large_batches(batches):
         statistics = model.collect(batch.values, batch.classes, classes, after=statistics)
-    _check_used(sources, used, classes, keeper)
+    _check_used(sources, used, lost, classes, keeper)
     model.fit_statistics(classes, statistics)
     return used, [dict(each) for each in lost]
 
@@ -311,17 +310,28 @@ def _large_batches(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 def _check_used(
-    sources: Sequence[TrainingSource], used: list[dict[str, int]], classes: list[str], keeper: HeldOut | None
+    sources: Sequence[TrainingSource],
+    used: list[dict[str, int]],
+    lost: list[Counter[str]],
+    classes: list[str],
+    keeper: HeldOut | None,
 ) -> None:
     """Refuse classes that have no sample, or too few to keep some of them."""
     total = {name: sum(counts[name] for counts in used) for name in classes}
     empty = [name for name, n in total.items() if n == 0]
     if empty:
         drawn = sum(source.drawn.get(empty[0], 0) for source in sources)
+        why = sum(lost, Counter())
+        listed = ", ".join(f"{reason} {n:,}" for reason, n in why.most_common()) or "no values"
+        remedy = (
+            "say with --mask-values what --mask leaves out"
+            if "own mask" in why
+            else ("say with --mask-classes what is masked")
+        )
         raise ValueError(
-            f"class {empty[0]!r} has {drawn} labelled pixels and none of them is usable (cloud, shadow, "
-            "snow, saturation or nodata); add a scene that shows it, leave the class out of the labels, or "
-            "say with --mask-classes what is masked"
+            f"class {empty[0]!r} has {drawn} labelled pixels and none of them is usable (labelled pixels of "
+            f"all classes: {listed}); add a scene that shows it, leave the class out of the labels, or "
+            f"{remedy}"
         )
     if keeper is not None:
         keeper.check(total)
@@ -346,7 +356,7 @@ def _provenance(
                 "used": {k: v for k, v in counts.items() if v},
                 **({"not used": not_used} if not_used else {}),
                 **({} if source.stated is None else {"uncertainty": source.stated.facts()}),
-                **({"columns": source.columns} if isinstance(source, TableRows) else {}),
+                **({"columns": source.columns} if source.columns else {}),
                 **({"calibration": source.calibrated_by} if source.calibrated_by != "metadata" else {}),
             }
             for source, counts, not_used in zip(sources, used, lost, strict=True)

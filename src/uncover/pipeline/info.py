@@ -28,7 +28,7 @@ from uncover.raster.align import RasterBand
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, OffsetWarning, SceneError, damaged, require
 from uncover.raster.grid import Grid
-from uncover.raster.loose_files import SceneSource
+from uncover.raster.loose_files import SceneSource, source_name
 from uncover.raster.map_formats import LAYER_TAG
 from uncover.raster.npy import is_npy
 from uncover.raster.opening import open_scene
@@ -349,6 +349,7 @@ def _scene(scene: Scene) -> Description:
         "processing baseline": scene.baseline,
         "sensing time": None if scene.sensing_time is None else scene.sensing_time.isoformat(),
         "date": scene.date if scene.sensing_time is None else None,
+        "date stated by": None if scene.dated_by == "metadata" else scene.dated_by,
         "bands": list(scene.bands),
         "scale and offset": _calibrations(scene),
         "layers": _layers_of(scene) or None,
@@ -395,7 +396,7 @@ def _map(path: Path) -> Description:
         "format": next(title for name, title in FORMATS.items() if (path / name).exists()),
         **_areas(path / "areas.csv", said),
         "measurement uncertainty": said.get("measurement_uncertainty"),
-        "worlds": said.get("worlds"),
+        "worlds": said["worlds"] if said.get("worlds", 1) > 1 else None,  # else there is one measurement
         "trained on": [source["name"] for source in said.get("trained_on", ())],
         "paired": said.get("paired"),
         "pixels that lack bands": said.get("missing"),
@@ -406,7 +407,9 @@ def _map(path: Path) -> Description:
     }
     if (path / "run.json").is_file():
         run = _read(path / "run.json")
-        facts["run"] = {key: run.get(key) for key in ("began", "seconds", "model", "scene")}
+        scenes = run["scene"] if isinstance(run.get("scene"), list) else [run.get("scene", "")]
+        facts["run"] = {key: run.get(key) for key in ("began", "seconds", "model")}
+        facts["run"]["scene"] = [source_name(each) for each in scenes]
     lacking = [a["href"] for a in item["assets"].values() if not (path / a["href"]).exists()]
     if lacking:
         facts["lacks"] = lacking

@@ -188,6 +188,13 @@ class ClassChoice:
     ignore: tuple[str, ...] = ()
     classes: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        if both := [value for value, _ in self.classes if value in self.ignore]:
+            raise ValueError(
+                f"--classes and --ignore both name {', '.join(both)}; a value is a class or is ignored: take "
+                "it out of one of them"
+            )
+
     def named(self, values: Sequence[str], what: str) -> dict[str, str | None]:
         """Name of the class of each value, None for no class."""
         new = dict(self.classes)
@@ -209,14 +216,17 @@ class ClassChoice:
         """The same with numbers as those of a raster are written: 1 for 01 and 1.0."""
 
         def plain(value: str) -> str:
-            return str(int(float(value))) if _is_whole(value) else value
+            try:
+                return str(int(float(value))) if float(value).is_integer() else value
+            except ValueError:
+                return value
 
         named = tuple((plain(value), name) for value, name in self.classes)
         return ClassChoice(tuple(map(plain, self.ignore)), named)
 
     def codes(self) -> tuple[int, ...]:
         """Codes of a raster that are ignored."""
-        return tuple(int(float(v)) for v in self.ignore if _is_whole(v))
+        return tuple(int(value) for value in self.ignore if value.lstrip("-").isdigit())
 
     def translation(self) -> Translation:
         """Codes of a raster to the classes that are named."""
@@ -234,13 +244,6 @@ class ClassChoice:
         source = Scheme("codes named here", tuple(LandClass(c, str(c)) for c in codes), nodata=())
         rules = tuple(Rule((int(value),), target.code_of(name)) for value, name in self.classes)
         return Translation("--classes", source, target, rules)
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        return float(text).is_integer()
-    except ValueError:
-        return False
 
 
 def _order(name: str) -> tuple[int, str]:
@@ -560,10 +563,15 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
     from rasterio.errors import RasterioError
 
     scheme.check_labels()
+    profile = {
+        "driver": "GTiff", "width": grid.width, "height": grid.height, "count": 1, "dtype": "uint8",
+        "nodata": NODATA, "crs": grid.crs, "transform": rasterio.Affine(*grid.transform), "tiled": True,
+        "photometric": "palette",
+    }  # fmt: skip
     with whole_or_nothing(path) as out:
         plain = out.with_name("plain.tif")
         try:
-            with rasterio.open(plain, "w", **_profile(grid)) as dataset:
+            with rasterio.open(plain, "w", **profile) as dataset:
                 dataset.write(labels, 1)
                 dataset.write_colormap(1, scheme.colour_table())
                 dataset.update_tags(**class_tags(scheme))
@@ -611,21 +619,3 @@ def scheme_in(info: RasterInfo) -> Scheme | None:
         return Scheme.from_dict(json.loads(text))
     except (ValueError, TypeError) as error:
         raise SceneError(f"{info.path} carries a class scheme that cannot be read: {error}") from error
-
-
-def _profile(grid: Grid) -> dict[str, object]:
-    from affine import Affine
-
-    return {
-        "driver": "GTiff",
-        "width": grid.width,
-        "height": grid.height,
-        "count": 1,
-        "dtype": "uint8",
-        "nodata": NODATA,
-        "crs": grid.crs,
-        "transform": Affine(*grid.transform),
-        "tiled": True,
-        "compress": "deflate",
-        "photometric": "palette",
-    }

@@ -6,7 +6,7 @@ import csv
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from uncover.models.record import ModelRecord
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table, none_of
+from uncover.progress import step
 from uncover.raster.errors import SceneError
 from uncover.raster.footprint import footprint
 from uncover.raster.grid import Grid
@@ -113,19 +114,25 @@ class Finish:
         missing = [x for x in layers if f"{x.name}.tif" not in scratch.journal.done]
         missing.sort(key=lambda layer: -len(layer.bands))
 
-        def write(layer: Layer) -> Future[None]:
-            self._layer(store, scratch, layer)
-            return pool.submit(check_cog, store / f"{layer.name}.tif", scratch, layer)
-
+        sizes = {layer.name: len(layer.bands) * layer.itemsize for layer in missing}
+        done, total, pixels = 0, 8 * sum(sizes.values()), self.product.grid.window.pixels
         with ThreadPoolExecutor(self.threads) as pool:
-            files = [pool.submit(write, layer) for layer in missing]
+            running = {pool.submit(self._layer, store, scratch, x): (x, False) for x in missing}
             title = self.mapper.observed.identity
             scene = self.mapper.observed.own_scene
             shown = scene.pictured() if isinstance(scene, SceneSeries) else scene
             picture = pool.submit(write_overview, store / "overview.png", scratch, shown, title, shares)
-            for layer, file in zip(missing, files, strict=True):
-                file.result().result()
-                scratch.journal.add(f"{layer.name}.tif")
+            while running:
+                for file in wait(running, return_when=FIRST_COMPLETED).done:
+                    layer, checked = running.pop(file)
+                    file.result()
+                    done += sizes[layer.name] * (1 if checked else 7)  # to compress takes longest
+                    step("writing", pixels * done // total, pixels)
+                    path = store / f"{layer.name}.tif"
+                    if checked:
+                        scratch.journal.add(path.name)
+                    else:
+                        running[pool.submit(check_cog, path, scratch, layer)] = layer, True
             picture.result()
 
     def _layer(self, store: Path, scratch: Scratch, layer: Layer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from uncover.measurement.bands import canonical_band
 from uncover.measurement.dates import dates_of
 from uncover.models.record import ModelRecord
 from uncover.pipeline.realisations import RealiseOptions, realise_scene
-from uncover.pipeline.series_sources import for_day, is_computed, series_of_model, with_formulas
+from uncover.pipeline.series_sources import is_computed, series_of_model, with_formulas
 from uncover.raster.arrays import moments
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, SceneError
@@ -28,7 +28,7 @@ from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, open_unc
 from uncover.warn import warn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceOptions:
     """Options of a scene: how it is read, and at most one source of its uncertainty.
 
@@ -53,7 +53,6 @@ class SourceOptions:
     uncertainty: str | Path | None = None
     uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
     mask_classes: Quality = FLAGGED
-    _: KW_ONLY
     features: str | None = None
     dates: str | None = None
 
@@ -209,7 +208,7 @@ def _stated(scene: Scene, options: SourceOptions) -> Uncertainty:
     """Uncertainty of a scene, from a file that may be that of its day."""
     assert options.uncertainty is not None
     path = str(options.uncertainty)
-    path = for_day(path, day_of(scene)) if "{date}" in path else path
+    path = path.replace("{date}", day_of(scene)) if "{date}" in path else path
     return open_uncertainty(path, scene.grid, scene.bands, options.uncertainty_options, scene)
 
 

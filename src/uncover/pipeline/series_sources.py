@@ -21,9 +21,6 @@ from uncover.raster.series import SceneSeries, aligned, day_of
 from uncover.raster.tiles import TileCache
 from uncover.warn import warn
 
-#: In the name of a mask or of a file of uncertainties it stands for the day of each scene.
-DAY = "{date}"
-
 
 @dataclass(frozen=True)
 class OneDate:
@@ -49,25 +46,16 @@ class OneDate:
         except SceneError:
             return None
 
-    def opened(self, bands: tuple[str, ...], when: str) -> Scene:
+    def opened(self, formulas: Sequence[Formula], when: str) -> Scene:
         """Open it with the bands that are needed, and the mask of its day."""
-        options = replace(self.options, bands=bands)
-        own = self.scene.bands
+        own, bands = self.scene.bands, bands_needed(formulas)
+        dated = self.scene.date is not None or self.scene.sensing_time is not None
+        options = self.options if dated else replace(self.options, date=when)
         if len(own) == len(bands) and all(band.startswith("band_") for band in own) and own != bands:
-            options = replace(self.options, band_names=bands)
-        if options.mask is not None:
-            options = replace(options, mask=for_day(options.mask, when))
-        scene = _without_tiles(open_scene(self.source, options))
-        return scene if scene.sensing_time is not None else replace(scene, date=scene.date or when)
-
-
-def for_day(path: str | Path, when: str) -> str:
-    """A path with the day of a scene in it.
-
-    >>> for_day("masks/{date}.tif", "2024-06-03")
-    'masks/2024-06-03.tif'
-    """
-    return str(path).replace(DAY, when[:10])
+            scene = open_scene(self.source, replace(options, band_names=bands))
+        else:
+            scene = _with_bands(self.source, options, formulas, own)
+        return _without_tiles(scene)
 
 
 def opened_dates(
@@ -142,10 +130,14 @@ def series_to_fit(
         )
     days = [_day(each, i, len(found), dates) for i, each in enumerate(found)]
     undated = all(each.day is None for each in found)
-    names = _given(dates) if undated else name_dates(_named(found, days), dates)
+    if undated:
+        names = [period.name for period in periods_of(dates or "")]
+    else:
+        names = name_dates([(each.name, day) for each, day in zip(found, days, strict=True)], dates)
+    order = tuple(name for _, name in sorted(zip(days, names, strict=True)))
     first = found[days.index(min(days))]
-    formulas = read_formulas(features or BANDS, first.scene.bands, first.name)
-    return _series(found, days, names, sorted_names(names, days), formulas, options, masked)
+    formulas = read_formulas(BANDS if features is None else features, first.scene.bands, first.name)
+    return _series(found, days, names, order, formulas, options, masked)
 
 
 def series_of_model(
@@ -188,22 +180,9 @@ def series_of_model(
     if lacking:
         warn(
             f"no scene of {', '.join(lacking)} came, of the dates that the model was trained on: features of "
-            "that date are missing in every pixel",
+            f"{'that date' if len(lacking) == 1 else 'those dates'} are missing in every pixel",
         )
     return made
-
-
-def sorted_names(names: Sequence[str], days: Sequence[date]) -> tuple[str, ...]:
-    """Names of dates in the order of their days."""
-    return tuple(name for _, name in sorted(zip(days, names, strict=True)))
-
-
-def _given(dates: str | None) -> list[str]:
-    return [period.name for period in periods_of(dates or "")]
-
-
-def _named(found: Sequence[OneDate], days: Sequence[date]) -> list[tuple[str, date]]:
-    return [(each.name, day) for each, day in zip(found, days, strict=True)]
 
 
 def _day(each: OneDate, place: int, count: int, dates: str | None) -> date:
@@ -231,9 +210,8 @@ def _series(
     whole: bool = True,
 ) -> SceneSeries:
     """Open the scenes with the bands that are needed, bring them onto one grid, and put them in order."""
-    needed = bands_needed(formulas)
     by_name = {
-        name: (each.name, each.opened(needed, day.isoformat()))
+        name: (each.name, each.opened(formulas, day.isoformat()))
         for each, day, name in zip(found, days, names, strict=True)
     }
     came = [name for name in order if name in by_name]
@@ -252,10 +230,23 @@ def with_formulas(
 ) -> SceneSeries:
     """One scene with computed features."""
     formulas = read_formulas(features, scene.bands, Path(source_name(source).rstrip("/")).name)
-    needed = bands_needed(formulas)
-    if needed != scene.bands:
-        scene = open_scene(source, replace(options, bands=needed))
+    if bands_needed(formulas) != scene.bands:
+        scene = _with_bands(source, options, formulas, scene.bands)
     return SceneSeries((scene,), ("",), formulas, masked, name=options.scene_id)
+
+
+def _with_bands(
+    source: SceneSource, options: SceneOptions, formulas: Sequence[Formula], offered: Sequence[str]
+) -> Scene:
+    """Open a scene with the bands of some features; if one of an index is lacking, name both."""
+    try:
+        return open_scene(source, replace(options, bands=bands_needed(formulas)))
+    except SceneError as error:
+        for formula in formulas:
+            lost = ", ".join(band for band in formula.bands if band not in offered)
+            if lost and not formula.is_band:
+                raise SceneError(f"the feature {formula.name} needs the band {lost}: {error}") from None
+        raise
 
 
 def is_computed(name: str, offered: Sequence[str]) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from uncover.labels.scheme import one_spelling
 from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.bands import canonical_band, is_sentinel2
-from uncover.measurement.features import Features, Level
+from uncover.measurement.features import Features
 from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import (
     Blocks,
@@ -38,7 +37,6 @@ from uncover.pipeline.label_sources import (
     numbered_scheme,
     open_labels,
 )
-from uncover.pipeline.realisations import RealiseOptions
 from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
 from uncover.pipeline.series_sources import series_to_fit, with_formulas
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
@@ -57,9 +55,9 @@ from uncover.raster.realised import RealisedScene
 from uncover.raster.samples import Samples, open_samples
 from uncover.raster.scene import Block, Scene, SceneOptions
 from uncover.raster.series import RealisedSeries, SceneSeries
+from uncover.raster.stack import near_offset
 from uncover.raster.tiles import TileCache
 from uncover.raster.uncertainty import (
-    UncertaintyOptions,
     about_file,
     band_records,
 )
@@ -133,12 +131,6 @@ class FitOptions(SourceOptions):
     buffer: float | None = None
     seed: int = 0
     doubt: LabelDoubt = field(default_factory=LabelDoubt)
-    _: KW_ONLY  # those of the base class come first otherwise
-    scene: SceneOptions = field(default_factory=SceneOptions)
-    realise: RealiseOptions | None = None
-    uncertainty: str | Path | None = None
-    uncertainty_options: UncertaintyOptions = field(default_factory=UncertaintyOptions)
-    mask_classes: Quality = FLAGGED
     as_features: bool = False
 
     def __post_init__(self) -> None:
@@ -179,14 +171,11 @@ class Batch:
 
     def take(self, mask: NDArray[np.bool_] | slice) -> Batch:
         """Some of the samples."""
-        return Batch(
-            self.values[mask],
-            self.classes[mask],
-            None if self.groups is None else self.groups[mask],
-            None if self.covariances is None else self.covariances[mask],
-            None if self.sure is None else self.sure[mask],
-            None if self.inner is None else self.inner[mask],
-        )
+
+        def some(part: Any) -> Any:
+            return None if part is None else part[mask]
+
+        return Batch(**{f.name: some(getattr(self, f.name)) for f in fields(self) if f.name != "lost"})
 
 
 def whole_in_worlds(batch: Batch) -> Batch:
@@ -198,6 +187,46 @@ def whole_in_worlds(batch: Batch) -> Batch:
         return batch
     lost = {**batch.lost, "some dates are missing": int((~whole).sum())}
     return replace(batch.take(whole), lost=lost)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSource:
+    """Labelled samples of a scene, a cube or a table, of which some are drawn; read batch by batch.
+
+    Attributes
+    ----------
+    name : of the scene, or of the file
+    features : physical meaning of the values, as far as somebody states it
+    drawn : samples of each class
+    available : labelled samples, drawn or not
+    size : samples or pixels that are read, labelled or not
+    stated : errors that the samples share
+    calibrated_by : who states scale and offset of the numbers
+    columns : those of a table by their use, for the provenance of a model
+    place : grid of pixels; two tiles of one datatake have one identity
+    """
+
+    name: str
+    bands: tuple[str, ...]
+    features: Features
+    drawn: Mapping[str, int]
+    available: int
+    size: int
+    scheme: Scheme | None = None
+    units: str | None = None
+    stated: Stated | None = None
+    calibrated_by: str = "metadata"
+    columns: Mapping[str, Any] | None = None
+    place: Grid | None = None
+
+    @property
+    def identity(self) -> str:
+        """Identity, which another source may share only at another place."""
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Drawn samples, batch by batch, each with the part of `size` that it covers."""
+        raise NotImplementedError
 
 
 def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[TrainingSource]:
@@ -212,7 +241,7 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Tra
     for name in [] if options.as_features else gathered(sources):
         bands = opened[0].bands if opened else options.scene.bands
         if isinstance(name, str) and is_table(name):
-            source: TrainingSource = _table(name, bands, options)
+            source: TrainingSource = TableRows.open(Path(name), bands, options)
         else:
             source = _raster(name, options)
         if opened and source.bands != opened[0].bands:
@@ -221,7 +250,8 @@ def open_sources(sources: Sequence[str | Path], options: FitOptions) -> list[Tra
                 f"{', '.join(opened[0].bands)}; several scenes add samples, so they need the same bands "
                 f"(--bands)"
             )
-        if any(source.identity == other.identity for other in opened):
+        # Tiles of one datatake have one identity: it is the place that tells them apart.
+        if any((source.identity, source.place) == (other.identity, other.place) for other in opened):
             raise ValueError(f"{source.name} is given twice; each scene or table counts once")
         opened.append(source)
     _check_use(opened, options)
@@ -320,41 +350,25 @@ def _labels(name: str | Path, options: FitOptions) -> LabelSource:
     return open_labels(options.labels, options.scheme, options.class_field, options.pixel_purity, choice)
 
 
-def _table(name: str | Path, bands: Sequence[str] | None, options: FitOptions) -> TrainingSource:
-    table = read_table(name, options.class_field, bands)
-    scale, offset = options.scene.scale, options.scene.offset
-    if scale is not None or offset is not None:
-        table = replace(table, values=table.values * (1.0 if scale is None else scale) + (offset or 0.0))
-    else:
-        _warn_of_table_offset(table)
-    rows = TableRows.of(table, options)
-    found = _of_table(rows.table, options)
-    about = {} if found is None or options.uncertainty is None else about_file(options.uncertainty, "bands")
-    return replace(rows, path=Path(name), uncertainty=found, about=about)
-
-
 def _warn_of_table_offset(table: SampleTable) -> None:
     """Say where the lowest values of most bands lie near the offset of a product."""
     values = table.values.reshape(-1, len(table.bands))
     if len(table.bands) < 4 or not all(map(is_sentinel2, table.bands)):
         return
     dark, unit = np.percentile(values, 0.5, axis=0), 10_000.0 if np.median(values) > _BRIGHTEST else 1.0
-    near = (dark > 0.08 * unit) & (dark < 0.15 * unit)
-    if near.mean() >= 0.5 and dark.min() > 0.08 * unit:
+    if near := near_offset(dark, unit):
         warn(
-            f"{table.name}: the lowest values of {int(near.sum())} of {dark.size} columns lie near "
-            f"{0.1 * unit:g}, as "
+            f"{table.name}: the lowest values of {near} of {dark.size} columns lie near {0.1 * unit:g}, as "
             "if the offset of Sentinel-2 from baseline 04.00 on had been left in; give --offset "
-            f"{-0.1 * unit:g}, or "
-            "--offset 0 if the values are right",
+            f"{-0.1 * unit:g}, or --offset 0 if the values are right",
             OffsetWarning,
         )
 
 
-def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None:
-    """The uncertainty of a table's columns, by their names."""
+def _of_table(table: SampleTable, options: FitOptions) -> tuple[BandUncertainty, Stated] | tuple[None, None]:
+    """Uncertainty of a table's columns by their names, and what its samples share of it, at their values."""
     if options.uncertainty is None:
-        return None
+        return None, None
     path, how = Path(options.uncertainty), options.uncertainty_options
     if path.suffix.lower() not in (".csv", ".json"):
         raise ValueError(
@@ -362,23 +376,20 @@ def _of_table(table: SampleTable, options: FitOptions) -> BandUncertainty | None
         )
     if table.values.ndim == 3:
         raise ValueError(f"{table.name} has its uncertainty in its realisations; leave out --uncertainty")
-    return read_band_uncertainty(path, table.bands, **how.of_bands())
+    found, about = read_band_uncertainty(path, table.bands, **how.of_bands()), about_file(path, "bands")
+    record = {"source": "stated uncertainty", **about, "quantities": band_records(found, about)}
+    return found, Stated(record, found.systematic(table.values), found.common(table.values))
 
 
-@dataclass(frozen=True)
-class LabelledPixels:
+@dataclass(frozen=True, kw_only=True)
+class LabelledPixels(TrainingSource):
     """The drawn, labelled pixels of one scene or cube."""
 
     observed: ObservedScene
-    name: str
-    bands: tuple[str, ...]
-    scheme: Scheme
     codes: NDArray[np.uint8]  # (row, col), 0 where no sample is taken
-    blocks: Blocks | None = None  # squares of pixels that belong together
-    available: int = 0  # labelled pixels, drawn or not
-    units: str | None = "reflectance"
-    certainty: Certainty | None = None
-    masked: Quality = FLAGGED  # pixels with any of these bits are not used
+    blocks: Blocks | None  # squares of pixels that belong together
+    certainty: Certainty | None
+    masked: Quality  # pixels with any of these bits are not used
 
     @property
     def raster(self) -> Scene | Cube | RealisedScene | SceneSeries:
@@ -386,41 +397,21 @@ class LabelledPixels:
         return self.observed.raster
 
     @property
-    def calibrated_by(self) -> str:
-        """Who states scale and offset of the numbers; cubes have reflectance."""
-        scene = self.observed.own_scene
-        return "metadata" if scene is None else scene.calibrated_by
-
-    @property
     def identity(self) -> str:
         """Identity of the scene or cube."""
         return self.raster.source_id
-
-    @cached_property
-    def stated(self) -> Stated | None:
-        """Stated errors; or the draws that made the worlds, and the quantities, where they are recorded."""
-        if isinstance(self.observed, SceneWithNoise):
-            found = self.observed.uncertainty
-            return Stated({"source": "stated uncertainty", **found.facts()}, found.systematic, found.common)
-        raster = self.raster
-        if not isinstance(raster, Cube | RealisedScene | RealisedSeries):
-            return None
-        drawn = raster.attributes.get("quantities") if isinstance(raster, Cube) else raster.quantities
-        quantities = [dict(each) for each in drawn or ()]
-        source = "aerosol optical depth" if quantities else "cube"
-        return Stated({"source": source, "quantities": quantities, "worlds": raster.worlds})
 
     @classmethod
     def of(
         cls, observed: ObservedScene, name: str, labels: LabelSource, options: FitOptions
     ) -> LabelledPixels:
         """Labels on the raster's grid, and the draw among them."""
-        grid = observed.grid
-        here = labels.on(grid)
-        codes = np.zeros(grid.shape, np.uint8)
-        cache = TileCache()
-        for window in grid.blocks(_BLOCK):
-            codes[window.slices] = here.labels(window, cache)
+        grid, raster, scene = observed.grid, observed.raster, observed.own_scene
+        own = None if isinstance(raster, SceneSeries) else options.scene.bands
+        bands = tuple(canonical_band(band) for band in own or observed.bands)
+        if missing := [band for band in bands if band not in raster.bands]:
+            raise SceneError(f"{name} has no band {', '.join(missing)}; it has {', '.join(raster.bands)}")
+        codes = _codes_on(grid, labels)
         if isinstance(observed, StoredWorlds):
             _blank_outside(codes, grid, options.scene)
         if not codes.any():
@@ -432,35 +423,26 @@ class LabelledPixels:
             _warn_of_years(labels.name, observed.sensing_time.year)
         available, length = int(np.count_nonzero(codes)), autocorrelation_length(codes, pixel_metres(grid))
         codes[~_drawn(codes, options)] = 0
-        blocks = choose_blocks(codes, grid, length, options.block, options.buffer)
-        own = None if isinstance(observed.raster, SceneSeries) else options.scene.bands
-        bands = tuple(canonical_band(band) for band in own or observed.bands)
-        file = options.doubt.probability
-        certainty = None if file is None else Certainty.on(grid, RasterBand.open(file), options.doubt.scale)
-        found = cls(observed, name, bands, labels.scheme, codes, blocks, available, certainty=certainty)
-        return replace(found, masked=options.mask_classes)
-
-    def __post_init__(self) -> None:
-        missing = [band for band in self.bands if band not in self.raster.bands]
-        if missing:
-            raise SceneError(
-                f"{self.name} has no band {', '.join(missing)}; it has {', '.join(self.raster.bands)}"
-            )
-
-    @property
-    def features(self) -> Features:
-        """Physical meaning of the values of the raster."""
-        return self.raster.features.chosen(self.bands)
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """Drawn pixels by class."""
-        return {name: n for name, n in self.scheme.counts(self.codes).items() if n}
-
-    @property
-    def size(self) -> int:
-        """Pixels of the grid."""
-        return self.raster.grid.window.pixels
+        doubt = options.doubt
+        sure = None if doubt.probability is None else RasterBand.open(doubt.probability)
+        return cls(
+            name=name,
+            bands=bands,
+            features=raster.features.chosen(bands),
+            drawn={name: n for name, n in labels.scheme.counts(codes).items() if n},
+            available=available,
+            size=grid.window.pixels,
+            scheme=labels.scheme,
+            units="reflectance",
+            stated=_stated_errors(observed),
+            calibrated_by="metadata" if scene is None else scene.calibrated_by,
+            place=grid,
+            observed=observed,
+            codes=codes,
+            blocks=choose_blocks(codes, grid, length, options.block, options.buffer),
+            certainty=None if sure is None else Certainty.on(grid, sure, doubt.scale),
+            masked=options.mask_classes,
+        )
 
     @property
     def _left_out(self) -> Quality:
@@ -470,6 +452,7 @@ class LabelledPixels:
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Usable drawn pixels, block by block; blocks without any are not read."""
+        assert self.scheme is not None
         names = np.array(self.scheme.names)
         table = np.zeros(256, np.intp)
         table[list(self.scheme.codes)] = np.arange(len(names))
@@ -497,6 +480,28 @@ class LabelledPixels:
             sure = None if sure is None else sure[where]
             found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
             yield window.pixels, whole_in_worlds(found)
+
+
+def _codes_on(grid: Grid, labels: LabelSource) -> NDArray[np.uint8]:
+    """Codes of labels on a grid, (row, col)."""
+    here, codes, cache = labels.on(grid), np.zeros(grid.shape, np.uint8), TileCache()
+    for window in grid.blocks(_BLOCK):
+        codes[window.slices] = here.labels(window, cache)
+    return codes
+
+
+def _stated_errors(observed: ObservedScene) -> Stated | None:
+    """Stated errors; or the draws that made the worlds, and the quantities, where they are recorded."""
+    if isinstance(observed, SceneWithNoise):
+        found = observed.uncertainty
+        return Stated({"source": "stated uncertainty", **found.facts()}, found.systematic, found.common)
+    raster = observed.raster
+    if not isinstance(raster, Cube | RealisedScene | RealisedSeries):
+        return None
+    drawn = raster.attributes.get("quantities") if isinstance(raster, Cube) else raster.quantities
+    quantities = [dict(each) for each in drawn or ()]
+    source = "aerosol optical depth" if quantities else "cube"
+    return Stated({"source": source, "quantities": quantities, "worlds": raster.worlds})
 
 
 def _warn_of_years(name: str, year: int) -> None:
@@ -545,58 +550,49 @@ def _check_reflectance(table: SampleTable) -> None:
         )
 
 
-def _chosen(table: SampleTable, options: FitOptions) -> NDArray[np.str_]:
-    """Names of the classes of a table, empty for values that are none; one class has one spelling."""
+def _chosen(table: SampleTable, options: FitOptions) -> tuple[NDArray[np.str_], Scheme | None]:
+    """Names of the classes of a table, translated, empty for values that are none; and their scheme."""
     values = sorted({str(value) for value in table.classes})
     named = ClassChoice(options.ignore, options.classes).named(values, table.name)
     try:
         one_spelling(name for name in named.values() if name)
     except ValueError as error:
         raise ValueError(f"{table.name}: {error}") from None
-    return np.array([named[str(value)] or "" for value in table.classes])
+    if options.scheme is None:
+        return np.array([named[str(value)] or "" for value in table.classes]), None
+    translation = load_translation(options.scheme)
+    names = {each.code: each.name for each in translation.target.classes} | {0: ""}
+    into = {value: names[translation.of_name(name)] if name else "" for value, name in named.items()}
+    return np.array([into[str(value)] for value in table.classes]), translation.target
 
 
-@dataclass(frozen=True)
-class TableRows:
+@dataclass(frozen=True, kw_only=True)
+class TableRows(TrainingSource):
     """The drawn samples of a table."""
 
     table: SampleTable
-    scheme: Scheme | None = None
-    path: Path | None = None
-    uncertainty: BandUncertainty | None = None
-    level: Level | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)  # the file that states the uncertainty
-    available: int = 0  # labelled samples, drawn or not
-    calibration: tuple[float, float] | None = None  # scale and offset that were applied to the numbers
+    path: Path
+    uncertainty: BandUncertainty | None
 
     @property
     def identity(self) -> str:
-        """Hash of the file."""
-        return self.name if self.path is None else content_identity(self)
-
-    @property
-    def stated(self) -> Stated | None:
-        """Stated errors that the samples share; relative effects are taken at their values."""
-        if self.uncertainty is None:
-            return None
-        values = self.table.values
-        quantities = band_records(self.uncertainty, self.about)
-        record = {"source": "stated uncertainty", **self.about, "quantities": quantities}
-        return Stated(record, self.uncertainty.systematic(values), self.uncertainty.common(values))
+        """Hash of the file and of the samples."""
+        return content_identity(self)
 
     @classmethod
-    def of(cls, table: SampleTable, options: FitOptions) -> TableRows:
-        """Classes translated where a scheme is given, and the draw among the samples."""
-        classes, scheme = _chosen(table, options), None
+    def open(cls, path: Path, bands: Sequence[str] | None, options: FitOptions) -> TableRows:
+        """Read a table, translate its classes where a scheme is given, and draw among the samples."""
+        table = read_table(path, options.class_field, bands)
+        scale, offset = options.scene.scale, options.scene.offset
+        stated = scale is not None or offset is not None
+        scale, offset = 1.0 if scale is None else scale, offset or 0.0
+        if stated:
+            table = replace(table, values=table.values * scale + offset)
+        else:
+            _warn_of_table_offset(table)
+        classes, scheme = _chosen(table, options)
         if options.scene.level is not None:
             _check_reflectance(table)
-        if options.scheme is not None:
-            translation = load_translation(options.scheme)
-            scheme = translation.target
-            names = {c.code: c.name for c in translation.target.classes} | {0: ""}
-            found, inverse = np.unique(classes, return_inverse=True)
-            codes_of = [translation.of_name(str(f)) if f else 0 for f in found]
-            classes = np.array([names[code] for code in codes_of])[inverse.ravel()]
         known, codes = np.unique(classes, return_inverse=True)
         labels = (codes.ravel() + 1).astype(np.uint8)
         if known.size > 254:
@@ -607,62 +603,31 @@ class TableRows:
         drawn = replace(
             table, values=table.values[taken], classes=classes[taken], dates=None, groups=groups, samples=None
         )
-        scale, offset = options.scene.scale, options.scene.offset
-        stated = scale is not None or offset is not None
-        applied = (1.0 if scale is None else scale, offset or 0.0) if stated else None
-        there = int(np.count_nonzero(labels))
-        return cls(drawn, scheme, level=options.scene.level, available=there, calibration=applied)
-
-    @property
-    def name(self) -> str:
-        """Name of the file, without its folder."""
-        return self.table.name
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Columns of measurements."""
-        return self.table.bands
-
-    @property
-    def calibrated_by(self) -> str:
-        """Who states scale and offset of the numbers."""
-        return "nobody" if self.calibration is None else "options"
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Columns of the table by their use, for the provenance of a model."""
-        unused = list(self.table.unused)
-        return {"class": self.table.class_column, "features": list(self.bands), "unused": unused}
-
-    @property
-    def units(self) -> str | None:
-        """A table does not say."""
-        return None
-
-    @property
-    def features(self) -> Features:
-        """A table does not say what its values are; the user may."""
-        scale, offset = self.calibration or (None, None)
-        n = len(self.bands)
-        scales, offsets = (() if each is None else (each,) * n for each in (scale, offset))
-        return Features.of_level(self.bands, self.level, scales, offsets)
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """Drawn samples by class."""
-        names, counts = np.unique(self.table.classes, return_counts=True)
-        return {str(name): int(n) for name, n in zip(names, counts, strict=True)}
-
-    @property
-    def size(self) -> int:
-        """Samples of the table."""
-        return len(self.table)
+        n, (uncertainty, stated_errors) = len(table.bands), _of_table(drawn, options)
+        scales, offsets = ((scale,) * n, (offset,) * n) if stated else ((), ())
+        counts = zip(*np.unique(drawn.classes, return_counts=True), strict=True)
+        unused = list(table.unused)
+        return cls(
+            name=table.name,
+            bands=table.bands,
+            features=Features.of_level(table.bands, options.scene.level, scales, offsets),
+            drawn={str(name): int(count) for name, count in counts},
+            available=int(np.count_nonzero(labels)),
+            size=len(drawn),
+            scheme=scheme,
+            stated=stated_errors,
+            calibrated_by="options" if stated else "nobody",
+            columns={"class": table.class_column, "features": list(table.bands), "unused": unused},
+            table=drawn,
+            path=path,
+            uncertainty=uncertainty,
+        )
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Samples in batches of bounded size."""
         per_sample = int(np.prod(self.table.values.shape[1:]))
         rows = max(1, BATCH_NUMBERS // per_sample)
-        edges = [*range(0, len(self.table), rows), len(self.table)]
+        edges = [*range(0, self.size, rows), self.size]
         table, names = self.table, self.table.groups
         everything = Batch(
             table.values,
@@ -674,20 +639,13 @@ class TableRows:
             yield stop - start, everything.take(slice(start, stop))
 
 
-@dataclass(frozen=True)
-class SampleCubeRows:
+@dataclass(frozen=True, kw_only=True)
+class SampleCubeRows(TrainingSource):
     """The drawn samples of a sample cube: values of all realisations, and a column with the class."""
 
     samples: Samples
-    bands: tuple[str, ...]
-    scheme: Scheme
     codes: NDArray[np.uint8]  # (sample,), 0 where no sample is taken
-    groups: Groups | None = None  # (sample,)
-    units: str | None = "reflectance"
-    stated: Stated | None = None
-    level: Level | None = None
-    available: int = 0  # labelled samples, drawn or not
-    calibrated_by: str = "metadata"
+    groups: Groups | None  # (sample,)
 
     @property
     def identity(self) -> str:
@@ -697,47 +655,39 @@ class SampleCubeRows:
     @classmethod
     def of(cls, samples: Samples, options: FitOptions) -> SampleCubeRows:
         """Classes of the samples, and the draw among them."""
-        column = options.class_field or "label"
+        column, file = options.class_field or "label", samples.path.name
         if column not in samples.columns:
             listed = ", ".join(samples.columns) or "none"
             raise ValueError(
-                f"{samples.path.name} has no column {column!r}; it has {listed} (--class-field says which "
-                "holds the class)"
+                f"{file} has no column {column!r}; it has {listed} (--class-field says which holds the class)"
             )
-        translation = _translation_of(samples, options)
-        raw = np.concatenate([block.columns[column] for block in samples])
-        codes = translation(raw, samples.path.name)
+        bands = tuple(canonical_band(band) for band in options.scene.bands or samples.bands)
+        if missing := [band for band in bands if band not in samples.bands]:
+            raise ValueError(f"{file} has no band {', '.join(missing)}; it has {samples.bands}")
+        own, scheme = samples.attributes.get("scheme"), options.scheme
+        identical = Translation.identity(numbered_scheme() if own is None else Scheme.from_dict(own))
+        translation = identical if scheme is None else load_translation(scheme)
+        codes = translation(_column(samples, column), file)
         available = int(np.count_nonzero(codes))
         codes[~_drawn(codes, options)] = 0
-        bands = tuple(canonical_band(band) for band in options.scene.bands or samples.bands)
-        missing = [band for band in bands if band not in samples.bands]
-        if missing:
-            raise ValueError(f"{samples.path.name} has no band {', '.join(missing)}; it has {samples.bands}")
-        groups, level = _groups_of(samples), options.scene.level
-        return cls(samples, bands, translation.target, codes, groups, level=level, available=available)
-
-    @property
-    def features(self) -> Features:
-        """Physical meaning of the values, as far as the cube or the user states it."""
-        return stated_features(self.samples.attributes, self.samples.bands, self.level).chosen(self.bands)
-
-    @property
-    def name(self) -> str:
-        """Identity of the scene that the samples come from, or the file's name."""
-        return str(self.samples.attributes.get("scene_id") or self.samples.path.name)
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """Drawn samples by class."""
-        return {name: n for name, n in self.scheme.counts(self.codes).items() if n}
-
-    @property
-    def size(self) -> int:
-        """Samples of the cube."""
-        return self.samples.count
+        group = next((name for name in GROUP_COLUMNS if name in samples.columns), None)
+        return cls(
+            name=str(samples.attributes.get("scene_id") or file),
+            bands=bands,
+            features=stated_features(samples.attributes, samples.bands, options.scene.level).chosen(bands),
+            drawn={name: n for name, n in translation.target.counts(codes).items() if n},
+            available=available,
+            size=samples.count,
+            scheme=translation.target,
+            units="reflectance",
+            samples=samples,
+            codes=codes,
+            groups=None if group is None else numbered(_column(samples, group), file),
+        )
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Drawn samples, a chunk at a time."""
+        assert self.scheme is not None
         at = [self.samples.bands.index(band) for band in self.bands]
         start = 0
         for block in self.samples:
@@ -748,20 +698,6 @@ class SampleCubeRows:
             start += len(block)
 
 
-def _groups_of(samples: Samples) -> Groups | None:
-    """Groups of the samples of a cube, where it has a column for them."""
-    column = next((name for name in GROUP_COLUMNS if name in samples.columns), None)
-    if column is None:
-        return None
-    return numbered(np.concatenate([block.columns[column] for block in samples]), samples.path.name)
-
-
-def _translation_of(samples: Samples, options: FitOptions) -> Translation:
-    if options.scheme is not None:
-        return load_translation(options.scheme)
-    own = samples.attributes.get("scheme")
-    return Translation.identity(numbered_scheme() if own is None else Scheme.from_dict(own))
-
-
-#: Labelled samples, read batch by batch by `batches`, each with the part of `size` that it covers.
-TrainingSource = LabelledPixels | TableRows | SampleCubeRows
+def _column(samples: Samples, name: str) -> NDArray[Any]:
+    """A column of a sample cube, of all samples."""
+    return np.concatenate([block.columns[name] for block in samples])

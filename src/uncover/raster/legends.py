@@ -7,6 +7,9 @@ from xml.etree import ElementTree
 
 from uncover.raster.tiles import open_raster
 
+#: Columns of attribute tables, by the names that they usually have.
+_CODES, _NAMES = ("value", "code", "pixel"), ("class_name", "class", "name", "label")
+
 
 def read_legend(path: str, band: int) -> dict[int, str]:
     """Names of the codes of a band, from its `.aux.xml`, its VRT, or its `.vat.dbf`."""
@@ -43,17 +46,8 @@ def _of_attributes(table: ElementTree.Element) -> dict[int, str]:
         (str(c.findtext("Usage", "")).strip(), str(c.findtext("Name", "")).strip().lower())
         for c in table.iter("FieldDefn")
     ]
-    value = next(
-        (i for i, (use, n) in enumerate(columns) if use == "5" or n in ("value", "code", "pixel")), None
-    )
-    name = next(
-        (
-            i
-            for i, (use, n) in enumerate(columns)
-            if use == "2" or n in ("class_name", "class", "name", "label")
-        ),
-        None,
-    )
+    value = next((i for i, (use, n) in enumerate(columns) if use == "5" or n in _CODES), None)
+    name = next((i for i, (use, n) in enumerate(columns) if use == "2" or n in _NAMES), None)
     if name is None:
         return {}
     found = {}
@@ -70,7 +64,7 @@ def _of_dbf(file: Path) -> dict[int, str]:
     meta, _, _, data = pyogrio.raw.read(file, read_geometry=False)
     names = [str(name).lower() for name in meta["fields"]]
     value = next((i for i, n in enumerate(names) if n == "value"), None)
-    name = next((i for i, n in enumerate(names) if n in ("class_name", "class", "name", "label")), None)
+    name = next((i for i, n in enumerate(names) if n in _NAMES), None)
     if value is None or name is None:
         return {}
     return {int(code): str(text) for code, text in zip(data[value], data[name], strict=True)}

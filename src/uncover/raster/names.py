@@ -62,7 +62,7 @@ class NamedFacts:
             None if band is None else canonical_band(band.group(1).upper()),
             None if metres is None else int(metres.group(1)),
             next((m.group(1) for part in parts if (m := _TILE.search(part))), None),
-            next((d for part in parts if (d := _date(part))), None),
+            next((d for part in parts if (d := date_in(part))), None),
             None if sensor is None else f"S2{sensor}",
             level,
             None if baseline is None else f"{baseline.group(1)}.{baseline.group(2)}",
@@ -84,10 +84,10 @@ def _level(text: str) -> Level | None:
     return None if match is None else "L1C" if match.group(1).upper() == "L1C" else "L2A"
 
 
-def _date(text: str) -> str | None:
+def date_in(text: str) -> str | None:
     """The first date of a name: a day, or a time in UTC.
 
-    >>> _date("2020-08-04-00:00_Sentinel-2_L2A_B02"), _date("B02_60m"), _date("S2_20209904")
+    >>> date_in("2020-08-04-00:00_Sentinel-2_L2A_B02"), date_in("B02_60m"), date_in("S2_20209904")
     ('2020-08-04', None, None)
     """
     for match in _TIME.finditer(text):

@@ -14,12 +14,14 @@ from uncover.raster.area import Area, window_of
 from uncover.raster.errors import NoScaleError, SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.layers import BufferedMask, LeastMask, Mask, ValueMask
+from uncover.raster.legends import read_legend
 from uncover.raster.loose_files import SceneSource, expanded, open_files, open_folder, source_name
-from uncover.raster.npy import is_npy
+from uncover.raster.names import date_in
+from uncover.raster.npy import is_npy, stem
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.scene_file import StatedFacts, contradicted, own_name, scene_file_of, with_stated
-from uncover.raster.tiles import Source, TileCache, check_exists, describe
+from uncover.raster.tiles import RasterInfo, Source, TileCache, check_exists, describe
 from uncover.warn import warn
 
 
@@ -27,7 +29,7 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     """Open a scene: SAFE folder or zip, raster, band files (folder, glob, list), STAC, Zarr, NetCDF, npy.
 
     Nothing but metadata is read, except nine small windows of a raster whose calibration nobody states. A
-    `scene.toml` beside the data states what they do not.
+    `scene.toml` beside the data states what they do not; the day of a file may be in its name.
 
     >>> open_scene("nowhere.SAFE")
     Traceback (most recent call last):
@@ -38,7 +40,13 @@ def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scen
     if options.mask_buffer < 0:
         raise SceneError(f"--mask-buffer is {options.mask_buffer:g}; give metres, 0 or more")
     stated = StatedFacts.beside(source) if source else StatedFacts()
-    scene = with_stated(_open_stated(source, options, stated), options, stated)
+    scene = _open_stated(source, options, stated)
+    if isinstance(source, str | Path) and not (scene.date or scene.sensing_time or stated.date):
+        found = date_in(stem(source))
+        stated = replace(stated, date=found)
+        if found is not None and options.date is None:
+            scene = replace(scene, dated_by="the name of the file")
+    scene = with_stated(scene, options, stated)
     if options.mask is not None:
         options = replace(options, mask=_mask_of_day(options.mask, scene))
         scene = replace(scene, masks=(*scene.masks, _user_mask(options)))
@@ -158,7 +166,7 @@ def _user_mask(options: SceneOptions) -> Mask:
     if options.mask_values is not None:
         return ValueMask(source, tuple(options.mask_values.items()))
     codes = _codes_of(source)
-    if len(codes - {0}) > 3 or ("SCL" in Path(path).name.upper() and codes - {0, 1}):
+    if _is_classification(info, band, codes):
         listed = ", ".join(map(str, sorted(codes)))
         raise SceneError(
             f"{path} looks like a scene classification (SCL) with the codes {listed}, "
@@ -166,6 +174,14 @@ def _user_mask(options: SceneOptions) -> Mask:
             "--mask-values scl for cloud, shadow, snow and saturated, or --mask-values 1-255 for all"
         )
     return ValueMask(source, ((0, CLEAR),), other=Quality.MASKED)
+
+
+def _is_classification(info: RasterInfo, band: int, codes: set[int]) -> bool:
+    """True for classes of the ground by the names or the codes of a raster: a mask of yes and no has a 0."""
+    legend = read_legend(info.path, band).values()
+    named = "SCL" in f"{Path(info.path).name} {info.names[band - 1]}".upper()
+    classes = named or any("vegetat" in name.lower() for name in legend)
+    return len(codes - {0}) > 3 or (len(codes) > 1 and 0 not in codes) or bool(classes and codes - {0, 1})
 
 
 def _check_mask_values(options: SceneOptions, grid: Grid) -> None:

@@ -127,6 +127,7 @@ class Scene:
     cache: TileCache = field(default_factory=lambda: TileCache(CACHE_BYTES), compare=False, repr=False)
     named: bool = True  # whether the identity is more than the name of a file
     date: str | None = None  # day, month or interval that a name or a person states, where no time is known
+    dated_by: str = "metadata"  # who states time or date: else the name of the file
     calibrated_by: str = (
         "metadata"  # who states scale and offset: else "options", scene.toml, the model, nobody
     )

@@ -46,7 +46,14 @@ class StatedFacts:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SceneError(f"{path} is not a readable TOML file: {error}") from None
         found = cls._checked(values, path)
-        return found if found.source in (None, own_name(source)) else cls()
+        if found.source in (None, own_name(source)):
+            return found
+        if not (path.parent / str(found.source)).exists():
+            warn(
+                f"{path} has source = {found.source!r}, and no such file is beside it: it counts for "
+                "nothing; correct the name, or remove the line to speak of the whole folder",
+            )
+        return cls()
 
     @classmethod
     def _checked(cls, values: Mapping[str, Any], path: Path) -> StatedFacts:
@@ -54,23 +61,18 @@ class StatedFacts:
         unknown = [key for key in values if key not in known]
         if unknown:
             raise SceneError(f"{path} has the key {unknown[0]!r}; it may have {', '.join(known)}")
-        kinds = {
-            "angles": list,
-            "bands": list,
-            "scale": (int, float),
-            "offset": (int, float),
-            "nodata": (int, float),
-        }
         for key, value in values.items():
-            if not isinstance(value, kinds.get(key, object if key == "date" else str)):  # type: ignore[arg-type]
-                raise SceneError(f"{path}: {key} = {value!r} is of the wrong kind; see docs/scenes.md")
+            kind, wanted = _KINDS.get(key, (str, "a text in quotes"))
+            if key != "date" and (not isinstance(value, kind) or isinstance(value, bool)):
+                raise SceneError(f"{path}: {key} = {_toml(value)} is not {wanted}; write it so")
         if values.get("level") not in (None, "L1C", "L2A") or values.get("sensor") not in (None, *SENSORS):
             raise SceneError(f"{path}: level is L1C or L2A, and sensor one of {', '.join(SENSORS)}")
         if values.get("scale") == 0:
             raise SceneError(
                 f"{path}: scale is 0, which makes all values alike; 0.0001 is that of Sentinel-2"
             )
-        if "angles" in values and len(values["angles"]) != 3:
+        angles = values.get("angles", [0, 0, 0])
+        if len(angles) != 3 or not all(isinstance(angle, int | float) for angle in angles):
             raise SceneError(
                 f"{path}: angles are three: sun zenith, view zenith, relative azimuth in degrees"
             )
@@ -107,6 +109,13 @@ class StatedFacts:
 
 
 SENSORS = ("S2A", "S2B", "S2C")
+_NUMBER = ((int, float), "a number without quotes")
+#: What the values of keys are, where they are not text.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "angles": (list, "a list of three numbers, such as [35.0, 5.0, 120.0]"),
+    "bands": (list, 'a list of names, such as ["B02", "B03"]'),
+    **dict.fromkeys(("scale", "offset", "nodata"), _NUMBER),
+}
 
 
 def _toml(value: Any) -> str:

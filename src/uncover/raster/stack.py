@@ -172,16 +172,19 @@ def warn_of_offset(scene: Scene) -> None:
     if dark.size < 4:
         return
     unit = 10_000.0 if np.median(typical) > 2 else 1.0
-    near = (dark > 0.08 * unit) & (dark < 0.15 * unit)
     below = (typical < -0.01 * unit) & (typical > -0.12 * unit)
-    if near.mean() >= 0.5 and dark.min() > 0.08 * unit:
-        seen = (
-            f"the darkest pixels of {int(near.sum())} of {dark.size} bands sit near {PRODUCT_OFFSET * unit:g}"
-        )
+    if near := near_offset(dark, unit):
+        seen = f"the darkest pixels of {near} of {dark.size} bands sit near {PRODUCT_OFFSET * unit:g}"
         _warn(scene, seen, "had been left in", -PRODUCT_OFFSET * unit)
     elif below.mean() >= 0.3:
         seen = f"half of all pixels are negative in {int(below.sum())} of {dark.size} bands"
         _warn(scene, seen, "had been taken off twice", 0.0)
+
+
+def near_offset(dark: NDArray[Any], unit: float) -> int:
+    """Number of bands whose dark end is near the offset, where it is that of most and none is darker."""
+    near = (dark > 0.08 * unit) & (dark < 0.15 * unit)
+    return int(near.sum()) if near.mean() >= 0.5 and dark.min() > 0.08 * unit else 0
 
 
 def warn_of_scale(scene: Scene) -> None:

@@ -157,8 +157,9 @@ CLASS_FIELDS = ("class", "classes", "label", "labels", "land_cover", "landcover"
 
 def _with_values(path: str | Path, field: str) -> str:
     """A field with some of its values, to be recognised by."""
-    values = list(dict.fromkeys(str(f.values[0]) for f in read_features(path, None, (field,))))
-    return f"{field} ({', '.join(values[:3])}{', …' if len(values) > 3 else ''})"
+    found = (f.values[0] for f in read_features(path, None, (field,)))
+    values = list(dict.fromkeys(str(v) for v in found if v is not None and v == v))
+    return f"{field} ({', '.join(values[:3]) or 'empty'}{', …' if len(values) > 3 else ''})"
 
 
 def _only_layer(path: str | Path) -> str:
