@@ -1,6 +1,6 @@
 """Series of dates that clouds hide: training and prediction with gaps, against filling them in."""
 
-import time
+import tempfile
 import warnings
 
 import numpy as np
@@ -11,49 +11,73 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.probability_problems import DATA
 from benchmarks.registry import Table, benchmark
+from benchmarks.runs import RESULTS, Runs, timed_scores
 from uncover import BayesianClassifier, BayesianLDA, BayesianQDA
 from uncover.bayes.streams import stream
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 SIZES, REPEATS, TESTED = (150, 400), 1, 400
 DATES, BANDS, CLASSES = 6, 10, 7
-LEAST = 1e-6  # probability that counts in the cross-entropy
-# Models by name: what makes one, and whether gaps are filled in before it.
+# The scene of the tutorials: numbers of dates, hidden share while they vary, pixels along a side, features.
+TWIN_DATES, TWIN_SHARE, TWIN_SIDE = (4, 6, 8), 0.4, 300
+TEN = ("B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12")
+SCORES = {"cross_entropy": "cross-entropy, nats", "accuracy": "accuracy", "calibration_error": "calibration"}
+
+
+def _forest():
+    return RandomForestClassifier(300, random_state=0)
+
+
+def _logistic():
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000))
+
+
+# Models by name: what makes one, and what is made of gaps before it.
 OURS, FILLED = "BayesianClassifier", "BayesianClassifier, interpolated"
-RIVALS = {
-    "random forest, interpolated": (lambda: RandomForestClassifier(300, random_state=0), True),
-    "gradient boosting, native": (lambda: HistGradientBoostingClassifier(random_state=0), False),
-    "logistic regression, interpolated": (
-        lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
-        True,
-    ),
+MODELS = {
+    OURS: (BayesianClassifier, "kept"),
+    FILLED: (BayesianClassifier, "interpolated"),
+    "random forest, interpolated": (_forest, "interpolated"),
+    "random forest, composite": (_forest, "composite"),
+    "random forest, complete cases": (_forest, "complete"),
+    "gradient boosting, native": (lambda: HistGradientBoostingClassifier(random_state=0), "kept"),
+    "logistic regression, interpolated": (_logistic, "interpolated"),
 }
-MODELS = {OURS: (BayesianClassifier, False), FILLED: (BayesianClassifier, True), **RIVALS}
 # The calibration of single class models: features, in blocks that are missing together; samples of a class.
 FEATURES, BLOCKS, COUNTS = 6, 3, (20, 50, 200)
 
 
 @benchmark("gaps")
 def run(quick):
-    """Cross-entropy by share of hidden dates; then how sure single class models are."""
-    shares = (0.0, 0.4) if quick else SHARES
-    tables = [
-        _series_table(name, draw, size, shares, *((1, 100) if quick else (REPEATS, TESTED)))
-        for size in ((60,) if quick else SIZES)
-        for name, draw in problems(quick).items()
-    ]
+    """Scores by share of hidden dates and by number of dates; then how sure single class models are.
+
+    Runs are kept in a file beside the results, and a benchmark that was stopped goes on.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        found = problems(quick, folder)
+        file = f"{folder}/runs" if quick else RESULTS / "gaps-runs.jsonl"
+        sizes, shares, repeats = ((60,), (0.0, 0.4), 1) if quick else (SIZES, SHARES, REPEATS)
+        runs = Runs(file, lambda *run: one_run(found, *run, tested=100 if quick else TESTED))
+        cells = [(p, n, share) for n in sizes for p in found if "," not in p for share in shares]
+        varied = [(p, sizes[-1], TWIN_SHARE) for p in found if "," in p]
+        runs.make([*cells, *varied], repeats, MODELS)
+    each = [(p, n, shares) for p in found if "," not in p for n in sizes]
+    tables = [_share_table(runs, *which, score, repeats) for which in each for score in SCORES]
+    tables += [_date_table(runs, varied, repeats)] if varied else []
     return [*tables, _calibration_table(quick)]
 
 
-def problems(quick):
+def problems(quick, folder):
     """Functions that draw samples (size, seed, tested) of each series that is here, by name."""
-    found, folder = {"simulated": simulated}, DATA / "s2_l1c_reference"
+    found, real_data = {"simulated": simulated}, DATA / "s2_l1c_reference"
     if quick:
         return found
-    if not folder.exists():
-        print(f"real: skipped, {folder.name} is not here")
+    for dates in TWIN_DATES:
+        found["embedded scene" + ("" if dates == DATES else f", {dates} dates")] = twin(folder, dates)
+    if not real_data.exists():
+        print(f"real: skipped, {real_data.name} is not here")
         return found
-    return {**found, "real": real(folder)}
+    return {**found, "real": real(real_data)}
 
 
 def simulated(size, seed, tested):
@@ -104,6 +128,45 @@ def real(folder):
     return draw
 
 
+def twin(folder, dates):
+    """Samples of the embedded scene on so many dates without clouds: training in its west, tests in its east.
+
+    Level-1C reflectance, and the class of the ground in the first year.
+    """
+    import rasterio
+
+    from uncover.raster import SceneOptions, open_scene
+    from uncover.studies.landscape import LandscapeOptions, write_scene
+
+    options = LandscapeOptions(TWIN_SIDE, dates=dates, clouds=0.0)
+    files = write_scene(f"{folder}/{dates}", options)
+    scenes = [open_scene(path, SceneOptions(bands=TEN)).read().reflectance for path in files.series]
+    with rasterio.open(files.truth(2020)) as file:
+        truth = file.read(1)
+    X = np.stack(scenes).reshape(dates, BANDS, -1).transpose(2, 0, 1).astype(float)
+    kinds, y = np.unique(truth.ravel(), return_inverse=True)
+    west = np.arange(truth.size) % truth.shape[1] < truth.shape[1] // 2
+    good = np.isfinite(X).all((1, 2)) & (kinds[y] > 0)
+    # Classes with too few pixels on either side for every draw are left out.
+    common = [
+        k for k in range(len(kinds)) if min(np.sum(good & side & (y == k)) for side in (west, ~west)) > 500
+    ]
+    good &= np.isin(y, common)
+    y = np.searchsorted(common, y)
+
+    def draw(size, seed, tested):
+        rng = np.random.default_rng(seed)
+        few = [
+            rng.choice(np.flatnonzero(good & side & (y == k)), n // len(common), replace=False)
+            for side, n in ((west, size), (~west, tested))
+            for k in range(len(common))
+        ]
+        train, test = np.concatenate(few[: len(common)]), np.concatenate(few[len(common) :])
+        return X[train], y[train], X[test], y[test]
+
+    return draw
+
+
 def hidden(X, share, rng):
     """The samples (sample, date, band) with each date hidden by this probability, but for one at least."""
     gone = rng.random(X.shape[:2]) < share
@@ -121,48 +184,87 @@ def interpolated(X):
     return out
 
 
-def cross_entropy(P, y):
-    """Mean negative log probability of the true classes, in nats."""
-    return float(-np.log(np.maximum(P[np.arange(len(y)), y], LEAST)).mean())
-
-
-def _series_table(name, draw, size, shares, repeats, tested):
-    rows = []
-    for share in shares:
-        found, seconds = np.zeros((2, len(MODELS)))
-        for seed in range(repeats):
-            scores, took = _compared(draw(size, seed, tested), share, seed)
-            found, seconds = found + scores / repeats, seconds + took / repeats
-        best = found[2:].min()
-        rows.append([f"{share:.0%}", *found, found[0] / found[1], found[0] / best, *seconds[:2]])
-        print(name, size, *rows[-1], flush=True)
-    columns = {"dates hidden": "", **dict.fromkeys(MODELS, ".3f"), "ours / interpolated": ".2f"}
-    columns |= {"ours / best of the others": ".2f", "seconds, ours": ".1f", "seconds, interpolated": ".1f"}
-    caption = (
-        f"Cross-entropy in nats, {name} series, {size} training samples, mean of {repeats}; seconds to fit "
-        f"and to predict {tested} samples."
-    )
-    return Table(f"{name}, {size}", caption, columns, rows)
-
-
-def _compared(samples, share, seed):
-    """Cross-entropy and seconds of each model."""
-    train, y, test, truth = samples
-    rng = stream(seed, "clouds", round(100 * share))
+def one_run(found, problem, size, share, repeat, name, tested=TESTED):
+    """Scores of one model, and the seconds to fit and to predict."""
+    train, y, test, truth = found[problem](size, repeat, tested)
+    rng = stream(repeat, "clouds", round(100 * share))
     train, test = hidden(train, share, rng), hidden(test, share, rng)
-    full = [interpolated(each) for each in (train, test)]
-    # Interpolation makes features depend on each other exactly, which Gaussians do not bear: a millionth of
-    # their spread is added.
-    full = [each + 1e-6 * full[0].std((0, 1)) * rng.normal(size=each.shape) for each in full]
-    scores, seconds = np.empty((2, len(MODELS)))
-    for m, (make, fills) in enumerate(MODELS.values()):
-        known, new = (each.reshape(len(each), -1) for each in (full if fills else (train, test)))
-        start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            scores[m] = cross_entropy(make().fit(known, y).predict_proba(new), truth)
-        seconds[m] = time.perf_counter() - start
-    return scores, seconds
+    make, gaps = MODELS[name]
+    known = np.arange(len(train))
+    if gaps == "interpolated":
+        train, test = interpolated(train), interpolated(test)
+        # Interpolation makes features depend on each other exactly, which Gaussians do not bear: a millionth
+        # of their spread is added.
+        spread = 1e-6 * train.std((0, 1))
+        train, test = (each + spread * rng.normal(size=each.shape) for each in (train, test))
+    elif gaps == "composite":
+        train, test = (np.nanmean(each, axis=1) for each in (train, test))
+    elif gaps == "complete":
+        known = np.flatnonzero(~np.isnan(train).any((1, 2)))
+    flat = [each.reshape(len(each), -1) for each in (train, test)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return timed_scores(
+            lambda: _probability(make, flat[0][known], y[known], flat[1], y), truth, np.unique(y)
+        )
+
+
+def _probability(make, known, y, new, every):
+    """Class probabilities; shares of all training samples for what a model cannot read, or did not see."""
+    classes, counts = np.unique(every, return_counts=True)
+    P = np.tile(counts / counts.sum(), (len(new), 1))
+    if len(np.unique(y)) < 2:
+        return P
+    clf = make().fit(known, y)
+    readable = ~np.isnan(new).any(1) if isinstance(clf, RandomForestClassifier) else np.full(len(new), True)
+    if readable.any():
+        P[readable] = 0.0
+        P[np.ix_(readable, np.searchsorted(classes, clf.classes_))] = clf.predict_proba(new[readable])
+    return P
+
+
+def _means(runs, cell, score, repeats):
+    return [runs.values(cell, name, score, range(repeats)).mean() for name in MODELS]
+
+
+def _share_table(runs, problem, size, shares, score, repeats):
+    """One score of all models by share of hidden dates; of the cross-entropy also ratios and seconds."""
+    rows, columns = [], {"dates hidden": "", **dict.fromkeys(MODELS, ".3f")}
+    for share in shares:
+        cell = (problem, size, share)
+        row = [f"{share:.0%}", *_means(runs, cell, score, repeats)]
+        if score == "cross_entropy":
+            seconds = _means(runs, cell, "seconds", repeats)[:2]
+            row += [row[1] / row[2], row[1] / min(row[3:]), *seconds]
+        rows.append(row)
+    if score == "cross_entropy":
+        columns |= {"ours / interpolated": ".2f", "ours / best of the others": ".2f"}
+        columns |= {"seconds, ours": ".1f", "seconds, interpolated": ".1f"}
+    caption = (
+        f"{SCORES[score].capitalize()}, {problem} series, {size} training samples, mean of {repeats} draws."
+    )
+    return Table(f"{problem}, {size}, {score}", caption, columns, rows)
+
+
+def _date_table(runs, cells, repeats):
+    """Scores by number of dates of the embedded scene."""
+    cells = sorted([*cells, ("embedded scene", cells[0][1], TWIN_SHARE)], key=_dates_of)
+    rows = [
+        [_dates_of(cell), SCORES[score], *_means(runs, cell, score, repeats)]
+        for score in SCORES
+        for cell in cells
+    ]
+    columns = {"dates": "d", "score": "", **dict.fromkeys(MODELS, ".3f")}
+    caption = (
+        f"Scores by number of dates, {TWIN_SHARE:.0%} of them hidden, embedded scene, {cells[0][1]} training "
+        f"samples, mean of {repeats} draws."
+    )
+    return Table("dates", caption, columns, rows)
+
+
+def _dates_of(cell):
+    _name, _, dates = cell[0].partition(", ")
+    return int(dates.split()[0]) if dates else DATES
 
 
 def _calibration_table(quick):

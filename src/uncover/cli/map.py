@@ -53,6 +53,9 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     \b
     Example: three dates, by a model of the same dates
       uncover map model.uncover A.SAFE B.SAFE C.SAFE --out map
+    \b
+    Example: four tiles as one map, by a model of one date
+      uncover map model.uncover T32TQM.SAFE T33TUG.SAFE T33TVG.SAFE T33TVF.SAFE --out map
     """,
 )
 @click.argument("model", metavar="MODEL")
@@ -98,6 +101,11 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     "forest=0.6,water=0.4, or a CSV (class, share).",
 )
 @click.option(
+    "--crs",
+    metavar="EPSG:CODE",
+    help="Reference system of the product (default: that of the scene, or of most tiles).",
+)
+@click.option(
     "--dtype",
     type=click.Choice(["uint16", "float32"]),
     default="uint16",
@@ -124,6 +132,9 @@ def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **
 
     A scene is a product, a raster, a folder of band files, or its band files one by one. A model of several
     dates (uncover fit --as features) takes a scene of each, in any order; a clouded date is left out.
+
+    Scenes of several places make one map. Where they overlap, the one with most clear dates counts at each
+    pixel, and of equals that with the lowest total uncertainty.
 
     Memory, threads, blocks and cluster have no influence on the product: it is the same to the last byte.
     """

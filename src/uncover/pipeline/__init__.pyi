@@ -27,9 +27,9 @@ from uncover.pipeline.map_evaluation import evaluate_map as evaluate_map
 from uncover.pipeline.map_facts import MapFacts as MapFacts
 from uncover.pipeline.map_facts import shares_in_words as shares_in_words
 from uncover.pipeline.mapping import Forecast as Forecast
-from uncover.pipeline.mapping import MapOptions as MapOptions
 from uncover.pipeline.mapping import forecast as forecast
 from uncover.pipeline.mapping import map_scene as map_scene
+from uncover.pipeline.prepared_map import MapOptions as MapOptions
 from uncover.pipeline.realisations import RealiseOptions as RealiseOptions
 from uncover.pipeline.realisations import Sen2CorOptions as Sen2CorOptions
 from uncover.pipeline.realisations import plan_sen2cor as plan_sen2cor

@@ -40,6 +40,7 @@ from uncover.raster.mapper import Mapper
 from uncover.raster.names import span
 from uncover.raster.product import Layer, Product
 from uncover.raster.quality import FLAGGED, REASONS, Quality
+from uncover.raster.scene import Scene
 from uncover.raster.scratch import Scratch
 from uncover.raster.series import SceneSeries
 from uncover.warn import warn
@@ -62,7 +63,10 @@ _TYPES = {"zarr": "application/vnd+zarr", "netcdf": "application/netcdf"}
 class Finish:
     """All that follows once every unit is computed."""
 
-    mapper: Mapper
+    mapper: Mapper  # of several tiles that of the first
+    product: Product
+    identity: str
+    scenes: tuple[Scene | SceneSeries, ...]  # none for a cube
     model_file: Path
     record: Mapping[str, Any]
     when: dict[str, Any]  # from `time_of`
@@ -70,18 +74,11 @@ class Finish:
     format: Literal["cog", "zarr", "netcdf"]
     threads: int = 1
 
-    @property
-    def product(self) -> Product:
-        """The product."""
-        return self.mapper.product
-
-    def write(self, store: Path, scratch: Scratch) -> None:
+    def write(self, store: Path, scratch: Scratch, areas: NDArray[np.float64]) -> None:
         """Write all files; those that the journal knows are there already."""
         store.mkdir(parents=True, exist_ok=True)
-        areas = scratch.areas()
         counted = areas[1, : self.product.classes]
-        scene = self.mapper.observed.own_scene
-        has_mask = None if scene is None else bool(scene.masks)
+        has_mask = all(scene.masks for scene in self.scenes) if self.scenes else None
         facts = MapFacts.of(scratch, self.mapper.reader.masked, has_mask)
         if self.format != "cog" and "dataset" not in scratch.journal.done:
             write_dataset(store / self._dataset, scratch, self.format, self._attributes(facts))
@@ -102,7 +99,7 @@ class Finish:
         hint = "; --missing marginalise classifies by the bands that are there" if partial else ""
         masked = any(REASONS[bit] in facts.unmapped_pixels for bit in Quality if bit & FLAGGED)
         hint += "; --mask-classes says what is masked" if masked else ""
-        return f"no pixel of scene {self.mapper.observed.identity} has a class ({lost}){hint}"
+        return f"no pixel of scene {self.identity} has a class ({lost}){hint}"
 
     @property
     def _dataset(self) -> str:
@@ -118,10 +115,11 @@ class Finish:
         done, total, pixels = 0, 8 * sum(sizes.values()), self.product.grid.window.pixels
         with ThreadPoolExecutor(self.threads) as pool:
             running = {pool.submit(self._layer, store, scratch, x): (x, False) for x in missing}
-            title = self.mapper.observed.identity
-            scene = self.mapper.observed.own_scene
+            scene = self.scenes[0] if len(self.scenes) == 1 else None
             shown = scene.pictured() if isinstance(scene, SceneSeries) else scene
-            picture = pool.submit(write_overview, store / "overview.png", scratch, shown, title, shares)
+            picture = pool.submit(
+                write_overview, store / "overview.png", scratch, shown, self.identity, shares
+            )
             while running:
                 for file in wait(running, return_when=FIRST_COMPLETED).done:
                     layer, checked = running.pop(file)
@@ -158,12 +156,12 @@ class Finish:
         observed = self.mapper.observed
         classes = ", ".join(self.product.scheme.names)
         found: dict[str, Any] = {
-            "title": f"Land cover of {observed.identity}",
+            "title": f"Land cover of {self.identity}",
             "summary": f"Most probable class of each pixel ({classes}), the probability of each class, and "
             "the uncertainty of the class with its causes.",
             "keywords": "land cover, classification, uncertainty, remote sensing",
-            "source": f"scene {observed.identity}, bands {', '.join(observed.bands)}; {observed.features}",
-            "history": f"uncover {__version__}: {observed.identity} by {self.mapper.model.estimator_name}",
+            "source": f"scene {self.identity}, bands {', '.join(observed.bands)}; {observed.features}",
+            "history": f"uncover {__version__}: {self.identity} by {self.mapper.model.estimator_name}",
             "processing_level": "classification of reflectance",
             "comment": "; ".join([f"{name}: {line}" for name, line in facts.lines().items()]),
             "id": self.key,
@@ -196,7 +194,7 @@ class Finish:
         assets["areas"] = {"href": "./areas.csv", "type": "text/csv", "roles": ["metadata"]}
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
         record = {**self.record, **extra, "run": self.key}
-        item = map_item(self.product, self.mapper.observed.identity, self.when, record, assets)
+        item = map_item(self.product, self.identity, self.when, record, assets)
         item["properties"] |= facts.as_property()
         _write(store / "item.json", json_text(item))
         bands = self.mapper.observed.bands

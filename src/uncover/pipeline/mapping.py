@@ -6,265 +6,27 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from uncover import __version__
-from uncover.bayes.population import UnknownShare
-from uncover.engines.machine import machine_code
 from uncover.files import check_new, check_place
-from uncover.measurement.pooled import PoolSummariser
-from uncover.models.record import ModelRecord
-from uncover.pipeline.class_shares import MappedShares, with_class_shares
-from uncover.pipeline.file_kinds import check_model_first
-from uncover.pipeline.map_files import Finish, time_of
+from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_product import is_map
-from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
-from uncover.raster.classification import make_mapper
-from uncover.raster.errors import SceneError, require
-from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
-from uncover.raster.fingerprints import fingerprint_of
+from uncover.pipeline.mosaic import prepare_map
+from uncover.pipeline.prepared_map import MapOptions, Prepared, PreparedMap
+from uncover.pipeline.scene_sources import source_record
+from uncover.raster.errors import SceneError
+from uncover.raster.executors import MEGABYTE, Threads
 from uncover.raster.grid import Progress
-from uncover.raster.journal import Journal, fingerprint, unfinished, writing
-from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of, source_name
-from uncover.raster.mapper import Device, Mapper, Method, Missing, Reader
-from uncover.raster.model_checks import check_match, is_namesake, trained_on
-from uncover.raster.observed import ObservedScene, SceneWithNoise
-from uncover.raster.product import CHUNK, UNIT, DType, Thresholds
-from uncover.raster.quality import mask_names
-from uncover.raster.scene import prefetch
-from uncover.raster.scratch import Scratch, open_scratch
-from uncover.raster.series import SceneSeries
-from uncover.warn import warn
-
-Format = Literal["cog", "zarr", "netcdf"]
-
-
-@dataclass(frozen=True)
-class MapOptions:
-    """Options of a map. Those from `memory` on have no influence on the product.
-
-    source
-        How the scene is read and where its uncertainty comes from.
-    paired
-        Whether the scene trained the model; None takes the model's word.
-    missing
-        Pixels that lack bands: "nodata", or "marginalise" to classify them by the bands that they have. Of
-        several dates a date that lacks a band is left out of the pixel, or its other bands count.
-    method
-        Pixels whose noise is known: "fast" by the Student t of matched covariance, or "exact".
-    device
-        "cpu", or "cuda" to compute on a GPU of NVIDIA; probabilities agree to 1e-5.
-    unknown_share
-        Share of pixels of none of the classes: a number in [0, 1], or "estimate" for that of the scene. The
-        map then has the probability of none of the classes as a further layer; None: it has not.
-    class_shares
-        Class shares of the place: "training", "estimate" for those of the scene, or such as
-        "forest=0.6,water=0.4", or the path of a table (class, share).
-    dtype, format
-        Numbers of the probability and uncertainty layers; the kind of files.
-    thresholds
-        When quality bits are set.
-    date
-        When a scene that does not say it was measured: a time, day, month, year, or two with a slash between.
-    memory, threads, block, scheduler
-        Bytes to stay below, threads, side of the blocks in which units follow one another, address of a
-        dask scheduler.
-    resume
-        Go on with a run that was stopped.
-    overwrite
-        Replace a map that is there, once the new one is finished.
-    """
-
-    source: SourceOptions = field(default_factory=SourceOptions)
-    paired: bool | None = None
-    missing: Missing = "nodata"
-    method: Method = "fast"
-    device: Device = "cpu"
-    unknown_share: float | Literal["estimate"] | None = None
-    class_shares: str = "training"
-    dtype: DType = "uint16"
-    format: Format = "cog"
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    date: str | None = None
-    memory: int = 1 << 30
-    threads: int | None = None
-    block: int = 1024
-    scheduler: str | None = None
-    resume: bool = False
-    overwrite: bool = False
-
-
-@dataclass(frozen=True)
-class PreparedMap:
-    """A map that could be made: what it takes is known, nothing is written yet."""
-
-    mapper: Mapper
-    model_file: Path
-    plan: ComputePlan
-    options: MapOptions
-    estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
-    shares: MappedShares | None = None  # of the classes, where they are not those of the training samples
-
-    @classmethod
-    def of(
-        cls, model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions
-    ) -> PreparedMap:
-        """Open everything, and check that it fits together."""
-        require("rasterio")
-        for name, number in (("--block", options.block), ("--threads", options.threads)):
-            if number is not None and number < 1:
-                raise SceneError(f"{name} is {number}; give 1 or more")
-        if options.device == "cuda" and options.scheduler is not None:
-            raise SceneError("--device cuda computes on this machine, and --scheduler elsewhere; give one")
-        check_model_first(model_file, files_of(scene)[0])
-        opened = offered(scene, options.source) if Path(model_file).is_file() else None
-        # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
-        with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
-            from uncover.models.files import load_fitted
-
-            model = load_fitted(model_file)
-            whole = options.missing == "nodata"
-            observed = open_observed(scene, model, options.source, opened, whole=whole)
-            check_match(model, observed)
-            reader = Reader(missing=options.missing, method=options.method, device=options.device)
-            unknown_share, masked = _stated(options.unknown_share), options.source.mask_classes
-            reader = replace(reader, unknown_share=unknown_share, masked=masked)
-            mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
-        if options.method == "exact" and isinstance(mapper.summariser, PoolSummariser):
-            raise SceneError(
-                "--method exact is for models of one kind (uncover fit --model published, lda, nb or mda); a "
-                "pool has one way to read pixels with noise: leave it out"
-            )
-        mapper, shares = with_class_shares(mapper, options.class_shares)
-        found = mapper.estimate_unknown() if options.unknown_share == "estimate" else None
-        if found is not None:
-            mapper = replace(mapper, reader=replace(mapper.reader, unknown_share=found.checked()))
-        if options.paired is None and not mapper.reader.paired:
-            _warn_of_namesake(model, observed, scene)
-        plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)
-        if observed.own_scene is not None:
-            observed.own_scene.cache.capacity = plan.cache_bytes
-        prepared = cls(mapper, Path(model_file), plan, options, found, shares)
-        prepared.when()  # says what is wrong with the date before anything is computed
-        return prepared
-
-    @property
-    def observed(self) -> ObservedScene:
-        """Source of the pixels."""
-        return self.mapper.observed
-
-    def record(self) -> dict[str, Any]:
-        """Record of how the product was made; no clock, no path."""
-        sets = self.mapper.model.sets_
-        return {
-            "paired": self.mapper.reader.paired,
-            "trained_on": trained_on(self.mapper.model),
-            "scene": self.observed.identity,
-            "measurement_uncertainty": self.observed.facts(),
-            "worlds": self.mapper.product.worlds,
-            "missing": self.options.missing,
-            "mask_classes": mask_names(self.options.source.mask_classes),
-            **({"dates": records} if (records := _dates(self.observed)) else {}),
-            **({"mask_buffer_m": metres} if (metres := self.options.source.scene.mask_buffer) else {}),
-            "method": self.options.method,
-            **({} if (said := self.mapper.summariser.approximation) is None else {"approximation": said}),
-            **({} if self.options.device == "cpu" else {"device": self.options.device}),
-            "thresholds": asdict(self.options.thresholds),
-            **({} if sets is None else {"coverage": float(sets.coverage)}),
-            **self._unknown_facts(),
-            **({} if self.shares is None else self.shares.as_facts()),
-        }
-
-    def _unknown_facts(self) -> dict[str, Any]:
-        share = self.mapper.reader.unknown_share
-        if share is None:
-            return {}
-        if self.estimated is None:
-            return {"unknown_share": share}
-        return {"unknown_share": share, "unknown_share_uncertainty": self.estimated.standard_uncertainty}
-
-    def measurement_error(self) -> dict[str, Any]:
-        """Error of the measurement layer by its number of points, for the record; none without points."""
-        if self.observed.realisations == 1 and not isinstance(self.observed, SceneWithNoise):
-            return {}
-        found = self.mapper.measurement_error()
-        return {} if found is None else {"measurement_error": found}
-
-    def when(self) -> dict[str, Any]:
-        """Time properties of the product's items: from the scene, or from the options."""
-        scene, own = self.observed.own_scene, self.observed.sensing_time
-        stated = self.options.date
-        if stated is None and own is None and scene is not None:
-            stated = scene.date
-        if own is not None and stated == self.options.source.scene.date:
-            stated = None  # compared when the scene was opened
-        return time_of(own, stated)
-
-    def key(self) -> str:
-        """Hash of inputs, model and options: whether two runs make the same product."""
-        scene = self.observed.own_scene
-        facts = {
-            "record": self.record(),
-            "when": self.when(),
-            "scene": None if scene is None else scene.facts(),
-            "content": fingerprint_of(self.observed),
-            "model": fingerprint_of(_File(self.model_file)),
-            "dtype": self.options.dtype,
-            "format": self.options.format,
-            "version": [__version__, UNIT, CHUNK],
-            "kernels": self._engine(),  # their last bits differ
-        }
-        return fingerprint(facts)
-
-    def _engine(self) -> str:
-        if self.options.device == "cuda":
-            return "CUDA"
-        return "NumPy" if machine_code() is None else "machine code"
-
-    def executor(self) -> Executor:
-        """Threads of this machine, or a cluster."""
-        if self.options.scheduler is not None:
-            return Cluster(self.options.scheduler)
-        return Threads(self.plan.threads, self.plan.ahead)
-
-
-def _dates(observed: ObservedScene) -> list[dict[str, Any]]:
-    """Each date of a series with its scene and day."""
-    return observed.own_scene.date_records() if isinstance(observed.own_scene, SceneSeries) else []
-
-
-def _stated(share: float | Literal["estimate"] | None) -> float | None:
-    """Check a share of none of the classes; one that is to be estimated begins at one half."""
-    if share is None or isinstance(share, str):
-        return None if share is None else 0.5
-    if not 0 <= share <= 1:
-        raise SceneError(f'--unknown-share is {share}; give a number from 0 to 1, or "estimate"')
-    return float(share)
-
-
-def _warn_of_namesake(
-    model: ModelRecord, observed: ObservedScene, scene: SceneSource | SeveralScenes
-) -> None:
-    """Say that a scene is not taken for the one that trained the model, where it may be the same."""
-    if isinstance(scene, SeveralScenes):
-        return
-    file = Path(source_name(scene).rstrip("/")).name
-    if len(trained_on(model)) == 1 and is_namesake(model, observed, file):
-        warn(
-            f"{file} has the name of the scene that trained the model, and not its content or --scene-id: it "
-            "is taken for another scene, whose errors are its own; say --paired if it is the same",
-        )
-
-
-@dataclass(frozen=True)
-class _File:
-    path: Path
+from uncover.raster.journal import Journal, unfinished, writing
+from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of
+from uncover.raster.product import UNIT
+from uncover.raster.scratch import open_scratch
 
 
 def map_scene(
@@ -275,7 +37,7 @@ def map_scene(
     progress: Progress | None = None,
     phase: Callable[[str], None] = lambda name: None,
 ) -> Path:
-    """Map a scene with a model, or scenes of several dates; the folder `out` appears when all is finished.
+    """Map a scene with a model, or scenes of several dates or tiles; the folder `out` appears at the end.
 
     Until then the work lies in `OUT.partial`. A run that was stopped goes on with `resume`, provided that
     inputs, model and options are the same; the product does not differ by a byte. `phase` is told what goes
@@ -286,19 +48,23 @@ def map_scene(
     goal = Path(out)
     _check_goal(goal, chosen, model_file, *files_of(scene))
     phase("opening")
-    prepared = PreparedMap.of(model_file, scene, chosen)
+    prepared = prepare_map(model_file, scene, chosen)
     key = prepared.key()
     if goal.exists() and not chosen.overwrite:
         return _already(goal, key)
     with unfinished(goal, key, chosen.resume, chosen.overwrite) as (store, journal), _resumable(journal):
         # Scratch is kept until the product has its name: whoever goes on before that needs it.
         place = store.parent / "scratch"
-        with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
+        with writing(goal), open_scratch(place, prepared.product, journal) as scratch:
             clock.append(time.time())
-            _compute(prepared, scratch, progress, phase)
+            phase("mapping")
+            areas = prepared.compute(scratch, progress or (lambda done, total: None))
             clock.append(time.time())
             finish = Finish(
                 prepared.mapper,
+                prepared.product,
+                prepared.identity,
+                prepared.scenes,
                 prepared.model_file,
                 prepared.record() | prepared.measurement_error(),
                 prepared.when(),
@@ -307,31 +73,10 @@ def map_scene(
                 prepared.plan.threads,
             )
             phase("writing")
-            finish.write(store, scratch)
+            finish.write(store, scratch, areas)
             clock.append(time.time())
             finish.run_file(store, _run_facts(prepared, scene, clock))
     return goal
-
-
-def _compute(
-    prepared: PreparedMap, scratch: Scratch, progress: Progress | None, phase: Callable[[str], None]
-) -> None:
-    """Compute the units that are missing."""
-    product = prepared.mapper.product
-    numbers = scratch.missing(product.order(prepared.options.block))
-    total = product.grid.window.pixels
-    done = total - sum(scratch.units[number].pixels for number in numbers)
-    phase("mapping")
-    if progress is not None:
-        progress(done, total)
-    try:
-        for unit in prepared.executor().run(prepared.mapper, numbers):
-            scratch.put(unit)
-            done += scratch.units[unit.number].pixels
-            if progress is not None:
-                progress(done, total)
-    finally:
-        scratch.sync()
 
 
 def _check_goal(goal: Path, options: MapOptions, *inputs: str | Path) -> None:
@@ -370,7 +115,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
 
 
 def _run_facts(
-    prepared: PreparedMap, scene: SceneSource | SeveralScenes, clock: Sequence[float]
+    prepared: Prepared, scene: SceneSource | SeveralScenes, clock: Sequence[float]
 ) -> dict[str, Any]:
     """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform
@@ -448,15 +193,21 @@ def forecast(
 ) -> Forecast:
     """Estimate the cost of a map: from the time it takes to open, and from one unit for each thread."""
     began = time.monotonic()
-    prepared = PreparedMap.of(model_file, scene, options or MapOptions())
-    opening, (once, rate) = time.monotonic() - began, _pace(prepared)
-    product, plan = prepared.mapper.product, prepared.plan
-    pixels = product.grid.window.pixels
-    megabytes = pixels * product.bytes_per_pixel / MEGABYTE
-    seconds = opening + once + pixels / rate + _FINISH + megabytes * _PER_MEGABYTE
+    prepared = prepare_map(model_file, scene, options or MapOptions())
+    seconds = time.monotonic() - began
+    units = disk = 0
+    for tile in prepared.tiles:
+        once, rate = _pace(tile)
+        pixels = tile.product.grid.window.pixels
+        seconds += once + pixels / rate
+        units += len(tile.mapper.units)
+        disk += pixels * tile.product.bytes_per_pixel
+    layers = prepared.product.grid.window.pixels * prepared.product.bytes_per_pixel
+    seconds += _FINISH + layers / MEGABYTE * _PER_MEGABYTE
     # Disk for scratch, and about as much again while the files are made from it.
-    disk, memory = round(2 * megabytes), plan.bytes_needed // MEGABYTE
-    return Forecast(len(prepared.mapper.units), plan.threads, memory, disk, seconds)
+    disk += layers if len(prepared.tiles) == 1 else 2 * layers
+    memory = prepared.plan.bytes_needed // MEGABYTE
+    return Forecast(units, prepared.plan.threads, memory, round(disk / MEGABYTE), seconds)
 
 
 def _pace(prepared: PreparedMap) -> tuple[float, float]:

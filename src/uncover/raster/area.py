@@ -102,20 +102,21 @@ def _check_box(grid: Grid, bounds: Bounds, crs: str | None) -> None:
 def _in_grid_crs(grid: Grid, bounds: Bounds, crs: str | None) -> Bounds:
     if crs is None or grid.crs is None:
         return bounds
-    return _transform_bounds(crs, grid.crs, bounds)
+    return transform_bounds(crs, grid.crs, bounds)
 
 
 def _bounds_in(grid: Grid, crs: str | None) -> Bounds:
     if crs is None or grid.crs is None:
         return grid.bounds
-    return _transform_bounds(grid.crs, crs, grid.bounds)
+    return transform_bounds(grid.crs, crs, grid.bounds)
 
 
-def _transform_bounds(source: str, target: str, bounds: Bounds) -> Bounds:
-    from rasterio.warp import transform_bounds
+def transform_bounds(source: str, target: str, bounds: Bounds) -> Bounds:
+    """Bounds of a box in another reference system."""
+    from rasterio import warp
 
     try:
-        found: Any = transform_bounds(source, target, *bounds, densify_pts=21)
+        found: Any = warp.transform_bounds(source, target, *bounds, densify_pts=21)
     except Exception as error:  # rasterio lets GDAL's own kinds of error through
         raise SceneError(f"bounds {bounds} cannot be brought from {source} to {target}: {error}") from error
     left, bottom, right, top = (float(value) for value in found)

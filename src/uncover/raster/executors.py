@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from uncover.raster.errors import SceneError
-from uncover.raster.mapper import Mapper
+from uncover.raster.mapper import Mapper, Parts
 from uncover.raster.observed import ObservedScene
 from uncover.raster.product import CHUNK, UNIT, Product, Unit
 from uncover.raster.tiles import GDAL_CACHE_BYTES
@@ -23,10 +23,18 @@ MEGABYTE = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-class Executor(Protocol):
-    """Anything that computes units."""
+PartsOf = Callable[[int], Parts | None]
 
-    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+
+def _all_of_it(number: int) -> Parts | None:
+    """Every pixel of a unit counts once."""
+    return None
+
+
+class Executor(Protocol):
+    """Anything that computes units; `parts` says which pixels of a unit count in its areas."""
+
+    def run(self, mapper: Mapper, numbers: Sequence[int], parts: PartsOf = _all_of_it) -> Iterator[Unit]:
         """The units of those numbers, in any order."""
 
 
@@ -34,11 +42,11 @@ class Executor(Protocol):
 class Serial:
     """One unit after the other."""
 
-    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+    def run(self, mapper: Mapper, numbers: Sequence[int], parts: PartsOf = _all_of_it) -> Iterator[Unit]:
         """The units, in order."""
         with one_thread_per_product():
             for number in numbers:
-                yield mapper.compute(number, mapper.read(number))
+                yield mapper.compute(number, mapper.read(number), parts(number))
 
 
 @dataclass(frozen=True)
@@ -51,12 +59,12 @@ class Threads:
     threads: int = 2
     ahead: int = 2
 
-    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+    def run(self, mapper: Mapper, numbers: Sequence[int], parts: PartsOf = _all_of_it) -> Iterator[Unit]:
         """The units, in order; never more than threads + ahead of them in memory."""
         with one_thread_per_product(), ThreadPoolExecutor(self.threads, "compute") as workers:
 
             def submit(number: int) -> Future[Unit]:
-                return workers.submit(lambda: mapper.compute(number, mapper.read(number)))
+                return workers.submit(lambda: mapper.compute(number, mapper.read(number), parts(number)))
 
             yield from _in_order(submit, Future.result, numbers, self.threads + self.ahead)
 
@@ -85,7 +93,7 @@ class Cluster:
     address: str
     ahead: int = 2
 
-    def run(self, mapper: Mapper, numbers: Sequence[int]) -> Iterator[Unit]:
+    def run(self, mapper: Mapper, numbers: Sequence[int], parts: PartsOf = _all_of_it) -> Iterator[Unit]:
         """The units, as they are finished."""
         parcel = pickle.dumps(mapper)
         name = hashlib.sha256(parcel).hexdigest()
@@ -93,7 +101,7 @@ class Cluster:
             workers = max(1, sum(client.nthreads().values()))
 
             def submit(number: int) -> Any:
-                return client.submit(_on_worker, name, parcel, number, pure=False, retries=2)
+                return client.submit(_on_worker, name, parcel, number, parts(number), pure=False, retries=2)
 
             yield from _in_order(submit, _result, numbers, workers + self.ahead)
 
@@ -128,7 +136,7 @@ def connect_cluster(address: str) -> Any:
 _unpacked: dict[str, Mapper] = {}
 
 
-def _on_worker(name: str, parcel: bytes, number: int) -> Unit:
+def _on_worker(name: str, parcel: bytes, number: int, parts: Parts | None) -> Unit:
     """Read and compute a unit in a worker's process, whose libraries stay with one thread each."""
     from threadpoolctl import threadpool_limits
 
@@ -138,7 +146,7 @@ def _on_worker(name: str, parcel: bytes, number: int) -> Unit:
         mapper = pickle.loads(parcel)
         _unpacked.clear()
         _unpacked[name] = mapper
-    return mapper.compute(number, mapper.read(number))
+    return mapper.compute(number, mapper.read(number), parts)
 
 
 @contextmanager

@@ -62,6 +62,14 @@ class Reader:
 
 
 @dataclass(frozen=True, eq=False)
+class Parts:
+    """Pixels of a unit that are part of another raster: how many pixels each of them fills there, and m²."""
+
+    count: NDArray[np.float64]  # (row, col)
+    area: NDArray[np.float64]  # (row, col)
+
+
+@dataclass(frozen=True, eq=False)
 class Mapper:
     """Computes units of a product; may be sent to other processes."""
 
@@ -119,13 +127,13 @@ class Mapper:
         """Read the pixels of a unit."""
         return self.observed.read(self.units[number])
 
-    def compute(self, number: int, reading: WindowReading) -> Unit:
-        """All layers of a unit."""
+    def compute(self, number: int, reading: WindowReading, parts: Parts | None = None) -> Unit:
+        """All layers of a unit; `parts` says which of its pixels count in the areas."""
         window, layers = self.units[number], {x.name: x for x in self.product.layers}
         flat = {name: layer.empty(window.pixels) for name, layer in layers.items()}
         quality = reading.quality.ravel().astype(np.uint16)
         areas = np.zeros((len(AREA_ROWS) + self.product.worlds, self.product.area_columns))
-        weight = pixel_areas(self.product.grid, window).ravel()
+        weight = (pixel_areas(self.product.grid, window) if parts is None else parts.area).ravel()
         codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
         if "dates_used" in flat:
             flat["dates_used"][0, quality & np.uint16(Quality.NO_CLEAR_DATE) > 0] = 0
@@ -153,6 +161,8 @@ class Mapper:
                 _add_unknown(areas[:, -1], none, weight[where])
                 known = 1.0 - none.mean(1)
             _add_areas(areas[:, : self.product.classes], summary, weight, where, known)
+        if parts is not None:
+            areas[0, : len(codes)] = [parts.count.ravel()[flat["class"][0] == code].sum() for code in codes]
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)

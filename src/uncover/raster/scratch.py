@@ -122,12 +122,15 @@ class Scratch:
 
     def areas(self) -> NDArray[np.float64]:
         """Areas of the whole map, (row of `AREA_ROWS` + world, class), added up unit by unit."""
-        shape = (len(AREA_ROWS) + self.product.worlds, self.product.area_columns)
-        total = np.zeros(shape)
-        for number in range(len(self.units)):
-            content = os.pread(self._areas, self._areas_bytes, number * self._areas_bytes)
-            total += np.frombuffer(content, "<f8").reshape(shape)
+        total: NDArray[np.float64] = sum(
+            (self.areas_of(number) for number in range(1, len(self.units))), self.areas_of(0)
+        )
         return total
+
+    def areas_of(self, number: int) -> NDArray[np.float64]:
+        """Areas of one unit."""
+        content = os.pread(self._areas, self._areas_bytes, number * self._areas_bytes)
+        return np.frombuffer(content, "<f8").reshape(-1, self.product.area_columns)
 
 
 def write_at(file: int, content: bytes | memoryview, offset: int) -> None:

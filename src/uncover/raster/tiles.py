@@ -123,6 +123,11 @@ class TileCache:
         for _, dataset in too_many:
             dataset.close()
 
+    def limit(self, capacity: int) -> None:
+        """Keep so many bytes at most from now on."""
+        self.capacity = capacity
+        self._keep(0)
+
     def _keep(self, nbytes: int) -> None:
         with self._lock:
             self._bytes += nbytes
