@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.scratch import Scratch, open_scratch
 from uncover.raster.series import SceneSeries
 from uncover.raster.tiles import TileCache
+from uncover.warn import warn
 
 #: Number of the tile that a pixel is taken from, counted from 1 as in the record.
 TILE = Layer("tile", ("tile",), "uint16", 0, resampling="nearest", title="tile that the pixel is taken from")
@@ -107,16 +108,20 @@ class Mosaic:
     """A map of several tiles, in an order that does not depend on that of the arguments."""
 
     tiles: tuple[PreparedMap, ...]
+    keys: tuple[str, ...]  # of the tiles
     product: Product
     options: MapOptions
 
     @classmethod
     def of(cls, tiles: Sequence[PreparedMap], options: MapOptions) -> Mosaic:
         """Tiles on one grid, in the order of their names and places."""
-        tiles = sorted(tiles, key=lambda tile: (tile.identity, tile.product.grid.bounds, tile.key()))
-        for one, other in zip(tiles[1:], tiles, strict=False):
-            if one.key() == other.key():
-                raise SceneError(f"{one.identity} is given twice; each tile counts once: leave one out")
+        keyed = sorted(
+            ((tile.identity, tile.product.grid.bounds, tile.key()), i) for i, tile in enumerate(tiles)
+        )
+        keys, tiles = tuple(facts[-1] for facts, _ in keyed), [tiles[i] for _, i in keyed]
+        again = next((tile for tile, key in zip(tiles, keys, strict=True) if keys.count(key) > 1), None)
+        if again is not None:
+            raise SceneError(f"{again.identity} is given twice; each tile counts once: leave one out")
         first = tiles[0]
         for tile in tiles[1:]:
             same = tile.product.worlds == first.product.worlds
@@ -126,8 +131,20 @@ class Mosaic:
                     f"{first.product.worlds}, because one of them trained the model; give --unpaired"
                 )
         grid = mosaic_grid([tile.product.grid for tile in tiles], options.crs)
+        alike = [
+            (a, b)
+            for i, a in enumerate(tiles)
+            for b in tiles[:i]
+            if _same_place(a.product.grid, b.product.grid)
+        ]
+        if alike:
+            names = " and ".join(tile.identity for tile in alike[0][::-1])
+            warn(
+                f"{names} show one place, and the model takes one of them at a pixel: that of the lowest "
+                "uncertainty counts (uncover fit --as features uses all dates)",
+            )
         product = replace(first.product, grid=grid, layers=(*first.product.layers, TILE))
-        return cls(tuple(tiles), product, options)
+        return cls(tuple(tiles), keys, product, options)
 
     @property
     def mapper(self) -> Mapper:
@@ -188,7 +205,7 @@ class Mosaic:
 
     def key(self) -> str:
         """Hash of all tiles, the grid and the options."""
-        return fingerprint({"tiles": [tile.key() for tile in self.tiles], "grid": asdict(self.product.grid)})
+        return fingerprint({"tiles": self.keys, "grid": asdict(self.product.grid)})
 
     # ---- computing -----------------------------------------------------------------------------------
 
@@ -198,7 +215,7 @@ class Mosaic:
         with ExitStack() as stack:
             parts = []
             for number, tile in enumerate(self.tiles):
-                mine = stack.enter_context(_scratch_of(scratch.folder.parent, number, tile, tile.product))
+                mine = stack.enter_context(self._scratch(scratch, number, tile.product, "map"))
 
                 def here(done: int, _total: int, before: int = sum(sizes[:number])) -> None:
                     progress(before + done, sum(sizes))
@@ -211,6 +228,14 @@ class Mosaic:
                 parts.append(mine)
             self._put_together(parts, scratch)
             return np.sum([self._areas(i, part, scratch) for i, part in enumerate(parts)], axis=0)
+
+    def _scratch(
+        self, beside: Scratch, number: int, product: Product, name: str
+    ) -> AbstractContextManager[Scratch]:
+        """Scratch of a tile beside that of the product."""
+        place = beside.folder.parent / f"tile-{number + 1}-{name}"
+        place.mkdir(exist_ok=True)
+        return open_scratch(place, product, Journal(place / "journal", self.keys[number]))
 
     def _put_together(self, parts: Sequence[Scratch], scratch: Scratch) -> None:
         """Fill the units that are missing from the maps of the tiles."""
@@ -271,7 +296,7 @@ class Mosaic:
             count = parts_of(number).count[part.read(classes, window)[0] > 0]
             whole += [number] if (count == 1).all() else []
         product = replace(prepared.product, layers=())
-        with _scratch_of(scratch.folder.parent, tile, prepared, product, "taken") as taken:
+        with self._scratch(scratch, tile, product, "taken") as taken:
             for number in set(whole) - set(map(int, taken.journal.done)):
                 taken.put(Unit(number, {}, part.areas_of(number)))
             numbers = [
@@ -309,13 +334,6 @@ def _computed(tile: PreparedMap, scratch: Scratch, progress: Progress) -> None:
     tile.compute(scratch, progress)
     for scene in tile.scenes:
         scene.cache.limit(0)
-
-
-def _scratch_of(folder: Path, number: int, tile: PreparedMap, product: Product, name: str = "map") -> Any:
-    """Scratch of a tile beside that of the product."""
-    place = folder / f"tile-{number + 1}-{name}"
-    place.mkdir(exist_ok=True)
-    return open_scratch(place, product, Journal(place / "journal", tile.key()))
 
 
 def _reach(grid: Grid, other: Grid) -> Window:

@@ -161,10 +161,7 @@ def open_observed(
     if options.dates is not None:
         raise SceneError(f"--dates {options.dates} came, and the model was trained on one date; leave it out")
     if isinstance(source, SeveralScenes):
-        raise SceneError(
-            f"{len(source.scenes)} scenes came, and the model was trained on one date; give one scene, or a "
-            "model of several dates (uncover fit A B --as features)"
-        )
+        raise SceneError(f"{len(source.scenes)} scenes came, of which the model takes one at a time")
     if is_cube(source):
         assert isinstance(source, str | Path)
         return _cube(source, model, options)
