@@ -30,8 +30,10 @@ from uncover.pipeline.mapping import Forecast as Forecast
 from uncover.pipeline.mapping import MapOptions as MapOptions
 from uncover.pipeline.mapping import forecast as forecast
 from uncover.pipeline.mapping import map_scene as map_scene
+from uncover.pipeline.realisations import EFFECTS as EFFECTS
 from uncover.pipeline.realisations import RealiseOptions as RealiseOptions
 from uncover.pipeline.realisations import Sen2CorOptions as Sen2CorOptions
+from uncover.pipeline.realisations import checked_effects as checked_effects
 from uncover.pipeline.realisations import plan_sen2cor as plan_sen2cor
 from uncover.pipeline.realisations import realise_scene as realise_scene
 from uncover.pipeline.realisations import write_realisations as write_realisations
