@@ -131,7 +131,7 @@ def run(quick=False):
 
 
 def write_stored(folder):
-    """Store what the tool computes: `python -c "from benchmarks.radiometry import *; write_stored('DIR')"`."""
+    """Store what the tool in a folder computes."""
     with STORED.open("w", encoding="utf-8", newline="") as file:
         file.write(
             "# Computed by s2_rut_python 0.0.5: standard uncertainty of reflectance, sun zenith 35°,\n"

@@ -1,5 +1,6 @@
 """Worlds of several effects: one draw of each in every world, and what the values then are."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import rasterio
 
 from fit_cases import contents_of, safe_with_labels
+from uncover import BayesianQDA, load_model
 from uncover.atmosphere import Geometry, LookupTable, State
 from uncover.measurement import Quantity
 from uncover.measurement.quantity import DIMENSIONS, draw_together
@@ -14,6 +16,8 @@ from uncover.measurement.radiometry import Radiometry
 from uncover.pipeline import EFFECTS, RealiseOptions, realise_scene
 from uncover.raster import Atmosphere, Grid, Window, open_cube, scene_from_array
 from uncover.raster.angles import AngleGrids
+from uncover.raster.classification import make_mapper
+from uncover.raster.observed import SceneWithWorlds
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 
@@ -187,6 +191,28 @@ def test_what_a_scene_cannot_have(level, more, words):
     with pytest.raises(ValueError, match=words) as caught:
         realise_scene(scene(level, aot=0.3), replace(ALL, **more))
     assert "\n" not in str(caught.value)
+
+
+def test_a_scene_that_does_not_name_its_satellite():
+    with pytest.raises(ValueError, match=r"does not say which satellite .* give --sensor S2A, S2B or S2C"):
+        realise_scene(replace(scene(), platform=None), ALL)
+
+
+def test_a_model_of_other_effects_is_used_with_a_warning(tmp_path):
+    one = realise_scene(scene(), replace(ALL, effects=("aod",)))
+    values, record = one.read().values, {"worlds": one.worlds}
+    X = np.moveaxis(values, 0, -1).reshape(len(BANDS), -1, 6).transpose(1, 2, 0)[:400]
+    clf = BayesianQDA().fit(X, np.where(X[:, 0, 0] > 0.2, "bright", "dark"))
+    clf.feature_names_in_ = np.array(BANDS, object)
+    clf.save(tmp_path / "m.uncover", provenance={"sources": [{"name": "here", "uncertainty": record}]})
+    model, same = load_model(tmp_path / "m.uncover"), SceneWithWorlds(one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_mapper(model, same)
+    with pytest.warns(
+        UserWarning, match="in worlds of aod, and those of the scene are of aod, ozone: .* --effects"
+    ):
+        make_mapper(model, SceneWithWorlds(realise_scene(scene(), replace(ALL, effects=("aod", "ozone")))))
 
 
 def test_a_satellite_without_known_radiometry():

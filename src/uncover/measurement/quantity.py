@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from scipy import special
 
 from uncover.bayes.noise import sobol_places
 from uncover.bayes.streams import stream
+from uncover.measurement.radiometry import SATELLITE_FACTORS, SCENE_FACTORS
 
 Array = npt.NDArray[Any]
 Impossible = Literal["truncate", "clip", "gamma", "refuse"]
@@ -141,17 +142,26 @@ class Quantity:
         return _RULES[self.impossible](self, scores)
 
 
-#: Quantities with a place in the design of several, which is theirs whatever else is drawn; add at the end.
-DIMENSIONS = (
-    "aod",
-    "water_vapour",
-    "ozone",
-    "height",
-    "stray_light",
-    "diffuser_vnir",
-    "diffuser_swir",
-    "diffuser",
-)
+#: Effects that a scene's worlds may have, with the quantities that are drawn. In this order they are the
+#: dimensions of the design of several, which stay theirs whatever else is drawn: add at the end.
+EFFECTS: dict[str, tuple[str, ...]] = {
+    "aod": ("aod",),
+    "water-vapour": ("water_vapour",),
+    "ozone": ("ozone",),
+    "altitude": ("height",),
+    "radiometry": (*SCENE_FACTORS, *SATELLITE_FACTORS),
+}
+DIMENSIONS = tuple(name for names in EFFECTS.values() for name in names)
+
+
+def effects_of(worlds: Mapping[str, Any]) -> tuple[str, ...]:
+    """Effects that differ between worlds, by the names of their draws; those of a date are followed by it.
+
+    >>> effects_of({"aod 2020-06": [0.1, 0.2], "ozone 2020-06": [330.0, 330.0], "content": "2cf24d"})
+    ('aod',)
+    """
+    drawn = {name.split()[0] for name, values in worlds.items() if len(set(values)) > 1}
+    return tuple(effect for effect, names in EFFECTS.items() if drawn & set(names))
 
 
 def draw_together(

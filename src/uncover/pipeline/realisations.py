@@ -15,8 +15,14 @@ from uncover.atmosphere.lookup_table import OZONE_LIMIT, WATER_LIMIT, LookupTabl
 from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
-from uncover.measurement.quantity import Impossible, Method, draw_together, water_vapour_uncertainty
-from uncover.measurement.radiometry import SATELLITE_FACTORS, SCENE_FACTORS, Radiometry
+from uncover.measurement.quantity import (
+    EFFECTS,
+    Impossible,
+    Method,
+    draw_together,
+    water_vapour_uncertainty,
+)
+from uncover.measurement.radiometry import SATELLITE_FACTORS, Radiometry
 from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleGrids
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
@@ -44,14 +50,6 @@ _UNCERTAINTIES = {
     "water-vapour": "water_vapour_uncertainty",
     "ozone": "ozone_uncertainty",
     "altitude": "altitude_uncertainty",
-}
-#: Effects that are drawn in worlds, with the names of their draws.
-EFFECTS: dict[str, tuple[str, ...]] = {
-    "aod": ("aod",),
-    "water-vapour": ("water_vapour",),
-    "ozone": ("ozone",),
-    "altitude": ("height",),
-    "radiometry": (*SCENE_FACTORS, *SATELLITE_FACTORS),
 }
 
 
@@ -274,11 +272,19 @@ def _drawn(scene: Scene, options: RealiseOptions, quantities: Sequence[Quantity]
 def _with_radiometry(realised: RealisedScene, options: RealiseOptions) -> RealisedScene:
     """With the errors of the sensor in each world, and their records."""
     scene, here = realised.scene, realised.middle
-    found = Radiometry.of(scene.platform or "S2A", scene.bands, np.asarray(here.sun_zenith).item(), scene.sensing_time)
+    if scene.platform is None:
+        raise SceneError(
+            f"scene {scene.identity} does not say which satellite measured it, and --effects radiometry "
+            "needs to know; give --sensor S2A, S2B or S2C"
+        )
+    found = Radiometry.of(scene.platform, scene.bands, np.asarray(here.sun_zenith).item(), scene.sensing_time)
     blocks = [scene.read(window) for window in scene.grid.spots(64, 16)]
     values = np.concatenate([block.samples(block.valid) for block in blocks])
     if not len(values):
-        raise SceneError(f"no clear pixel of scene {scene.identity} has a value to take its stray light from")
+        raise SceneError(
+            f"no clear pixel of scene {scene.identity} has a value to take its stray light from; leave "
+            "radiometry out of --effects"
+        )
     mean = values.mean(axis=0, dtype=np.float64)
     if scene.level == "L2A":
         mean = realised.table.simulate(mean, realised.product_state, here)
