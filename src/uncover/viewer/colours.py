@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.pipeline.map_styles import pictured_bands
 from uncover.raster.grid import Grid, Window
 from uncover.raster.observed import ObservedScene
 from uncover.raster.scene import Scene
@@ -78,7 +79,7 @@ class ScenePlane:
     def bands(self, evidence: ObservedScene) -> tuple[str, ...] | None:
         """Bands in red, green and blue."""
         found = colour_bands(evidence.bands, self.kind)
-        return (evidence.bands * 3)[:3] if found is None and self.kind == "true" else found
+        return pictured_bands(evidence.bands) if found is None and self.kind == "true" else found
 
     def _stretch(self, evidence: ObservedScene, bands: tuple[str, ...]) -> NDArray[np.float64]:
         """Ends that leave out the darkest and the brightest percent of nine windows."""
