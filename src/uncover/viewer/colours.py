@@ -37,6 +37,20 @@ def colour_bands(bands: tuple[str, ...], kind: str) -> tuple[str, ...] | None:
     return tuple(found) if len(found) == 3 else None
 
 
+def colour_titles(bands: tuple[str, ...]) -> dict[str, str]:
+    """Pictures of a scene by kind, with titles that say what they show.
+
+    >>> colour_titles(("B02", "B03", "B04", "B8A"))
+    {'true': 'Scene, true colour', 'false': 'Scene, false colour (near infrared)'}
+    >>> colour_titles(("B02", "B04", "B8A", "B11"))
+    {'true': 'Scene: B8A, B04, B02'}
+    """
+    true, false = (colour_bands(bands, kind) for kind in _WANTED)
+    shown = ", ".join(dict.fromkeys(pictured_bands(bands)))
+    titles = {"true": f"Scene: {shown}".removesuffix(": ") if true is None else "Scene, true colour"}
+    return titles | ({} if false is None else {"false": "Scene, false colour (near infrared)"})
+
+
 @dataclass
 class ScenePlane:
     """Red, green and blue of a scene from 1 to 255, stretched alike everywhere; 0 where there is nothing."""
