@@ -16,7 +16,7 @@ from uncover import BayesianClassifier, BayesianLDA, BayesianQDA
 from uncover.bayes.streams import stream
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
-SIZES, REPEATS, TESTED = (150, 400), 1, 400
+SIZES, REPEATS, TESTED = (150,), 1, 400
 DATES, BANDS, CLASSES = 6, 10, 7
 # The scene of the tutorials: numbers of dates, hidden share while they vary, pixels along a side, features.
 TWIN_DATES, TWIN_SHARE, TWIN_SIDE = (4, 6, 8), 0.4, 300
@@ -276,7 +276,7 @@ def _calibration_table(quick):
                 fewer = max(round((1.0 - share) ** 2 * n + share * (1.0 - share) * n / BLOCKS), 3)
                 each = [
                     [_surplus(make(prior=prior), n, share, r), _surplus(make(prior=prior), fewer, 0.0, r)]
-                    for r in range(2 if quick else 40)
+                    for r in range(2 if quick else 10)
                 ]
                 rows.append([f"{make.__name__}, {prior}", n, f"{share:.0%}", *np.mean(each, axis=0), fewer])
     columns = {"model": "", "samples of a class": "d", "hidden": "", "with gaps": "+.3f"}
