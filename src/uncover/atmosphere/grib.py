@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from uncover.files import reader
+
 Array = npt.NDArray[Any]
 
 # Aerosol optical depth at 550 nm as ECMWF codes it: parameter 207 of table 210; and in WMO's own table of
@@ -55,6 +57,7 @@ def aod_fields(content: bytes) -> list[Field]:
     return [field for field in fields if field is not None]
 
 
+@reader
 def shift_aod(content: bytes, constant: float) -> bytes:
     """The file with a constant added to the aerosol optical depth."""
     fields = aod_fields(content)
@@ -111,6 +114,7 @@ def _ascending(nodes: Array) -> tuple[Array, Array]:
     return nodes[order], order.astype(float)
 
 
+@reader
 def aod_at(content: bytes, longitude: float, latitude: float, time: datetime) -> float:
     """The aerosol optical depth at 550 nm at a place and time, from a GRIB file.
 
@@ -250,8 +254,8 @@ def _edition_2(content: bytes, start: int) -> Field | None:
     wanted = False
     while content[position : position + 4] != b"7777":
         length, number = int.from_bytes(content[position : position + 4], "big"), content[position + 4]
-        if length == 0:
-            raise ValueError("the GRIB file is damaged: a section of no length; fetch the product again")
+        if length < 5 or position + length > len(content):
+            raise ValueError("the GRIB file is damaged: a section's length is wrong; fetch the product again")
         if number == 4:
             wanted = (discipline, content[position + 9], content[position + 10]) in AOD_EDITION_2
         if number == 5 and wanted:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.models.gaussian import KNOWN_SHARES
 from uncover.pipeline.map_facts import MOST_UNLIKE, percent
 from uncover.raster.errors import SceneError
@@ -82,6 +83,7 @@ def _rounded(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, flo
     return {name: float(f"{value:.5g}") for name, value in zip(names, values, strict=True)}
 
 
+@reader
 def read_class_shares(text: str | None, option: str = "--class-prior") -> float | dict[str, float]:
     """Class shares by name from the command line or a table (class, share); a number as it is.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +17,19 @@ import numpy as np
 from uncover import __version__
 from uncover.bayes.population import UnknownShare
 from uncover.engines.machine import machine_code
-from uncover.files import check_new, check_place
+from uncover.files import check_new, check_place, read_json
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
 from uncover.pipeline.class_shares import MappedShares, with_class_shares
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import Finish, time_of
 from uncover.pipeline.map_product import is_map
-from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed, source_record
+from uncover.pipeline.scene_sources import SourceOptions, files_with, offered, open_observed, source_record
+from uncover.progress import in_units
 from uncover.raster.classification import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.executors import MEGABYTE, Cluster, ComputePlan, Executor, Threads
-from uncover.raster.fingerprints import fingerprint_of
+from uncover.raster.fingerprints import fingerprint_of, unchanged
 from uncover.raster.grid import Progress
 from uncover.raster.journal import Journal, fingerprint, unfinished, writing
 from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of, source_name
@@ -106,6 +107,7 @@ class PreparedMap:
 
     mapper: Mapper
     model_file: Path
+    model_content: bytes  # of the file, which is read once
     plan: ComputePlan
     options: MapOptions
     estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
@@ -126,9 +128,10 @@ class PreparedMap:
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
-            from uncover.models.files import load_fitted
+            from uncover.models.files import load_fitted, read_content
 
-            model = load_fitted(model_file)
+            content = read_content(model_file)
+            model = load_fitted(model_file, content)
             whole = options.missing == "nodata"
             observed = open_observed(scene, model, options.source, opened, whole=whole)
             check_match(model, observed)
@@ -150,7 +153,7 @@ class PreparedMap:
         plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)
         if observed.own_scene is not None:
             observed.own_scene.cache.capacity = plan.cache_bytes
-        prepared = cls(mapper, Path(model_file), plan, options, found, shares)
+        prepared = cls(mapper, Path(model_file), content, plan, options, found, shares)
         prepared.when()  # says what is wrong with the date before anything is computed
         return prepared
 
@@ -214,7 +217,7 @@ class PreparedMap:
             "when": self.when(),
             "scene": None if scene is None else scene.facts(),
             "content": fingerprint_of(self.observed),
-            "model": fingerprint_of(_File(self.model_file)),
+            "model": hashlib.sha256(self.model_content).hexdigest(),
             "dtype": self.options.dtype,
             "format": self.options.format,
             "version": [__version__, UNIT, CHUNK],
@@ -262,11 +265,6 @@ def _warn_of_namesake(
         )
 
 
-@dataclass(frozen=True)
-class _File:
-    path: Path
-
-
 def map_scene(
     model_file: str | Path,
     scene: SceneSource | SeveralScenes,
@@ -286,30 +284,34 @@ def map_scene(
     goal = Path(out)
     _check_goal(goal, chosen, model_file, *files_of(scene))
     phase("opening")
-    prepared = PreparedMap.of(model_file, scene, chosen)
-    key = prepared.key()
-    if goal.exists() and not chosen.overwrite:
-        return _already(goal, key)
-    with unfinished(goal, key, chosen.resume, chosen.overwrite) as (store, journal), _resumable(journal):
-        # Scratch is kept until the product has its name: whoever goes on before that needs it.
-        place = store.parent / "scratch"
-        with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
-            clock.append(time.time())
-            _compute(prepared, scratch, progress, phase)
-            clock.append(time.time())
-            finish = Finish(
-                prepared.mapper,
-                prepared.model_file,
-                prepared.record() | prepared.measurement_error(),
-                prepared.when(),
-                key,
-                chosen.format,
-                prepared.plan.threads,
-            )
-            phase("writing")
-            finish.write(store, scratch)
-            clock.append(time.time())
-            finish.run_file(store, _run_facts(prepared, scene, clock))
+    with unchanged(*files_with(scene, chosen.source), apart=goal) as check:
+        prepared = PreparedMap.of(model_file, scene, chosen)
+        key = prepared.key()
+        if goal.exists() and not chosen.overwrite:
+            return _already(goal, key)
+        with (
+            unfinished(goal, key, chosen.resume, chosen.overwrite, check) as (store, journal),
+            _resumable(journal),
+        ):
+            # Scratch is kept until the product has its name: whoever goes on before that needs it.
+            place = store.parent / "scratch"
+            with writing(goal), open_scratch(place, prepared.mapper.product, journal) as scratch:
+                clock.append(time.time())
+                _compute(prepared, scratch, progress, phase)
+                clock.append(time.time())
+                finish = Finish(
+                    prepared.mapper,
+                    prepared.model_content,
+                    prepared.record() | prepared.measurement_error(),
+                    prepared.when(),
+                    key,
+                    chosen.format,
+                    prepared.plan.threads,
+                )
+                phase("writing")
+                finish.write(store, scratch)
+                clock.append(time.time())
+                finish.run_file(store, _run_facts(prepared, scene, clock))
     return goal
 
 
@@ -325,11 +327,13 @@ def _compute(
     if progress is not None:
         progress(done, total)
     try:
-        for unit in prepared.executor().run(prepared.mapper, numbers):
-            scratch.put(unit)
-            done += scratch.units[unit.number].pixels
-            if progress is not None:
-                progress(done, total)
+        with in_units() as may_stop:
+            for unit in prepared.executor().run(prepared.mapper, numbers):
+                scratch.put(unit)
+                done += scratch.units[unit.number].pixels
+                if progress is not None:
+                    progress(done, total)
+                may_stop()
     finally:
         scratch.sync()
 
@@ -349,8 +353,8 @@ def _check_goal(goal: Path, options: MapOptions, *inputs: str | Path) -> None:
 def _already(goal: Path, key: str) -> Path:
     """A run that goes on and is finished already, if it is the same."""
     try:
-        known = json.loads((goal / "item.json").read_text("utf-8"))["properties"]["uncover:run"]
-    except (OSError, ValueError, KeyError):
+        known = read_json(goal / "item.json", dict[str, Any])["properties"]["uncover:run"]
+    except (OSError, ValueError, LookupError, TypeError):
         known = None
     if known != key:
         raise SceneError(f"{goal} holds another map (other inputs, model or options); write somewhere else")

@@ -15,7 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.measurement.features import EMBEDDED, Features, Level
+from uncover.progress import in_units
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Progress, Window
@@ -103,11 +105,13 @@ def write_cube(
     inputs: Mapping[str, Any] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Cube:
     """Write a cube block by block. `produce` makes the block of a window; one at a time is in memory.
 
     The cube grows in `PATH.partial` and gets its name when it is complete. A run that was stopped goes on
-    with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same.
+    with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same. `check` raises
+    where inputs have changed.
 
     >>> import tempfile
     >>> layout = CubeLayout(Grid(None, (1, 0, 0, 0, -1, 0), 3, 2), ("B02", "B03"), realisations=5)
@@ -118,7 +122,8 @@ def write_cube(
     >>> [block.samples().shape for block in cube]
     [(6, 5, 2)]
     """
-    with unfinished(path, layout.key(inputs or {}), resume) as (store, journal):
+    key = layout.key(inputs or {})
+    with unfinished(path, key, resume, check=check) as (store, journal), in_units() as may_stop:
         if not (store / ".zmetadata").exists():
             with writing(path):
                 _create(store, layout)
@@ -132,6 +137,7 @@ def write_cube(
                 with writing(path):
                     _store(arrays, layout, block, windows[i])
                     journal.add(str(i))
+                may_stop()
             if progress is not None:
                 progress(done, len(windows))
     return open_cube(path)
@@ -350,6 +356,7 @@ class Cube:
         return (self.read(window) for window in self.blocks())
 
 
+@reader
 def open_cube(path: str | Path) -> Cube:
     """Open a cube that `write_cube` made."""
     group = open_store(path)
