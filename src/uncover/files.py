@@ -246,14 +246,16 @@ def parse_json(text: str | bytes, kind: type[T], name: str | Path) -> T:
     >>> parse_json('{"a": [1, "b"]}', dict[str, list[int]], "a.json")
     Traceback (most recent call last):
     ...
-    ValueError: a.json is not readable JSON: Expected `int`, got `str` - at `$[...][1]`
+    ValueError: a.json is damaged, or not the JSON it should be: Expected `int`, got `str` - at `$[...][1]`
     """
     import msgspec
 
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise ValueError(f"{name} is not readable JSON: {shortened(str(error))}") from None
+        raise ValueError(
+            f"{name} is damaged, or not the JSON it should be: {shortened(str(error))}"
+        ) from None
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`make fuzz`: so many changed inputs of all readers; exit code 1 where one does not fail in one line."""
 
 import argparse
+import math
 import sys
 import time
 
@@ -16,14 +17,16 @@ def main():
     parser.add_argument("--minutes", type=float, default=float("inf"), help="no reader is begun after this")
     given = parser.parse_args()
     names = [name for name in HARNESSES if given.only is None or given.only in name]
-    each, total, found, began = -(-given.inputs // len(names)), 0, [], time.monotonic()
+    weights = sum(HARNESSES[name].weight for name in names)
+    total, found, began = 0, [], time.monotonic()
     print(f"{'reader':<34}{'read':>8}{'refused':>9}{'wrong':>7}{'longest line':>14}{'peak MB':>9}{'s':>7}")
     for name in names:
         if time.monotonic() - began > 60 * given.minutes:
             print(f"{name}: no time is left")
             continue
         start = time.monotonic()
-        counts, bad, longest, peak = run(name, each, given.seed)
+        count = math.ceil(given.inputs * HARNESSES[name].weight / weights)
+        counts, bad, longest, peak = run(name, count, given.seed)
         total += sum(counts.values()) - counts["absent"]
         found += [(name, *each) for each in bad]
         row = f"{name:<34}{counts['read']:>8}{counts['refused']:>9}{len(bad):>7}{longest:>14}{peak >> 20:>9}"

@@ -22,16 +22,17 @@ class Harness:
     name: str
     make: Callable[[Path], list[tuple[str, Callable[[bytes, Any], bytes]]]]
     read: Callable[[Path], Any]
+    weight: float = 1.0  # of slow readers smaller: they get fewer inputs
 
 
 HARNESSES: dict[str, Harness] = {}
 
 
-def harness(name, make):
+def harness(name, make, weight=1.0):
     """Register a reader with its corpus."""
 
     def register(read):
-        HARNESSES[name] = Harness(name, make, read)
+        HARNESSES[name] = Harness(name, make, read, weight)
         return read
 
     return register
@@ -213,7 +214,10 @@ def _samples(folder):
     return read_table(folder / "samples.csv")
 
 
-POINTS = "lon,lat,crs,date,class\n12.457073,45.125023,EPSG:4326,2020,forest\n12.457728,45.124587,EPSG:4326,2020,water\n"
+POINTS = "lon,lat,crs,date,class\n" + "".join(
+    f"{place},EPSG:4326,2020,{name}\n"
+    for place, name in (("12.457073,45.125023", "forest"), ("12.457728,45.124587", "water"))
+)
 
 
 @harness("tables of points", files(points__csv=(POINTS, by.of_rows)))
@@ -291,7 +295,7 @@ def _legends(folder):
     return [("a.tif.aux.xml", by.of_text), ("b.tif.aux.xml", by.of_text)]
 
 
-@harness("legends of rasters", _legends)
+@harness("legends of rasters", _legends, 0.3)
 def _legend(folder):
     from uncover.pipeline import open_labels
 
@@ -318,8 +322,8 @@ def _read_product(folder):
     return open_scene(folder / "product.SAFE").read()
 
 
-harness("L2A products", _product("L2A_04.00"))(_read_product)
-harness("L1C products with GML masks", _product("L1C_03.01"))(_read_product)
+harness("L2A products", _product("L2A_04.00"), 0.15)(_read_product)
+harness("L1C products with GML masks", _product("L1C_03.01"), 0.15)(_read_product)
 
 
 # ---- binary files ----------------------------------------------------------------------------------------
@@ -398,7 +402,7 @@ def _of_arrays(content, rng):
     return out.getvalue()
 
 
-@harness("model files", _models)
+@harness("model files", _models, 0.2)
 def _model(folder):
     """Documents and arrays as they are, sealed again: a seal that does not fit hides all behind it."""
     from uncover.measurement.pooled import make_summariser
@@ -466,7 +470,7 @@ def _netcdf(folder):
     return [("table.nc", by.of_bytes), ("scene.nc", by.of_bytes)]
 
 
-@harness("NetCDF files", _netcdf)
+@harness("NetCDF files", _netcdf, 0.25)
 def _read_netcdf(folder):
     from uncover.raster import SceneOptions, open_scene
 
@@ -491,7 +495,7 @@ def _cube(folder):
     return [(str(path), by.of_json if path.name.startswith(".z") else by.of_bytes) for path in every]
 
 
-@harness("cubes", _cube)
+@harness("cubes", _cube, 0.5)
 def _read_cube(folder):
     from uncover.raster.cube import open_cube
 
@@ -519,7 +523,7 @@ def _map(folder):
     return [*tables, *((name, by.of_json) for name in documents)]
 
 
-@harness("folders of maps and evaluations", _map)
+@harness("folders of maps and evaluations", _map, 0.5)
 def _read_map(folder):
     from uncover.pipeline import describe_file
     from uncover.pipeline.evaluation import StoredEvaluation

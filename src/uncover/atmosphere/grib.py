@@ -27,6 +27,8 @@ AOD_EDITION_2 = ((192, 210, 207), (0, 20, 102))
 
 #: A field that is further away in time does not say anything about a scene: CAMS has one every 1 or 3 hours.
 LONGEST = timedelta(hours=3)
+#: A field of the whole Earth at 0.1 degrees has 6.5 million nodes.
+_MOST_NODES = 1 << 23
 #: Minutes of the units in which forecast times are coded (table 4 of edition 1).
 _MINUTES = {0: 1, 1: 60, 2: 1440, 10: 180, 11: 360, 12: 720}
 
@@ -183,6 +185,8 @@ def _decoded(content: bytes, start: int, field: Field) -> AodGrid:
             "packing, as AUX_CAMSFO has it; give --aod"
         )
     cols, rows = (int.from_bytes(content[grid + at : grid + at + 2], "big") for at in (6, 8))
+    if rows * cols > _MOST_NODES or min(rows, cols) < 2:
+        raise ValueError(f"the field of aerosol optical depth has {rows} x {cols} nodes; it is damaged")
     first, last = (
         [_sign_magnitude(content[grid + at + i : grid + at + i + 3]) / 1000.0 for i in (0, 3)]
         for at in (10, 17)

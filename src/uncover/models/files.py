@@ -385,7 +385,7 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
         realisations=document["parameters"]["realisations"],
         n_realisations=int(document["realisations"]),
         floor=arrays.get("floor"),
-        ranks=_unpack_ranks(arrays) if "ranks/scores" in arrays else None,
+        ranks=_unpack_ranks(arrays, len(classes)) if "ranks/scores" in arrays else None,
         trusts=bool(document["trusts"]),
         truth=int(document["truth"]),
         noise=TrainingNoise(**noise) if noise else None,
@@ -431,16 +431,19 @@ def _unpack_member(entry: Document, arrays: Arrays, classes: Array, document: Do
     if entry["kind"] == "gaussian":
         components = Components(_numbers(arrays["class_of_part"], K))
         model = _unpack_gaussian(entry["model"], arrays, components, classes)
-        return members.GaussianMember(model, _unpack_ranks(arrays), arrays["typical"])
+        return members.GaussianMember(model, _unpack_ranks(arrays, K), arrays["typical"])
     scale = members.Scale(arrays["scale/mean"], arrays["scale/deviation"])
+    _check(scale.mean.shape == scale.deviation.shape == (p,) and bool((scale.deviation > 0).all()))
     if entry["kind"] == "trees":
         forest = _forest(arrays, float(entry["strength"]), p, K)
         return members.TreeMember(scale, forest, float(entry["samples"]))
     if entry["kind"] == "logistic":
-        precision = float(entry["precision"])
+        precision, size = float(entry["precision"]), K * (p + 1)
+        _check(arrays["coefficients"].shape == (K, p + 1) and arrays["hessian"].shape == (size, size))
         return members.LogisticMember(scale, Logistic(arrays["coefficients"], precision, arrays["hessian"]))
     _check(arrays["centres"].shape[1:] == (p,) and arrays["share"].shape == (len(arrays["centres"]), K))
     mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
+    _check(1e-100 < mixture.bandwidth < 1e100)
     return members.KernelMember(scale, mixture, float(arrays["lowest"][0]))
 
 
@@ -449,13 +452,16 @@ def _pack_ranks(ranks: members.ClassRanks, arrays: Arrays) -> None:
     arrays["ranks/views"] = np.array([ranks.views])
 
 
-def _unpack_ranks(arrays: Arrays) -> members.ClassRanks:
+def _unpack_ranks(arrays: Arrays, K: int) -> members.ClassRanks:
     if "ranks/scores" not in arrays:
         raise ValueError("it is of a version that ranked samples of all classes together; fit it again")
     scores, first, views = (arrays[f"ranks/{name}"] for name in ("scores", "first", "views"))
     first = _numbers(first, len(scores) + 1)
     _check(
-        len(first) > 1 and first[0] == 0 and first[-1] == len(scores) and bool(np.all(np.diff(first) >= 0))
+        len(first) == K + 1
+        and first[0] == 0
+        and first[-1] == len(scores)
+        and bool(np.all(np.diff(first) >= 0))
     )
     return members.ClassRanks(scores, first, int(views[0]))
 

@@ -98,6 +98,8 @@ def read_class_shares(text: str | None, option: str = "--class-prior") -> float 
         if not rows or not {"class", "share"} <= rows[0].keys():
             raise ValueError(f"{text} is no table of class shares; its columns must be class and share")
         pairs = [(row["class"].strip(), row["share"]) for row in rows]
+        if not all(name for name, _ in pairs):
+            raise ValueError(f"{text} has a row without a class; mend or remove it")
     elif "=" in text:
         pairs = [
             (name.strip(), share) for name, _, share in (part.partition("=") for part in text.split(","))

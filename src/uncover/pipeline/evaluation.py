@@ -339,6 +339,8 @@ class StoredEvaluation:
             found = cls(folder.name, facts, tuple(_curves(folder / "reliability.csv")))
             if found.counts.shape != (len(found.classes),) * 2:
                 raise ValueError("its confusion matrix does not fit its classes")
+            if all(curve.name != "top label" for curve in found.curves):
+                raise ValueError("its reliability.csv has no curve of the top label")
         except Exception as error:  # whatever its tables make of numbers
             what = f"it has no {error}" if isinstance(error, KeyError) else error
             raise ValueError(f"{folder} is not a readable evaluation: {what}") from None

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.files import reader
+from uncover.files import reader, typed
 from uncover.measurement.features import EMBEDDED, Features, Level
 from uncover.progress import in_units
 from uncover.raster.errors import ReadError, SceneError, require
@@ -356,6 +356,18 @@ class Cube:
         return (self.read(window) for window in self.blocks())
 
 
+class _Attributes(TypedDict, total=False):
+    scene_id: str
+    sensing_time: str | None
+    level: Level | None
+    correction: str | None
+    features: dict[str, Any]
+
+
+#: Coordinates are read whole.
+_MOST_NUMBERS = 1 << 22
+
+
 @reader
 def open_cube(path: str | Path) -> Cube:
     """Open a cube that `write_cube` made."""
@@ -365,17 +377,24 @@ def open_cube(path: str | Path) -> Cube:
             f"{path} has no reflectance over realisation, band, y, x; it is not a cube of a scene"
         )
     array: Any = group["reflectance"]
+    said = typed(dict(group.attrs), _Attributes, f"the attributes of {path}")
     names = [n for n, a in group.arrays() if a.attrs.get("_ARRAY_DIMENSIONS") == ["realisation"]]
-    return Cube(
+    if any(array.size > _MOST_NUMBERS for name, array in group.arrays() if array.ndim < 2):
+        raise SceneError(f"{path} has an axis of more than {_MOST_NUMBERS:,} places; it is damaged")
+    cube = Cube(
         path=Path(path),
         grid=_grid(group),
         bands=tuple(str(band) for band in group["band"][...]),
         realisations=int(array.shape[0]),
-        identity=str(group.attrs.get("scene_id", "")),
+        identity=said.get("scene_id", ""),
         coordinates={name: group[name][...] for name in names if name != "realisation"},
         attributes={k: v for k, v in group.attrs.items() if k not in ("Conventions", "scene_id")},
         chunk=(int(array.chunks[2]), int(array.chunks[3])),
     )
+    if cube.grid.shape != array.shape[2:] or len(cube.bands) != array.shape[1] or 0 in array.shape:
+        raise SceneError(f"{path} has reflectance of another size than its axes; it is damaged")
+    _ = cube.features, cube.sensing_time  # say at once what is wrong with them
+    return cube
 
 
 def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: Level | None) -> Features:
