@@ -167,8 +167,11 @@ def run(quick=False):
 
 def make_tables(runs, simulated, measured, repeats, repeats_of_real):
     """Make the runs that are not there yet, and the tables."""
-    runs.make(simulated, repeats, [*methods(True), BEST_POSSIBLE])
-    runs.make(measured, repeats_of_real, [*methods(False)])
+    for repeat in range(max(repeats, repeats_of_real)):
+        if repeat < repeats:
+            runs.make_repeat(repeat, simulated, [*methods(True), BEST_POSSIBLE])
+        if repeat < repeats_of_real:
+            runs.make_repeat(repeat, measured, [*methods(False)])
     return tables_of(runs, simulated, measured)
 
 
