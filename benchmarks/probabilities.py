@@ -71,7 +71,7 @@ def tables_of(runs, cells, names, repeats):
 def main(arguments=None):
     """Make the runs of some models in some problems, and show how they compare in what there is."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.probabilities", description=main.__doc__)
-    parser.add_argument("--models", choices=("all", "peers", "own"), default="all")
+    parser.add_argument("--models", choices=("all", "peers", "own", "recommended"), default="all")
     parser.add_argument("--only", action="append", choices=[*PROBLEMS], metavar="PROBLEM")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="numbers of training samples")
     parser.add_argument("--repeats", type=int, default=REPEATS)

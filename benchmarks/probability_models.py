@@ -59,9 +59,10 @@ class CatBoost:
 
 
 def model_names(which="all"):
-    """Names of the models: peers, peers with scikit-learn's calibration ("peers"), and our own ("own")."""
+    """Names of the models: peers with and without scikit-learn's calibration, our own, or one of these."""
     peers = [*PEERS, *(name + CALIBRATED for name in PEERS if name not in AS_IT_IS)]
-    return {"all": [*peers, *OWN], "peers": peers, "own": [*OWN]}[which]
+    sets = {"all": [*peers, *OWN], "peers": peers, "own": [*OWN], "recommended": [*OWN][:1]}
+    return sets[which]
 
 
 def fit_model(name, split):
