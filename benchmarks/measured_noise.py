@@ -25,8 +25,8 @@ from benchmarks.noise_problems import (
     measured_cells,
     simulated_cells,
 )
-from benchmarks.registry import Table, benchmark
-from benchmarks.runs import RESULTS, Runs, paired_interval, timed_scores
+from benchmarks.registry import RESULTS, Table, benchmark, write_results
+from benchmarks.runs import Runs, paired_interval, timed_scores
 from uncover import BayesianClassifier, BayesianMDA, BayesianQDA
 from uncover.bayes.streams import stream
 
@@ -262,6 +262,9 @@ def main(arguments=None):
     parser.add_argument("--repeats", type=int, help=f"default: {REPEATS}, of real tables {REPEATS_OF_REAL}")
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="FILE", help="where the runs are kept")
     parser.add_argument("--again", nargs="+", default=[], metavar="METHOD", help="make its runs again")
+    parser.add_argument(
+        "--write", action="store_true", help="write the tables of what there is to the results"
+    )
     options = parser.parse_args(arguments)
     runs = Runs(options.runs, one_run)
     runs.forget(options.again)
@@ -270,8 +273,10 @@ def main(arguments=None):
         for of in (simulated_cells, measured_cells)
     )
     repeats = (options.repeats or REPEATS, options.repeats or REPEATS_OF_REAL)
-    for table in make_tables(runs, *cells, *repeats):
-        print(table.as_text() + "\n")
+    tables = make_tables(runs, *cells, *repeats)
+    print("\n\n".join(table.as_text() for table in tables))
+    if options.write:
+        write_results(RESULTS, "measured-noise", tables, sum(run["seconds"] for run in runs.found.values()))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,12 @@ class CatBoost:
 
 
 def model_names(which="all"):
-    """Names of the models: peers with and without scikit-learn's calibration, our own, or one of these."""
+    """Names of the models: all, peers (with scikit-learn's calibration and without), our own, or one."""
     peers = [*PEERS, *(name + CALIBRATED for name in PEERS if name not in AS_IT_IS)]
-    sets = {"all": [*peers, *OWN], "peers": peers, "own": [*OWN], "recommended": [*OWN][:1]}
-    return sets[which]
+    sets = {"all": [*peers, *OWN], "peers": peers, "own": [*OWN]}
+    if which not in sets and which not in sets["all"]:
+        raise ValueError(f"no model is called {which!r}; there are: {', '.join([*sets, *sets['all']])}")
+    return sets.get(which, [which])
 
 
 def fit_model(name, split):

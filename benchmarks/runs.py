@@ -17,7 +17,6 @@ from uncover.bayes.streams import stream
 from uncover.estimators.comparison import calibration_error
 from uncover.metrics.scores import ScoreSums
 
-RESULTS = Path(__file__).parent / "results"
 FLOOR = 1e-6  # under the probabilities, for every model: a 0 that comes true would cost infinitely much
 
 
