@@ -48,7 +48,7 @@ class ClassSharesMixin:
         >>> X, _ = draw(4000, 0.1)
         >>> found = clf.class_shares(X)
         >>> found.shares.round(2), found.standard_uncertainty.round(2)
-        (array([0.9, 0.1]), array([0.01, 0.01]))
+        (array([0.89, 0.11]), array([0.01, 0.01]))
         """
         check_is_fitted(self)
         found = self._predict(to_host(X) if on_device(X) else X, X_cov, paired)

@@ -239,6 +239,7 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.drawn_noise_ = DrawnNoise.of(given.X)
         points, noise = self._measured(given)
         y = read_labels(self, y, len(points))
+        sample_weight = read_weights(sample_weight, points)
         self.classes_, self.truth_, values = np.unique(y), None, points
         counts = np.bincount(encode(y, self.classes_), sample_weight)
         self.class_shares_ = counts / counts.sum()
