@@ -37,12 +37,12 @@ def _scene():
     return truth + 1, (base[None] + shift).astype(np.float32)
 
 
-def write_scene_cube(path, values):
+def write_scene_cube(path, values, quality=None):
     layout = CubeLayout(
         grid(HEIGHT, WIDTH), BANDS, realisations=len(values), identity="made-scene",
         coordinates={"aod": np.linspace(0.1, 0.2, len(values))}, attributes={"level": "L2A"},
     )  # fmt: skip
-    quality = np.zeros((HEIGHT, WIDTH), np.uint16)
+    quality = np.zeros((HEIGHT, WIDTH), np.uint16) if quality is None else quality
     write_cube(path, layout, lambda w: CubeBlock(w, values[:, :, *w.slices], quality[w.slices]))
 
 

@@ -26,8 +26,11 @@ from tools.notebooks import notebook
 from tools.notebooks import run as run_notebook
 
 import uncover
+from map_products import write_polygons
 from safe_trees import shared, write_raster
 from uncover.cli import main
+from uncover.labels import load_scheme
+from uncover.raster import Grid
 from uncover.studies.landscape import LandscapeOptions, write_scene
 
 ROOT = Path(__file__).parents[1]
@@ -218,6 +221,12 @@ def test_the_readme_lists_every_page():
     assert {page.name for page in PAGES[1:]} - elsewhere <= set(listed)
 
 
+def test_the_landing_page_has_a_card_for_every_page():
+    cards = (ROOT / "docs/index.md").read_text(encoding="utf-8").split("## Tutorials")[1]
+    listed = re.findall(r"^- \[.*\]\(([\w-]+\.md)\)", cards, re.MULTILINE)
+    assert sorted({page.name for page in PAGES[1:]} - {"index.md", "install.md"}) == sorted(listed)
+
+
 def test_pages_do_not_name_machines():
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.json")]:
         text = page.read_text(encoding="utf-8")
@@ -327,21 +336,25 @@ def _commands_of(page):
 
 
 def test_commands_of_the_readme_run(tmp_path, monkeypatch):
-    """On a small scene, with fewer worlds and the scheme that has its classes."""
-    files = write_scene(tmp_path / "scene", LandscapeOptions(size=200))
-    for year in (2018, 2019, 2020):
-        (tmp_path / f"lcm{year}.tif").symlink_to(tmp_path / "scene" / "previous-maps" / f"lcm{year}.tif")
-    (tmp_path / "SCENE.SAFE").symlink_to(files.product(2020).resolve())
+    """On a small scene, with fewer worlds, and polygons from the truth."""
+    files = write_scene(tmp_path / "scene", LandscapeOptions(size=120))
+    (tmp_path / "SCENE").symlink_to(files.product(2020).resolve())
+    with rasterio.open(files.truth(2020)) as dataset:
+        truth, crs, transform = dataset.read(1), dataset.crs, tuple(dataset.transform)[:6]
+    names = load_scheme("lulucf")
+    boxes = [(row, col, row + 6, col + 6) for row in range(0, 120, 6) for col in range(0, 120, 6)]
+    pure = [box for box in boxes if np.ptp(truth[box[0] : box[2], box[1] : box[3]]) == 0]
+    found = [names[int(truth[row, col])].name for row, col, *_ in pure]
+    write_polygons(tmp_path / "polygons.gpkg", pure, found, Grid(crs.to_string(), transform, 120, 120))
     monkeypatch.chdir(tmp_path)
     commands = [line for line in _commands_of(ROOT / "README.md") if line.startswith("uncover ")]
-    assert len(commands) == 5
-    instead = {"ukceh-lulucf": str(files.scheme), "25": "3"}
+    assert len(commands) == 6
     for command in commands:
-        words = [instead.get(word, word) for word in shlex.split(command)[1:]]
+        words = ["3" if word == "25" else word for word in shlex.split(command)[1:]]
         words += ["--export", "site"] if words[0] == "view" else []
         result = CliRunner().invoke(main, words)
         assert result.exit_code == 0, (command, result.output)
-    assert Path("report.html").stat().st_size > 100_000
+    assert Path("map/report.html").stat().st_size > 100_000
 
 
 @pytest.mark.slow

@@ -547,3 +547,15 @@ def test_the_overview_has_the_scene_the_map_and_what_is_known_of_it(run, model, 
     known = opened.read().valid
     np.testing.assert_array_equal(map_styles.thumbnail(opened, opened.grid.shape)[~known] == 200, True)
     assert colours.shape[2] == 3 and colours.std() > 10
+
+
+def test_arrays_are_in_the_overview_as_files_are(tmp_path):
+    from uncover.pipeline.map_styles import stretched, thumbnail
+    from uncover.raster import SceneOptions, open_scene
+
+    values = np.random.default_rng(0).uniform(0, 0.5, (40, 50, 3)).astype(np.float32)
+    np.save(tmp_path / "scene.npy", values)
+    opened = open_scene(tmp_path / "scene.npy", SceneOptions(bands=("B02", "B03", "B8A"), level="L2A"))
+    shown = thumbnail(opened, (80, 25))  # each row twice, every other column
+    expected = stretched(np.moveaxis(values[np.arange(80) // 2][:, 1::2, ::-1], 2, 0))
+    np.testing.assert_array_equal(shown, expected)

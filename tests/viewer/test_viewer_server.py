@@ -19,7 +19,7 @@ from rasterio.transform import Affine
 
 import uncover
 from map_products import NAMES, world, write_product
-from report_cases import HEIGHT, WIDTH
+from report_cases import HEIGHT, WIDTH, write_scene_cube
 from uncover import pipeline
 from uncover.cli import main
 from uncover.pipeline.map_product import MapProduct, StoredLayer
@@ -28,6 +28,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.map_formats import cog_options
 from uncover.raster.product import UNCERTAINTY, Layer
+from uncover.raster.quality import Quality
 from uncover.raster.tiles import ArrayPlanes, describe
 from uncover.viewer import open_maps, view
 from uncover.viewer.areas import areas_of
@@ -61,25 +62,45 @@ FILES |= {name: ("uncertainty", i) for i, name in enumerate(UNCERTAINTY, start=1
 FILES |= {f"p{i}": ("probability", i) for i in (1, 2, 3)}
 
 
-def test_values_are_those_of_the_files_at_a_thousand_pixels(served, case):
-    rng, base = np.random.default_rng(0), base_of(served)
+@pytest.fixture(scope="module")
+def holed(case, tmp_path_factory):
+    """The map of the same scene with clouds, a shadow, and without data in parts."""
+    folder = tmp_path_factory.mktemp("holed")
+    values, quality = case.values.copy(), np.zeros((HEIGHT, WIDTH), np.uint16)
+    quality[:24, :32], quality[40:60, 50:], quality[60:, 50:] = Quality.NODATA, Quality.CLOUD, Quality.SHADOW
+    values[:, :, :24, :32] = np.nan
+    write_scene_cube(folder / "cube.zarr", values, quality)
+    options = MapOptions(threads=1, paired=True)
+    pipeline.map_scene(case.folder / "model.uncover", folder / "cube.zarr", folder / "map", options)
+    return folder / "map"
+
+
+def test_values_are_those_of_the_files_at_a_thousand_pixels(holed):
+    """Of every layer, bit by bit; about a third of the pixels are masked or have no data."""
+    rng = np.random.default_rng(0)
     rows, cols = rng.integers(0, HEIGHT, 1000), rng.integers(0, WIDTH, 1000)
-    stories = [
-        json.loads(get(served, f"{base}/story/{r}-{c}")[1])["numbers"]
-        for r, c in zip(rows[:40], cols, strict=False)
-    ]
-    for layer, (file, band) in FILES.items():
-        with rasterio.open(case.folder / "map" / f"{file}.tif") as dataset:
-            stored = dataset.read(band)
-        status, body = get(served, f"{base}/{layer}/0/0-0")
-        tile = np.frombuffer(body, stored.dtype).reshape(SIDE, SIDE)
-        assert status == 200
-        np.testing.assert_array_equal(tile[rows, cols], stored[rows, cols])
-        assert [story[layer] for story in stories] == stored[rows[:40], cols[:40]].tolist()
-        assert (tile[HEIGHT:] == tile[-1, -1]).all()  # beyond the map: nodata
-    largest = np.frombuffer(get(served, f"{base}/largest/0/0-0")[1], np.uint16).reshape(SIDE, SIDE)
-    with rasterio.open(case.folder / "map" / "probability.tif") as dataset:
-        np.testing.assert_array_equal(largest[:HEIGHT, :WIDTH], dataset.read().max(axis=0))
+    with view(holed) as shown:
+        base, few = base_of(shown), list(zip(rows[:40], cols, strict=False))
+        stories = [json.loads(get(shown, f"{base}/story/{r}-{c}")[1])["numbers"] for r, c in few]
+        for layer, (file, band) in FILES.items():
+            with rasterio.open(holed / f"{file}.tif") as dataset:
+                stored = dataset.read(band)
+            status, body = get(shown, f"{base}/{layer}/0/0-0")
+            tile = np.frombuffer(body, stored.dtype).reshape(SIDE, SIDE)
+            assert status == 200
+            np.testing.assert_array_equal(tile[rows, cols], stored[rows, cols])
+            assert [story[layer] for story in stories] == stored[rows[:40], cols[:40]].tolist()
+            assert (tile[HEIGHT:] == tile[-1, -1]).all()  # beyond the map: nodata
+            if layer == "class":
+                assert (stored[rows, cols] == 0).sum() > 300
+        largest = np.frombuffer(get(shown, f"{base}/largest/0/0-0")[1], np.uint16).reshape(SIDE, SIDE)
+        cloudy = json.loads(get(shown, f"{base}/story/50-60")[1])
+    with rasterio.open(holed / "probability.tif") as dataset:
+        p = dataset.read()
+    expected = np.where(p == 65535, 0, p).max(axis=0)
+    expected[(p == 65535).all(axis=0)] = 65535
+    np.testing.assert_array_equal(largest[:HEIGHT, :WIDTH], expected)
+    assert cloudy["flags"] == ["cloud"] and cloudy["numbers"]["class"] == 0
 
 
 @pytest.mark.parametrize("format", ["zarr", "netcdf"])

@@ -26,7 +26,8 @@ def distinct(count: int) -> tuple[str, ...]:
 #: Words in names of classes, and the colour of MUTED that people expect; the first that fits counts.
 _NATURAL = {
     "water": "#332288", "river": "#332288", "lake": "#332288", "sea": "#332288", "ocean": "#332288",
-    "forest": "#117733", "wood": "#117733", "tree": "#117733", "wetland": "#44AA99", "marsh": "#44AA99",
+    "forest": "#117733", "wood": "#117733", "tree": "#117733", "vegetation": "#117733",
+    "wetland": "#44AA99", "marsh": "#44AA99",
     "grass": "#999933", "shrub": "#999933", "crop": "#DDCC77", "cultivated": "#DDCC77", "arable": "#DDCC77",
     "urban": "#CC6677", "village": "#CC6677", "settlement": "#CC6677", "artificial": "#CC6677",
     "built": "#CC6677", "snow": "#88CCEE", "ice": "#88CCEE",
@@ -40,12 +41,15 @@ def natural(names: Sequence[str], taken: Sequence[str] = ()) -> tuple[str, ...]:
 
     >>> natural(["dryout", "forest", "water"])
     ('#CC6677', '#117733', '#332288')
+    >>> natural(["Non-forest", "forest"])
+    ('#CC6677', '#117733')
     """
     chosen: list[str | None] = [None] * len(names)
     gone = {colour.upper() for colour in taken}
     for i, name in enumerate(names):
         words = re.findall(r"[a-z]+", name.lower())
         fits = [colour for word, colour in _NATURAL.items() if any(w.startswith(word) for w in words)]
+        fits *= not {"no", "non", "not"} & set(words)
         chosen[i] = next((colour for colour in fits if colour not in chosen and colour not in gone), None)
     every = distinct(2 * len(names) + len(MUTED) + len(gone))
     rest = (colour for colour in every if colour not in chosen and colour not in gone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -28,6 +29,8 @@ _FLAGS = (
 )
 _NODATA = (225, 225, 225)
 _SIDE = 720  # pixels of the longer side of each map of the overview
+_MOST = 2048 * 2048  # pixels of a scene that is read in full for it
+_TRUE = ("B04", "B03", "B02")
 
 Entry = tuple[int, str, str, int]  # value, colour, label, opacity
 
@@ -135,10 +138,13 @@ def write_overview(
     shown = {"Total uncertainty, nats": 0, "Typicality": 5}  # bands of the uncertainty layer
     values = {name: _numbers(scratch, layers["uncertainty"], band) for name, band in shown.items()}
     panels = {"Probability of the class": np.max(planes, axis=0), **values}
-    colours = None if scene is None else thumbnail(scene, codes.shape)
+    pictures = {}
+    if scene is not None and (picture := thumbnail(scene, codes.shape)) is not None:
+        bands = pictured_bands(scene.bands)
+        pictures["Scene" if bands == _TRUE else f"Scene: {', '.join(dict.fromkeys(bands))}"] = picture
     metres = scratch.product.grid.shape[1] * pixel_metres(scratch.product.grid)[1]
     with style.context("default"):
-        figure = _overview(title, scratch.product.scheme, codes, colours, panels, shares)
+        figure = _overview(title, scratch.product.scheme, codes, pictures, panels, shares)
         if scratch.product.grid.crs is not None:
             _scale_bar(figure.axes[0], metres / codes.shape[1])
         figure.savefig(path, dpi=150, metadata={"Software": None})
@@ -148,7 +154,7 @@ def _overview(
     title: str,
     scheme: Scheme,
     codes: NDArray[np.uint8],
-    colours: NDArray[np.uint8] | None,
+    pictures: Mapping[str, NDArray[np.uint8]],
     panels: Mapping[str, NDArray[Any]],
     shares: NDArray[np.float64],
 ) -> Any:
@@ -164,8 +170,7 @@ def _overview(
     grey = tuple(level / 255 for level in _NODATA)
     rising = LinearSegmentedColormap.from_list("uncover", RAMP).with_extremes(bad=grey)
     falling = rising.reversed()
-    pictures = {} if colours is None else {"Scene": colours}
-    for number, (name, picture) in enumerate((pictures | {"Class": _class_picture(codes, scheme)}).items()):
+    for number, (name, picture) in enumerate([*pictures.items(), ("Class", _class_picture(codes, scheme))]):
         _panel(next(axes), f"({'abcdef'[number]}) {name}").imshow(picture, interpolation="nearest")
     most = float(np.log(len(scheme.classes)))
     looks = (
@@ -232,26 +237,51 @@ def _numbers(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
 def thumbnail(scene: Scene, shape: tuple[int, int]) -> NDArray[np.uint8] | None:
     """The scene in natural colours at the size of a picture, read from overviews (row, col, 3).
 
-    None where a band is not in a file of the scene's own reference system, along its axes.
+    Bands that are not in a file of the scene's own reference system, along its axes, are read in full; None
+    where that would be more than `_MOST` pixels.
     """
+    bands = pictured_bands(scene.bands)
+    planes = [_from_file(scene, band, shape) for band in bands]
+    if not any(plane is None for plane in planes):
+        return stretched(np.array(planes))
+    if scene.grid.width * scene.grid.height > _MOST:
+        return None
+    groups = tuple(group for group in scene.groups if set(group.bands) & set(bands))
+    few = replace(scene, bands=tuple(band for group in groups for band in group.bands), groups=groups)
+    rows, cols = (_lines(n, side) for n, side in zip(shape, scene.grid.shape, strict=True))
+    picture = few.read().reflectance[[few.bands.index(band) for band in bands]]
+    return stretched(picture[:, rows[:, None], cols])
+
+
+def pictured_bands(bands: tuple[str, ...]) -> tuple[str, ...]:
+    """Bands in red, green and blue: true colour where it is there, else the first three, last first.
+
+    >>> pictured_bands(("B02", "B04", "B8A", "B11"))
+    ('B8A', 'B04', 'B02')
+    """
+    return _TRUE if set(_TRUE) <= set(bands) else (bands * 3)[2::-1]
+
+
+def _from_file(scene: Scene, band: str, shape: tuple[int, int]) -> NDArray[np.floating[Any]] | None:
+    """A band at the size of a picture, by the overviews of its file; None without such a file."""
     from rasterio.enums import Resampling
     from rasterio.windows import from_bounds
 
-    wanted = ("B04", "B03", "B02")
-    bands = wanted if set(wanted) <= set(scene.bands) else (scene.bands * 3)[2::-1]
-    planes = []
-    for band in bands:
-        group = next(group for group in scene.groups if band in group.bands)
-        source, at = group.source, group.bands.index(band)
-        _, b, _, d, e, _ = source.grid.transform
-        if not isinstance(source, BandFile) or source.grid.crs != scene.grid.crs or b or d or e > 0:
-            return None
-        with open_raster(source.path) as file:
-            window = from_bounds(*scene.grid.bounds, transform=file.transform)
-            how = {"window": window, "out_shape": shape, "resampling": Resampling.nearest}
-            numbers = file.read(source.indexes[at], **how)
-        planes.append(group.calibrations[at].apply(numbers)[0])
-    return stretched(np.stack(planes))
+    group = next(group for group in scene.groups if band in group.bands)
+    source, at = group.source, group.bands.index(band)
+    _, b, _, d, e, _ = source.grid.transform
+    if not isinstance(source, BandFile) or source.grid.crs != scene.grid.crs or b or d or e > 0:
+        return None
+    with open_raster(source.path) as file:
+        window = from_bounds(*scene.grid.bounds, transform=file.transform)
+        how = {"window": window, "out_shape": shape, "resampling": Resampling.nearest}
+        numbers = file.read(source.indexes[at], **how)
+    return np.asarray(group.calibrations[at].apply(numbers)[0])
+
+
+def _lines(count: int, side: int) -> NDArray[np.intp]:
+    """So many rows or columns of a side, evenly."""
+    return ((np.arange(count) + 0.5) * side / count).astype(np.intp)
 
 
 def stretched(picture: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
@@ -271,10 +301,7 @@ def _sampled(scratch: Scratch, layer: Layer, band: int) -> NDArray[Any]:
     shape = scratch.product.grid.shape
     longest = max(shape)
     factor = _SIDE // longest if longest <= _SIDE // 2 else _SIDE / longest
-    lines = []
-    for side in shape:
-        n = max(1, round(side * factor))
-        lines.append(((np.arange(n) + 0.5) * side / n).astype(int))
+    lines = [_lines(max(1, round(side * factor)), side) for side in shape]
     found = []
     for strip in scratch.strips(UNIT):
         mine = lines[0][(lines[0] >= strip.row) & (lines[0] < strip.row + strip.height)] - strip.row

@@ -110,6 +110,11 @@ class Contents:
         """The record of the run that made the map; empty where it is lost."""
         return _read_json(self.map, "run.json")
 
+    def model_bands(self) -> tuple[str, ...]:
+        """Bands that the model reads, as its item lists them; empty where it is lost."""
+        inputs = _read_json(self.map, "model.json").get("properties", {}).get("mlm:input", ())
+        return tuple(str(band["name"]) for each in inputs for band in each.get("bands", ()))
+
     def truth(self) -> Path | None:
         """A raster of the true classes where they are known: that of a made scene, or a file truth.tif.
 

@@ -13,7 +13,7 @@ from uncover import progress
 from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
-from uncover.pipeline.map_styles import stretched
+from uncover.pipeline.map_styles import pictured_bands, stretched
 from uncover.raster.grid import Window
 from uncover.raster.observed import ObservedScene, PlainScene, StoredWorlds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
@@ -164,8 +164,8 @@ def quality_words(bits: int) -> list[str]:
 
 def natural_colours(evidence: ObservedScene, step: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """The scene as people would see it, one pixel for step × step, and the bands in red, green and blue."""
-    wanted, evidence = ("B04", "B03", "B02"), pictured(evidence)
-    bands = wanted if set(wanted) <= set(evidence.bands) else (evidence.bands * 3)[:3]
+    evidence = pictured(evidence)
+    bands = pictured_bands(evidence.bands)
     grid = evidence.grid
     picture = np.full((3, -(-grid.height // step), -(-grid.width // step)), np.nan, np.float32)
     size = step * max(1, 512 // step)

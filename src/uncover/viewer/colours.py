@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.pipeline.map_styles import pictured_bands
 from uncover.raster.grid import Grid, Window
 from uncover.raster.observed import ObservedScene
 from uncover.raster.scene import Scene
@@ -34,6 +35,20 @@ def colour_bands(bands: tuple[str, ...], kind: str) -> tuple[str, ...] | None:
         mine = [band for name in names for band in bands if band.rsplit(":", 1)[-1] == name]
         found += mine[:1]
     return tuple(found) if len(found) == 3 else None
+
+
+def colour_titles(bands: tuple[str, ...]) -> dict[str, str]:
+    """Pictures of a scene by kind, with titles that say what they show.
+
+    >>> colour_titles(("B02", "B03", "B04", "B8A"))
+    {'true': 'Scene, true colour', 'false': 'Scene, false colour (near infrared)'}
+    >>> colour_titles(("B02", "B04", "B8A", "B11"))
+    {'true': 'Scene: B8A, B04, B02'}
+    """
+    true, false = (colour_bands(bands, kind) for kind in _WANTED)
+    shown = ", ".join(dict.fromkeys(pictured_bands(bands)))
+    titles = {"true": f"Scene: {shown}".removesuffix(": ") if true is None else "Scene, true colour"}
+    return titles | ({} if false is None else {"false": "Scene, false colour (near infrared)"})
 
 
 @dataclass
@@ -78,7 +93,7 @@ class ScenePlane:
     def bands(self, evidence: ObservedScene) -> tuple[str, ...] | None:
         """Bands in red, green and blue."""
         found = colour_bands(evidence.bands, self.kind)
-        return (evidence.bands * 3)[:3] if found is None and self.kind == "true" else found
+        return pictured_bands(evidence.bands) if found is None and self.kind == "true" else found
 
     def _stretch(self, evidence: ObservedScene, bands: tuple[str, ...]) -> NDArray[np.float64]:
         """Ends that leave out the darkest and the brightest percent of nine windows."""

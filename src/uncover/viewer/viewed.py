@@ -30,7 +30,7 @@ from uncover.report.pixels import pictured, quality_words
 from uncover.report.summary import class_summary, renumbered
 from uncover.report.viewer import FLAGS, TITLES, short_crs
 from uncover.viewer.areas import areas_of
-from uncover.viewer.colours import ScenePlane
+from uncover.viewer.colours import ScenePlane, colour_titles
 from uncover.viewer.planes import (
     LargestPlane,
     Numbers,
@@ -153,10 +153,9 @@ class ViewedMap:
         if self.contents.model is None or "source" not in self.contents.run():
             return {}
         about = {"dtype": "uint8", "kind": "colours", "group": "Scene", "reading": ""}
-        titles = {"true": "Scene, true colour", "false": "Scene, false colour (near infrared)"}
         return {
             name: Shown(ScenePlane(self._pictured, self.grid, name), about | {"title": title})
-            for name, title in titles.items()
+            for name, title in colour_titles(self.contents.model_bands()).items()
         }
 
     def tile(self, layer: str, z: int, row: int, col: int) -> Numbers | None:

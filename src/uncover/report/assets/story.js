@@ -79,7 +79,7 @@ report.teller = function (map, box) {
       .filter(([bit]) => story.quality & Number(bit))
       .map(([, name]) => name);
     const warned = flags.length ? ` Flags: ${flags.join(", ")}.` : " No flags.";
-    const said = k < 0 ? "no class, nothing complete was measured here."
+    const said = k < 0 ? "no class."
       : `${map.classes[k].name}, with probability ${number(story.probability[k])}.`;
     box.querySelector(".where").textContent = `Row ${row}, column ${col}${at}: ${said}${warned}`;
     chapter("spectrum").replaceChildren(...spectrum(story));

@@ -23,7 +23,7 @@
       const group = mine + layer.group;
       choices.set(`${i}/${layer.name}`, { i, map, layer, group });
       if (layer.name === "class") {
-        const title = "Class, fainter the less probable";
+        const title = "Class, faint if unsure";
         choices.set(`${i}/faded`, { i, map, layer: { ...layer, title, faded: true }, group });
       }
     }
@@ -46,7 +46,7 @@
   fill($("over"), "nothing", ({ kind }) => kind === "labels" || kind === "agreement");
   for (const name of Object.keys(report.RAMPS)) $("ramp").append(element("option", {}, name));
   $("palette").append(element("option", { value: "map" }, "of the map"),
-    element("option", { value: "safe" }, "safe for colour-blind readers"));
+    element("option", { value: "safe" }, "colour-blind safe"));
   $("class-names").append(...first.classes.map(({ name }) => element("option", { value: name })));
   document.querySelector(".labels-only").hidden = !$("over").querySelector("optgroup");
   document.title = `${first.title}: uncover view`;
