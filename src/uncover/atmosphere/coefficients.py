@@ -30,6 +30,11 @@ class Coefficients:
         """The same in another floating-point type."""
         return Coefficients(*(a.astype(dtype, copy=False) for a in (self.path, self.slope, self.albedo)))
 
+    def of_signal(self, gain: Array, offset: Array) -> Coefficients:
+        """Those that correct gain·ρ_toa + offset, with (realisation, band) of each; the form is the same."""
+        gain, offset = gain[..., None], offset[..., None]
+        return Coefficients((self.path - offset) / gain, self.slope / gain, self.albedo)
+
     def simulate(self, surface: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
         """Top-of-atmosphere reflectance: (band, pixel) to (realisation, band, pixel)."""
         denominator = np.multiply(surface, self.albedo, out=scratch)

@@ -175,7 +175,7 @@ def recorrect(
         raise ValueError("the AOT band has missing values; fill them with the mean of the scene")
     bands = surface.shape[band_axis]
     planes = surface.reshape(bands, -1) if band_axis == 0 else surface.reshape(-1, bands).T
-    worlds = np.shape(drawn.aod)
+    worlds = () if drawn.realisations is None else (drawn.realisations,)
     errors = np.asarray(drawn.aod) - np.asarray(product.aod)
     steps = np.round(aod_map.ravel() / AOD_STEP).astype(int)
     result = np.empty((*worlds, *planes.shape), dtype=surface.dtype)
@@ -198,6 +198,7 @@ AOD_OFFSET = 0.3
 # The polynomials over the view directions were fitted up to the first; up to the second they err by 4e-4.
 VIEW_NODE, VIEW_LIMIT = 12.0, 12.5
 OZONE_LIMIT, WATER_LIMIT = 600.0, 8.0
+LOWEST = -0.5  # km, altitude of the ground
 # Py6S has no response of Sentinel-2C: that of 2A is used, and the table says so.
 RESPONSES = {"S2A": "S2A", "S2B": "S2B", "S2C": "S2A"}
 
@@ -259,13 +260,18 @@ class BandTable:
         """Refuse what the table does not cover."""
         _check_range("sun zenith angle", geometry.sun_zenith, self.nodes["sun_zenith"][-1], "degrees")
         _check_range("view zenith angle", geometry.view_zenith, VIEW_LIMIT, "degrees")
-        _check_range("altitude", geometry.altitude, self.nodes["altitude"][-1], "km", lowest=-0.5)
+        _check_range("altitude", geometry.altitude, self.nodes["altitude"][-1], "km", lowest=LOWEST)
         _check_range("aerosol optical depth", state.aod, self.nodes["aod"][-1], "at 550 nm")
         _check_range("water vapour", state.water_vapour, WATER_LIMIT, "cm")
         _check_range("ozone", state.ozone, OZONE_LIMIT, "DU")
 
     def coefficients(self, state: State, geometry: Geometry, dtype: npt.DTypeLike = float) -> Coefficients:
         """Path, slope and albedo: arrays (realisation, band, pixel)."""
+        if state.signal is not None:
+            gain, offset = (each.astype(dtype) for each in state.signal)
+            return self.coefficients(replace(state, signal=None), geometry, dtype).of_signal(gain, offset)
+        if np.any(state.height):
+            return self._at_heights(state, geometry, dtype)
         self.check(state, geometry)
         reader = _Reader.at(self, state, geometry, np.dtype(dtype))
         ozone = np.exp(-reader.ozone_depth())
@@ -279,6 +285,15 @@ class BandTable:
             slope=behind_all * reader.transmittance(reader.sun) * reader.transmittance(reader.up),
             albedo=reader.albedo(),
         )
+
+    def _at_heights(self, state: State, geometry: Geometry, dtype: npt.DTypeLike) -> Coefficients:
+        """The same, each realisation at a height of the ground of its own; within the table's heights."""
+        found = []
+        for r, height in enumerate(np.broadcast_to(state.height, state.realisations or 1)):
+            ground = np.clip(geometry.altitude + height, LOWEST, self.nodes["altitude"][-1])
+            found.append(self.coefficients(state.of(r), replace(geometry, altitude=ground), dtype))
+        parts = zip(*((one.path, one.slope, one.albedo) for one in found), strict=True)
+        return Coefficients(*(np.concatenate(part) for part in parts))
 
 
 @dataclass(frozen=True)

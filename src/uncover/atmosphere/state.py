@@ -18,17 +18,24 @@ class State:
     Every field is a number, or an array with one value per realisation (a *world*: the error is shared by all
     bands and pixels of a scene). The optical depth is that above the pixel. Water vapour and ozone are
     columns down to sea level; what lies below a pixel at altitude is left out, by the profiles of 6S.
+
+    The last two fields are errors that a scene may have in each realisation: of the height of the ground (and
+    so of the pressure there), and of the sensor. ``signal`` is gain and offset, (realisation, band) each,
+    that turn measured reflectance at the top of the atmosphere into what it may have been.
     """
 
     aod: npt.ArrayLike  # aerosol optical depth at 550 nm
     water_vapour: npt.ArrayLike = 2.0  # cm of precipitable water, the same number as g/cm2
     ozone: npt.ArrayLike = 330.0  # Dobson units
+    height: npt.ArrayLike = 0.0  # km, added to the altitude of the ground
+    signal: tuple[Array, Array] | None = None
 
     def __post_init__(self) -> None:
         for name, remedy in _REMEDIES.items():
             values = np.asarray(getattr(self, name), dtype=float)
             _check(name, values, remedy)
             object.__setattr__(self, name, values)
+        object.__setattr__(self, "height", np.asarray(self.height, dtype=float))
         if len(self._sizes) > 1:
             raise ValueError(
                 f"the fields of a state have {' and '.join(map(str, sorted(self._sizes)))} realisations; "
@@ -42,7 +49,14 @@ class State:
 
     @property
     def _sizes(self) -> set[int]:
-        return {np.size(getattr(self, name)) for name in _REMEDIES if np.ndim(getattr(self, name))}
+        fields = [getattr(self, name) for name in (*_REMEDIES, "height")]
+        signal = () if self.signal is None else (len(self.signal[0]),)
+        return {np.size(each) for each in fields if np.ndim(each)} | set(signal)
+
+    def of(self, realisation: int) -> State:
+        """One of the realisations, with no sensor's error and the ground where it is."""
+        fields = (getattr(self, name) for name in _REMEDIES)
+        return State(*(each[realisation] if np.ndim(each) else each for each in fields))
 
 
 _REMEDIES = {

@@ -169,13 +169,29 @@ angles_option = click.option(
 )
 
 _world_options = _stacked(
-    click.option("--aod", type=float, help="Aerosol optical depth at 550 nm, around which worlds are drawn."),
+    click.option(
+        "--aod",
+        type=float,
+        help="Aerosol optical depth at 550 nm: the scene is corrected with it, and worlds lie around it.",
+    ),
     click.option(
         "--aod-uncertainty",
         type=float,
         help="Standard uncertainty of the optical depth (default: the formula of CAMS, or the product's).",
     ),
-    click.option("--draws", default=25, help="Number of worlds: optical depths that are drawn."),
+    click.option(
+        "--product-aod-value",
+        type=float,
+        metavar="AOD",
+        help="Optical depth at which a Level-2A scene was corrected, if it does not state it; it is undone.",
+    ),
+    click.option(
+        "--effects",
+        metavar="NAMES",
+        help="Effects that are drawn in worlds, of aod, water-vapour, ozone, altitude, radiometry; or all "
+        "(default: aod).",
+    ),
+    click.option("--draws", default=25, help="Number of worlds: states that are drawn."),
     click.option(
         "--impossible",
         type=click.Choice(["truncate", "clip", "gamma", "refuse"]),
@@ -183,6 +199,12 @@ _world_options = _stacked(
         help="Treatment of negative draws of the optical depth.",
     ),
     click.option("--altitude", default=0.0, metavar="KM", help="Altitude of the ground, -0.5 to 3 km."),
+    click.option(
+        "--altitude-uncertainty",
+        type=float,
+        metavar="KM",
+        help="Its standard uncertainty, for that of the pressure (default: 0.08 km, which is 1 %).",
+    ),
     click.option(
         "--dem",
         metavar="FILE",
@@ -195,7 +217,16 @@ _world_options = _stacked(
         help="Water vapour column (default: that of the product, or 2 cm).",
     ),
     click.option(
+        "--water-vapour-uncertainty",
+        type=float,
+        metavar="CM",
+        help="Its standard uncertainty (default: the formula of Sen2Cor's product).",
+    ),
+    click.option(
         "--ozone", type=float, metavar="DU", help="Ozone column (default: that of the product, or 330 DU)."
+    ),
+    click.option(
+        "--ozone-uncertainty", type=float, metavar="DU", help="Its standard uncertainty (default: 3 %)."
     ),
     angles_option,
     seed_option,
@@ -379,7 +410,8 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
     if given["dem"] is not None:
         refuse("with --dem, which gives the heights; give one of them", "altitude")
-    own = {"uncertainty": given["aod_uncertainty"], "method": given["draw_method"]}
+    effects = pipeline.checked_effects(_names(given["effects"] or "aod") or ())
+    own = {"uncertainty": given["aod_uncertainty"], "method": given["draw_method"], "effects": effects}
     return filled(pipeline.RealiseOptions, given, **own)
 
 
@@ -387,7 +419,8 @@ def _optional_worlds(given: dict[str, Any]) -> RealiseOptions | None:
     """Return what the options of worlds were given; None where no worlds are asked for."""
     if given["aod"] is not None or given["product_aod"]:
         return worlds_from(given)
-    details = ("aod_uncertainty", "draws", "draw_method", "impossible", "altitude", "dem", "water_vapour")
+    details = ("product_aod_value", "effects", "draws", "draw_method", "impossible", "dem", "angles")
+    uncertain = ("aod", "altitude", "water_vapour", "ozone")
     why = "without --aod or --product-aod, which draw worlds; give one of these, or leave it out"
-    refuse(why, *details, "ozone", "angles")
+    refuse(why, *details, *uncertain, *(f"{name}_uncertainty" for name in uncertain))
     return None

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from uncover.raster.cube import Cube
 
 #: What Sen2Cor finds out by itself.
-_OF_THE_TABLE = ("altitude", "dem", "water_vapour", "ozone")
+_OF_THE_TABLE = (
+    *("altitude", "dem", "water_vapour", "ozone", "effects", "product_aod_value"),
+    *("altitude_uncertainty", "water_vapour_uncertainty", "ozone_uncertainty"),
+)
 _OF_SEN2COR = ("sen2cor", "workers", "dry_run", "keep_products")
 _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "seed", "product_aod")
 

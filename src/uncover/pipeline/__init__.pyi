@@ -3,6 +3,7 @@ from uncover.files import check_new as check_new
 from uncover.files import whole_or_nothing as whole_or_nothing
 from uncover.labels import Criteria as Criteria
 from uncover.labels import Draw as Draw
+from uncover.measurement.quantity import EFFECTS as EFFECTS
 from uncover.pipeline.class_shares import read_class_shares as read_class_shares
 from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
 from uncover.pipeline.evaluation import Evaluation as Evaluation
@@ -33,6 +34,7 @@ from uncover.pipeline.mapping import forecast as forecast
 from uncover.pipeline.mapping import map_scene as map_scene
 from uncover.pipeline.realisations import RealiseOptions as RealiseOptions
 from uncover.pipeline.realisations import Sen2CorOptions as Sen2CorOptions
+from uncover.pipeline.realisations import checked_effects as checked_effects
 from uncover.pipeline.realisations import plan_sen2cor as plan_sen2cor
 from uncover.pipeline.realisations import realise_scene as realise_scene
 from uncover.pipeline.realisations import write_realisations as write_realisations

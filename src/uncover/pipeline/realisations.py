@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 
 from uncover.atmosphere.grib import aod_at
-from uncover.atmosphere.lookup_table import LookupTable
+from uncover.atmosphere.lookup_table import OZONE_LIMIT, WATER_LIMIT, LookupTable
 from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
-from uncover.measurement.quantity import Impossible, Method
+from uncover.measurement.quantity import (
+    EFFECTS,
+    Impossible,
+    Method,
+    draw_together,
+    water_vapour_uncertainty,
+)
+from uncover.measurement.radiometry import SATELLITE_FACTORS, Radiometry
 from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleGrids
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
@@ -35,13 +42,45 @@ HIGHEST_AOD = 2.0
 WATER_VAPOUR, OZONE = 2.0, 330.0
 
 
+#: Standard uncertainty of the altitude in km (1 % of the pressure, as weather changes it), and of ozone as
+#: a share of the column (S2-L2A-RUT).
+ALTITUDE_UNCERTAINTY, OZONE_SHARE = 0.08, 0.03
+#: Effects whose standard uncertainty can be stated, with the fields that have it.
+_UNCERTAINTIES = {
+    "aod": "uncertainty",
+    "water-vapour": "water_vapour_uncertainty",
+    "ozone": "ozone_uncertainty",
+    "altitude": "altitude_uncertainty",
+}
+
+
+def checked_effects(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of effects, in the order of `EFFECTS`; "all" is all of them.
+
+    >>> checked_effects(["ozone", "aod"])
+    ('aod', 'ozone')
+    """
+    unknown = [name for name in names if name not in (*EFFECTS, "all")]
+    if unknown or not names:
+        raise ValueError(
+            f"there is no effect {unknown[0]!r}; choose among {', '.join(EFFECTS)} and all"
+            if unknown
+            else f"no effect came; choose among {', '.join(EFFECTS)} and all"
+        )
+    return tuple(name for name in EFFECTS if name in names or "all" in names)
+
+
 @dataclass(frozen=True)
 class RealiseOptions:
     """Options of the realisations of a scene: the draws, and the correction.
 
+    effects
+        Names of `EFFECTS`: what is drawn. Those that are not are at their estimate in all worlds.
     aod, uncertainty
         Optical depth at 550 nm and its standard uncertainty; the product's own value, and the uncertainty
         that follows from how it was retrieved, where they are None.
+    product_aod_value
+        Optical depth at which an L2A product was corrected, where it does not state it: it is undone.
     product_aod
         An L1C product's own value is the CAMS forecast that it carries; False refuses to take it unasked.
     draws, method, impossible, seed
@@ -49,12 +88,16 @@ class RealiseOptions:
     altitude, dem, water_vapour, ozone
         Of the scene: km (or a raster of heights in metres), cm and Dobson units; the columns are the
         product's where they are None.
+    altitude_uncertainty, water_vapour_uncertainty, ozone_uncertainty
+        Standard uncertainties in the same units. That of the altitude stands for the pressure at the ground.
     angles
         Sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
     """
 
+    effects: tuple[str, ...] = ("aod",)
     aod: float | None = None
     uncertainty: float | None = None
+    product_aod_value: float | None = None
     draws: int = 25
     method: Method = "quantile"
     impossible: Impossible = "truncate"
@@ -63,14 +106,28 @@ class RealiseOptions:
     dem: str | None = None
     water_vapour: float | None = None
     ozone: float | None = None
+    altitude_uncertainty: float | None = None
+    water_vapour_uncertainty: float | None = None
+    ozone_uncertainty: float | None = None
     angles: tuple[float, float, float] | None = None
     product_aod: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "effects", checked_effects(self.effects))
+        given = {effect: getattr(self, field) for effect, field in _UNCERTAINTIES.items()}
+        idle = [name for name, u in given.items() if u is not None and name not in self.effects]
+        if idle:
+            raise ValueError(
+                f"--{idle[0]}-uncertainty {given[idle[0]]:g} came, and --effects {','.join(self.effects)} "
+                f"does not draw it; add {idle[0]} to --effects, or leave it out"
+            )
+
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
-    """The optical depth of a scene with its uncertainty."""
+    """The optical depth of a scene with its uncertainty; with none where it is not among the effects."""
     known = scene.atmosphere
     own = own_optical_depth(scene) if options.aod is None else options.aod
+    own = options.product_aod_value if own is None else own
     if own is None and scene.aerosol_forecast is not None and not options.product_aod:
         raise ValueError(
             "the aerosol optical depth is missing; give --aod, or --product-aod to take the CAMS forecast "
@@ -79,7 +136,7 @@ def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
     return aerosol_optical_depth(
         forecast_aod(scene) if own is None and scene.level == "L1C" else own,
         retrieval=known.aot_method or "CAMS",
-        standard_uncertainty=options.uncertainty,
+        standard_uncertainty=options.uncertainty if "aod" in options.effects else 0.0,
         highest=HIGHEST_AOD,
         impossible=options.impossible,
     )
@@ -91,24 +148,36 @@ def own_optical_depth(scene: Scene) -> float | None:
     return scene.mean_aot() if stated is None else stated
 
 
-def _corrected_at(scene: Scene, estimate: float) -> float:
+def _corrected_at(scene: Scene, estimate: float, stated: float | None) -> float:
     """The optical depth at which an L2A product was made, whatever the draws are around."""
-    own = own_optical_depth(scene) if scene.level == "L2A" else estimate
-    if own is None:
+    if scene.level != "L2A":
+        if stated is not None:
+            raise ValueError(
+                f"--product-aod-value {stated:g} came, and scene {scene.identity} is not corrected (L1C); "
+                "leave it out, or say --level L2A"
+            )
+        return estimate
+    own = own_optical_depth(scene)
+    if own is not None and stated is not None:
+        raise ValueError(
+            f"--product-aod-value {stated:g} came, and scene {scene.identity} states its own, {own:.4g}; "
+            "leave it out (--aod states the optical depth that is right)"
+        )
+    if own is None and stated is None:
         warn(
             f"scene {scene.identity} does not say at which optical depth it was corrected (its metadata are "
-            f"silent, and no AOT band has a value); it is taken to be that of --aod, {estimate:g}",
+            f"silent, and no AOT band has a value); it is taken to be that of --aod, {estimate:g} "
+            "(--product-aod-value states another)",
         )
-    return estimate if own is None else own
+    return next(depth for depth in (own, stated, estimate) if depth is not None)
 
 
-def depth_record(quantity: Quantity, scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
-    """The optical depth as an input quantity: as stated, as its distribution has it, and as drawn."""
-    given = options.uncertainty is not None
+def quantity_record(draws: Draws, options: RealiseOptions, units: str, source: str) -> dict[str, Any]:
+    """A quantity that a scene shares, for a record: as stated, as its distribution has it, and as drawn."""
+    assert draws.quantity is not None
     return {
-        **quantity.record(),
-        "name": "aerosol optical depth at 550 nm",
-        "units": "1",
+        **draws.quantity.record(),
+        "units": units,
         "draws": {
             "number": len(draws.values),
             "method": options.method,
@@ -117,11 +186,15 @@ def depth_record(quantity: Quantity, scene: Scene, options: RealiseOptions, draw
         },
         "between_pixels": "systematic",
         "between_scenes": "independent",
-        "source": (
-            "--aod" if options.aod is not None else f"the product ({scene.atmosphere.aot_method or 'CAMS'})"
-        )
-        + (", --aod-uncertainty" if given else ", uncertainty by its retrieval"),
+        "source": source,
     }
+
+
+def depth_record(scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
+    """The optical depth as an input quantity."""
+    said = "--aod" if options.aod is not None else f"the product ({scene.atmosphere.aot_method or 'CAMS'})"
+    said += ", uncertainty by its retrieval" if options.uncertainty is None else ", --aod-uncertainty"
+    return {**quantity_record(draws, options, "1", said), "name": "aerosol optical depth at 550 nm"}
 
 
 def forecast_aod(scene: Scene) -> float:
@@ -141,18 +214,85 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
         _warn_of_voids(scene, options.dem)
     if options.angles is not None:
         scene = replace(scene, angle_grids=AngleGrids.everywhere(*options.angles))
-    draws = aod.draw(options.draws, scene=scene.source_id, seed=options.seed, method=options.method)
-    return RealisedScene(
+    water = _first(options.water_vapour, known.water_vapour, WATER_VAPOUR)
+    ozone = _first(options.ozone, known.ozone, OZONE)
+    drawn = _drawn(scene, options, (aod, *_columns(options, water, ozone)))
+    own = drawn.pop("aod")
+    records = [depth_record(scene, options, own)] if "aod" in options.effects else []
+    records += [
+        {**quantity_record(drawn[name], options, units, f"--{option}, --{option}-uncertainty, or default"),
+         "name": option.replace("-", " ")}
+        for option, name, units in _UNITS
+        if name in drawn
+    ]  # fmt: skip
+    realised = RealisedScene(
         scene=scene,
         table=LookupTable(scene.platform or "S2A", scene.bands),
-        draws=draws,
-        aod=_corrected_at(scene, aod.estimate),
-        water_vapour=_first(options.water_vapour, known.water_vapour, WATER_VAPOUR),
-        ozone=_first(options.ozone, known.ozone, OZONE),
+        draws=own,
+        aod=_corrected_at(scene, aod.estimate, options.product_aod_value),
+        water_vapour=water,
+        ozone=ozone,
+        others=drawn,
         altitude=options.altitude,
         dem=options.dem,
-        quantities=(depth_record(aod, scene, options, draws),),
+        quantities=tuple(records),
     )
+    return _with_radiometry(realised, options) if "radiometry" in options.effects else realised
+
+
+#: Option, name of the draws, and units of quantities beside the optical depth.
+_UNITS = (("water-vapour", "water_vapour", "cm"), ("ozone", "ozone", "DU"), ("altitude", "height", "km"))
+
+
+def _columns(options: RealiseOptions, water: float, ozone: float) -> list[Quantity]:
+    """Quantities of the effects beside the optical depth: errors of height and sensor lie about zero."""
+    u = {
+        "water_vapour": _first(options.water_vapour_uncertainty, float(water_vapour_uncertainty(water))),
+        "ozone": _first(options.ozone_uncertainty, OZONE_SHARE * ozone),
+        "height": _first(options.altitude_uncertainty, ALTITUDE_UNCERTAINTY),
+    }
+    found = {
+        "water_vapour": Quantity("water_vapour", water, u["water_vapour"], highest=WATER_LIMIT),
+        "ozone": Quantity("ozone", ozone, u["ozone"], highest=OZONE_LIMIT),
+        "height": Quantity("height", 0.0, u["height"], lowest=-np.inf),
+    }
+    names = [name for effect in options.effects if effect != "aod" for name in EFFECTS[effect]]
+    return [found.get(name) or Quantity(name, 0.0, 1.0, lowest=-np.inf) for name in names]
+
+
+def _drawn(scene: Scene, options: RealiseOptions, quantities: Sequence[Quantity]) -> dict[str, Draws]:
+    """Draws of all quantities by name; errors of the satellite are the same in all its scenes."""
+    of_satellite = [each for each in quantities if each.name in SATELLITE_FACTORS]
+    of_scene = [each for each in quantities if each.name not in SATELLITE_FACTORS]
+    groups = (of_scene, scene.source_id), (of_satellite, scene.platform or "S2A")
+    n, seed, method = options.draws, options.seed, options.method
+    each = (draw_together(some, n, scene=name, seed=seed, method=method) for some, name in groups)
+    return {name: draws for drawn in each for name, draws in drawn.items()}
+
+
+def _with_radiometry(realised: RealisedScene, options: RealiseOptions) -> RealisedScene:
+    """With the errors of the sensor in each world, and their records."""
+    scene, here = realised.scene, realised.middle
+    if scene.platform is None:
+        raise SceneError(
+            f"scene {scene.identity} does not say which satellite measured it, and --effects radiometry "
+            "needs to know; give --sensor S2A, S2B or S2C"
+        )
+    found = Radiometry.of(scene.platform, scene.bands, np.asarray(here.sun_zenith).item(), scene.sensing_time)
+    blocks = [scene.read(window) for window in scene.grid.spots(64, 16)]
+    values = np.concatenate([block.samples(block.valid) for block in blocks])
+    if not len(values):
+        raise SceneError(
+            f"no clear pixel of scene {scene.identity} has a value to take its stray light from; leave "
+            "radiometry out of --effects"
+        )
+    mean = values.mean(axis=0, dtype=np.float64)
+    if scene.level == "L2A":
+        mean = realised.table.simulate(mean, realised.product_state, here)
+    dark = found.draw_dark_signal(options.draws, scene.source_id, options.seed)
+    factors = {name: draws.values for name, draws in realised.others.items()}
+    records = (*realised.quantities, *found.records())
+    return replace(realised, signal=found.signal(factors, dark, mean), quantities=records)
 
 
 def _warn_of_voids(scene: Scene, dem: str) -> None:
@@ -425,7 +565,7 @@ def write_sen2cor(
     attributes = {
         "correction": f"Sen2Cor {runs.found.version}, optical depth of CAMS shifted",
         "aod_estimate": runs.quantity.estimate,
-        "quantities": [depth_record(runs.quantity, runs.scene, options, runs.draws)],
+        "quantities": [depth_record(runs.scene, options, runs.draws)],
         "aod_reached": list(made.reached),
         "level": "L1C",
     }

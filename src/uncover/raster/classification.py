@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.pooled import AnySummariser, make_summariser
+from uncover.measurement.quantity import effects_of
 from uncover.models.record import FittedEstimator, ModelRecord, record_of
 from uncover.models.sets import WithSets
 from uncover.raster.errors import SceneError
@@ -118,6 +119,7 @@ def make_mapper(
     how = replace(given, paired=same, missing="marginalise" if observed.dates else given.missing)
     _check_worlds(model, observed, same, stated=paired is not None)
     _warn_of_noise(model, observed, same)
+    _warn_of_effects(model, observed)
     worlds = count_worlds(model, observed, how)
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
     unknown = how.unknown_share is not None
@@ -156,8 +158,19 @@ def _check_worlds(model: ModelRecord, observed: ObservedScene, paired: bool, sta
     elif not are_same_worlds(trained, drawn):
         raise SceneError(
             f"scene {observed.identity} trained the model in other worlds ({_in_words(trained)}; here "
-            f"{_in_words(drawn)}); give --aod, --aod-uncertainty, --draws, --draw-method and --seed of the "
-            "fit, or --unpaired if its errors are others"
+            f"{_in_words(drawn)}); give --aod, --aod-uncertainty, --effects, --draws, --draw-method and "
+            "--seed of the fit, or --unpaired if its errors are others"
+        )
+
+
+def _warn_of_effects(model: ModelRecord, observed: ObservedScene) -> None:
+    """Warn where the worlds of model and scene are of other effects."""
+    trained, here = (effects_of(worlds or {}) for worlds in (drawn_worlds(model), observed.worlds))
+    if trained and here and trained != here:
+        warn(
+            f"the model was trained in worlds of {', '.join(trained)}, and those of the scene are of "
+            f"{', '.join(here)}: what only one of them has does not count in the other; give fit and map the "
+            "same --effects",
         )
 
 

@@ -1,9 +1,9 @@
-"""A scene in many worlds: corrected at every drawn optical depth, window by window, never stored."""
+"""A scene in many worlds: corrected at every drawn state, window by window, never stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -26,23 +26,32 @@ CELL = 128
 LOWEST_GROUND, HIGHEST_GROUND = -500.0, 9000.0
 _ROWS = 16  # of cells, as many as two rows of blocks have
 _ANGLES = tuple(Geometry.__dataclass_fields__)
+_OF_STATE = ("water_vapour", "ozone", "height")
 
 
 @dataclass(frozen=True)
 class RealisedScene(OfRaster):
     """Scene in many realisations, as `Scene` is one in a single measurement.
 
-    L1C scenes are corrected at the drawn optical depths; L2A scenes are taken back to the top of the
-    atmosphere at their own optical depth first (pixel by pixel, where the product has an AOT band). The
-    numbers of a pixel do not depend on the window that it is read with.
+    L1C scenes are corrected at the drawn states; L2A scenes are taken back to the top of the atmosphere at
+    their own state first (at each pixel's own optical depth, where the product has an AOT band). The numbers
+    of a pixel do not depend on the window that it is read with.
+
+    draws
+        Of the optical depth; those of other effects are in ``others``, by name: fields of `State`, and errors
+        of the sensor in standard units, which ``signal`` is made of.
+    aod
+        Of an L2A product the depth at which it was corrected; else the estimate that the draws are of.
     """
 
     scene: Scene
     table: LookupTable
     draws: Draws
-    aod: float  # of an L2A product: what it was corrected at; else the estimate that the draws are of
+    aod: float
     water_vapour: float
     ozone: float
+    others: Mapping[str, Draws] = field(default_factory=dict)
+    signal: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (realisation, band) each
     altitude: float = 0.0  # km, where there is no elevation model
     dem: str | None = None  # raster of heights in metres; each cell takes its mean
     quantities: tuple[Mapping[str, Any], ...] = ()  # record of what the draws are of
@@ -65,8 +74,12 @@ class RealisedScene(OfRaster):
 
     @property
     def worlds(self) -> dict[str, list[float]]:
-        """The drawn optical depths, in the order of the realisations."""
-        return {"aod": self.draws.values.tolist()}
+        """Draws of each effect, in the order of the realisations."""
+        return {name: draws.values.tolist() for name, draws in self._drawn.items()}
+
+    @property
+    def _drawn(self) -> dict[str, Draws]:
+        return {"aod": self.draws, **self.others}
 
     @property
     def realisations(self) -> int:
@@ -80,8 +93,9 @@ class RealisedScene(OfRaster):
 
     @property
     def is_uncertain(self) -> bool:
-        """True where the drawn quantity is uncertain."""
-        return self.draws.quantity is not None and self.draws.quantity.standard_uncertainty > 0
+        """True where any drawn quantity is uncertain."""
+        drawn = [each.quantity for each in self._drawn.values()]
+        return any(each is not None and each.standard_uncertainty > 0 for each in drawn)
 
     @property
     def bytes_per_pixel(self) -> int:
@@ -90,7 +104,9 @@ class RealisedScene(OfRaster):
 
     def world_facts(self) -> dict[str, Any]:
         """The correction, and the worlds."""
-        return {**dict(self.layout.attributes), "worlds": self.draws.values.tolist()}
+        others = {name: draws.values.tolist() for name, draws in self.others.items()}
+        facts = {**dict(self.layout.attributes), "worlds": self.draws.values.tolist()}
+        return {**facts, **({"other_effects": others} if others else {})}
 
     @property
     def layout(self) -> CubeLayout:
@@ -100,12 +116,18 @@ class RealisedScene(OfRaster):
             self.bands,
             realisations=len(self.draws.values),
             identity=self.source_id,
-            coordinates={"aod": self.draws.values, "weight": self.draws.weights},
+            coordinates={
+                **{name: draws.values for name, draws in self._drawn.items()},
+                "weight": self.draws.weights,
+            },
             attributes={
                 "correction": EMBEDDED,
                 "aerosol_model": self.table.aerosol_model,
                 "spectral_response": self.table.response,
-                "aod_estimate": self.aod,
+                "aod_estimate": self.draws.mean
+                if self.draws.quantity is None
+                else self.draws.quantity.estimate,
+                **({"product_aod": self.aod} if self.scene.level == "L2A" else {}),
                 "water_vapour_cm": self.water_vapour,
                 "ozone_du": self.ozone,
                 "altitude_km": "elevation model" if self.dem else self.altitude,
@@ -143,11 +165,11 @@ class RealisedScene(OfRaster):
     ) -> NDArray[np.float32]:
         reflectance = np.ascontiguousarray(block.reflectance[(slice(None), *inside)])
         place = self._cell_of(cell)
-        drawn, geometry = self._state(self.draws.values), self._geometry(place[0], place[1:])
+        drawn, geometry = self._drawn_state, self._geometry(place[0], place[1:])
         geometry = Geometry(*(np.asarray(getattr(geometry, name)).item() for name in _ANGLES))
         if self.scene.level == "L1C":
             return self.table.correct(reflectance, drawn, geometry, band_axis=0)
-        product = self._state(self.aod)
+        product = self.product_state
         return recorrect(
             self.table,
             reflectance,
@@ -164,8 +186,23 @@ class RealisedScene(OfRaster):
         assert self.draws.quantity is not None
         return self.draws.around(depth + self.draws.quantity.estimate - self.aod)
 
-    def _state(self, aod: NDArray[np.float64] | float) -> State:
-        return State(aod, self.water_vapour, self.ozone)
+    @property
+    def product_state(self) -> State:
+        """The estimates; of an L2A product, the state at which it was corrected."""
+        return State(self.aod, self.water_vapour, self.ozone)
+
+    @property
+    def middle(self) -> Geometry:
+        """Angles in the middle of the scene, and the altitude there."""
+        row, col = self._cell_of(Window(self.grid.height // 2, self.grid.width // 2, 1, 1))
+        found = self._geometry(row, (col,))
+        return Geometry(*(np.asarray(getattr(found, name)).item() for name in _ANGLES))
+
+    @property
+    def _drawn_state(self) -> State:
+        drawn = {name: self.others[name].values for name in _OF_STATE if name in self.others}
+        estimates = {"water_vapour": self.water_vapour, "ozone": self.ozone}
+        return State(self.draws.values, **(estimates | drawn), signal=self.signal)
 
     def _cell_of(self, window: Window) -> tuple[int, int]:
         """Row and column of the cell of the product's grid in which a window begins."""
@@ -240,7 +277,7 @@ class RealisedScene(OfRaster):
     def _row_of_cells(self, row: int) -> NDArray[np.float64]:
         last = (self._offset[1] + self.grid.width - 1) // CELL
         geometry = self._geometry(row, range(self._offset[1] // CELL, last + 1))
-        found = self.table.coefficients(self._state(self.draws.values), geometry)
+        found = self.table.coefficients(self._drawn_state, geometry)
         parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
         return np.ascontiguousarray(np.transpose(np.stack(parts), (3, 1, 0, 2)))
 
