@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types layers docs dist bench clean
+.PHONY: help demo test test-slow fuzz lint types layers docs dist bench sbom clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ test: $(STAMP) ## lint, types, layers, tests and doctests
 
 test-slow: $(STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow -n auto
+
+fuzz: $(STAMP) ## hostile files for every reader (INPUTS: how many; SEED; MINUTES: bound on the time)
+	cd tests && ../$(BIN)/python -m fuzzing --inputs $(or $(INPUTS),5000) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
 
 lint: $(STAMP) ## style and format
 	$(BIN)/ruff check .

@@ -3,21 +3,18 @@
 import argparse
 import importlib
 import importlib.util
-import json
 import sys
 import time
 from pathlib import Path
 
-from benchmarks.machine import describe_machine
-from benchmarks.registry import BENCHMARKS
+from benchmarks.registry import BENCHMARKS, RESULTS, write_results
 
-RESULTS = Path(__file__).parent / "results"
 # Each is a module of this package, imported when it runs: not every machine has what every benchmark needs.
 NAMES = (
     "realisations", "labels", "atmosphere", "known-noise", "measured-noise", "coverage", "probabilities",
     "statistics", "paper", "convergence", "speed", "map", "areas", "embedded-scene", "stated-uncertainty",
     "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "gaps",
-    "view", "class-shares", "radiometry", "effects",
+    "view", "class-shares", "radiometry", "effects", "match-ups", "l2a-totals",
 )  # fmt: skip
 
 
@@ -35,7 +32,7 @@ def main(arguments=None):
         print("\n\n".join(table.as_text() for table in tables))
         print(f"\n{seconds:.0f} s", flush=True)
         if folder is not None:
-            print(f"written: {_write(folder, name, tables, seconds, options.quick)}\n")
+            print(f"written: {write_results(folder, name, tables, seconds, options.quick)}\n")
     return 0
 
 
@@ -57,21 +54,6 @@ def _parse(arguments):
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(NAMES)}")
     return options
-
-
-def _write(folder, name, tables, seconds, quick):
-    """Write one benchmark's JSON file and return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}.json"
-    document = {
-        "benchmark": name,
-        "command": f"python -m benchmarks {name}" + (" --quick" if quick else ""),
-        "seconds": round(seconds, 1),
-        "machine": describe_machine(),
-        "tables": [table.as_dict() for table in tables],
-    }
-    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return file
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.coverage import YEARS, draw_test, interval, read_pixels, seed_sums
-from benchmarks.registry import Table, benchmark
-from benchmarks.runs import RESULTS, Runs
+from benchmarks.registry import RESULTS, Table, benchmark
+from benchmarks.runs import Runs
 from uncover import BayesianClassifier, BayesianQDA
 from uncover.bayes.streams import stream
 from uncover.pipeline import LabelOptions, collect_labels

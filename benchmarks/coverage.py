@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.registry import Table, benchmark
-from benchmarks.runs import RESULTS, Runs
+from benchmarks.registry import RESULTS, Table, benchmark
+from benchmarks.runs import Runs
 from uncover import BayesianClassifier, BayesianQDA
 from uncover.bayes.streams import stream
 from uncover.labels import autocorrelation_length

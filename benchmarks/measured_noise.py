@@ -6,6 +6,7 @@ makes some of them, and shows the tables of what there is.
 """
 
 import argparse
+import time
 import warnings
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,12 +22,13 @@ from benchmarks.noise_problems import (
     MEASURED,
     NOISE,
     SIMULATED,
+    SIMULATED_SIZES,
     draw_noisy_split,
     measured_cells,
     simulated_cells,
 )
-from benchmarks.registry import Table, benchmark
-from benchmarks.runs import RESULTS, Runs, paired_interval, timed_scores
+from benchmarks.registry import RESULTS, Table, benchmark, write_results
+from benchmarks.runs import Runs, paired_interval, timed_scores
 from uncover import BayesianClassifier, BayesianMDA, BayesianQDA
 from uncover.bayes.streams import stream
 
@@ -162,13 +164,17 @@ def run(quick=False):
     if quick:
         simulated, measured = simulated[:1], measured[-2:-1]
     runs = Runs(RUNS, one_run)
-    return make_tables(runs, simulated, measured, *((2, 2) if quick else (REPEATS, REPEATS_OF_REAL)))
+    tables = make_tables(runs, simulated, measured, *((2, 2) if quick else (REPEATS, REPEATS_OF_REAL)))
+    return [*tables, fit_table([*simulated, *measured])]
 
 
 def make_tables(runs, simulated, measured, repeats, repeats_of_real):
     """Make the runs that are not there yet, and the tables."""
-    runs.make(simulated, repeats, [*methods(True), BEST_POSSIBLE])
-    runs.make(measured, repeats_of_real, [*methods(False)])
+    for repeat in range(max(repeats, repeats_of_real)):
+        if repeat < repeats:
+            runs.make_repeat(repeat, simulated, [*methods(True), BEST_POSSIBLE])
+        if repeat < repeats_of_real:
+            runs.make_repeat(repeat, measured, [*methods(False)])
     return tables_of(runs, simulated, measured)
 
 
@@ -221,6 +227,23 @@ def _measured_table(runs, cells, score):
     return Table(f"real, {_in_words(score)}", caption, columns, rows)
 
 
+def fit_table(cells, repeats=2):
+    """Processor time of fits of the recommended classifier that know the noise, and of others."""
+    rows, kinds = [], ("equal", "random")
+    for cell in (cell for cell in cells if cell[1] in kinds and cell[2] > SIMULATED_SIZES[0]):
+        split, seconds = draw_noisy_split(*cell, 0), {"ignored": [], "known": []}
+        for _ in range(repeats):  # in turns, so that both have the same machine
+            for noise, given in (("ignored", {}), ("known", {"X_cov": split.variance})):
+                start = time.process_time()
+                BayesianClassifier().fit(split.X, split.y, **given)
+                seconds[noise].append(time.process_time() - start)
+        ignored, known = (min(each) for each in seconds.values())
+        rows.append([_words(cell), split.X.shape[1], ignored, known, known / ignored])
+    caption = f"Seconds of processor time of a fit of {RECOMMENDED}, best of {repeats}"
+    columns = {"problem, kind, samples": "", "features": "d", "noise ignored": ".2f", "known": ".2f"}
+    return Table("fit", caption, columns | {"ratio": ".1f"}, rows)
+
+
 NOT_WORSE, CLOSE, TIED = "not worse", "within 10 %", "lowest or tied"
 
 
@@ -259,16 +282,22 @@ def main(arguments=None):
     parser.add_argument("--repeats", type=int, help=f"default: {REPEATS}, of real tables {REPEATS_OF_REAL}")
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="FILE", help="where the runs are kept")
     parser.add_argument("--again", nargs="+", default=[], metavar="METHOD", help="make its runs again")
+    parser.add_argument(
+        "--write", action="store_true", help="write the tables of what there is to the results"
+    )
     options = parser.parse_args(arguments)
     runs = Runs(options.runs, one_run)
     runs.forget(options.again)
-    cells = (
+    cells = [
         [cell for cell in of(options.only) if options.sizes is None or cell[-1] in options.sizes]
         for of in (simulated_cells, measured_cells)
-    )
+    ]
     repeats = (options.repeats or REPEATS, options.repeats or REPEATS_OF_REAL)
-    for table in make_tables(runs, *cells, *repeats):
-        print(table.as_text() + "\n")
+    tables = make_tables(runs, *cells, *repeats)
+    print("\n\n".join(table.as_text() for table in tables))
+    if options.write:
+        tables.append(fit_table([*cells[0], *cells[1]]))
+        write_results(RESULTS, "measured-noise", tables, sum(run["seconds"] for run in runs.found.values()))
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ class Measured:
             order = order[np.argsort(rankdata(deviation, axis=0).mean(1)[order], kind="stable")]
         train, test = np.split(order, [round(2 * len(y) / 3)])
         both = np.concatenate([X, deviation**2], axis=1)
-        drawn = Pool(both[train], y[train], both[test], y[test]).draw(size, rng)
+        drawn = Pool(both[train], y[train], both[test], y[test], most_tested=N_TEST).draw(size, rng)
         (X, variance), (X_test, of_test) = (np.split(part, 2, axis=1) for part in (drawn.X, drawn.X_test))
         return NoisySplit(X, drawn.y, variance, X_test, drawn.y_test, of_test)
 

@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks.probability_cost import cost_table, map_table
 from benchmarks.probability_models import CALIBRATED_QDA, OWN, UNCALIBRATED, fit_model, model_names
 from benchmarks.probability_problems import PROBLEMS, cells_of, draw_split
-from benchmarks.registry import Table, benchmark
+from benchmarks.registry import RESULTS, Table, benchmark
 from benchmarks.rivals import parse_rival, rival_runs, run_rival, split_digest
-from benchmarks.runs import RESULTS, Runs, paired_interval, timed_scores
+from benchmarks.runs import Runs, paired_interval, timed_scores
 
 RUNS = RESULTS / "probabilities.jsonl"
 REPEATS = 20
@@ -71,7 +71,7 @@ def tables_of(runs, cells, names, repeats):
 def main(arguments=None):
     """Make the runs of some models in some problems, and show how they compare in what there is."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.probabilities", description=main.__doc__)
-    parser.add_argument("--models", choices=("all", "peers", "own"), default="all")
+    parser.add_argument("--models", default="all", help="all, peers, own, or the name of one (default: all)")
     parser.add_argument("--only", action="append", choices=[*PROBLEMS], metavar="PROBLEM")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="numbers of training samples")
     parser.add_argument("--repeats", type=int, default=REPEATS)
@@ -79,11 +79,11 @@ def main(arguments=None):
     parser.add_argument("--again", action="store_true", help="also those that are there already")
     parser.add_argument("--rival", type=parse_rival, action="append", default=[], metavar="NAME=COMMAND")
     options = parser.parse_args(arguments)
-    runs, names, cells = (
-        Runs(options.runs, one_run),
-        model_names(options.models),
-        cells_of(PROBLEMS, options.only),
-    )
+    try:
+        names = model_names(options.models)
+    except ValueError as error:
+        parser.error(str(error))
+    runs, cells = Runs(options.runs, one_run), cells_of(PROBLEMS, options.only)
     cells = [cell for cell in cells if options.sizes is None or cell[1] in options.sizes]
     if options.again:
         runs.forget(names)

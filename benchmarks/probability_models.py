@@ -59,9 +59,12 @@ class CatBoost:
 
 
 def model_names(which="all"):
-    """Names of the models: peers, peers with scikit-learn's calibration ("peers"), and our own ("own")."""
+    """Names of the models: all, peers (with scikit-learn's calibration and without), our own, or one."""
     peers = [*PEERS, *(name + CALIBRATED for name in PEERS if name not in AS_IT_IS)]
-    return {"all": [*peers, *OWN], "peers": peers, "own": [*OWN]}[which]
+    sets = {"all": [*peers, *OWN], "peers": peers, "own": [*OWN]}
+    if which not in sets and which not in sets["all"]:
+        raise ValueError(f"no model is called {which!r}; there are: {', '.join([*sets, *sets['all']])}")
+    return sets.get(which, [which])
 
 
 def fit_model(name, split):

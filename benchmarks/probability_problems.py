@@ -44,6 +44,7 @@ class Pool:
     y_test: np.ndarray
     groups: np.ndarray | None = None
     fewest: int = FEWEST
+    most_tested: int = MOST_TESTED
 
     def draw(self, size, rng):
         """Draw training samples, at least a few of each class, and bound the number of test samples."""
@@ -51,7 +52,7 @@ class Pool:
         chosen = np.concatenate(first)
         rest = rng.permutation(np.setdiff1d(np.arange(len(self.y)), chosen))
         rows = np.concatenate([chosen, rest[: max(size - len(chosen), 0)]])
-        test = rng.permutation(len(self.y_test))[:MOST_TESTED]
+        test = rng.permutation(len(self.y_test))[: self.most_tested]
         groups = None if self.groups is None else self.groups[rows]
         return Split(self.X[rows], self.y[rows], groups, self.X_test[test], self.y_test[test])
 

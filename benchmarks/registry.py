@@ -1,7 +1,13 @@
 """Benchmarks by name, and the one form that their results take: tables."""
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.machine import describe_machine
+
+RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -63,3 +69,18 @@ def benchmark(name):
         return function
 
     return register
+
+
+def write_results(folder, name, tables, seconds, quick=False):
+    """Write one benchmark's JSON file and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.json"
+    document = {
+        "benchmark": name,
+        "command": f"python -m benchmarks {name}" + (" --quick" if quick else ""),
+        "seconds": round(seconds, 1),
+        "machine": describe_machine(),
+        "tables": [table.as_dict() for table in tables],
+    }
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return file

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.runs import RESULTS, Runs, digest, timed_scores
+from benchmarks.registry import RESULTS
+from benchmarks.runs import Runs, digest, timed_scores
 
 RIVALS = RESULTS / "rivals.jsonl"  # kept with the project: who repeats the benchmark may not have the rivals
 

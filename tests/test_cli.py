@@ -61,9 +61,17 @@ def test_what_is_wrong_with_the_input_is_one_line(monkeypatch, problem, line):
     assert (result.exit_code, result.stderr.splitlines()) == (1, [line])
 
 
-def test_our_own_mistakes_show_where_they_happened(monkeypatch):
+def test_our_own_mistakes_are_one_line_and_show_where_they_happened_on_request(monkeypatch):
     monkeypatch.setitem(main.commands, "fail", click.Command("fail", callback=raiser(KeyError("band"))))
-    assert isinstance(CliRunner().invoke(main, ["fail"]).exception, KeyError)
+    result = CliRunner().invoke(main, ["fail"])
+    assert result.stderr == "Error: KeyError: 'band'; uncover --debug … shows where\n"
+    assert isinstance(CliRunner().invoke(main, ["--debug", "fail"]).exception, KeyError)
+
+
+def test_a_line_quotes_no_whole_file(monkeypatch):
+    problem = ValueError(f"the class {'x' * 1_000_000!r} is not known; " + "give another " * 1000)
+    monkeypatch.setitem(main.commands, "fail", click.Command("fail", callback=raiser(problem)))
+    assert 200 < len(CliRunner().invoke(main, ["fail"]).stderr) < 500
 
 
 def test_a_reader_that_goes_away_hears_no_complaint(monkeypatch):

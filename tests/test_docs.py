@@ -105,7 +105,7 @@ def test_the_table_of_the_viewer_is_the_measured_one():
 CHECKS = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
 OF_CHECKS = [
     "statistics", "statistics-details", "strata", "gates", "areas", "worlds", "stated-uncertainty",
-    "class-shares",
+    "class-shares", "radiometry", "effects", "match-ups", "l2a-totals",
 ]  # fmt: skip
 
 

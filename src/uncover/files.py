@@ -1,18 +1,28 @@
-"""Outputs that appear whole or not at all, and folders in which one run works at a time."""
+"""Outputs that appear whole or not at all, folders of one run at a time, structured files as typed values."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Structured files are read whole; none that we know is larger.
+MOST_BYTES = 64 << 20
 
 
 def check_place(out: str | Path) -> Path:
@@ -63,11 +73,11 @@ def check_new(*outs: str | Path | None, overwrite: bool) -> None:
 
 
 @contextmanager
-def whole_or_nothing(out: str | Path) -> Iterator[Path]:
+def whole_or_nothing(out: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
     """A path to write to; what was written there takes its place when the block ends well.
 
-    They are written into a hidden folder beside the goal and renamed, the named file last, so that it never
-    stands there without its companions. After an error nothing is left.
+    Files are written into `.NAME.partial` beside the goal, in which one run works at a time, and renamed, the
+    named file last: it never stands there without its companions. After an error nothing is left.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with whole_or_nothing(Path(folder) / "a.txt") as path:
@@ -76,11 +86,64 @@ def whole_or_nothing(out: str | Path) -> Iterator[Path]:
     ['a.txt']
     """
     goal = check_goal(out)
-    with tempfile.TemporaryDirectory(prefix=f".{goal.name}.", suffix=".partial", dir=goal.parent) as folder:
-        yield Path(folder) / goal.name
-        made = sorted(Path(folder).iterdir(), key=lambda path: path.name == goal.name)
+    with _work_place(goal, overwrite) as work:
+        yield work / goal.name
+        made = sorted(work.iterdir(), key=lambda path: path.name == goal.name)
+        for path in made:
+            _sync(path)
+        if len(made) > 1:
+            goal.unlink(missing_ok=True)  # it does not stand beside the new companions
         for path in made:
             os.replace(path, goal.parent / path.name)
+
+
+@contextmanager
+def whole_folder(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A new folder to write to, which takes its place when the block ends well.
+
+    >>> with tempfile.TemporaryDirectory() as folder, whole_folder(Path(folder) / "a") as made:
+    ...     made.parent.name, made.name
+    ('.a.partial', 'a')
+    """
+    goal = check_place(out)
+    with _work_place(goal, overwrite) as work:
+        (work / goal.name).mkdir()
+        yield work / goal.name
+        for path in (work / goal.name).rglob("*"):
+            _sync(path)
+        if goal.exists():
+            goal.rename(work / f"{goal.name}.replaced")
+        (work / goal.name).rename(goal)
+
+
+@contextmanager
+def _work_place(goal: Path, overwrite: bool) -> Iterator[Path]:
+    """An empty folder beside a goal for this run alone; what a run that was killed has left in it goes."""
+    check_new(goal, overwrite=overwrite)
+    work = goal.with_name(f".{goal.name}.partial")
+    with alone(work, lambda who: ValueError(f"{who} writes {goal}; wait for it, or write somewhere else")):
+        try:
+            check_new(goal, overwrite=overwrite)  # nobody else finished it meanwhile
+            for left in work.iterdir():
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            yield work
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            why = os.strerror(error.errno)
+            raise ValueError(f"{goal} cannot be written ({why}); make room, or write elsewhere") from error
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Bring a file onto the disk, before its name says that it is there."""
+    if path.is_file():
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_whole(file: Path, text: str) -> None:
@@ -94,21 +157,58 @@ def write_whole(file: Path, text: str) -> None:
 
 
 @contextmanager
-def alone(folder: Path, refusal: Exception) -> Iterator[int]:
-    """Lock a folder, made where there is none, for this run, or raise `refusal` where another run has it.
+def alone(folder: Path, refusal: Callable[[str], Exception]) -> Iterator[int]:
+    """Lock a folder, made where there is none, for this run; where another has it, raise `refusal` of it.
 
     Yields the handle of the lock: a program that inherits it keeps the folder locked after its parent.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
+    handle = _locked(folder, refusal)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise refusal from None
         yield handle
     finally:
         os.close(handle)
+
+
+def _locked(folder: Path, refusal: Callable[[str], Exception]) -> int:
+    """Handle of a lock on a folder that is there: whoever had it before may have removed it."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = -1
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle), os.stat(folder)):
+                return handle
+        except BlockingIOError:
+            who = _holder(os.fstat(handle))
+            os.close(handle)
+            raise refusal(who) from None
+        except FileNotFoundError:
+            pass
+        if handle >= 0:
+            os.close(handle)
+
+
+def _holder(locked: os.stat_result) -> str:
+    """Who has a lock, as far as Linux tells."""
+    place = f"{os.major(locked.st_dev):02x}:{os.minor(locked.st_dev):02x}:{locked.st_ino}"
+    try:
+        lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        process = next(words[4] for words in lines if words[1] == "FLOCK" and words[5] == place)
+        command = Path(f"/proc/{process}/cmdline").read_text(errors="replace").split("\0")
+    except (OSError, StopIteration, IndexError):
+        return "another run"
+    return f"another run (process {process}: {shortened(' '.join(command).strip(), 120)})"
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """A text with its middle left out where it is longer.
+
+    >>> shortened("x" * 50 + "y" * 50, 9)
+    'xxxx…yyyy'
+    """
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
 def in_use(folder: Path) -> bool:
@@ -121,6 +221,85 @@ def in_use(folder: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def read_text(path: str | Path) -> str:
+    """Text of a file that is read whole, if it is not too large for that."""
+    with open(path, "rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{path} has more than {MOST_BYTES >> 20} MB, far too much for what it should be")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8 ({error}); fetch it again") from None
+
+
+def read_json(path: str | Path, kind: type[T]) -> T:
+    """Content of a JSON file, if it is of that type."""
+    return parse_json(read_text(path), kind, path)
+
+
+def parse_json(text: str | bytes, kind: type[T], name: str | Path) -> T:
+    """Content of JSON, if it is of that type; `name` says where it comes from.
+
+    >>> parse_json('{"a": [1, "b"]}', dict[str, list[int]], "a.json")
+    Traceback (most recent call last):
+    ...
+    ValueError: a.json is damaged, or not the JSON it should be: Expected `int`, got `str` - at `$[...][1]`
+    """
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueError(
+            f"{name} is damaged, or not the JSON it should be: {shortened(str(error))}"
+        ) from None
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Content of a TOML file, to be given its types by `typed`."""
+    try:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a readable TOML file: {shortened(str(error))}") from None
+
+
+def typed(values: Any, kind: type[T], name: str | Path) -> T:
+    """Plain values as a type; `name` says what they are.
+
+    >>> typed({"code": "x"}, dict[str, int], "the table")
+    Traceback (most recent call last):
+    ...
+    ValueError: the table is not what it should be: Expected `int`, got `str` - at `$[...]`
+    """
+    import msgspec
+
+    try:
+        return msgspec.convert(values, kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"{name} is not what it should be: {shortened(str(error))}") from None
+
+
+def reader(read: Callable[P, T]) -> Callable[P, T]:
+    """Let a reader, whose first argument may name a file, fail in one line, whatever it stumbles over.
+
+    Libraries raise what they please on files that somebody has damaged.
+    """
+
+    @wraps(read)
+    def guarded(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return read(*args, **options)
+        except (ValueError, OSError, ImportError):
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {' '.join(shortened(str(error)).split())}"
+            name = args[0] if args and isinstance(args[0], str | Path) else "the file"
+            raise ValueError(f"{name} is damaged, or not what it should be ({why})") from error
+
+    return guarded
 
 
 def json_text(value: Any) -> str:

@@ -295,7 +295,7 @@ def test_an_expanded_uncertainty_keeps_its_coverage_factor(tmp_path):
         ("a.csv", "band,u,between_pixels\nB2,0.01,systematic\n", {}, "states between_pixels='systematic'"),
         ("a.csv", "band,u\nB2,0.1\n", {"correlation": "nowhere.csv"}, "nowhere.csv does not exist"),
         ("a.csv", "band,u\nB2,0.1\n", {"correlation": np.eye(2)}, "came with 1 bands"),
-        ("a.json", "{", {}, "is not JSON"),
+        ("a.json", "{", {}, "not the JSON it should be"),
         ("a.json", "[]", {}, 'needs an object with "bands"'),
         ("a.json", '{"bands": ["B2"], "standard_uncertainty": [1]}', {}, 'and "units"'),
         ("a.json", '{"bands": ["B2"], "standard_uncertainty": [1], "units": "K"}', {}, "has the units 'K'"),

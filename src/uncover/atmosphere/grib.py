@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from uncover.files import reader
+
 Array = npt.NDArray[Any]
 
 # Aerosol optical depth at 550 nm as ECMWF codes it: parameter 207 of table 210; and in WMO's own table of
@@ -25,6 +27,8 @@ AOD_EDITION_2 = ((192, 210, 207), (0, 20, 102))
 
 #: A field that is further away in time does not say anything about a scene: CAMS has one every 1 or 3 hours.
 LONGEST = timedelta(hours=3)
+#: A field of the whole Earth at 0.1 degrees has 6.5 million nodes.
+_MOST_NODES = 1 << 23
 #: Minutes of the units in which forecast times are coded (table 4 of edition 1).
 _MINUTES = {0: 1, 1: 60, 2: 1440, 10: 180, 11: 360, 12: 720}
 
@@ -55,6 +59,7 @@ def aod_fields(content: bytes) -> list[Field]:
     return [field for field in fields if field is not None]
 
 
+@reader
 def shift_aod(content: bytes, constant: float) -> bytes:
     """The file with a constant added to the aerosol optical depth."""
     fields = aod_fields(content)
@@ -111,6 +116,7 @@ def _ascending(nodes: Array) -> tuple[Array, Array]:
     return nodes[order], order.astype(float)
 
 
+@reader
 def aod_at(content: bytes, longitude: float, latitude: float, time: datetime) -> float:
     """The aerosol optical depth at 550 nm at a place and time, from a GRIB file.
 
@@ -179,6 +185,8 @@ def _decoded(content: bytes, start: int, field: Field) -> AodGrid:
             "packing, as AUX_CAMSFO has it; give --aod"
         )
     cols, rows = (int.from_bytes(content[grid + at : grid + at + 2], "big") for at in (6, 8))
+    if rows * cols > _MOST_NODES or min(rows, cols) < 2:
+        raise ValueError(f"the field of aerosol optical depth has {rows} x {cols} nodes; it is damaged")
     first, last = (
         [_sign_magnitude(content[grid + at + i : grid + at + i + 3]) / 1000.0 for i in (0, 3)]
         for at in (10, 17)
@@ -250,8 +258,8 @@ def _edition_2(content: bytes, start: int) -> Field | None:
     wanted = False
     while content[position : position + 4] != b"7777":
         length, number = int.from_bytes(content[position : position + 4], "big"), content[position + 4]
-        if length == 0:
-            raise ValueError("the GRIB file is damaged: a section of no length; fetch the product again")
+        if length < 5 or position + length > len(content):
+            raise ValueError("the GRIB file is damaged: a section's length is wrong; fetch the product again")
         if number == 4:
             wanted = (discipline, content[position + 9], content[position + 10]) in AOD_EDITION_2
         if number == 5 and wanted:

@@ -304,7 +304,10 @@ class Sen2Cor:
         known = _finished(folder, key)
         if known is not None:
             return known
-        busy = Sen2CorError(f"Sen2Cor still runs in {folder}; wait for it, or end that process")
+
+        def busy(who: str) -> Sen2CorError:
+            return Sen2CorError(f"Sen2Cor still runs in {folder} ({who}); wait for it, or end that process")
+
         with _writing(folder), alone(folder, busy) as lock:
             for name in ("work", "output", "input"):  # what an interrupted run has left, and nothing else
                 shutil.rmtree(folder / name, ignore_errors=True)

@@ -139,18 +139,21 @@ def find_components(points: Array, weight: Array | None = None, most: int = MOST
     codes, p = np.zeros(len(x), dtype=np.intp), x.shape[1]
     if w.sum() < 2 * (p + 2) or p == 0:
         return codes
-    best = log_evidence_of_components(x, codes, w)
+    whole = Moments.of(x, w)
+    best = log_evidence_of_components(x, codes, w, whole)
     while codes.max() + 1 < most:
-        tried = [_refined(x, _split(x, codes, c, w), w) for c in range(codes.max() + 1)]
-        values = [log_evidence_of_components(x, each, w) for each in tried]
+        tried = [_refined(x, _split(x, codes, c, w), w, whole) for c in range(codes.max() + 1)]
+        values = [log_evidence_of_components(x, each, w, whole) for each in tried]
         if max(values) <= best:
             break
         best, codes = max(values), tried[int(np.argmax(values))]
     return codes
 
 
-def log_evidence_of_components(points: Array, codes: Codes, weight: Array | None = None) -> float:
-    """Log marginal likelihood of samples and of their assignment to components.
+def log_evidence_of_components(
+    points: Array, codes: Codes, weight: Array | None = None, whole: Moments | None = None
+) -> float:
+    """Log marginal likelihood of samples, whose moments are ``whole``, and of their assignment to components.
 
     >>> x = np.array([[0.0], [0.1], [9.0], [9.1], [0.2], [9.2]])
     >>> two, one = np.array([0, 0, 1, 1, 0, 1]), np.zeros(6, dtype=int)
@@ -160,16 +163,15 @@ def log_evidence_of_components(points: Array, codes: Codes, weight: Array | None
     w = np.ones(len(points)) if weight is None else weight
     G, n = int(codes.max()) + 1, float(w.sum())
     moments = Moments.by_group(points, codes, G, w)
-    prior = _prior(points, G, w)
+    prior = _prior(Moments.of(points, w) if whole is None else whole, G)
     log_assignment = gammaln(G) - gammaln(n + G) + gammaln(moments.count + 1.0).sum()
     # Which component has which number does not matter: G! assignments are one.
     return float(prior.log_evidence(moments).sum() + log_assignment + gammaln(G + 1.0))
 
 
-def _prior(points: Array, n_components: int, weight: Array) -> NIW:
+def _prior(whole: Moments, n_components: int) -> NIW:
     """μ₀ the mean of the class, λ = 0.01, ν = p+2, Ψ = C/G^(2/p)."""
-    whole = Moments.of(points, weight)
-    p, G = points.shape[1], n_components
+    p, G = whole.mean.shape[-1], n_components
     scale = (whole.covariance + 1e-6 * np.diag(whole.variance)) / G ** (2.0 / p)
     return NIW(
         np.repeat(whole.mean[None], G, axis=0),
@@ -190,13 +192,13 @@ def _split(points: Array, codes: Codes, component: int, weight: Array) -> Codes:
     return out
 
 
-def _refined(points: Array, codes: Codes, weight: Array) -> Codes:
+def _refined(points: Array, codes: Codes, weight: Array, whole: Moments) -> Codes:
     """Move samples to the component that predicts them best, until none moves; empty ones vanish."""
     for _ in range(_MAX_ITERATIONS):
         codes = _renumbered(codes)
         G = int(codes.max()) + 1
         moments = Moments.by_group(points, codes, G, weight)
-        predictive = _prior(points, G, weight).update(moments).predictive()
+        predictive = _prior(whole, G).update(moments).predictive()
         joint = np.log(moments.count + 1.0) + predictive.log_prob(points)
         new = joint.argmax(axis=1).astype(np.intp)
         if np.array_equal(new, codes):

@@ -1,5 +1,6 @@
 """Sufficient statistics of weighted samples, mergeable in any order. No prior and no class model here."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -55,7 +56,7 @@ class Moments:
             cls._of_block(x[..., rows, :], None if w is None else w[..., rows])
             for rows in row_blocks(x.shape)
         )
-        return reduce(add, blocks, cls.empty(x.shape[-1], x.shape[:-2]))
+        return cls._total(blocks, x)
 
     @classmethod
     def by_group(
@@ -78,8 +79,14 @@ class Moments:
                 cls._of_block(x[..., members[rows], :], None if w is None else w[members[rows]])
                 for rows in row_blocks((*x.shape[:-2], len(members), x.shape[-1]))
             )
-            each.append(reduce(add, blocks, cls.empty(x.shape[-1], x.shape[:-2])))
+            each.append(cls._total(blocks, x))
         return cls.stack(each, axis=-1)
+
+    @classmethod
+    def _total(cls, blocks: Iterable[Self], samples: NDArray[Any]) -> Self:
+        """Moments of all blocks of samples, of which there may be none."""
+        found = list(blocks)
+        return reduce(add, found) if found else cls.empty(samples.shape[-1], samples.shape[:-2])
 
     @classmethod
     def _of_block(cls, block: NDArray[Any], weight: Array | None) -> Self:

@@ -12,7 +12,8 @@ from uncover.cli.console import PlainGroup
 
 @click.group(cls=PlainGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="uncover")
-def main() -> None:
+@click.option("--debug", is_flag=True, help="Show where an error happened.")
+def main(debug: bool) -> None:
     """Classification that knows what it does not know."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from uncover.progress import listening
+from uncover.progress import Stopped, listening, stoppable
 
 _SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOOKS = 60.0, 5.0
 #: The rate is that of the last seconds; an estimate needs some of them, and some pieces.
@@ -144,20 +144,21 @@ def say(step: str) -> None:
 class PlainGroup(click.Group):
     """Commands whose errors and warnings a person can read, in the order in which they were added.
 
-    What is wrong with the input, the disk or the installation is one line and exit code 1; how a command is
-    called wrongly is exit code 2, by click. Anything else is a mistake of ours and shows where it happened.
+    What is wrong with the input, the disk or the installation is one line and exit code 1, and so is what we
+    did not think of, with a hint to --debug, which shows where it happened. How a command is called wrongly
+    is exit code 2, by click; a signal gives 128 and its number.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: D102
-        with _plainly():
+        with _plainly(ctx.params["debug"]), stoppable():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _plainly() -> Iterator[None]:
+def _plainly(debug: bool) -> Iterator[None]:
     said = set[str]()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -170,13 +171,23 @@ def _plainly() -> Iterator[None]:
         warnings.showwarning = show
         try:
             yield
-        except (ValueError, OSError, ImportError) as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # whoever read what we print has gone: click leaves quietly
-            raise click.ClickException(_one_line(error)) from None
+        except Stopped as stop:
+            click.echo("; ".join(filter(None, ("stopped", stop.advice))), err=True)
+            sys.exit(128 + stop.number)
+        except Exception as error:
+            usual = (click.ClickException, click.exceptions.Exit, click.Abort)
+            if debug or isinstance(error, usual) or getattr(error, "errno", None) == errno.EPIPE:
+                raise  # EPIPE: whoever read what we print has gone, and click leaves quietly
+            text = _one_line(error)
+            if not isinstance(error, (ValueError, OSError, ImportError)):
+                text = f"{type(error).__name__}: {text}; uncover --debug … shows where"
+            raise click.ClickException(text) from None
 
 
 def _one_line(message: object) -> str:
+    from uncover.files import shortened
+
     if isinstance(message, OSError) and message.strerror and message.filename:
-        return f"{message.filename}: {message.strerror}"
-    return " ".join(str(message).split())
+        return f"{shortened(str(message.filename))}: {message.strerror}"
+    words = (shortened(word) for word in str(message).split())
+    return shortened(" ".join(words), 460)

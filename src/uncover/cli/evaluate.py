@@ -68,7 +68,7 @@ def evaluate(folder: str, reference: str, out: str, overwrite: bool, **given: An
     inputs = (reference, *(given[name] for name in ("stratum_areas", "training", "scheme")))
     goal = pipeline.check_folder(out, folder, *inputs)
     pipeline.check_new(goal / "evaluation.json", overwrite=overwrite)
-    with bar("evaluate") as progress:
+    with pipeline.results_folder(out, overwrite=overwrite) as place, bar("evaluate") as progress:
         found = pipeline.evaluate_map(folder, reference, pipeline.EvaluateOptions(**given), progress)
-    found.write(out)
+        found.write(place)
     click.echo(found.summary())

@@ -209,7 +209,7 @@ def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: b
         class_prior=pipeline.read_class_shares(given["class_prior"]),
         **measurement_from(given),
     )
-    with bar("fit") as progress:
+    with pipeline.whole_or_nothing(out, overwrite=overwrite) as place, bar("fit") as progress:
         training = pipeline.fit_model(sources, options, progress, progress.phase)
-    training.save(out)
+        training.save(place)
     click.echo(training.summary())

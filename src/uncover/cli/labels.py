@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -116,17 +117,23 @@ def labels(
         else pipeline.grid_of(like, pipeline.SceneOptions(resolution=given["resolution"])),
         area=filled(pipeline.Area, given),
     )
-    with bar("labels") as progress:
+    with ExitStack() as outputs, bar("labels") as progress:
+        # Those that are entered last take their places first.
+        places = {
+            goal: outputs.enter_context(pipeline.whole_or_nothing(goal, overwrite=overwrite))
+            for goal in (out, test_out, report)
+            if goal is not None
+        }
         found = pipeline.collect_labels(maps, probabilities, options, progress)
-    if test_out is not None:
-        how = pipeline.HoldOut(given["test_share"], given["split"], given["block"], given["buffer"])
-        before, buffer = int((found.codes > 0).sum()), pipeline.buffer_between(found, how)
-        found, test = pipeline.hold_out(found, how, given["seed"])
-        test.write(test_out)
-    found.write(out)
-    if report is not None:
-        with pipeline.whole_or_nothing(report) as path:
-            path.write_text(json.dumps(found.report.as_dict(found.scheme), indent=2) + "\n", "utf-8")
+        if test_out is not None:
+            how = pipeline.HoldOut(given["test_share"], given["split"], given["block"], given["buffer"])
+            before, buffer = int((found.codes > 0).sum()), pipeline.buffer_between(found, how)
+            found, test = pipeline.hold_out(found, how, given["seed"])
+            test.write(places[test_out])
+        found.write(places[out])
+        if report is not None:
+            text = json.dumps(found.report.as_dict(found.scheme), indent=2)
+            places[report].write_text(text + "\n", "utf-8")
     click.echo(found.report.table(found.scheme))
     if test_out is not None:
         kept, held = (int((part.codes > 0).sum()) for part in (found, test))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,8 +158,9 @@ def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **
 def _conclude(folder: Path) -> None:
     """Say how far the map can be believed, and what it took."""
     from uncover import pipeline
+    from uncover.files import read_json
 
-    item, run = (json.loads((folder / name).read_text("utf-8")) for name in ("item.json", "run.json"))
+    item, run = (read_json(folder / name, dict[str, Any]) for name in ("item.json", "run.json"))
     facts = pipeline.MapFacts.in_item(item)
     if facts is not None:
         click.echo(f"{facts.text()}\n{'time':<13}{run['seconds']:,.0f} s", err=True)

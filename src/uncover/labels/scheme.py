@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+
+from uncover.files import read_toml, reader, shortened, typed
 
 HIGHEST_LABEL = 254  # labels are uint8: 0 is "no label" and 255 stays free for a reader's own nodata
 _GREY = "#999999"
@@ -49,6 +51,38 @@ class LandClass:
         return red, green, blue
 
 
+#: Codes are looked up in a table as long as this, twice.
+_HIGHEST_CODE = 1 << 20
+
+
+class _ClassEntry(TypedDict, total=False):
+    code: int
+    name: str | int
+    colour: str
+    parent: str | None
+
+
+class _SchemeFile(TypedDict, total=False):
+    name: str
+    title: str
+    reference: str
+    nodata: list[int]
+    classes: list[_ClassEntry]
+
+
+_RuleEntry = TypedDict("_RuleEntry", {"from": int | list[int], "to": str | int, "why": str}, total=False)
+
+
+class _TableFile(TypedDict, total=False):
+    name: str
+    title: str
+    reference: str
+    note: str
+    source: str | dict[str, Any]
+    target: str | dict[str, Any]
+    rules: list[_RuleEntry]
+
+
 @dataclass(frozen=True)
 class Scheme:
     """A set of classes with their codes; `nodata` lists the codes that mean "nothing known here".
@@ -77,6 +111,8 @@ class Scheme:
                 raise ValueError(
                     f"the scheme {self.name!r} gives the {what} {twice[0]!r} to more than one class"
                 )
+        if far := [c for c in (*self.codes, *self.nodata) if abs(c) > _HIGHEST_CODE]:
+            raise ValueError(f"the scheme {self.name!r} has the code {far[0]}; codes go to {_HIGHEST_CODE:,}")
         clash = sorted(set(self.codes) & set(self.nodata))
         if clash:
             raise ValueError(
@@ -162,12 +198,13 @@ class Scheme:
         True
         """
         name = str(values.get("name", "unnamed"))
+        file = typed(dict(values), _SchemeFile, f"the class scheme {shortened(name)!r}")
         return cls(
             name=name,
-            classes=_coloured(_class_of(name, entry) for entry in values.get("classes", ())),
-            title=str(values.get("title", "")),
-            reference=str(values.get("reference", "")),
-            nodata=tuple(int(v) for v in values.get("nodata", (0,))),
+            classes=_coloured(_class_of(name, entry) for entry in file.get("classes", ())),
+            title=file.get("title", ""),
+            reference=file.get("reference", ""),
+            nodata=tuple(file.get("nodata", (0,))),
         )
 
     @classmethod
@@ -213,10 +250,7 @@ def _read_toml(folder: str, what: str, name_or_path: str | Path) -> dict[str, An
             f"there is no {what} {name!r}: shipped are {', '.join(_shipped(folder))}; "
             "your own is given as the path of its TOML file"
         )
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a readable TOML file: {error}") from None
+    return read_toml(path)
 
 
 def scheme_names() -> tuple[str, ...]:
@@ -224,6 +258,7 @@ def scheme_names() -> tuple[str, ...]:
     return _shipped("schemes")
 
 
+@reader
 def load_scheme(name_or_path: str | Path) -> Scheme:
     """Scheme that is shipped under a name, or the one in a TOML file of the user's own.
 
@@ -262,17 +297,11 @@ def one_spelling(names: Iterable[str]) -> None:
             )
 
 
-def _class_of(scheme: str, entry: Mapping[str, Any]) -> LandClass:
+def _class_of(scheme: str, entry: _ClassEntry) -> LandClass:
     missing = [k for k in ("code", "name") if k not in entry]
     if missing:
         raise ValueError(f"a class of the scheme {scheme!r} has no {missing[0]}: {dict(entry)}")
-    parent = entry.get("parent")
-    return LandClass(
-        int(entry["code"]),
-        str(entry["name"]),
-        str(entry.get("colour", "")),
-        None if parent is None else str(parent),
-    )
+    return LandClass(entry["code"], str(entry["name"]), entry.get("colour", ""), entry.get("parent"))
 
 
 _UNKNOWN = 255  # never a label: labels end at 254
@@ -402,15 +431,16 @@ class Translation:
             raise ValueError(
                 f"the translation table {name!r} has no {missing[0]!r}; it needs source, target and rules"
             )
-        target = _scheme_of(values["target"], folder)
+        file = typed(dict(values), _TableFile, f"the translation table {shortened(name)!r}")
+        target = _scheme_of(file["target"], folder)
         return cls(
             name=name,
-            source=_scheme_of(values["source"], folder),
+            source=_scheme_of(file["source"], folder),
             target=target,
-            rules=tuple(_rule_of(name, entry, target) for entry in values["rules"]),
-            title=str(values.get("title", "")),
-            reference=str(values.get("reference", "")),
-            note=str(values.get("note", "")),
+            rules=tuple(_rule_of(name, entry, target) for entry in file["rules"]),
+            title=file.get("title", ""),
+            reference=file.get("reference", ""),
+            note=file.get("note", ""),
         )
 
 
@@ -435,6 +465,7 @@ def translation_names() -> tuple[str, ...]:
     return _shipped("tables")
 
 
+@reader
 def load_translation(name_or_path: str | Path) -> Translation:
     """Translation that is shipped under a name, that of a TOML file, or a scheme's own (codes are kept).
 
@@ -466,12 +497,12 @@ def _scheme_of(value: Any, folder: Path | None) -> Scheme:
     return load_scheme(beside if beside is not None and beside.is_file() else name)
 
 
-def _rule_of(table: str, entry: Mapping[str, Any], target: Scheme) -> Rule:
+def _rule_of(table: str, entry: _RuleEntry, target: Scheme) -> Rule:
     if "from" not in entry or "to" not in entry:
         raise ValueError(f"a rule of the translation table {table!r} lacks 'from' or 'to': {dict(entry)}")
     codes = entry["from"] if isinstance(entry["from"], list) else [entry["from"]]
-    to = target.code_of(entry["to"]) if isinstance(entry["to"], str) else int(entry["to"])
-    return Rule(tuple(int(c) for c in codes), to, str(entry.get("why", "")))
+    to = target.code_of(entry["to"]) if isinstance(entry["to"], str) else entry["to"]
+    return Rule(tuple(codes), to, entry.get("why", ""))
 
 
 def _whole_numbers(codes: NDArray[Any], origin: str) -> NDArray[Any]:

@@ -1,15 +1,15 @@
 """Uncertainty of bands in text files: CSV tables and JSON."""
 
 import csv
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uncover.files import parse_json, read_text, reader, typed
 from uncover.measurement.band_uncertainty import (
     BandUncertainty,
     BetweenPixels,
@@ -46,6 +46,7 @@ _KEYS = {
 }
 
 
+@reader
 def read_band_uncertainty(
     path: str | Path,
     bands: Sequence[str] | None = None,
@@ -143,6 +144,7 @@ def _scaled(found: BandUncertainty, scale: float | None) -> BandUncertainty:
     return replace(found, effects=effects)
 
 
+@reader
 def read_correlation_table(path: str | Path, bands: Sequence[str] | None = None) -> Array:
     """Read a correlation matrix from CSV: band names in the first row and in the first column.
 
@@ -322,13 +324,13 @@ def _heading(name: str) -> str:
 
 
 def _read_json(file: Path, said: _Said) -> BandUncertainty:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file.name} is not JSON: {error}.") from error
+    content = parse_json(read_text(file), Any, file.name)
     if not isinstance(content, dict) or "bands" not in content:
         raise ValueError(f'{file.name} needs an object with "bands" and "standard_uncertainty" or "effects".')
-    bands, reference = content.pop("bands"), content.pop("reference", None)
+    bands = typed(content.pop("bands"), list[str], f"bands in {file.name}")
+    reference = content.pop("reference", None)
+    if reference is not None:
+        reference = typed(reference, list[float], f"reference in {file.name}")
     effects = content.pop("effects", None)
     if effects is None:
         effects = [content]
@@ -347,6 +349,20 @@ def _read_json(file: Path, said: _Said) -> BandUncertainty:
     return sum(parts[1:], start=parts[0])
 
 
+_Numbers = float | list[float]
+
+
+class _Effect(TypedDict, total=False):
+    units: str
+    standard_uncertainty: _Numbers
+    expanded_uncertainty: _Numbers
+    k: float
+    correlation: str | list[list[float]]
+    between_pixels: str | None
+    between_scenes: str | None
+    name: str | float | None
+
+
 def _effect(
     effect: Any, title: str, bands: list[str], reference: ArrayLike | None, said: _Said, file: str
 ) -> BandUncertainty:
@@ -359,6 +375,7 @@ def _effect(
     unknown = ", ".join(sorted(set(effect) - _KEYS))
     if unknown:
         raise ValueError(f"{file} has {unknown}, which is not known; known are {', '.join(sorted(_KEYS))}.")
+    typed(effect, _Effect, f"an effect in {file}")
     pixels = _between_pixels(effect.get("between_pixels"), said.between_pixels, file)
     asked = said.between_scenes if pixels == "systematic" else None  # of several effects, those it can be of
     scenes = _agreed("between_scenes", effect.get("between_scenes"), asked, file) or "independent"

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Required, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from uncover.bayes.logistic import Logistic
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.engines.members import FastForest, FastKernelMixture
-from uncover.files import whole_or_nothing
+from uncover.files import parse_json, shortened, typed, whole_or_nothing
 from uncover.models import members
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
@@ -62,8 +63,27 @@ _OPTIONAL = {
 _OF_POOL = ("class_count", "means", "covariances", "exponents")
 _NODES = ("left", "right", "feature", "roots")  # whole numbers
 _MAY_BE = ("floor", "systematic", "told", "log_odds_shift")
+_LONGEST_LABEL = 4096  # bytes
 _SEAL = 64  # characters of the checksum at the end
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
+
+
+class _Labels(TypedDict):
+    dtype: str
+    values: list[str | float | bool]
+
+
+class _Header(TypedDict, total=False):
+    """Types of what all documents have."""
+
+    estimator: Required[str]
+    parameters: dict[str, Any]
+    classes: _Labels
+    n_features: int
+    feature_names: list[str] | None
+    ignored_features: list[bool]
+    model: dict[str, Any]
+    members: list[dict[str, Any]]
 
 
 class ModelFileError(ValueError):
@@ -85,10 +105,13 @@ def save_fitted(fitted: ModelRecord, path: str | Path, version: str) -> None:
     write_model_file(Path(path), document, arrays)
 
 
-def load_fitted(path: str | Path) -> ModelRecord:
-    """Read a fitted model, without scikit-learn; :func:`uncover.load_model` makes an estimator of it."""
+def load_fitted(path: str | Path, content: bytes | None = None) -> ModelRecord:
+    """Read a fitted model, without scikit-learn; :func:`uncover.load_model` makes an estimator of it.
+
+    ``content`` is that of the file, where it has been read.
+    """
     path = Path(path)
-    document, arrays = read_model_file(path)
+    document, arrays = read_model_file(path, content)
     with consistent(path):
         facts = {f"{name}_": document[name] for name in ("units", "provenance", "features")}
         return replace(_unpack(document, arrays), **facts)
@@ -99,8 +122,8 @@ def consistent(path: Path) -> Iterator[None]:
     """Say of a file whose parts do not fit together that it is the file."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError) as problem:
-        raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from None
+    except Exception as problem:  # whatever a forged file makes the models stumble over
+        raise ModelFileError(f"{path}: the model file is inconsistent ({_one_line(problem)}).") from problem
 
 
 def _pack(fitted: ModelRecord, arrays: Arrays) -> Document:
@@ -229,8 +252,7 @@ def _check_shapes(value: GaussianClasses, C: int, p: int) -> None:
         and all(d.n_features == used and d.batch_shape[-1:] == (C,) for d in (value.prior, value.posterior))
         and len(value.features) == p
     )
-    if not fits:
-        raise ValueError("the sizes of its arrays do not fit together")
+    _check(fits)
 
 
 def _pack_mixture(value: GaussianClasses, parameters: Document, names: Names, arrays: Arrays) -> Document:
@@ -249,7 +271,7 @@ def _unpack_mixture(document: Document, arrays: Arrays) -> ModelRecord:
     parameters, inner = dict(document["parameters"]), document["model"]
     if parameters["prior"] is None:
         parameters["prior"] = _unpack_parameters(inner, arrays)["prior"]
-    owner = arrays["class_of_part"].astype(np.intp)
+    owner = _numbers(arrays["class_of_part"], len(document["classes"]["values"]))
     if len(owner) != len(inner["classes"]["values"]):
         raise ValueError("it has another number of parts than of class models")
     components = Components(owner, float(inner.get("temperature", 1.0)))
@@ -305,6 +327,8 @@ def _pack_labels(classes: Array) -> Document:
 
 def _unpack_labels(entry: Document) -> Array:
     dtype = object if entry["dtype"] == "object" else np.dtype(entry["dtype"])
+    if dtype is not object:
+        _check(dtype.kind in "biufU" and dtype.itemsize <= _LONGEST_LABEL)  # type: ignore[union-attr]
     return np.array(entry["values"], dtype=dtype)
 
 
@@ -349,7 +373,7 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
     if document.get("tempered") != "without class shares":
         raise ValueError("it is of a version whose pools raised class shares to powers; fit it again")
     for i, entry in enumerate(document["members"]):
-        model = _unpack_member(entry, _below(f"member{i}/", arrays), classes)
+        model = _unpack_member(entry, _below(f"member{i}/", arrays), classes, document)
         found.append(PoolMember(model, entry["transform"], float(entry["temperature"]), entry["reading"]))
     if arrays["exponents"].shape[1:] != (len(found),):
         raise ValueError("it has another number of exponents than of members")
@@ -361,7 +385,7 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
         realisations=document["parameters"]["realisations"],
         n_realisations=int(document["realisations"]),
         floor=arrays.get("floor"),
-        ranks=_unpack_ranks(arrays) if "ranks/scores" in arrays else None,
+        ranks=_unpack_ranks(arrays, len(classes)) if "ranks/scores" in arrays else None,
         trusts=bool(document["trusts"]),
         truth=int(document["truth"]),
         noise=TrainingNoise(**noise) if noise else None,
@@ -402,21 +426,24 @@ def _pack_member(member: members.AnyMember, of_pool: Document, arrays: Arrays) -
     return {"kind": "kernels", "bandwidth": member.mixture.bandwidth}
 
 
-def _unpack_member(entry: Document, arrays: Arrays, classes: Array) -> members.AnyMember:
+def _unpack_member(entry: Document, arrays: Arrays, classes: Array, document: Document) -> members.AnyMember:
+    p, K = document["n_features"], len(classes)
     if entry["kind"] == "gaussian":
-        components = Components(arrays["class_of_part"].astype(np.intp))
+        components = Components(_numbers(arrays["class_of_part"], K))
         model = _unpack_gaussian(entry["model"], arrays, components, classes)
-        return members.GaussianMember(model, _unpack_ranks(arrays), arrays["typical"])
+        return members.GaussianMember(model, _unpack_ranks(arrays, K), arrays["typical"])
     scale = members.Scale(arrays["scale/mean"], arrays["scale/deviation"])
+    _check(scale.mean.shape == scale.deviation.shape == (p,) and bool((scale.deviation > 0).all()))
     if entry["kind"] == "trees":
-        left, right, feature, roots = (arrays[name].astype(np.intp) for name in _NODES)
-        threshold, count, strength = arrays["threshold"], arrays["count"], float(entry["strength"])
-        forest = FastForest(left, right, feature, threshold, count, roots, strength)
+        forest = _forest(arrays, float(entry["strength"]), p, K)
         return members.TreeMember(scale, forest, float(entry["samples"]))
     if entry["kind"] == "logistic":
-        precision = float(entry["precision"])
+        precision, size = float(entry["precision"]), K * (p + 1)
+        _check(arrays["coefficients"].shape == (K, p + 1) and arrays["hessian"].shape == (size, size))
         return members.LogisticMember(scale, Logistic(arrays["coefficients"], precision, arrays["hessian"]))
+    _check(arrays["centres"].shape[1:] == (p,) and arrays["share"].shape == (len(arrays["centres"]), K))
     mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))
+    _check(1e-100 < mixture.bandwidth < 1e100)
     return members.KernelMember(scale, mixture, float(arrays["lowest"][0]))
 
 
@@ -425,11 +452,42 @@ def _pack_ranks(ranks: members.ClassRanks, arrays: Arrays) -> None:
     arrays["ranks/views"] = np.array([ranks.views])
 
 
-def _unpack_ranks(arrays: Arrays) -> members.ClassRanks:
+def _unpack_ranks(arrays: Arrays, K: int) -> members.ClassRanks:
     if "ranks/scores" not in arrays:
         raise ValueError("it is of a version that ranked samples of all classes together; fit it again")
     scores, first, views = (arrays[f"ranks/{name}"] for name in ("scores", "first", "views"))
-    return members.ClassRanks(scores, first.astype(np.intp), int(views[0]))
+    first = _numbers(first, len(scores) + 1)
+    _check(
+        len(first) == K + 1
+        and first[0] == 0
+        and first[-1] == len(scores)
+        and bool(np.all(np.diff(first) >= 0))
+    )
+    return members.ClassRanks(scores, first, int(views[0]))
+
+
+def _forest(arrays: Arrays, strength: float, p: int, K: int) -> FastForest:
+    """Trees, if they are trees: compiled code follows their numbers without looking."""
+    n = len(arrays["left"])
+    left, right, roots = (_numbers(arrays[name], n) for name in ("left", "right", "roots"))
+    leaf, threshold, count = left == np.arange(n), arrays["threshold"], arrays["count"]
+    feature = arrays["feature"].astype(np.intp)
+    children = np.concatenate([left[~leaf], right[~leaf]])
+    _check(right.shape == feature.shape == threshold.shape == (n,) and count.shape == (n, K))
+    _check(bool(np.all((feature[~leaf] >= 0) & (feature[~leaf] < p))) and len(roots) > 0)
+    _check(np.unique(np.concatenate([children, roots])).size == children.size + roots.size)  # one parent each
+    return FastForest(left, right, feature, threshold, count, roots, strength)
+
+
+def _numbers(array: Array, below: int) -> NDArray[np.intp]:
+    """Whole numbers from 0 to below a number."""
+    _check(array.ndim == 1 and bool(np.all((array >= 0) & (array < below) & (array == np.rint(array)))))
+    return array.astype(np.intp)
+
+
+def _check(fits: bool) -> None:
+    if not fits:
+        raise ValueError("the sizes or numbers of its arrays do not fit together")
 
 
 _READERS: dict[str, Callable[[Document, Arrays], ModelRecord]] = {
@@ -476,14 +534,19 @@ def _seal(members: Mapping[str, bytes]) -> bytes:
     return content + hashlib.sha256(content).hexdigest().encode()
 
 
-def read_model_file(path: Path) -> tuple[Document, Arrays]:
-    """Return the document and the arrays of a model file."""
+def read_content(path: str | Path) -> bytes:
+    """Bytes of a model file."""
     try:
-        content = path.read_bytes()
+        return Path(path).read_bytes()
     except FileNotFoundError:
         raise ModelFileError(f"{path}: there is no such model file.") from None
     except OSError as problem:
         raise ModelFileError(f"{path}: cannot be read ({problem.strerror}).") from None
+
+
+def read_model_file(path: Path, content: bytes | None = None) -> tuple[Document, Arrays]:
+    """Return the document and the arrays of a model file."""
+    content = read_content(path) if content is None else content
     if not (content.startswith(b"PK\x03\x04") and b"model.json" in content[:64]):
         raise ModelFileError(f"{path}: not a model file of uncover.")
     if hashlib.sha256(content[:-_SEAL]).hexdigest().encode() != content[-_SEAL:]:
@@ -492,22 +555,27 @@ def read_model_file(path: Path) -> tuple[Document, Arrays]:
         )
     try:
         return _parse(path, _members(content))
-    except (ValueError, MemoryError, RecursionError, zipfile.BadZipFile, NotImplementedError) as problem:
-        if isinstance(problem, ModelFileError):
-            raise
-        raise ModelFileError(f"{path}: the model file is damaged ({_one_line(problem)}).") from None
+    except ModelFileError:
+        raise
+    except Exception as problem:  # whatever a forged archive makes its readers stumble over
+        raise ModelFileError(f"{path}: the model file is damaged ({_one_line(problem)}).") from problem
 
 
 def _members(content: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(content)) as file:
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in file.infolist()):
-            raise ValueError("it is compressed, which a model file never is")
+        entries = file.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in entries):
+            raise ValueError("it is compressed or encrypted, which a model file never is")
+        if len({entry.filename for entry in entries}) < len(entries):
+            raise ValueError("a member comes twice")
+        if sum(entry.file_size for entry in entries) > len(content):
+            raise ValueError("its members are larger than the file")
         return {name: file.read(name) for name in file.namelist()}
 
 
 def _parse(path: Path, members: Mapping[str, bytes]) -> tuple[Document, Arrays]:
-    document = json.loads(members["model.json"])
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    document = parse_json(members["model.json"], dict[str, Any], "its document")
+    if document.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of uncover.")
     version = document.get("format_version")
     if version == 1:
@@ -522,9 +590,25 @@ def _parse(path: Path, members: Mapping[str, bytes]) -> tuple[Document, Arrays]:
         )
     found = {name.removesuffix(".npy"): io.BytesIO(content) for name, content in members.items()}
     arrays = _below("arrays/", found)
-    return document, {k: np.lib.format.read_array(v, allow_pickle=False) for k, v in arrays.items()}
+    typed(document, _Header, "its document")
+    return document, {k: _array(k, v) for k, v in arrays.items()}
+
+
+def _array(name: str, stream: io.BytesIO) -> Array:
+    """An array, if it is of numbers and as long as it says: nothing is allocated for what it claims."""
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise ValueError(f"the array {shortened(name)} is in another version of NumPy's format")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    content = stream.read()
+    if dtype != np.dtype("<f8") or by_columns or len(content) != 8 * math.prod(shape):
+        raise ValueError(f"the array {shortened(name)} is not of the numbers that its header claims")
+    array = np.frombuffer(content, "<f8").reshape(shape).copy()
+    if not np.isfinite(array).all():
+        raise ValueError(f"the array {shortened(name)} has NaN or infinity")
+    return array
 
 
 def _one_line(problem: BaseException) -> str:
     text = str(problem).splitlines()
-    return text[0] if text else type(problem).__name__
+    return shortened(text[0]) if text else type(problem).__name__

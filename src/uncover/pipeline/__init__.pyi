@@ -8,6 +8,7 @@ from uncover.pipeline.class_shares import read_class_shares as read_class_shares
 from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
 from uncover.pipeline.evaluation import Evaluation as Evaluation
 from uncover.pipeline.evaluation import check_folder as check_folder
+from uncover.pipeline.evaluation import results_folder as results_folder
 from uncover.pipeline.file_kinds import check_apart as check_apart
 from uncover.pipeline.fitting import TrainedModel as TrainedModel
 from uncover.pipeline.fitting import fit_model as fit_model

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.models.gaussian import KNOWN_SHARES
 from uncover.pipeline.map_facts import MOST_UNLIKE, percent
 from uncover.raster.errors import SceneError
@@ -82,6 +83,7 @@ def _rounded(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, flo
     return {name: float(f"{value:.5g}") for name, value in zip(names, values, strict=True)}
 
 
+@reader
 def read_class_shares(text: str | None, option: str = "--class-prior") -> float | dict[str, float]:
     """Class shares by name from the command line or a table (class, share); a number as it is.
 
@@ -96,6 +98,8 @@ def read_class_shares(text: str | None, option: str = "--class-prior") -> float 
         if not rows or not {"class", "share"} <= rows[0].keys():
             raise ValueError(f"{text} is no table of class shares; its columns must be class and share")
         pairs = [(row["class"].strip(), row["share"]) for row in rows]
+        if not all(name for name, _ in pairs):
+            raise ValueError(f"{text} has a row without a class; mend or remove it")
     elif "=" in text:
         pairs = [
             (name.strip(), share) for name, _, share in (part.partition("=") for part in text.split(","))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.files import check_place, json_text, whole_or_nothing
+from uncover.files import check_place, json_text, read_json, typed, whole_folder, whole_or_nothing
 from uncover.metrics.calibration import Reliability
 from uncover.pipeline.file_kinds import EVALUATION_FILES, check_apart
 from uncover.pipeline.references import DesignName
@@ -141,15 +141,13 @@ class Evaluation:
         return {name: result for (mine, name), result in self.results.items() if mine == measure}
 
     def write(self, folder: str | Path) -> None:
-        """Write the tables as CSV into a folder, and evaluation.json last."""
-        goal = Path(folder)
-        goal.mkdir(exist_ok=True)
+        """Write the tables as CSV into a folder, and evaluation.json last: all of them or none."""
         tables = (_confusion(self), _accuracy(self), _areas(self), _reliability(self))
-        for name, rows in zip(EVALUATION_FILES, tables, strict=False):
-            with whole_or_nothing(goal / name) as path, open(path, "w", newline="", encoding="utf-8") as file:
-                csv.writer(file, lineterminator="\n").writerows([_cell(v) for v in row] for row in rows)
-        with whole_or_nothing(goal / EVALUATION_FILES[-1]) as path:
-            path.write_text(json_text(self.as_dict()), "utf-8")
+        with results_folder(folder) as place:
+            for name, rows in zip(EVALUATION_FILES, tables, strict=False):
+                with open(place / name, "w", newline="", encoding="utf-8") as file:
+                    csv.writer(file, lineterminator="\n").writerows([_cell(v) for v in row] for row in rows)
+            (place / EVALUATION_FILES[-1]).write_text(json_text(self.as_dict()), "utf-8")
 
     def as_dict(self) -> dict[str, Any]:
         """The evaluation as plain values."""
@@ -220,6 +218,80 @@ class Curve:
     samples: NDArray[np.int64]
 
 
+_Entry = TypedDict(
+    "_Entry",
+    {
+        "value": Required[float | None],
+        "lower": Required[float | None],
+        "upper": Required[float | None],
+        "standard error": float | None,
+        "samples": int,
+    },
+    total=False,
+)
+_Entries = dict[str, _Entry]
+_Accuracy = TypedDict(
+    "_Accuracy",
+    {
+        "overall accuracy": Required[_Entry],
+        "user's accuracy": Required[_Entries],
+        "producer's accuracy": Required[_Entries],
+        "true positive rate": _Entries,
+        "false negative rate": _Entries,
+        "false positive rate": _Entries,
+        "true negative rate": _Entries,
+        "set coverage": _Entries,
+    },
+    total=False,
+)
+_Counts = TypedDict("_Counts", {"counts": list[list[int]], "area shares": Any})
+
+
+class _Reference(TypedDict, total=False):
+    name: Required[str]
+    kind: Required[str]
+
+
+class _Scores(TypedDict):
+    f1: _Entry
+    f2: _Entry
+    cross_entropy: _Entry
+    brier: _Entry
+    cross_entropy_norm: _Entry
+    brier_norm: _Entry
+
+
+class _Design(TypedDict):
+    name: str | None
+
+
+#: What is read of evaluation.json.
+_File = TypedDict(
+    "_File",
+    {
+        "map": str,
+        "reference": _Reference,
+        "design": _Design,
+        "classes": list[str],
+        "level": float,
+        "unit of areas": str,
+        "scores": _Scores,
+        "calibration error": _Entries,
+        "accuracy": _Accuracy,
+        "estimated area": _Entries | None,
+        "confusion (map class, reference class)": _Counts,
+        "warnings": list[str],
+    },
+)
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Content of evaluation.json, if its values are of the types that they should be."""
+    found = read_json(folder / EVALUATION_FILES[-1], dict[str, Any])
+    typed(found, _File, folder / EVALUATION_FILES[-1])
+    return found
+
+
 @dataclass(frozen=True)
 class StoredEvaluation:
     """An evaluation read from its folder. `facts` is evaluation.json: numbers have value, lower and upper."""
@@ -263,11 +335,13 @@ class StoredEvaluation:
     def read(cls, folder: Path) -> StoredEvaluation:
         """Read a folder that `uncover evaluate` wrote."""
         try:
-            facts = json.loads((folder / "evaluation.json").read_text("utf-8"))
+            facts = read_facts(folder)
             found = cls(folder.name, facts, tuple(_curves(folder / "reliability.csv")))
             if found.counts.shape != (len(found.classes),) * 2:
                 raise ValueError("its confusion matrix does not fit its classes")
-        except (ValueError, KeyError, TypeError, OSError) as error:
+            if all(curve.name != "top label" for curve in found.curves):
+                raise ValueError("its reliability.csv has no curve of the top label")
+        except Exception as error:  # whatever its tables make of numbers
             what = f"it has no {error}" if isinstance(error, KeyError) else error
             raise ValueError(f"{folder} is not a readable evaluation: {what}") from None
         return found
@@ -295,6 +369,26 @@ def _curves(path: Path) -> list[Curve]:
         promised, observed, lower, upper, samples = np.array(rows).T
         curves.append(Curve(name, promised, observed, lower, upper, samples.astype(np.int64)))
     return curves
+
+
+@contextmanager
+def results_folder(out: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """A folder to write results to, for one run alone; they appear in `out` together or not at all.
+
+    >>> import tempfile
+    >>> out = Path(tempfile.mkdtemp()) / "evaluation"
+    >>> with results_folder(out) as place:
+    ...     _ = (place / "evaluation.json").write_text("{}")
+    >>> (out / "evaluation.json").exists()
+    True
+    """
+    goal = Path(out)
+    if goal.is_dir():
+        with whole_or_nothing(goal / EVALUATION_FILES[-1], overwrite=overwrite) as last:
+            yield last.parent
+    else:
+        with whole_folder(goal) as place:
+            yield place
 
 
 def check_folder(out: str | Path, product: str | Path, *inputs: str | Path | None) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from uncover.measurement.bands import is_sentinel2
 from uncover.pipeline.tables import is_table
-from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
+from uncover.raster.names import split_band
 from uncover.raster.npy import is_npy
 
 #: Files in the folder of an evaluation.

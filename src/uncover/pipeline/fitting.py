@@ -32,6 +32,7 @@ from uncover.pipeline.class_shares import known_shares
 from uncover.pipeline.ground import Groups, together
 from uncover.pipeline.label_sources import LabelDoubt, soft_labels
 from uncover.pipeline.left_out import Checked, left_out_check, left_out_in_words, warn_of_excess
+from uncover.pipeline.scene_sources import files_with
 from uncover.pipeline.training_sources import (
     Batch,
     FitOptions,
@@ -39,6 +40,7 @@ from uncover.pipeline.training_sources import (
     TrainingSource,
     open_sources,
 )
+from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Progress
 from uncover.raster.loose_files import gathered, source_name
 from uncover.raster.series import SceneSeries
@@ -141,6 +143,19 @@ def fit_model(
     array([3., 3.])
     """
     options = options or FitOptions()
+    labels = (options.labels, options.scheme, options.doubt.probability)
+    with unchanged(*files_with(tuple(sources), options), *labels) as check:
+        found = _fitted(sources, options, progress, phase)
+        check()
+    return found
+
+
+def _fitted(
+    sources: Sequence[str | Path],
+    options: FitOptions,
+    progress: Progress | None,
+    phase: Callable[[str], None],
+) -> TrainedModel:
     model = make_model(options)
     if options.coverage is not None:
         check_coverage(options.coverage)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uncover.files import in_use
+from uncover.files import in_use, read_json, reader
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
+from uncover.pipeline.evaluation import read_facts
 from uncover.pipeline.file_kinds import EVALUATION_FILES
 from uncover.pipeline.label_sources import VECTOR_SUFFIXES, codes_in, scheme_in
 from uncover.pipeline.map_facts import MapFacts, shares_in_words
@@ -66,6 +67,7 @@ class Description:
         return "\n".join([self.kind, *_lines(self.facts, "  "), *([self.page.rstrip()] if self.page else [])])
 
 
+@reader
 def describe_file(name: SceneSource, options: SceneOptions | None = None) -> Description:
     """Describe a file or folder; `schemes` lists the class schemes, a scheme's name shows it.
 
@@ -381,9 +383,7 @@ def _layers_of(scene: Scene) -> list[str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with damaged(str(path)):
-        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    return read_json(path, dict[str, Any])
 
 
 def _map(path: Path) -> Description:
@@ -441,7 +441,7 @@ def _number(text: str) -> float | int | None:
 
 
 def _evaluation(path: Path) -> Description:
-    found = _read(path / "evaluation.json")
+    found = read_facts(path)
     with damaged(str(path / "evaluation.json")):
         facts: Facts = {
             "map": found["map"],

@@ -35,6 +35,7 @@ from uncover.pipeline.label_sources import (
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area, Part
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.tiles import TileCache
 
@@ -145,6 +146,18 @@ def collect_labels(
     array([[1, 2, 0]], dtype=uint8)
     """
     options = options or LabelOptions()
+    with unchanged(*maps, *probabilities, options.scheme, options.area.aoi) as check:
+        found = _collected(maps, probabilities, options, progress)
+        check()
+    return found
+
+
+def _collected(
+    maps: Sequence[str | Path],
+    probabilities: Sequence[str | Path],
+    options: LabelOptions,
+    progress: Progress | None,
+) -> Labels:
     choice = ClassChoice(options.ignore, options.classes)
     how = (options.scheme, options.class_field, options.pixel_purity, choice)
     sources = [open_labels(name, *how) for name in maps]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.files import whole_or_nothing
+from uncover.files import parse_json, reader, whole_or_nothing
 from uncover.labels import LandClass, Scheme, Translation, load_translation
 from uncover.labels.colours import distinct
 from uncover.labels.scheme import HIGHEST_LABEL, Rule, UnknownCodeError, codes_in_words, one_spelling
@@ -333,6 +332,7 @@ def is_vector(name: str | Path) -> bool:
     return str(name).lower().endswith(VECTOR_SUFFIXES) or is_points(name)
 
 
+@reader
 def open_labels(
     name: str | Path,
     scheme: str | None = None,
@@ -616,6 +616,6 @@ def scheme_in(info: RasterInfo) -> Scheme | None:
     if text is None:
         return None
     try:
-        return Scheme.from_dict(json.loads(text))
-    except (ValueError, TypeError) as error:
+        return Scheme.from_dict(parse_json(text, dict[str, Any], "its scheme"))
+    except ValueError as error:
         raise SceneError(f"{info.path} carries a class scheme that cannot be read: {error}") from error

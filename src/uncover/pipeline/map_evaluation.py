@@ -23,6 +23,7 @@ from uncover.pipeline.ground import default_buffer, distance, pixel_metres
 from uncover.pipeline.label_sources import ClassChoice, LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Design, Index, Matches, Reference, check_strata, open_reference
+from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.tiles import TileCache
@@ -44,6 +45,18 @@ def evaluate_map(
     map and of the reference.
     """
     options = options or EvaluateOptions()
+    inputs = (folder, reference, options.stratum_areas, options.training, options.scheme)
+    with unchanged(*inputs) as check:
+        found = _evaluated(folder, reference, options, progress)
+        check()
+    for message in found.warnings:
+        warn(message)
+    return found
+
+
+def _evaluated(
+    folder: str | Path, reference: str | Path, options: EvaluateOptions, progress: Progress | None
+) -> Evaluation:
     product = MapProduct.open(folder)
     ground = open_reference(
         reference,
@@ -61,10 +74,7 @@ def evaluate_map(
             f"no sample of {ground.name} lies where the map has a class and no flag (cloud, shadow, snow, "
             "saturated) and far enough from training labels; nothing can be compared"
         )
-    found = conclude(product, ground, design, tally, options)
-    for message in found.warnings:
-        warn(message)
-    return found
+    return conclude(product, ground, design, tally, options)
 
 
 @dataclass(frozen=True)

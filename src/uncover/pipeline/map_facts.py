@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from uncover.files import typed
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.quality import REASONS, Quality, reasons
 from uncover.raster.scratch import Scratch
@@ -79,7 +80,7 @@ class MapFacts:
     def in_item(cls, item: Mapping[str, Any]) -> MapFacts | None:
         """Facts in the item of a map; None in one of an earlier version."""
         found = item.get("properties", {}).get(_KEY)
-        return None if found is None else cls(**{k: v for k, v in found.items() if k != "warnings"})
+        return None if found is None else typed(found, cls, "what the item says of the map")
 
     def as_property(self) -> dict[str, Any]:
         """Property of a STAC item, which `in_item` reads."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from uncover.models.record import ModelRecord
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import area_table, none_of
-from uncover.progress import step
+from uncover.progress import in_units, step
 from uncover.raster.errors import SceneError
 from uncover.raster.footprint import footprint
 from uncover.raster.grid import Grid
@@ -67,7 +66,7 @@ class Finish:
     product: Product
     identity: str
     scenes: tuple[Scene | SceneSeries, ...]  # none for a cube
-    model_file: Path
+    model: bytes  # the file
     record: Mapping[str, Any]
     when: dict[str, Any]  # from `time_of`
     key: str
@@ -89,7 +88,7 @@ class Finish:
         pairs, why = self.mapper.world_pairs, self.mapper.without_spread
         table = area_table(areas, pairs, self.product.scheme, facts, why)
         _write(store / "areas.csv", table)
-        shutil.copyfile(self.model_file, store / "model.uncover")
+        (store / "model.uncover").write_bytes(self.model)
         none = none_of(list(csv.DictReader(table.splitlines())))
         self._items(store, facts, {"none_of_the_classes": none} if none else {})
 
@@ -113,7 +112,7 @@ class Finish:
 
         sizes = {layer.name: len(layer.bands) * layer.itemsize for layer in missing}
         done, total, pixels = 0, 8 * sum(sizes.values()), self.product.grid.window.pixels
-        with ThreadPoolExecutor(self.threads) as pool:
+        with in_units() as may_stop, ThreadPoolExecutor(self.threads) as pool:
             running = {pool.submit(self._layer, store, scratch, x): (x, False) for x in missing}
             scene = self.scenes[0] if len(self.scenes) == 1 else None
             shown = scene.pictured() if isinstance(scene, SceneSeries) else scene
@@ -121,6 +120,7 @@ class Finish:
                 write_overview, store / "overview.png", scratch, shown, self.identity, shares
             )
             while running:
+                may_stop()
                 for file in wait(running, return_when=FIRST_COMPLETED).done:
                     layer, checked = running.pop(file)
                     file.result()

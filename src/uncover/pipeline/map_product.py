@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.pipeline.label_sources import scheme_in
 from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.cube import check_chunks, open_store
@@ -134,6 +135,7 @@ class MapProduct:
     codes: tuple[int, ...]
 
     @classmethod
+    @reader
     def open(cls, folder: str | Path) -> MapProduct:
         """Open a folder that holds a map: GeoTIFFs, or one dataset."""
         place = Path(folder)

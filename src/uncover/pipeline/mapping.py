@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from uncover.files import check_new, check_place
+from uncover.files import check_new, check_place, read_json
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_product import is_map
 from uncover.pipeline.mosaic import prepare_map
 from uncover.pipeline.prepared_map import MapOptions, Prepared, PreparedMap
-from uncover.pipeline.scene_sources import source_record
+from uncover.pipeline.scene_sources import files_with, source_record
 from uncover.raster.errors import SceneError
 from uncover.raster.executors import MEGABYTE, Threads
+from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Progress
 from uncover.raster.journal import Journal, unfinished, writing
 from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of
@@ -48,34 +48,38 @@ def map_scene(
     goal = Path(out)
     _check_goal(goal, chosen, model_file, *files_of(scene))
     phase("opening")
-    prepared = prepare_map(model_file, scene, chosen)
-    key = prepared.key()
-    if goal.exists() and not chosen.overwrite:
-        return _already(goal, key)
-    with unfinished(goal, key, chosen.resume, chosen.overwrite) as (store, journal), _resumable(journal):
-        # Scratch is kept until the product has its name: whoever goes on before that needs it.
-        place = store.parent / "scratch"
-        with writing(goal), open_scratch(place, prepared.product, journal) as scratch:
-            clock.append(time.time())
-            phase("mapping")
-            areas = prepared.compute(scratch, progress or (lambda done, total: None))
-            clock.append(time.time())
-            finish = Finish(
-                prepared.mapper,
-                prepared.product,
-                prepared.identity,
-                prepared.scenes,
-                prepared.model_file,
-                prepared.record() | prepared.measurement_error(),
-                prepared.when(),
-                key,
-                chosen.format,
-                prepared.plan.threads,
-            )
-            phase("writing")
-            finish.write(store, scratch, areas)
-            clock.append(time.time())
-            finish.run_file(store, _run_facts(prepared, scene, clock))
+    with unchanged(*files_with(scene, chosen.source), apart=goal) as check:
+        prepared = prepare_map(model_file, scene, chosen)
+        key = prepared.key()
+        if goal.exists() and not chosen.overwrite:
+            return _already(goal, key)
+        with (
+            unfinished(goal, key, chosen.resume, chosen.overwrite, check) as (store, journal),
+            _resumable(journal),
+        ):
+            # Scratch is kept until the product has its name: whoever goes on before that needs it.
+            place = store.parent / "scratch"
+            with writing(goal), open_scratch(place, prepared.product, journal) as scratch:
+                clock.append(time.time())
+                phase("mapping")
+                areas = prepared.compute(scratch, progress or (lambda done, total: None))
+                clock.append(time.time())
+                finish = Finish(
+                    prepared.mapper,
+                    prepared.product,
+                    prepared.identity,
+                    prepared.scenes,
+                    prepared.model_content,
+                    prepared.record() | prepared.measurement_error(),
+                    prepared.when(),
+                    key,
+                    chosen.format,
+                    prepared.plan.threads,
+                )
+                phase("writing")
+                finish.write(store, scratch, areas)
+                clock.append(time.time())
+                finish.run_file(store, _run_facts(prepared, scene, clock))
     return goal
 
 
@@ -94,8 +98,8 @@ def _check_goal(goal: Path, options: MapOptions, *inputs: str | Path) -> None:
 def _already(goal: Path, key: str) -> Path:
     """A run that goes on and is finished already, if it is the same."""
     try:
-        known = json.loads((goal / "item.json").read_text("utf-8"))["properties"]["uncover:run"]
-    except (OSError, ValueError, KeyError):
+        known = read_json(goal / "item.json", dict[str, Any])["properties"]["uncover:run"]
+    except (OSError, ValueError, LookupError, TypeError):
         known = None
     if known != key:
         raise SceneError(f"{goal} holds another map (other inputs, model or options); write somewhere else")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from uncover.measurement.dates import dates_of
 from uncover.models.record import ModelRecord
-from uncover.pipeline.prepared_map import MapOptions, Prepared, PreparedMap
+from uncover.pipeline.prepared_map import MapOptions, Prepared, PreparedMap, read_model
+from uncover.progress import in_units
 from uncover.raster.area import transform_bounds, window_of
 from uncover.raster.errors import SceneError
 from uncover.raster.executors import ComputePlan
@@ -44,25 +45,26 @@ _SAME_PLACE = 0.5
 def prepare_map(model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions) -> Prepared:
     """Open everything; several scenes are dates of one place or tiles, as the model was trained."""
     tiles: list[SceneSource | SeveralScenes] = [scene]
-    model = None
+    known = None
     if isinstance(scene, SeveralScenes) and Path(model_file).is_file():
-        from uncover.models.files import load_fitted
-
-        model = load_fitted(model_file)
-        bands = model_bands(model)
+        known = read_model(model_file)
+        bands = model_bands(known[1])
         dated = bands is not None and dates_of(bands) is not None
         tiles = _places(scene, options.source.scene) if dated else [*scene.scenes]
     if len(tiles) == 1 and options.crs is None:
-        return PreparedMap.of(model_file, scene, options, model)
+        return PreparedMap.of(model_file, scene, options, known)
     _check_options(options, len(tiles))
-    return Mosaic.of([_prepared(model_file, tile, options, model) for tile in tiles], options)
+    return Mosaic.of([_prepared(model_file, tile, options, known) for tile in tiles], options)
 
 
 def _prepared(
-    model_file: str | Path, tile: SceneSource | SeveralScenes, options: MapOptions, model: ModelRecord | None
+    model_file: str | Path,
+    tile: SceneSource | SeveralScenes,
+    options: MapOptions,
+    known: tuple[bytes, ModelRecord] | None,
 ) -> PreparedMap:
     try:
-        made = PreparedMap.of(model_file, tile, options, model)
+        made = PreparedMap.of(model_file, tile, options, known)
     except SceneError as error:
         name = Path(files_of(tile)[0].rstrip("/")).name
         raise error if name in str(error) else SceneError(f"{name}: {error}") from error
@@ -157,6 +159,11 @@ class Mosaic:
         return self.tiles[0].model_file
 
     @property
+    def model_content(self) -> bytes:
+        """Content of the file."""
+        return self.tiles[0].model_content
+
+    @property
     def plan(self) -> ComputePlan:
         """Threads and memory: tiles are computed one after the other."""
         return max((tile.plan for tile in self.tiles), key=lambda plan: plan.bytes_needed)
@@ -213,6 +220,7 @@ class Mosaic:
         """Map the tiles, put them together, and return the areas of the pixels that were taken of each."""
         sizes = [tile.product.grid.window.pixels for tile in self.tiles]
         with ExitStack() as stack:
+            may_stop = stack.enter_context(in_units())
             parts = []
             for number, tile in enumerate(self.tiles):
                 mine = stack.enter_context(self._scratch(scratch, number, tile.product, "map"))
@@ -226,8 +234,8 @@ class Mosaic:
                     if mine.journal.done:  # work that is kept
                         scratch.journal.add(f"tile {number + 1}")
                 parts.append(mine)
-            self._put_together(parts, scratch)
-            return np.sum([self._areas(i, part, scratch) for i, part in enumerate(parts)], axis=0)
+            self._put_together(parts, scratch, may_stop)
+            return np.sum([self._areas(i, part, scratch, may_stop) for i, part in enumerate(parts)], axis=0)
 
     def _scratch(
         self, beside: Scratch, number: int, product: Product, name: str
@@ -237,7 +245,7 @@ class Mosaic:
         place.mkdir(exist_ok=True)
         return open_scratch(place, product, Journal(place / "journal", self.keys[number]))
 
-    def _put_together(self, parts: Sequence[Scratch], scratch: Scratch) -> None:
+    def _put_together(self, parts: Sequence[Scratch], scratch: Scratch, may_stop: Callable[[], None]) -> None:
         """Fill the units that are missing from the maps of the tiles."""
         cache = TileCache(0)
         reaches = [_reach(self.product.grid, part.product.grid) for part in parts]
@@ -252,6 +260,7 @@ class Mosaic:
                         self._take(tile, part, window, best, out, cache)
                 areas = np.zeros((len(scratch.areas_of(number)), self.product.area_columns))
                 scratch.put(Unit(number, out, areas))
+                may_stop()
         finally:
             scratch.sync()
 
@@ -281,7 +290,9 @@ class Mosaic:
             out[name][:, taken] = values[:, taken]
         out[TILE.name][0, taken] = np.where(shown[taken] < 0, 0, tile)
 
-    def _areas(self, tile: int, part: Scratch, scratch: Scratch) -> NDArray[np.float64]:
+    def _areas(
+        self, tile: int, part: Scratch, scratch: Scratch, may_stop: Callable[[], None]
+    ) -> NDArray[np.float64]:
         """Areas of the pixels taken of a tile: units of which all were are known, others computed again."""
         prepared = self.tiles[tile]
         grid, mine = self.product.grid, part.product.grid
@@ -305,6 +316,7 @@ class Mosaic:
             try:
                 for unit in prepared.executor().run(prepared.mapper, numbers, parts_of):
                     taken.put(Unit(unit.number, {}, unit.areas))
+                    may_stop()
             finally:
                 taken.sync()
             return taken.areas()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from uncover.pipeline.class_shares import MappedShares, with_class_shares
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import time_of
 from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed
+from uncover.progress import in_units
 from uncover.raster.classification import make_mapper
 from uncover.raster.errors import SceneError, require
 from uncover.raster.executors import Cluster, ComputePlan, Executor, Threads
@@ -125,6 +127,10 @@ class Prepared(Protocol):
         """File of the model."""
 
     @property
+    def model_content(self) -> bytes:
+        """Content of the file."""
+
+    @property
     def plan(self) -> ComputePlan:
         """Threads and memory."""
 
@@ -154,6 +160,7 @@ class PreparedMap:
 
     mapper: Mapper
     model_file: Path
+    model_content: bytes  # of the file, which is read once
     plan: ComputePlan
     options: MapOptions
     estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
@@ -165,7 +172,7 @@ class PreparedMap:
         model_file: str | Path,
         scene: SceneSource | SeveralScenes,
         options: MapOptions,
-        model: ModelRecord | None = None,
+        known: tuple[bytes, ModelRecord] | None = None,
     ) -> PreparedMap:
         """Open everything, and check that it fits together; the model may have been read before."""
         require("rasterio")
@@ -178,9 +185,7 @@ class PreparedMap:
         opened = offered(scene, options.source) if Path(model_file).is_file() else None
         # Libraries that the model needs take seconds to import: long enough to decode part of the scene.
         with nullcontext() if opened is None else prefetch(opened.scene, options.memory // 4):
-            from uncover.models.files import load_fitted
-
-            model = model or load_fitted(model_file)
+            content, model = known or read_model(model_file)
             whole = options.missing == "nodata"
             observed = open_observed(scene, model, options.source, opened, whole=whole)
             check_match(model, observed)
@@ -202,7 +207,7 @@ class PreparedMap:
         plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)
         if observed.own_scene is not None:
             observed.own_scene.cache.limit(plan.cache_bytes)
-        prepared = cls(mapper, Path(model_file), plan, options, found, shares)
+        prepared = cls(mapper, Path(model_file), content, plan, options, found, shares)
         prepared.when()  # says what is wrong with the date before anything is computed
         return prepared
 
@@ -287,7 +292,7 @@ class PreparedMap:
             "when": self.when(),
             "scene": None if scene is None else scene.facts(),
             "content": fingerprint_of(self.observed),
-            "model": fingerprint_of(_File(self.model_file)),
+            "model": hashlib.sha256(self.model_content).hexdigest(),
             "dtype": self.options.dtype,
             "format": self.options.format,
             "version": [__version__, UNIT, CHUNK],
@@ -313,10 +318,12 @@ class PreparedMap:
         done = total - sum(scratch.units[number].pixels for number in numbers)
         progress(done, total)
         try:
-            for unit in self.executor().run(self.mapper, numbers):
-                scratch.put(unit)
-                done += scratch.units[unit.number].pixels
-                progress(done, total)
+            with in_units() as may_stop:
+                for unit in self.executor().run(self.mapper, numbers):
+                    scratch.put(unit)
+                    done += scratch.units[unit.number].pixels
+                    progress(done, total)
+                    may_stop()
         finally:
             scratch.sync()
         return scratch.areas()
@@ -350,6 +357,9 @@ def _warn_of_namesake(
         )
 
 
-@dataclass(frozen=True)
-class _File:
-    path: Path
+def read_model(file: str | Path) -> tuple[bytes, ModelRecord]:
+    """Content of a model file, and the model."""
+    from uncover.models.files import load_fitted, read_content
+
+    content = read_content(file)
+    return content, load_fitted(file, content)

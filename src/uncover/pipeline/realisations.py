@@ -27,8 +27,9 @@ from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleGrids
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
 from uncover.raster.errors import SceneError
+from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Grid, Progress, Window, middle_of
-from uncover.raster.loose_files import SceneSource
+from uncover.raster.loose_files import SceneSource, files_of
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import CACHE_BYTES, Scene, SceneOptions
@@ -320,9 +321,15 @@ def write_realisations(
 ) -> Cube:
     """Write the realisations of a scene to a cube, with the optical depth of each and where it came from."""
     check_place(out)
-    realised = realise_scene(open_scene(source, scene_options), options)
-    inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
-    return write_cube(out, realised.layout, realised.read, inputs=inputs, resume=resume, progress=progress)
+    with unchanged(*files_of(source), *_beside(scene_options), options.dem, apart=out) as check:
+        realised = realise_scene(open_scene(source, scene_options), options)
+        inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
+        how: dict[str, Any] = {"resume": resume, "progress": progress, "check": check}
+        return write_cube(out, realised.layout, realised.read, inputs=inputs, **how)
+
+
+def _beside(options: SceneOptions | None) -> tuple[str | Path | None, ...]:
+    return () if options is None else (options.aoi, options.mask)
 
 
 def _first(*values: float | None) -> float:
@@ -418,11 +425,14 @@ def write_worlds(
 ) -> Cube:
     """Write a cube of L2A products that were corrected elsewhere, each at an optical depth of its own."""
     check_place(out)
-    worlds = CorrectedScenes.open(sources, scene_options or SceneOptions())
-    depths = [scene.atmosphere.aot for scene in worlds.scenes]
-    values = np.array([np.nan if depth is None else depth for depth in depths])
-    draws = Draws(values, np.full(len(depths), 1 / len(depths)))
-    return _write(worlds, draws, {"correction": "products corrected elsewhere"}, out, {}, resume, progress)
+    with unchanged(*sources, *_beside(scene_options), apart=out) as check:
+        worlds = CorrectedScenes.open(sources, scene_options or SceneOptions())
+        depths = [scene.atmosphere.aot for scene in worlds.scenes]
+        values = np.array([np.nan if depth is None else depth for depth in depths])
+        draws = Draws(values, np.full(len(depths), 1 / len(depths)))
+        attributes = {"correction": "products corrected elsewhere"}
+        how: dict[str, Any] = {"resume": resume, "progress": progress, "check": check}
+        return _write(worlds, draws, attributes, out, {}, **how)
 
 
 @dataclass(frozen=True)
@@ -560,7 +570,7 @@ def write_sen2cor(
         "level": "L1C",
     }
     inputs = {"scene": runs.scene.facts(), "options": asdict(options)}
-    cube = _write(worlds, runs.draws, attributes, out, inputs, resume, progress)
+    cube = _write(worlds, runs.draws, attributes, out, inputs, resume=resume, progress=progress)
     if not how.keep:
         shutil.rmtree(runs.folder)
     return cube
@@ -581,9 +591,8 @@ def _write(
     attributes: Mapping[str, Any],
     out: str | Path,
     inputs: Mapping[str, Any],
-    resume: bool,
-    progress: Progress | None,
+    **how: Any,
 ) -> Cube:
     facts = {**inputs, "worlds": [scene.facts() for scene in worlds.scenes]}
     layout = worlds.layout(draws, attributes)
-    return write_cube(out, layout, worlds.read, inputs=facts, resume=resume, progress=progress)
+    return write_cube(out, layout, worlds.read, inputs=facts, **how)

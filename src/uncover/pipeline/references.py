@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.labels import Translation, load_translation
 from uncover.pipeline.ground import Squares, pixel_metres
 from uncover.pipeline.label_sources import (
@@ -286,6 +287,7 @@ class PolygonReference(Reference):
         return Matches(rows, cols, self.classes[owner], owner)
 
 
+@reader
 def open_reference(
     path: str | Path,
     product: MapProduct,

@@ -16,7 +16,7 @@ from uncover.pipeline.series_sources import is_computed, series_of_model, with_f
 from uncover.raster.arrays import moments
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, SceneError
-from uncover.raster.loose_files import SceneSource, SeveralScenes
+from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of
 from uncover.raster.model_checks import FROM_MODEL, model_bands, model_features
 from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
@@ -55,6 +55,13 @@ class SourceOptions:
     mask_classes: Quality = FLAGGED
     features: str | None = None
     dates: str | None = None
+
+
+def files_with(source: SceneSource | SeveralScenes, options: SourceOptions) -> list[str | Path]:
+    """A source, and the files that its options name."""
+    scene, dem = options.scene, None if options.realise is None else options.realise.dem
+    beside = (scene.aoi, scene.mask, dem, options.uncertainty, options.uncertainty_options.correlation)
+    return [*files_of(source), *(file for file in beside if file is not None)]
 
 
 def source_record(options: SourceOptions) -> dict[str, Any]:

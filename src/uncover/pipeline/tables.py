@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.measurement.bands import canonical_band
 from uncover.warn import warn
 
@@ -70,6 +71,7 @@ def is_table(name: str | Path) -> bool:
     return str(name).lower().endswith(TABLE_SUFFIXES)
 
 
+@reader
 def read_table(
     path: str | Path,
     class_field: str | None = None,

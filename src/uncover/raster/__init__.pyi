@@ -1,7 +1,6 @@
 from uncover.measurement.bands import canonical_band as canonical_band
 from uncover.raster.align import Aligned as Aligned
 from uncover.raster.align import align_raster as align_raster
-from uncover.raster.align import split_band as split_band
 from uncover.raster.angles import Angles as Angles
 from uncover.raster.area import window_of as window_of
 from uncover.raster.classification import classify as classify
@@ -19,6 +18,7 @@ from uncover.raster.executors import Threads as Threads
 from uncover.raster.grid import Grid as Grid
 from uncover.raster.grid import Window as Window
 from uncover.raster.mapper import Reader as Reader
+from uncover.raster.names import split_band as split_band
 from uncover.raster.observed import ObservedScene as ObservedScene
 from uncover.raster.observed import PlainScene as PlainScene
 from uncover.raster.observed import SceneWithNoise as SceneWithNoise

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from uncover.raster.area import bounds_text, window_of
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.names import split_band
 from uncover.raster.resample import positions, read_nearest
 from uncover.raster.tiles import RasterInfo, TileCache, describe
 from uncover.warn import warn
@@ -30,19 +31,6 @@ class Aligned:
     def filled(self, value: float) -> NDArray[Any]:
         """The values, with `value` where there is none."""
         return np.where(self.valid, self.values, np.asarray(value, self.values.dtype))
-
-
-def split_band(name: str | Path) -> tuple[str, int]:
-    """File and band of `FILE:2`; band 1 where none is named.
-
-    >>> split_band("lcm.tif:2"), split_band("lcm.tif")
-    (('lcm.tif', 2), ('lcm.tif', 1))
-    """
-    text = str(name)
-    head, colon, tail = text.rpartition(":")
-    if colon and tail.isdigit() and not Path(text).exists():
-        return head, int(tail)
-    return text, 1
 
 
 @dataclass(frozen=True)

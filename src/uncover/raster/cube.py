@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader, typed
 from uncover.measurement.features import EMBEDDED, Features, Level
+from uncover.progress import in_units
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Progress, Window
@@ -103,11 +105,13 @@ def write_cube(
     inputs: Mapping[str, Any] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Cube:
     """Write a cube block by block. `produce` makes the block of a window; one at a time is in memory.
 
     The cube grows in `PATH.partial` and gets its name when it is complete. A run that was stopped goes on
-    with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same.
+    with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same. `check` raises
+    where inputs have changed.
 
     >>> import tempfile
     >>> layout = CubeLayout(Grid(None, (1, 0, 0, 0, -1, 0), 3, 2), ("B02", "B03"), realisations=5)
@@ -118,7 +122,8 @@ def write_cube(
     >>> [block.samples().shape for block in cube]
     [(6, 5, 2)]
     """
-    with unfinished(path, layout.key(inputs or {}), resume) as (store, journal):
+    key = layout.key(inputs or {})
+    with unfinished(path, key, resume, check=check) as (store, journal), in_units() as may_stop:
         if not (store / ".zmetadata").exists():
             with writing(path):
                 _create(store, layout)
@@ -132,6 +137,7 @@ def write_cube(
                 with writing(path):
                     _store(arrays, layout, block, windows[i])
                     journal.add(str(i))
+                may_stop()
             if progress is not None:
                 progress(done, len(windows))
     return open_cube(path)
@@ -350,6 +356,19 @@ class Cube:
         return (self.read(window) for window in self.blocks())
 
 
+class _Attributes(TypedDict, total=False):
+    scene_id: str
+    sensing_time: str | None
+    level: Level | None
+    correction: str | None
+    features: dict[str, Any]
+
+
+#: Coordinates are read whole.
+_MOST_NUMBERS = 1 << 22
+
+
+@reader
 def open_cube(path: str | Path) -> Cube:
     """Open a cube that `write_cube` made."""
     group = open_store(path)
@@ -358,17 +377,24 @@ def open_cube(path: str | Path) -> Cube:
             f"{path} has no reflectance over realisation, band, y, x; it is not a cube of a scene"
         )
     array: Any = group["reflectance"]
+    said = typed(dict(group.attrs), _Attributes, f"the attributes of {path}")
     names = [n for n, a in group.arrays() if a.attrs.get("_ARRAY_DIMENSIONS") == ["realisation"]]
-    return Cube(
+    if any(array.size > _MOST_NUMBERS for name, array in group.arrays() if array.ndim < 2):
+        raise SceneError(f"{path} has an axis of more than {_MOST_NUMBERS:,} places; it is damaged")
+    cube = Cube(
         path=Path(path),
         grid=_grid(group),
         bands=tuple(str(band) for band in group["band"][...]),
         realisations=int(array.shape[0]),
-        identity=str(group.attrs.get("scene_id", "")),
+        identity=said.get("scene_id", ""),
         coordinates={name: group[name][...] for name in names if name != "realisation"},
         attributes={k: v for k, v in group.attrs.items() if k not in ("Conventions", "scene_id")},
         chunk=(int(array.chunks[2]), int(array.chunks[3])),
     )
+    if cube.grid.shape != array.shape[2:] or len(cube.bands) != array.shape[1] or 0 in array.shape:
+        raise SceneError(f"{path} has reflectance of another size than its axes; it is damaged")
+    _ = cube.features, cube.sensing_time  # say at once what is wrong with them
+    return cube
 
 
 def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: Level | None) -> Features:

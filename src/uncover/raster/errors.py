@@ -1,10 +1,10 @@
 """Exceptions and warnings about files; a message is one line, ready to be shown to a person."""
 
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from zipfile import BadZipFile
+
+from uncover.files import shortened
 
 
 class SceneError(ValueError):
@@ -16,6 +16,10 @@ class SceneError(ValueError):
 
 class ReadError(SceneError):
     """A file is damaged, truncated or unreadable. It never turns into zeros."""
+
+
+class ChangedError(SceneError):
+    """An input is not what it was when it was opened: what was computed of it must not be kept."""
 
 
 class NoScaleError(SceneError):
@@ -55,8 +59,10 @@ def damaged(name: str) -> Iterator[None]:
         yield
     except SceneError:
         raise
-    except (OSError, ValueError, LookupError, TypeError, SyntaxError, BadZipFile, zlib.error) as error:
-        raise ReadError(f"{name} is damaged ({error}); fetch it again") from error
+    except ImportError:
+        raise
+    except Exception as error:  # parsers raise what they please
+        raise ReadError(f"{name} is damaged ({shortened(str(error))}); fetch it again") from error
 
 
 class OffsetWarning(UserWarning):

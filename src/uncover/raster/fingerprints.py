@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from uncover.engines.threads import in_order
+from uncover.raster.errors import ChangedError
+from uncover.raster.names import split_band, split_vsizip
 from uncover.raster.npy import is_npy, npy_file
-from uncover.raster.tiles import split_vsizip
 
 #: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.
 READ_BYTES = 4 << 30
@@ -61,11 +63,79 @@ def sha256_of(path: str | Path) -> str:
 
 def _content(file: Path, whole: bool) -> bytes:
     """Hash of a file, or its size and time."""
+    status = file.stat()
     if not whole:
-        status = file.stat()
         return f"{status.st_size} {status.st_mtime_ns}".encode()
     with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+        found = hashlib.file_digest(stream, "sha256").digest()
+    _hashes[file, _status(file)] = found
+    return found
+
+
+#: What tells a change: size, time and inode; None of a file that is not there.
+Status = tuple[int, int, int] | None
+#: Hashes of files as they were at some time.
+_hashes: dict[tuple[Path, Status], bytes] = {}
+_watched: list[dict[Path, Status]] = []
+#: Files that belong to a file of the same name.
+_COMPANIONS = (".dbf", ".shx", ".prj", ".cpg", ".hdr", ".tfw")
+
+
+def _status(file: Path) -> Status:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def opened(path: str | Path) -> None:
+    """Note a file that is about to be read for the first time, where somebody watches the inputs."""
+    for files in _watched:
+        for file in _files(str(path)):
+            if file not in files:
+                files[file] = _status(file)
+
+
+@contextmanager
+def unchanged(*names: str | Path | None, apart: str | Path = "") -> Iterator[Callable[[], None]]:
+    """Inputs that must not change while they are read; yields what raises `ChangedError` if one has.
+
+    Files are those that are named, those in named folders except of the output `apart`, and those that are
+    opened meanwhile. Size, time and inode tell a change; where they moved, a content that was hashed before.
+
+    >>> with unchanged(__file__) as check:
+    ...     check()
+    """
+    given = [Path(split_band(name)[0]) for name in names if name is not None]
+    beside = [path.with_suffix(suffix) for path in given for suffix in _COMPANIONS]
+    out = [Path(apart).absolute(), Path(f"{apart}.partial").absolute()] if str(apart) else []
+    files = {
+        file: _status(file)
+        for path in (*given, *beside)
+        for file in _files(str(path))
+        if not any(file.absolute().is_relative_to(place) for place in out)
+    }
+
+    def check() -> None:
+        for file, before in list(files.items()):
+            now = _status(file)
+            if now == before:
+                continue
+            known = _hashes.get((file, before))
+            if now is None or known is None or _content(file, whole=True) != known:
+                what = "was removed" if now is None else "changed"
+                raise ChangedError(f"{file} {what} while it was read; what came of it is not kept: run again")
+            files[file] = now
+
+    _watched.append(files)
+    try:
+        yield check
+    except (ValueError, OSError):
+        check()  # whatever went wrong, this is why
+        raise
+    finally:
+        _watched[:] = [each for each in _watched if each is not files]
 
 
 def _files(path: str) -> Iterator[Path]:

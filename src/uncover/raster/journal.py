@@ -7,13 +7,14 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from uncover.files import alone
-from uncover.raster.errors import SceneError
+from uncover.files import alone, parse_json
+from uncover.progress import Stopped
+from uncover.raster.errors import ChangedError, SceneError
 
 
 def fingerprint(facts: Mapping[str, Any]) -> str:
@@ -26,11 +27,17 @@ def fingerprint(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+class _Line(TypedDict, total=False):
+    key: str
+    piece: str
+    note: Any
+
+
 class Journal:
     """One line per finished piece, on disk before the next begins. `key` says what is being made."""
 
-    def __init__(self, path: Path, key: str) -> None:
-        self.path = path
+    def __init__(self, path: Path, key: str, check: Callable[[], None] = lambda: None) -> None:
+        self.path, self._check = path, check
         self.done: dict[str, Any] = {}
         if path.exists():
             self._load(key)
@@ -42,18 +49,22 @@ class Journal:
         # A line that was cut in the middle is dropped: its piece is done again.
         whole = content[: content.rfind(b"\n") + 1]
         os.truncate(self.path, len(whole))
-        lines = [json.loads(line) for line in whole.splitlines()]
-        if lines and lines[0]["key"] != key:
+        try:
+            lines = [parse_json(line, _Line, self.path) for line in whole.splitlines()]
+            self.done = {line["piece"]: line.get("note") for line in lines[1:]}
+        except (ValueError, KeyError) as error:
+            raise SceneError(f"{self.path} is damaged ({error}); remove {self.path.parent}") from None
+        if lines and lines[0].get("key") != key:
             raise SceneError(
                 f"{self.path.parent} was begun with other inputs or options; "
                 "remove it, or write somewhere else"
             )
         if not lines:
             self._append({"key": key})
-        self.done = {line["piece"]: line["note"] for line in lines[1:]}
 
     def add(self, *pieces: str, note: Any = None) -> None:
         """Note that pieces are finished, with a word about them; several at the price of one."""
+        self._check()
         self._append(*({"piece": piece, "note": note} for piece in pieces))
         self.done.update(dict.fromkeys(pieces, note))
 
@@ -66,12 +77,17 @@ class Journal:
 
 @contextmanager
 def unfinished(
-    path: str | Path, key: str, resume: bool, overwrite: bool = False
+    path: str | Path,
+    key: str,
+    resume: bool,
+    overwrite: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Path, Journal]]:
     """A store that becomes `path` if all goes well; kept for resuming if not, unless nothing was done yet.
 
     It lies in `PATH.partial`, with a journal; what else lies there goes when the store has its name. With
-    `overwrite` it then takes the place of a folder that is there.
+    `overwrite` it then takes the place of a folder that is there. `check` raises where inputs have changed;
+    it is asked before a piece counts as finished, and before the store has its name.
     """
     final, partial = Path(path), Path(f"{path}.partial")
     if final.exists() and not overwrite:
@@ -80,17 +96,30 @@ def unfinished(
         raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
     with writing(final):
         partial.mkdir(parents=True, exist_ok=True)
-    busy = SceneError(f"another run works in {partial}; wait for it, or write elsewhere")
-    with alone(partial, busy):
+    with alone(partial, lambda who: SceneError(f"{who} works in {partial}; wait for it, or write elsewhere")):
+        if final.exists() and not overwrite:  # another run finished it meanwhile
+            raise SceneError(f"{final} exists already; remove it, or write somewhere else")
         with writing(final):
-            journal = Journal(partial / "journal", key)
+            journal = Journal(partial / "journal", key, check)
         try:
             yield partial / "store", journal
+            check()
             with writing(final):
+                shutil.rmtree(partial / "replaced", ignore_errors=True)
                 if final.exists():
                     final.rename(partial / "replaced")
                 (partial / "store").rename(final)
                 shutil.rmtree(partial)
+        except (ValueError, OSError):
+            try:
+                check()
+            except ChangedError:
+                journal.done.clear()  # and with it what was computed
+                raise
+            raise
+        except Stopped as stop:
+            stop.advice = "go on with --resume" if journal.done else ""
+            raise
         finally:
             if partial.exists() and not journal.done:
                 shutil.rmtree(partial, ignore_errors=True)

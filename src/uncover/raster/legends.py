@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
+from uncover.files import reader
 from uncover.raster.tiles import open_raster
 
 #: Columns of attribute tables, by the names that they usually have.
 _CODES, _NAMES = ("value", "code", "pixel"), ("class_name", "class", "name", "label")
 
 
+@reader
 def read_legend(path: str, band: int) -> dict[int, str]:
     """Names of the codes of a band, from its `.aux.xml`, its VRT, or its `.vat.dbf`."""
     for file in (Path(f"{path}.aux.xml"), Path(path)):

@@ -163,3 +163,27 @@ def instant(date: str | None) -> datetime | None:
         return None
     time = datetime.fromisoformat(date.replace("Z", "+00:00"))
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def split_band(name: str | Path) -> tuple[str, int]:
+    """File and band of `FILE:2`; band 1 where none is named.
+
+    >>> split_band("lcm.tif:2"), split_band("lcm.tif")
+    (('lcm.tif', 2), ('lcm.tif', 1))
+    """
+    text = str(name)
+    head, colon, tail = text.rpartition(":")
+    if colon and tail.isdigit() and not Path(text).exists():
+        return head, int(tail)
+    return text, 1
+
+
+def split_vsizip(path: str) -> tuple[str, str]:
+    """Archive and member of a GDAL name.
+
+    >>> split_vsizip("/vsizip/data/a.zip/x/y.jp2")
+    ('data/a.zip', 'x/y.jp2')
+    """
+    rest = path.removeprefix("/vsizip/")
+    end = rest.lower().index(".zip/") + len(".zip")
+    return rest[:end], rest[end + 1 :]

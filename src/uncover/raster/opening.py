@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from uncover.raster.align import check_cover, split_band
+from uncover.files import reader
+from uncover.raster.align import check_cover
 from uncover.raster.area import Area, window_of
 from uncover.raster.errors import NoScaleError, SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.layers import BufferedMask, LeastMask, Mask, ValueMask
 from uncover.raster.legends import read_legend
 from uncover.raster.loose_files import SceneSource, expanded, open_files, open_folder, source_name
-from uncover.raster.names import date_in
+from uncover.raster.names import date_in, split_band
 from uncover.raster.npy import is_npy, stem
 from uncover.raster.quality import CLEAR, Quality
 from uncover.raster.scene import Scene, SceneOptions
@@ -25,6 +26,7 @@ from uncover.raster.tiles import RasterInfo, Source, TileCache, check_exists, de
 from uncover.warn import warn
 
 
+@reader
 def open_scene(source: SceneSource, options: SceneOptions | None = None) -> Scene:
     """Open a scene: SAFE folder or zip, raster, band files (folder, glob, list), STAC, Zarr, NetCDF, npy.
 

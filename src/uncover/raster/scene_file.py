@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from uncover.files import read_toml, typed
 from uncover.raster.angles import AngleGrids
 from uncover.raster.errors import SceneError
 from uncover.raster.loose_files import SceneSource
@@ -42,9 +42,9 @@ class StatedFacts:
         if not path.is_file():
             return cls()
         try:
-            values = tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SceneError(f"{path} is not a readable TOML file: {error}") from None
+            values = read_toml(path)
+        except ValueError as error:
+            raise SceneError(str(error)) from None
         found = cls._checked(values, path)
         if found.source in (None, own_name(source)):
             return found
@@ -80,7 +80,7 @@ class StatedFacts:
         if "date" in values:
             plain["date"] = _date_text(values["date"])
             span(plain["date"], f"{path}: date")
-        return cls(**plain)
+        return typed(plain, cls, path)
 
     def into(self, options: SceneOptions) -> SceneOptions:
         """Options of reading with what only the file states; bands name those of a stack."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.engines.threads import in_order
+from uncover.files import read_json, typed
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.raster.errors import NoScaleError, OffsetWarning, ReadError, SceneError
 from uncover.raster.grid import finest_grid, same_crs
@@ -270,18 +270,73 @@ class Item:
         return str(Path(self.folder) / href)
 
 
+_Number = float | None
+_Band = TypedDict(
+    "_Band",
+    {
+        "name": str | None,
+        "eo:common_name": str | None,
+        "raster:scale": _Number,
+        "raster:offset": _Number,
+        "scale": _Number,
+        "offset": _Number,
+        "nodata": float | str | None,
+    },
+    total=False,
+)
+_Asset = TypedDict(
+    "_Asset",
+    {
+        "href": Required[str],
+        "roles": list[str] | None,
+        "eo:bands": list[_Band] | None,
+        "bands": list[_Band] | None,
+        "raster:bands": list[_Band] | None,
+        "raster:scale": _Number,
+        "raster:offset": _Number,
+        "nodata": float | str | None,
+    },
+    total=False,
+)
+_Properties = TypedDict(
+    "_Properties",
+    {
+        "platform": str | None,
+        "constellation": str | None,
+        "datetime": str | None,
+        "s2:datatake_id": str | None,
+        "s2:product_type": str | None,
+        "s2:processing_level": str | None,
+        "s2:processing_baseline": str | None,
+        "product:type": str | None,
+        "processing:level": str | None,
+        "processing:version": str | None,
+    },
+    total=False,
+)
+
+
+class _StacItem(TypedDict, total=False):
+    id: str
+    properties: _Properties
+    assets: Required[dict[str, _Asset]]
+
+
 def read_item(path: str | Path) -> Item:
     """Read an item from a local file."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = read_json(path, dict[str, Any])
+        if content.get("type") != "Feature" or not content.get("assets"):
+            raise SceneError(
+                f"{path} is not a STAC item with assets; give an item, not a catalogue or collection"
+            )
+        typed(content, _StacItem, path)
+    except SceneError:
+        raise
+    except (OSError, ValueError) as error:
         raise ReadError(f"{path} cannot be read as JSON ({error}); it may be truncated") from error
-    if not isinstance(content, dict) or content.get("type") != "Feature" or not content.get("assets"):
-        raise SceneError(
-            f"{path} is not a STAC item with assets; give an item, not a catalogue or collection"
-        )
     return Item(
-        identity=str(content.get("id", Path(path).stem)),
+        identity=content.get("id", Path(path).stem),
         folder=str(Path(path).parent),
         properties=content.get("properties", {}),
         assets=content["assets"],

@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.errors import ReadError, SceneError, damaged, require
+from uncover.raster.fingerprints import opened
 from uncover.raster.grid import Grid, Window
+from uncover.raster.names import split_vsizip
 from uncover.raster.npy import as_vrt, is_npy, npy_file
 
 Array = NDArray[Any]
@@ -270,9 +272,13 @@ def _open(path: str) -> Any:
     import rasterio
     from rasterio.errors import RasterioError
 
+    opened(path)
     with no_place_needed():
         try:
-            return rasterio.open(as_vrt(path) if is_npy(path) else path)
+            dataset = rasterio.open(as_vrt(path) if is_npy(path) else path)
+            for part in dataset.files if dataset.driver == "VRT" else ():
+                opened(part)
+            return dataset
         except RasterioError as error:
             reason = str(error).splitlines()[0] if str(error) else "unknown format"
             raise ReadError(f"{path} cannot be opened as a raster: {reason}") from error
@@ -363,17 +369,6 @@ def check_jp2(path: str) -> None:
         elif Path(path).exists():
             with open(path, "rb") as stream:
                 _check_boxes(stream, Path(path).stat().st_size, path)
-
-
-def split_vsizip(path: str) -> tuple[str, str]:
-    """Archive and member of a GDAL name.
-
-    >>> split_vsizip("/vsizip/data/a.zip/x/y.jp2")
-    ('data/a.zip', 'x/y.jp2')
-    """
-    rest = path.removeprefix("/vsizip/")
-    end = rest.lower().index(".zip/") + len(".zip")
-    return rest[:end], rest[end + 1 :]
 
 
 def _check_boxes(stream: IO[bytes], size: int, path: str) -> None:

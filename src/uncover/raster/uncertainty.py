@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.measurement.band_files import read_band_uncertainty, read_correlation_table
 from uncover.measurement.band_uncertainty import (
     BandUncertainty,
@@ -107,6 +108,7 @@ class UncertaintyOptions:
         return {name: getattr(self, name) for name in names}
 
 
+@reader
 def open_uncertainty(
     path: str | Path,
     grid: Grid,

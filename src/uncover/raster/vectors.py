@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.footprint import moved, outline
 from uncover.raster.grid import Bounds, Grid, Window, same_crs
@@ -61,6 +62,7 @@ class Burned:
         return table[self.code]
 
 
+@reader
 def read_features(path: str | Path, grid: Grid | None, fields: tuple[str, ...] = ()) -> list[Feature]:
     """All geometries of a vector file with those fields, in the CRS of a grid (their own without one).
 
@@ -123,6 +125,7 @@ def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any
     return meta, wkb, [data[order.index(field)] for field in fields]
 
 
+@reader
 def fields_of(path: str | Path) -> list[str]:
     """Names of the fields of a vector file, or of the columns of a table of points but coordinates."""
     if is_points(path):

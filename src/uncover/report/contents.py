@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from uncover.files import read_json
 from uncover.labels.scheme import LandClass
 from uncover.models.record import ModelRecord
 from uncover.pipeline.evaluation import BESIDE, StoredEvaluation
 from uncover.pipeline.map_product import ITEM, check_finished, is_map
 from uncover.pipeline.scene_sources import open_observed, source_options
-from uncover.raster.align import split_band
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid
 from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of
 from uncover.raster.model_checks import check_match
+from uncover.raster.names import split_band
 from uncover.raster.observed import ObservedScene
 
 #: Bytes of decoded tiles that a scene keeps whose pixels are read one by one.
@@ -133,8 +133,9 @@ class Contents:
         if not path.is_file():
             return ()
         try:
-            entries = [(e["place"], e["model"], e["evaluation"]) for e in json.loads(path.read_text("utf-8"))]
-        except (ValueError, KeyError, TypeError):
+            found = read_json(path, list[dict[str, str]])
+            entries = [(e["place"], e["model"], e["evaluation"]) for e in found]
+        except (ValueError, KeyError):
             raise ValueError(f"{path} is not a list of place, model and evaluation; remove it") from None
         return tuple((place, model, StoredEvaluation.read(self.folder / e)) for place, model, e in entries)
 
@@ -167,11 +168,7 @@ def _labels(given: str | Path | None, folder: Path) -> str | None:
 def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
     if folder is None or not (folder / name).is_file():
         return {}
-    try:
-        found = json.loads((folder / name).read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{folder / name} is not readable JSON: {error}") from None
-    return found if isinstance(found, dict) else {}
+    return read_json(folder / name, dict[str, Any])
 
 
 def reopen(

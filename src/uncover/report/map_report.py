@@ -71,10 +71,8 @@ def make_report(
     contents = Contents.of(folder, labels, evaluations, class_field)
     check_apart(out, folder, labels, *evaluations)
     goal = check_goal(contents.folder / "report.html" if out is None else out)
-    summary = summarise(contents)
-    html = render(map_page(summary, _hashes(contents)))
     with whole_or_nothing(goal) as path:
-        path.write_text(html, "utf-8")
+        path.write_text(render(map_page(summarise(contents), _hashes(contents))), "utf-8")
     return goal
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from uncover.files import check_new, check_place
+from uncover.files import check_new, check_place, whole_folder
 from uncover.viewer import open_maps
 from uncover.viewer.planes import SIDE, level_shape, levels_of
 from uncover.viewer.server import STATIC, describe, little_endian, page, static_file
@@ -38,9 +36,7 @@ def export_page(
             raise ValueError(f"{goal} is the map itself; write somewhere else")
     maps = open_maps(folders, labels, class_field)
     viewed = [maps.current(i) for i in range(len(folders))]
-    with tempfile.TemporaryDirectory(prefix=f".{goal.name}.", suffix=".partial", dir=goal.parent) as scratch:
-        made = Path(scratch) / goal.name
-        made.mkdir()
+    with whole_folder(goal, overwrite=overwrite) as made:
         descriptions = []
         for i, each in enumerate(viewed):
             about = describe(each, viewed[0]) | {"version": "files", "model": each.model_facts()}
@@ -50,9 +46,6 @@ def export_page(
         for name in STATIC:
             (made / name).write_bytes(static_file(name))
         (made / "index.html").write_bytes(page({"static": True, "maps": descriptions}))
-        if goal.exists():
-            shutil.rmtree(goal)
-        made.rename(goal)
     maps.close()
     return goal
 

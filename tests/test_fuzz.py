@@ -1,0 +1,36 @@
+"""Some changed inputs of every reader, and those that once went wrong; `make fuzz` reads many more."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from fuzzing.readers import HARNESSES
+from fuzzing.run import EXPECTED, LINE, Corpus, NotMade
+from uncover.cli.console import _one_line
+
+#: (reader, seed, number) of inputs that once ended in a traceback.
+ONCE_WRONG = {
+    "tables of class shares": [(0, 18), (0, 70)],
+    "model files": [(0, 56), (0, 98), (0, 214)],
+    "cubes": [(0, 52), (0, 122), (0, 151), (0, 176)],
+    "folders of maps and evaluations": [(0, 145)],
+}
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_hostile_file_is_one_line(name):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            corpus = Corpus.of(name, Path(folder))
+        except NotMade:
+            pytest.skip("the metadata that the products are made of are not here")
+        assert corpus.read(0, 0) is None, "the minimal files themselves are read"
+        few = max(2, int(16 * HARNESSES[name].weight))
+        refused = 0
+        for seed, number in [*ONCE_WRONG.get(name, ()), *((2, number) for number in range(1, few))]:
+            error = corpus.read(seed, number)
+            refused += error is not None
+            assert error is None or isinstance(error, EXPECTED), (seed, number)
+            assert error is None or len(_one_line(error)) < LINE, (seed, number)
+        assert refused or name == "legends of rasters"
