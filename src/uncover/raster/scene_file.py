@@ -201,7 +201,8 @@ def _check_calibration(scene: Scene, options: SceneOptions, stated: StatedFacts)
 
 def contradicted(scene: Scene, key: str, written: Any, own: Any) -> None:
     """Say that metadata win over a scene.toml."""
+    shown = f"{written:g}" if isinstance(written, float) else written
     warn(
-        f"{SCENE_FILE} states {key} = {written}, and the metadata of scene {scene.identity} {own}: the "
+        f"{SCENE_FILE} states {key} = {shown}, and the metadata of scene {scene.identity} {own}: the "
         "metadata are taken; correct or remove the line",
     )
