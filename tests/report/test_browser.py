@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from browsers import CHROMIUM, FLAGS, NO_BROWSER
+from uncover.pipeline.contents import Contents
 from uncover.pipeline.map_product import MapProduct
-from uncover.report.contents import Contents
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 

@@ -9,10 +9,10 @@ from report_cases import HEIGHT, WIDTH, WORLDS, _scene, write_scene_cube
 from uncover import ConformalSets, pipeline
 from uncover.labels import LandClass, Scheme
 from uncover.measurement import Features
+from uncover.pipeline.contents import Contents
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster import Window
 from uncover.raster.tiles import TileCache
-from uncover.report.contents import Contents
 from uncover.report.summary import summarise
 
 CODES = {"forest": 7, "grassland": 2, "water": 5}

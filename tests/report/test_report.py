@@ -13,9 +13,9 @@ from map_cases import BANDS, CLASSES, fitted, save_model, write_scene
 from report_cases import WORLDS
 from uncover import BayesianQDA, pipeline
 from uncover.cli import main
+from uncover.pipeline.contents import Contents
 from uncover.pipeline.mapping import MapOptions
 from uncover.progress import listening
-from uncover.report.contents import Contents
 from uncover.report.map_report import make_report
 from uncover.report.pixels import Spectra, Stories
 from uncover.report.style import OKABE_ITO

@@ -12,10 +12,10 @@ from scipy.stats import norm
 from map_cases import BANDS, CLASSES, fitted
 from report_cases import HEIGHT, WIDTH, WORLDS
 from uncover import load_model, pipeline
+from uncover.pipeline.contents import Contents
 from uncover.pipeline.map_product import MapProduct, block_means, crossing
 from uncover.pipeline.scene_sources import SourceOptions, source_options, source_record
 from uncover.raster import Quality, SceneOptions, UncertaintyOptions, pixel_areas
-from uncover.report.contents import Contents
 from uncover.report.detection import LEVELS, Detection
 from uncover.report.figures import bhattacharyya
 from uncover.report.summary import summarise

@@ -10,11 +10,11 @@ from typing import Any
 
 from uncover import __version__
 from uncover.files import check_goal, whole_or_nothing
+from uncover.pipeline.contents import Contents
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.file_kinds import check_apart
 from uncover.pipeline.map_facts import shares_in_words
 from uncover.progress import step
-from uncover.report.contents import Contents
 from uncover.report.figures import (
     areas_figure,
     bands_figure,

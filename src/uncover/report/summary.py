@@ -15,6 +15,7 @@ from uncover.labels.scheme import LandClass
 from uncover.measurement.pooled import make_summariser
 from uncover.models.files import load_fitted
 from uncover.models.record import ModelRecord
+from uncover.pipeline.contents import Contents, reopen
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_facts import MapFacts
@@ -25,7 +26,6 @@ from uncover.raster.grid import Grid
 from uncover.raster.observed import ObservedScene
 from uncover.raster.product import UNCERTAINTY
 from uncover.raster.tiles import TileCache
-from uncover.report.contents import Contents, reopen
 from uncover.report.detection import Detection, detect, true_areas
 from uncover.report.pixels import LabelledSample, Stories, choose, natural_colours, read_spectra, read_stories
 

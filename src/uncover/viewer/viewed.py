@@ -16,6 +16,7 @@ from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import predict
 from uncover.models.files import load_fitted
 from uncover.models.record import ModelRecord
+from uncover.pipeline.contents import Contents, reopen
 from uncover.pipeline.label_sources import open_labels
 from uncover.pipeline.map_product import SET_SIZE, MapProduct, StoredLayer
 from uncover.pipeline.map_styles import RAMP
@@ -25,7 +26,6 @@ from uncover.raster.pixel_area import pixel_areas, pixel_sides
 from uncover.raster.quality import Quality
 from uncover.raster.resample import move
 from uncover.raster.tiles import TileCache
-from uncover.report.contents import Contents, reopen
 from uncover.report.pixels import pictured, quality_words
 from uncover.report.summary import class_summary, renumbered
 from uncover.report.viewer import FLAGS, TITLES, short_crs
