@@ -161,3 +161,41 @@ def test_bad_inputs_are_refused(problem):
         model.fit(X, y).predict_proba(X, X_cov=[0.1])
     with pytest.warns(UserWarning, match="1 realisation of each sample"):
         model.fit(X[:, None], y)
+    with pytest.raises(ValueError, match=r"y has 1 class, 0\.0; a classifier needs at least 2"):
+        model.fit(X, np.zeros(600), X_cov=[0.1])
+
+
+@pytest.mark.parametrize(
+    ("noise", "words"),
+    [
+        (np.ones((4, 2)), "does not fit"),
+        (-np.ones(2), "negative"),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), "indefinite"),
+        (np.array([1.0, np.nan]), "NaN"),
+    ],
+)
+def test_covariances_that_are_none_are_refused(noise, words, rng):
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 2)) + 2.0 * y[:, None]
+    model = MeasurementAware(LogisticRegression()).fit(X, y, X_cov=[0.1, 0.1])
+    with pytest.raises(ValueError, match=words):
+        MeasurementAware(LogisticRegression()).fit(X, y, X_cov=noise)
+    with pytest.raises(ValueError, match=words):
+        model.predict_proba(X, X_cov=noise)
+
+
+def test_ten_samples(rng):
+    y = np.arange(10) % 2
+    X = rng.normal(size=(10, 2)) + 3.0 * y[:, None]
+    model = MeasurementAware(RandomForestClassifier(10)).fit(X, y, X_cov=[0.2, 0.2])
+    P = model.predict_proba(X, X_cov=[0.2, 0.2])
+    assert np.isfinite(P).all() and (P[np.arange(10), y] > 0.5).sum() >= 8
+
+
+def test_noise_in_training_only_is_said(problem):
+    """New values are then exact: the answer is that of noise that vanishes."""
+    X, y = problem
+    model = MeasurementAware(LogisticRegression()).fit(X, y, X_cov=[0.49])
+    with pytest.warns(UserWarning, match="taken as exact"):
+        found = model.predict_proba(X[:20])
+    assert_allclose(found, model.predict_proba(X[:20], X_cov=[1e-12]), atol=1e-5)

@@ -84,11 +84,13 @@ def test_share_that_most_samples_have_is_refused():
         clf.unknown_proba(new, share="estimate")
 
 
-def test_share_of_none_and_of_all():
-    X, y, new = samples()
-    clf = BayesianQDA().fit(X, y)
-    assert (clf.unknown_proba(new, share=0) == 0).all()
-    assert (clf.unknown_proba(X, share=1) == 1).all()
+@pytest.mark.parametrize("estimator", [BayesianQDA, BayesianClassifier])
+@pytest.mark.parametrize("noise", [None, np.full(3, 0.2)])
+def test_share_of_none_and_of_all(estimator, noise):
+    X, y, new = samples(20)
+    clf = estimator().fit(X, y, X_cov=noise)
+    assert (clf.unknown_proba(new, noise, share=0) == 0).all()
+    assert (clf.unknown_proba(X, noise, share=1) == 1).all()
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, np.nan, "guess"])

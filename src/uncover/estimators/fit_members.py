@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
+from sklearn import config_context
 
 from uncover.bayes.kernel_mixture import held_out_squares, median_square
 from uncover.bayes.logistic import Logistic
@@ -427,14 +428,15 @@ def _grow(x, codes, K, seed, weight=None):
     from sklearn.tree import ExtraTreeClassifier  # only where trees grow: it takes a while to import
 
     present, own = np.unique(codes, return_inverse=True)
-    grown = ExtraTreeClassifier(max_features="sqrt", random_state=seed).fit(x, own, weight)
-    tree = grown.tree_
+    grown = ExtraTreeClassifier(max_features="sqrt", random_state=seed)
+    with config_context(skip_parameter_validation=True):  # checks of a small tree take longer than growing it
+        tree = grown.fit(np.ascontiguousarray(x), own, weight, check_input=False).tree_
     leaf, node = tree.children_left < 0, np.arange(tree.node_count)
     count = np.zeros((tree.node_count, K))
     count[:, present] = tree.value[:, 0] * tree.weighted_n_node_samples[:, None]
     left, right = (np.where(leaf, node, child) for child in (tree.children_left, tree.children_right))
     feature, threshold = np.where(leaf, 0, tree.feature), np.where(leaf, 0.0, tree.threshold)
-    return (left, right, feature, threshold, count), grown.decision_path(x)
+    return (left, right, feature, threshold, count), tree.decision_path(np.ascontiguousarray(x))
 
 
 def _joined(trees):

@@ -372,13 +372,15 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
     found, classes = [], _unpack_labels(document["classes"])
     if document.get("tempered") != "without class shares":
         raise ValueError("it is of a version whose pools raised class shares to powers; fit it again")
+    told, p = arrays.get("told"), document["n_features"]
+    _check(told is None or told.shape == (p,))
     for i, entry in enumerate(document["members"]):
-        model = _unpack_member(entry, _below(f"member{i}/", arrays), classes, document)
+        sees = p + np.count_nonzero(told) if entry["reading"] == "uncertainties" else p
+        model = _unpack_member(entry, _below(f"member{i}/", arrays), classes, sees)
         found.append(PoolMember(model, entry["transform"], float(entry["temperature"]), entry["reading"]))
     if arrays["exponents"].shape[1:] != (len(found),):
         raise ValueError("it has another number of exponents than of members")
     noise, spread = _below("noise/", arrays), _below("spread/", arrays)
-    told = arrays.get("told")
     pool = Pool(
         classes=classes,
         members=tuple(found),
@@ -426,8 +428,9 @@ def _pack_member(member: members.AnyMember, of_pool: Document, arrays: Arrays) -
     return {"kind": "kernels", "bandwidth": member.mixture.bandwidth}
 
 
-def _unpack_member(entry: Document, arrays: Arrays, classes: Array, document: Document) -> members.AnyMember:
-    p, K = document["n_features"], len(classes)
+def _unpack_member(entry: Document, arrays: Arrays, classes: Array, p: int) -> members.AnyMember:
+    """A member that sees so many features."""
+    K = len(classes)
     if entry["kind"] == "gaussian":
         components = Components(_numbers(arrays["class_of_part"], K))
         model = _unpack_gaussian(entry["model"], arrays, components, classes)
