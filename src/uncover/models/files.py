@@ -374,8 +374,9 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
         raise ValueError("it is of a version whose pools raised class shares to powers; fit it again")
     told, p = arrays.get("told"), document["n_features"]
     _check(told is None or told.shape == (p,))
+    n_told = 0 if told is None else np.count_nonzero(told)
     for i, entry in enumerate(document["members"]):
-        sees = p + np.count_nonzero(told) if entry["reading"] == "uncertainties" else p
+        sees = p + n_told if entry["reading"] == "uncertainties" else p
         model = _unpack_member(entry, _below(f"member{i}/", arrays), classes, sees)
         found.append(PoolMember(model, entry["transform"], float(entry["temperature"]), entry["reading"]))
     if arrays["exponents"].shape[1:] != (len(found),):
