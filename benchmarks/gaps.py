@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.probability_problems import DATA
-from benchmarks.registry import Table, benchmark
-from benchmarks.runs import RESULTS, Runs, timed_scores
+from benchmarks.registry import RESULTS, Table, benchmark
+from benchmarks.runs import Runs, timed_scores
 from uncover import BayesianClassifier, BayesianLDA, BayesianQDA
 from uncover.bayes.streams import stream
 

@@ -18,6 +18,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from uncover import remote
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -224,9 +226,12 @@ def in_use(folder: Path) -> bool:
 
 
 def read_text(path: str | Path) -> str:
-    """Text of a file that is read whole, if it is not too large for that."""
-    with open(path, "rb") as stream:
-        content = stream.read(MOST_BYTES + 1)
+    """Text of a file, or of what is at an address, that is read whole, if it is not too large for that."""
+    if remote.is_address(path):
+        content = remote.read_bytes(str(path))
+    else:
+        with open(path, "rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise ValueError(f"{path} has more than {MOST_BYTES >> 20} MB, far too much for what it should be")
     try:

@@ -46,6 +46,8 @@ ELSEWHERE = {
     ("reproduce", 1): "takes minutes; tests/studies/test_own_study.py runs it with fewer models",
     ("reproduce", 2): "takes minutes; tests/studies/test_own_study.py runs it with fewer models",
     ("reproduce", 3): "probes every model; tests/studies/test_reproduce.py runs it with quick probes",
+    ("scenes", 0): "asks a public server; tests/pipeline/test_catalogue.py asks one of this machine",
+    ("scenes", 1): "asks a public server; tests/pipeline/test_catalogue.py asks one of this machine",
     ("view", 0): "serves until it is interrupted; tests/viewer/test_viewer_server.py",
     ("view", 1): "serves until it is interrupted; tests/viewer/test_viewer_browser.py",
     ("view", 2): "serves until it is interrupted; tests/viewer/test_viewer_server.py",

@@ -112,8 +112,9 @@ def test_bad_items(tmp_path, numbers):
         open_scene(gone)
 
 
-def test_layers_that_cannot_be_reached_are_done_without(tmp_path, numbers):
+def test_layers_that_cannot_be_reached_are_done_without(tmp_path, numbers, monkeypatch):
     """Nobody listens at port 9 of this machine."""
+    monkeypatch.setattr("uncover.remote.PAUSES", ())
     far = {"aot": {"href": "http://127.0.0.1:9/AOT.tif"}, "wvp": {"href": "http://127.0.0.1:9/WVP.tif"}}
     with pytest.warns(UserWarning, match="S2A_X is read without its layers AOT and WVP"):
         scene = open_scene(item(tmp_path, numbers, asset=RASTER, extra=far))

@@ -6,7 +6,7 @@ One module for each command. They import what they call when they are called: `-
 import click
 
 from uncover import __version__
-from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce, view
+from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce, scenes, view
 from uncover.cli.console import PlainGroup
 
 
@@ -18,6 +18,7 @@ def main(debug: bool) -> None:
 
 
 main.add_command(demo.demo)
+main.add_command(scenes.scenes)
 main.add_command(labels.labels)
 main.add_command(realise.realise)
 main.add_command(fit.fit)

@@ -4,6 +4,10 @@ from uncover.files import whole_or_nothing as whole_or_nothing
 from uncover.labels import Criteria as Criteria
 from uncover.labels import Draw as Draw
 from uncover.measurement.quantity import EFFECTS as EFFECTS
+from uncover.pipeline.catalogue import FoundItem as FoundItem
+from uncover.pipeline.catalogue import ItemSearch as ItemSearch
+from uncover.pipeline.catalogue import find_items as find_items
+from uncover.pipeline.catalogue import write_items as write_items
 from uncover.pipeline.class_shares import read_class_shares as read_class_shares
 from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
 from uncover.pipeline.evaluation import Evaluation as Evaluation

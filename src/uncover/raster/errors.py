@@ -26,7 +26,7 @@ class NoScaleError(SceneError):
     """Whole numbers came, and nobody states how they become reflectance."""
 
 
-def require(*modules: str) -> None:
+def require(*modules: str, extra: str = "maps") -> None:
     """Say what to install where a library is missing.
 
     >>> require("numpy")
@@ -41,7 +41,7 @@ def require(*modules: str) -> None:
             import_module(module)
         except ImportError as error:
             raise SceneError(
-                f'{module} is not installed; it comes with pip install "uncover[maps]"'
+                f'{module} is not installed; it comes with pip install "uncover[{extra}]"'
             ) from error
 
 

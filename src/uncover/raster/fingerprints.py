@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from uncover.engines.threads import in_order
-from uncover.raster.errors import ChangedError
+from uncover.raster.errors import ChangedError, ReadError
 from uncover.raster.names import split_band, split_vsizip
 from uncover.raster.npy import is_npy, npy_file
+from uncover.remote import RemoteError, is_address, state_of
 
 #: Files are read whole for their fingerprint up to this many bytes in all; beyond, size and time must do.
 READ_BYTES = 4 << 30
@@ -22,7 +23,7 @@ READ_BYTES = 4 << 30
 
 def fingerprint_of(thing: Any) -> str:
     """Hash of the content of all files and arrays behind a scene, cube or other observed."""
-    return _hash(thing, [file.name.encode() + content for file, content in _contents(thing)])
+    return _hash(thing, [name.encode() + content for name, content in _contents(thing)])
 
 
 def content_identity(thing: Any) -> str:
@@ -46,12 +47,18 @@ def _hash(thing: Any, contents: list[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _contents(thing: Any) -> list[tuple[Path, bytes]]:
-    """Files behind a value, in order, each with its hash, or its size and time where they are too large."""
-    paths = (getattr(part, "path", None) for part in _parts(thing))
+def _contents(thing: Any) -> list[tuple[str, bytes]]:
+    """Names of the files behind a value, each with its hash; with size and time where they are too large.
+
+    Of a file at an address it is what the server says of it, which need not be read for that.
+    """
+    paths = [getattr(part, "path", None) for part in _parts(thing)]
     files = sorted({file for path in paths if isinstance(path, str | Path) for file in _files(str(path))})
+    far = sorted({path for path in paths if isinstance(path, str) and is_address(path)})
     whole = sum(file.stat().st_size for file in files) <= READ_BYTES
-    return list(zip(files, in_order(lambda file: _content(file, whole), files), strict=True))
+    hashes = in_order(lambda file: _content(file, whole), files)
+    said = in_order(lambda address: f"{address} {state_of(address)}".encode(), far)
+    return [*zip((file.name for file in files), hashes, strict=True), *zip(far, said, strict=True)]
 
 
 def sha256_of(path: str | Path) -> str:
@@ -72,16 +79,18 @@ def _content(file: Path, whole: bool) -> bytes:
     return found
 
 
-#: What tells a change: size, time and inode; None of a file that is not there.
-Status = tuple[int, int, int] | None
+#: What tells a change: size, time and inode, or what a server says; None of a file that is not there.
+Status = tuple[int, int, int] | str | None
 #: Hashes of files as they were at some time.
 _hashes: dict[tuple[Path, Status], bytes] = {}
-_watched: list[dict[Path, Status]] = []
+_watched: list[dict[Path | str, Status]] = []  # paths, and addresses as text
 #: Files that belong to a file of the same name.
 _COMPANIONS = (".dbf", ".shx", ".prj", ".cpg", ".hdr", ".tfw")
 
 
-def _status(file: Path) -> Status:
+def _status(file: Path | str) -> Status:
+    if isinstance(file, str):
+        return _answer(file)
     try:
         status = file.stat()
     except OSError:
@@ -89,10 +98,19 @@ def _status(file: Path) -> Status:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
+def _answer(address: str) -> str | None:
+    try:
+        return state_of(address)
+    except RemoteError as error:
+        raise ReadError(str(error)) from None
+
+
 def opened(path: str | Path) -> None:
     """Note a file that is about to be read for the first time, where somebody watches the inputs."""
+    far = [path] if isinstance(path, str) and is_address(path) else []
     for files in _watched:
-        for file in _files(str(path)):
+        found: list[Path | str] = [*_files(str(path)), *far]
+        for file in found:
             if file not in files:
                 files[file] = _status(file)
 
@@ -107,10 +125,10 @@ def unchanged(*names: str | Path | None, apart: str | Path = "") -> Iterator[Cal
     >>> with unchanged(__file__) as check:
     ...     check()
     """
-    given = [Path(split_band(name)[0]) for name in names if name is not None]
+    given = [Path(split_band(name)[0]) for name in names if name is not None and not is_address(name)]
     beside = [path.with_suffix(suffix) for path in given for suffix in _COMPANIONS]
     out = [Path(apart).absolute(), Path(f"{apart}.partial").absolute()] if str(apart) else []
-    files = {
+    files: dict[Path | str, Status] = {
         file: _status(file)
         for path in (*given, *beside)
         for file in _files(str(path))
@@ -118,12 +136,14 @@ def unchanged(*names: str | Path | None, apart: str | Path = "") -> Iterator[Cal
     }
 
     def check() -> None:
+        far = [file for file in files if isinstance(file, str)]
+        answers = dict(zip(far, in_order(_answer, far), strict=True))
         for file, before in list(files.items()):
-            now = _status(file)
+            now = answers[file] if isinstance(file, str) else _status(file)
             if now == before:
                 continue
-            known = _hashes.get((file, before))
-            if now is None or known is None or _content(file, whole=True) != known:
+            known = _hashes.get((file, before)) if isinstance(file, Path) else None
+            if now is None or known is None or _content(Path(file), whole=True) != known:
                 what = "was removed" if now is None else "changed"
                 raise ChangedError(f"{file} {what} while it was read; what came of it is not kept: run again")
             files[file] = now
@@ -132,7 +152,8 @@ def unchanged(*names: str | Path | None, apart: str | Path = "") -> Iterator[Cal
     try:
         yield check
     except (ValueError, OSError):
-        check()  # whatever went wrong, this is why
+        with suppress(ReadError):  # a server that is gone has said nothing
+            check()  # whatever went wrong, this is why
         raise
     finally:
         _watched[:] = [each for each in _watched if each is not files]

@@ -8,13 +8,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
 from uncover.files import alone, parse_json
 from uncover.progress import Stopped
-from uncover.raster.errors import ChangedError, SceneError
+from uncover.raster.errors import ChangedError, ReadError, SceneError
 
 
 def fingerprint(facts: Mapping[str, Any]) -> str:
@@ -112,7 +112,8 @@ def unfinished(
                 shutil.rmtree(partial)
         except (ValueError, OSError):
             try:
-                check()
+                with suppress(ReadError):  # a server that is gone has said nothing
+                    check()
             except ChangedError:
                 journal.done.clear()  # and with it what was computed
                 raise

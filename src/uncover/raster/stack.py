@@ -12,6 +12,7 @@ from typing import Any, Required, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover import remote
 from uncover.engines.threads import in_order
 from uncover.files import read_json, typed
 from uncover.measurement.bands import canonical_band, is_sentinel2
@@ -238,7 +239,7 @@ class Item:
     """A STAC item as far as it is needed here."""
 
     identity: str
-    folder: str
+    place: str
     properties: dict[str, Any]
     assets: dict[str, dict[str, Any]]
 
@@ -265,9 +266,11 @@ class Item:
     def href(self, key: str) -> str:
         """Where an asset lies, relative names resolved against the item."""
         href = str(self.assets[key]["href"])
+        if remote.is_address(self.place):
+            return remote.beside(self.place, href)
         if "://" in href or href.startswith("/"):
             return href.removeprefix("file://")
-        return str(Path(self.folder) / href)
+        return str(Path(self.place).parent / href)
 
 
 _Number = float | None
@@ -323,7 +326,7 @@ class _StacItem(TypedDict, total=False):
 
 
 def read_item(path: str | Path) -> Item:
-    """Read an item from a local file."""
+    """Read an item from a file, or from an address."""
     try:
         content = read_json(path, dict[str, Any])
         if content.get("type") != "Feature" or not content.get("assets"):
@@ -337,7 +340,7 @@ def read_item(path: str | Path) -> Item:
         raise ReadError(f"{path} cannot be read as JSON ({error}); it may be truncated") from error
     return Item(
         identity=content.get("id", Path(path).stem),
-        folder=str(Path(path).parent),
+        place=str(path),
         properties=content.get("properties", {}),
         assets=content["assets"],
     )

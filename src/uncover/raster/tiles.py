@@ -18,6 +18,7 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover import remote
 from uncover.raster.errors import ReadError, SceneError, damaged, require
 from uncover.raster.fingerprints import opened
 from uncover.raster.grid import Grid, Window
@@ -111,7 +112,7 @@ class TileCache:
         with self._lock:
             place = next((i for i, (name, _) in enumerate(self._spare) if name == path), None)
             spare = None if place is None else self._spare.pop(place)[1]
-        with _gdal():
+        with _gdal(path):
             dataset = _open(path) if spare is None else spare
             try:
                 yield dataset
@@ -197,6 +198,8 @@ class BandFile:
             opened: list[Any] = []
 
             def load(tile: Window) -> Array:
+                if remote.is_address(self.path):
+                    return remote.tried_again(lambda: self._fetched(tile, cache), ReadError)
                 if not opened:
                     opened.append(stack.enter_context(cache.opened(self.path)))
                 return self._load(opened[0], tile)
@@ -205,6 +208,11 @@ class BandFile:
                 return cache.get((self.path, self.indexes, tile), lambda: load(tile))
 
             return assemble(window, self.grid, self.tile, get)
+
+    def _fetched(self, tile: Window, cache: TileCache) -> Array:
+        """A tile from far away; a file that failed is opened anew the next time."""
+        with cache.opened(self.path) as dataset:
+            return self._load(dataset, tile)
 
     def _load(self, dataset: Any, tile: Window) -> Array:
         from rasterio.errors import RasterioError
@@ -217,9 +225,15 @@ class BandFile:
             why = str(error.__cause__ or error).splitlines()[0]
             raise ReadError(
                 f"{self.name}: rows {tile.row}-{tile.row + tile.height}, columns {tile.col}-"
-                f"{tile.col + tile.width} cannot be decoded ({why}); the file is damaged, fetch it again"
+                f"{tile.col + tile.width} cannot be decoded ({why}); {_remedy(self.path)}"
             ) from error
         return array
+
+
+def _remedy(path: str) -> str:
+    if remote.is_address(path):
+        return f"the server of {path} failed, or the file is damaged: try again later"
+    return "the file is damaged, fetch it again"
 
 
 def assemble(window: Window, grid: Grid, tile: tuple[int, int], get: Callable[[Window], Array]) -> Array:
@@ -256,16 +270,16 @@ def _tiles_of(window: Window, tile: tuple[int, int]) -> Iterator[Window]:
 @contextmanager
 def open_raster(path: str) -> Iterator[Any]:
     """Open a GDAL raster for reading with the options that make errors errors."""
-    with _gdal(), _open(path) as dataset:
+    with _gdal(path), _open(path) as dataset:
         yield dataset
 
 
-def _gdal() -> Any:
-    """GDAL's options: whoever opens or reads needs them."""
+def _gdal(path: str) -> Any:
+    """GDAL's options for a raster: whoever opens or reads needs them."""
     require("rasterio")
     import rasterio
 
-    return rasterio.Env(**GDAL_OPTIONS)
+    return rasterio.Env(**GDAL_OPTIONS, **(remote.gdal_settings() if remote.is_address(path) else {}))
 
 
 def _open(path: str) -> Any:
@@ -281,7 +295,8 @@ def _open(path: str) -> Any:
             return dataset
         except RasterioError as error:
             reason = str(error).splitlines()[0] if str(error) else "unknown format"
-            raise ReadError(f"{path} cannot be opened as a raster: {reason}") from error
+            remedy = f"; {_remedy(path)}" if remote.is_address(path) else ""
+            raise ReadError(f"{path} cannot be opened as a raster: {reason}{remedy}") from error
 
 
 @contextmanager
@@ -323,7 +338,15 @@ class RasterInfo:
 
 
 def check_exists(name: str) -> None:
-    """Refuse a path that is not there; GDAL's own names (/vsizip/…, https://…, NETCDF:…) are left to GDAL."""
+    """Refuse a path or an address that is not there; GDAL's own names (/vsizip/…) are left to GDAL."""
+    if remote.is_address(name):
+        try:
+            found = remote.state_of(name)
+        except remote.RemoteError as error:
+            raise ReadError(str(error)) from None
+        if found is None:
+            raise SceneError(f"{name} does not exist; check the address")
+        return
     path = npy_file(name)[0] if is_npy(name) else Path(name)
     if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not path.exists():
         raise SceneError(f"{name} does not exist; check the path")
@@ -335,6 +358,12 @@ def describe(path: str | Path) -> RasterInfo:
     check_exists(name)
     if name.lower().endswith((".jp2", ".j2k")):
         check_jp2(name)
+    if remote.is_address(name):
+        return remote.tried_again(lambda: _described(name), ReadError)
+    return _described(name)
+
+
+def _described(name: str) -> RasterInfo:
     with open_raster(name) as dataset:
         if dataset.count == 0:
             raise SceneError(f"{name} holds several datasets and no band of its own; name one of them")
