@@ -217,7 +217,7 @@ class _Cube:
     """Realisations in memory, as a scene."""
 
     identity, bands, realisations, systematic, bytes_per_pixel = "elsewhere", BANDS, 5, None, 100
-    dates = ()
+    dates, worlds = (), None
 
     def __init__(self, values):
         self.values, self.grid = values, grid(*values.shape[2:])

@@ -270,27 +270,27 @@ class _Integrand:
 
     def value(self, t: Array) -> Array:
         """f at t of shape (point, node), or (point,)."""
-        out = self._log_gamma_constant + 0.5 * self.dof * (t - np.expm1(t))
-        h = np.exp(t)
-        for j in range(self.square.shape[1]):
-            m, z2 = self._column(j, t.ndim)
-            damped = 1.0 + m * h
-            out = out + 0.5 * (t - np.log(damped) - z2 * h / damped)
+        out, h = self._log_gamma_constant + 0.5 * self.dof * (t - np.expm1(t)), np.exp(t)
+        for m, z2, each, at in self._features(t, h):
+            damped = 1.0 + m * at
+            out = out + 0.5 * _total(each - np.log(damped) - z2 * at / damped, t)
         return out
 
     def slope(self, t: Array) -> Array:
         """f′ at t of shape (point, node), or (point,)."""
-        h = np.exp(t)
-        out = -0.5 * self.dof * np.expm1(t)
-        for j in range(self.square.shape[1]):
-            m, z2 = self._column(j, t.ndim)
-            damped = 1.0 + m * h
-            out = out + 0.5 * (1.0 - z2 * h / damped) / damped
+        out, h = -0.5 * self.dof * np.expm1(t), np.exp(t)
+        for m, z2, _, at in self._features(t, h):
+            damped = 1.0 + m * at
+            out = out + 0.5 * _total((1.0 - z2 * at / damped) / damped, t)
         return out
 
-    def _column(self, j: int, ndim: int) -> tuple[Array, Array]:
-        m, z2 = self.noise[:, j], self.square[:, j]
-        return (m[:, None], z2[:, None]) if ndim == 2 else (m, z2)
+    def _features(self, t: Array, h: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
+        """Noise, squares, t and h feature by feature; all at once for one t of each point."""
+        if t.ndim == 1:
+            yield self.noise, self.square, t[:, None], h[:, None]
+            return
+        for j in range(self.square.shape[1]):
+            yield self.noise[:, j, None], self.square[:, j, None], t, h
 
     def rows(self, index: NDArray[np.intp]) -> "_Integrand":
         noise = self.noise if len(self.noise) == 1 else self.noise[index]
@@ -381,3 +381,8 @@ class _Integrand:
         safe = np.where(large, half, 32.0)
         stirling = 0.5 * np.log(safe / (2 * np.pi)) - stirling_correction(safe)
         return np.where(large, stirling, half * np.log(half) - half - gammaln(half))
+
+
+def _total(terms: Array, t: Array) -> Array:
+    """Sum over the features, where the terms have all of them."""
+    return np.asarray(terms.sum(1)) if terms.ndim > t.ndim else terms
