@@ -13,14 +13,14 @@ from uncover.bayes.class_densities import slices
 from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.engines.machine import machine_code
-from uncover.engines.threads import in_order
+from uncover.engines.threads import in_order, processors
 
 Array = NDArray[np.float64]
 
 # Fewer leaves, differences, or log joints than this are not worth a call of compiled code.
 FEW_LEAVES, FEW_DIFFERENCES, FEW_JOINTS = 200_000, 10_000_000, 100_000
-# Points that one thread takes at a time.
-_PIECE = 1024
+# Points that one thread takes at a time; of trees, which divide many together, at least and at most.
+_PIECE, _FEWEST, _MOST = 1024, 1 << 12, 1 << 15
 # Kernels are summed so many times as large: their squares do not underflow in single precision.
 _ENLARGED = 2.0**50
 
@@ -41,7 +41,8 @@ class FastForest(Forest):
         def work_on(rows: slice) -> None:
             code.sums_of_leaves(points[rows], *arrays, said, out[rows])
 
-        _in_pieces(work_on, len(points))
+        share = -(-len(points) // processors())
+        _in_pieces(work_on, len(points), min(max(share, _FEWEST), _MOST))
         return out / len(self.roots)
 
     @cached_property
@@ -133,6 +134,6 @@ class Views(NamedTuple):
         return out
 
 
-def _in_pieces(work_on: Callable[[slice], None], n: int) -> None:
-    for _ in in_order(work_on, slices(n, _PIECE)):
+def _in_pieces(work_on: Callable[[slice], None], n: int, size: int = _PIECE) -> None:
+    for _ in in_order(work_on, slices(n, size)):
         pass

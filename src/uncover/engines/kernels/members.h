@@ -72,52 +72,91 @@ int EXPORT(kernel_sums)(const KernelArguments *a) {
 
 #ifndef SINGLE
 
-/* Points that stay in the cache while trees are read, and those that go down a tree together. */
-enum { TREE_POINTS = 256, TOGETHER = 16 };
+/* Points that go down a tree together: many at most of its nodes. */
+enum { TREE_POINTS = 32768 };
 
 typedef struct {
     Array points, node, threshold, roots, shares, out;
 } TreeArguments;
 
-/* Leaves of some points of one tree: while one waits for memory, others go on. */
-static void descend(const float *restrict x, int64_t p, const int64_t *restrict node, const float *restrict threshold,
-                    int64_t root, int64_t *restrict at) {
-    for (int b = 0; b < TOGETHER; b++) at[b] = root;
-    for (int64_t moved = 1; moved;) {
-        moved = 0;
-        for (int b = 0; b < TOGETHER; b++) {
-            int64_t i = at[b], packed = node[i];
-            at[b] = (packed >> 8) + (x[b * p + (packed & 255)] > threshold[i]);
-            moved |= at[b] ^ i;
+/* Points order[start] to order[stop - 1] have come to a node. */
+typedef struct {
+    int64_t node;
+    int32_t start, stop;
+} Group;
+
+/* Move those points of a group that go left to its front, and give their number. No branch is taken for a point. */
+static int32_t divide(const float *restrict x, float threshold, int32_t *order, int32_t *restrict moved, int32_t n) {
+    int32_t left = 0, right = 0, i = 0;
+#ifdef __AVX512F__
+    for (; i < n; i += 16) {
+        __mmask16 here = (__mmask16)_bzhi_u32(0xffff, (unsigned)(n - i < 16 ? n - i : 16));
+        __m512i number = _mm512_maskz_loadu_epi32(here, order + i);
+        __m512 value = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), here, number, x, 4);
+        __mmask16 goes_right = _mm512_mask_cmp_ps_mask(here, value, _mm512_set1_ps(threshold), _CMP_GT_OQ);
+        __mmask16 goes_left = (__mmask16)(here & ~goes_right);
+        unsigned l = (unsigned)__builtin_popcount(goes_left), r = (unsigned)__builtin_popcount(goes_right);
+        __m512i ahead = _mm512_maskz_compress_epi32(goes_left, number);
+        _mm512_mask_storeu_epi32(order + left, (__mmask16)_bzhi_u32(0xffff, l), ahead);
+        _mm512_storeu_si512(moved + right, _mm512_maskz_compress_epi32(goes_right, number));
+        left += (int32_t)l, right += (int32_t)r;
+    }
+#endif
+    for (; i < n; i++) {
+        int32_t b = order[i];
+        int goes_right = x[b] > threshold;
+        order[left] = b, moved[right] = b;
+        left += !goes_right, right += goes_right;
+    }
+    memcpy(order + left, moved, (size_t)right * sizeof(*moved));
+    return left;
+}
+
+/* Add what the leaves of one tree say to the sums of m points, whose features are columns of x. */
+static void add_leaves(const TreeArguments *a, int64_t root, const float *x, int32_t m, int32_t *order,
+                       int32_t *moved, Group *waiting, double *out) {
+    const int64_t *node = a->node.data, K = a->out.shape[1];
+    const float *threshold = a->threshold.data;
+    for (int32_t b = 0; b < m; b++) order[b] = b;
+    waiting[0] = (Group){root, 0, m};
+    for (int64_t count = 1; count > 0;) {
+        Group here = waiting[--count];
+        int64_t child = node[here.node] >> 8;
+        if (child == here.node) {
+            const double *said = ROW(double, a->shares, child);
+            for (int32_t i = here.start; i < here.stop; i++)
+                for (int64_t k = 0; k < K; k++) out[order[i] * K + k] += said[k];
+            continue;
         }
+        const float *column = x + (node[here.node] & 255) * m;
+        int32_t n = here.stop - here.start;
+        int32_t middle = here.start + divide(column, threshold[here.node], order + here.start, moved, n);
+        if (middle < here.stop) waiting[count++] = (Group){child + 1, middle, here.stop};
+        if (middle > here.start) waiting[count++] = (Group){child, here.start, middle};
     }
 }
 
 /* Sums over the trees of what the leaf of each point says.
 
 `node` holds 256 times the number of the left child, which the right one follows, plus the feature; a leaf is its own
-left child and has no point to its right. Tree by tree for a block of points that stays in the nearest cache, in the
-order in which NumPy would add them. */
+left child. Tree by tree, in the order in which NumPy would add them; at each node the points of a block are divided,
+so that what it says is read once. */
 int EXPORT(sums_of_leaves)(const TreeArguments *a) {
-    int64_t n = a->points.shape[0], p = a->points.shape[1], K = a->out.shape[1], at[TOGETHER];
-    const float *points = a->points.data, *threshold = a->threshold.data;
-    const int64_t *node = a->node.data, *roots = a->roots.data;
-    const double *shares = a->shares.data;
+    int64_t n = a->points.shape[0], p = a->points.shape[1], K = a->out.shape[1], size = least(TREE_POINTS, n);
+    const float *points = a->points.data;
     double *out = a->out.data;
     Room room = {0};
-    float *x = RESERVE(&room, float, (TREE_POINTS + TOGETHER) * p);
+    float *x = RESERVE(&room, float, size * p);
+    int32_t *order = RESERVE(&room, int32_t, size), *moved = RESERVE(&room, int32_t, size + 16);
+    Group *waiting = RESERVE(&room, Group, size + 1);
     memset(out, 0, (size_t)(n * K) * sizeof(double));
     for (int64_t begin = 0; begin < n && !room.failed; begin += TREE_POINTS) {
         int64_t m = least(TREE_POINTS, n - begin);
-        memcpy(x, points + begin * p, (size_t)(m * p) * sizeof(float));
-        for (int64_t b = m; b < m + TOGETHER; b++)
-            memcpy(x + b * p, points + (begin + m - 1) * p, (size_t)p * sizeof(float));
+        for (int64_t b = 0; b < m; b++)
+            for (int64_t j = 0; j < p; j++) x[j * m + b] = points[(begin + b) * p + j];
         for (int64_t tree = 0; tree < a->roots.shape[0]; tree++)
-            for (int64_t start = 0; start < m; start += TOGETHER) {
-                descend(x + start * p, p, node, threshold, roots[tree], at);
-                for (int64_t b = 0; b < least(TOGETHER, m - start); b++)
-                    for (int64_t k = 0; k < K; k++) out[(begin + start + b) * K + k] += shares[at[b] * K + k];
-            }
+            add_leaves(a, ((const int64_t *)a->roots.data)[tree], x, (int32_t)m, order, moved, waiting,
+                       out + begin * K);
     }
     return release(&room);
 }
