@@ -243,9 +243,10 @@ def test_the_budget_by_brute_force(kind, monkeypatch):
         variance = found.observation.noise.variances()[0, 0]
     assert {m.reading for m in clf.model_.members} >= {"closed", "draws"}
     measurement, model = parts_by_brute_force(clf.model_, x, variance, found, rng)
+    P, gates = found.probabilities, found.gates
     ours, theirs = (
         found.budget(12_800, 8192),
-        clf.model_.budget(found.probability(), found.probabilities, found.gates, measurement, model),
+        clf.model_.budget(clf.model_.answers(P, gates), P, gates, measurement, model),
     )
     for name in ("total", "measurement", "model", "overlap"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=0.02, err_msg=name)

@@ -8,10 +8,14 @@ from scipy.special import softmax
 from uncover import BayesianClassifier
 from uncover.bayes.budget import entropy
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.forest import Forest
 from uncover.engines import members
 from uncover.measurement.observation import Observation
 from uncover.measurement.pooled import TOLERANCE, make_summariser
 from uncover.measurement.prediction import PoolPrediction
+from uncover.models.members import single_precision
+from uncover.models.pool import of_draws
+from uncover.models.pool import pool as pooled
 
 
 def skewed(n, seed):
@@ -96,12 +100,49 @@ def test_views_are_calibrated_probabilities(rng, machine):
     joint = 5.0 * rng.normal(size=(50, 3, 4))
     joint[0, 0] = -np.inf
     joint[1, 1, 2] = -np.inf
-    found = members.Views.of(joint, 0.5)
-    known = np.where(np.isfinite(joint).any(-1, keepdims=True), joint, 0.0)
+    offset = np.log([0.1, 0.2, 0.3, 0.4])
+    found = members.Views.of(joint, 0.5, offset)
+    known = np.where(np.isfinite(joint).any(-1, keepdims=True), joint, 0.0) + offset
     P = softmax(known / 0.5, axis=-1)
     assert_allclose(found.probability, P.mean(1), atol=1e-12)
-    assert_allclose(found.inner, entropy(P).mean(1), atol=1e-12)
+    assert_allclose(np.exp(found.logs), P, atol=1e-12)
+    assert_allclose(found.logs[2:], np.log(P[2:]), atol=1e-9)
     assert_array_equal(found.best, P.argmax(-1))
+
+
+@pytest.mark.parametrize(("n", "K"), [(1, 2), (64, 3), (333, 7)])
+def test_answers_are_those_of_numpy(rng, machine, n, K):
+    """Members that rule classes out, that are not heard at all, and shares that differ."""
+    P = rng.dirichlet(np.full(K, 0.05), size=(4, n))
+    gate = rng.uniform(size=(4, n)) * (rng.uniform(size=(4, n)) < 0.7)
+    gate[0] = 0.1
+    b, log_shares = rng.uniform(size=(8, 4)), np.log(rng.dirichlet(np.ones(K)))
+    mean, inner = members.pool_answers(P, gate, b, log_shares)
+    drawn = of_draws(P, gate, b, log_shares)
+    assert_allclose(mean, drawn.mean(0), atol=1e-12)
+    assert_allclose(inner, entropy(drawn).mean(0), atol=1e-12)
+    assert_array_equal(pooled(P, gate, b, log_shares), mean)
+
+
+@pytest.mark.parametrize(("R", "K"), [(2, 2), (5, 3), (25, 4)])
+def test_answers_of_views_are_those_of_numpy(rng, machine, R, K):
+    logs = np.log(rng.dirichlet(np.full(K, 0.2), size=(3, 90, R)))
+    power, base = rng.uniform(size=(3, 90)), rng.normal(size=K)
+    power[1] = 0.0
+    mean, inner = members.pool_views(logs, power, base)
+    answers = softmax(base + np.einsum("mn,mnrk->nrk", power, np.maximum(logs, -12.0)), axis=-1)
+    assert_allclose(mean, answers.mean(1), atol=1e-12)
+    assert_allclose(inner, entropy(answers).mean(1), atol=1e-12)
+
+
+@pytest.mark.parametrize("block", [1, 300, 4096])
+def test_trees_say_to_the_last_bit_what_the_reference_says(pool, machine, block, monkeypatch):
+    (trees,) = (m.model for m in pool.members if m.name == "trees")
+    points = single_precision(trees.scale(skewed(700, 6)[0]))
+    points[:3] = np.array([[np.inf], [-np.inf], [trees.forest.threshold[trees.forest.roots[0]]]])
+    monkeypatch.setattr(members, "_FEWEST", block)
+    monkeypatch.setattr(members, "_MOST", block)
+    assert_array_equal(trees.forest.probabilities(points), Forest.probabilities(trees.forest, points))
 
 
 def test_probabilities_of_each_world_have_its_class(pool):

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax
 
-from uncover.bayes.budget import entropy
 from uncover.bayes.class_densities import slices
 from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
@@ -35,7 +34,7 @@ class FastForest(Forest):
         if code is None:
             return super().probabilities(points, shares)
         order, *arrays = self._packed
-        said = (self.shares() if shares is None else shares)[order]
+        said = self._said if shares is None else shares[order]
         out = np.empty((len(points), said.shape[1]))
 
         def work_on(rows: slice) -> None:
@@ -44,6 +43,11 @@ class FastForest(Forest):
         share = -(-len(points) // processors())
         _in_pieces(work_on, len(points), min(max(share, _FEWEST), _MOST))
         return out / len(self.roots)
+
+    @cached_property
+    def _said(self) -> Array:
+        """Shares of the nodes in the order of those."""
+        return self.shares()[self._packed[0]]
 
     @cached_property
     def _packed(self) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
@@ -113,25 +117,61 @@ class Views(NamedTuple):
     """A member's probabilities at all views of each point, calibrated by its temperature."""
 
     probability: Array  # (point, class), mean over views
-    inner: Array  # (point,), mean of the entropies of the views
+    logs: Array  # (point, view, class), logarithms of the probabilities
     best: NDArray[np.uint8]  # (point, view), the most probable class
 
     @classmethod
-    def of(cls, joint: Array, temperature: float) -> "Views":
-        """Of log joints (point, view, class); where no class is possible, all are alike."""
+    def of(cls, joint: Array, temperature: float, offset: Array) -> "Views":
+        """Of log joints (point, view, class) plus an offset (class,); impossible classes alone are alike."""
         n, R, K = joint.shape
         code = machine_code() if joint.size >= FEW_JOINTS else None
         if code is None:
-            known = np.where(np.isfinite(joint).any(-1, keepdims=True), joint, 0.0)
-            P = softmax(known / temperature, axis=-1)
-            return cls(P.mean(1), entropy(P).mean(1), known.argmax(-1).astype(np.uint8))
-        out = cls(np.empty((n, K)), np.empty(n), np.empty((n, R), np.uint8))
+            known = np.where(np.isfinite(joint).any(-1, keepdims=True), joint, 0.0) + offset
+            logs = log_softmax(known / temperature, axis=-1)
+            return cls(np.exp(logs).mean(1), logs, known.argmax(-1).astype(np.uint8))
+        out = cls(np.empty((n, K)), np.empty((n, R, K)), np.empty((n, R), np.uint8))
 
         def work_on(rows: slice) -> None:
-            code.temper(joint[rows], 1.0 / temperature, *(each[rows] for each in out))
+            code.temper(joint[rows], 1.0 / temperature, offset, *(each[rows] for each in out))
 
         _in_pieces(work_on, n)
         return out
+
+
+def pool_answers(
+    probability: Array, gate: Array, exponents: Array, log_shares: Array
+) -> tuple[Array, Array] | None:
+    """Answers of a pool and mean entropies of its draws by machine code, as `models.pool` has them."""
+    code = machine_code() if probability.size >= FEW_JOINTS else None
+    if code is None:
+        return None
+    _, n, K = probability.shape
+    mean, inner = np.empty((n, K)), np.empty(n)
+
+    def work_on(rows: slice) -> None:
+        own = probability[:, rows], gate[:, rows]
+        code.pool_answers(*own, exponents, log_shares, mean[rows], inner[rows])
+
+    _in_pieces(work_on, n)
+    return mean, inner
+
+
+def pool_views(logs: Array, power: Array, base: Array) -> tuple[Array, Array] | None:
+    """Answers in each view and their entropies, both averaged, by machine code; `models.pool` has the same.
+
+    From log probabilities (member, point, view, class), powers (member, point), and what is added (class,).
+    """
+    code = machine_code() if logs.size >= FEW_JOINTS else None
+    if code is None:
+        return None
+    _, n, _, K = logs.shape
+    mean, inner = np.empty((n, K)), np.empty(n)
+
+    def work_on(rows: slice) -> None:
+        code.pool_views(logs[:, rows], power[:, rows], base, mean[rows], inner[rows])
+
+    _in_pieces(work_on, n)
+    return mean, inner
 
 
 def _in_pieces(work_on: Callable[[slice], None], n: int, size: int = _PIECE) -> None:

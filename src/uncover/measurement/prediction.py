@@ -414,7 +414,10 @@ class PoolPrediction:
 
     @cached_property
     def _views(self) -> list[Views]:
-        return [Views.of(self.pool.tempered(member, j), member.temperature) for member, j in self._members()]
+        return [self._view_of(member, joint) for member, joint in self._members()]
+
+    def _view_of(self, member: PoolMember, joint: Array) -> Views:
+        return Views.of(joint, member.temperature, (member.temperature - 1.0) * self.pool.log_shares)
 
     @cached_property
     def gates(self) -> Array:
@@ -444,11 +447,16 @@ class PoolPrediction:
         """P(class | x, D): (sample, class)."""
         if (blocks := self._blocks()) is not None:
             return np.concatenate([block.probability() for block in blocks])
-        found, doubtful = self.pool.mean(self.probabilities, self.gates), self._doubtful()
+        return self._answers[0]
+
+    @cached_property
+    def _answers(self) -> tuple[Array, Array]:
+        """P(class | x, D), and information from the exponents: (sample, class), (sample,)."""
+        found, doubtful = self.pool.answers(self.probabilities, self.gates), self._doubtful()
         if len(doubtful):
             some = self.given[doubtful]
             again = PoolPrediction(self.pool, some, paired=self.paired, asked=ASKED_IN_DOUBT)
-            found[doubtful] = again.probability()
+            found[0][doubtful] = again.probability()
         return found
 
     def _doubtful(self) -> NDArray[np.intp]:
@@ -480,7 +488,8 @@ class PoolPrediction:
         views = max(P.shape[1] for P, member in zip(each, pool.members, strict=True) if member.gaussian)
         one = [P if P.shape[1] == views else P.mean(axis=1, keepdims=True) for P in each]
         found = [
-            pool.mean(np.stack([P[:, min(i, P.shape[1] - 1)] for P in one]), self.gates) for i in range(views)
+            pool.answers(np.stack([P[:, min(i, P.shape[1] - 1)] for P in one]), self.gates)[0]
+            for i in range(views)
         ]
         return np.stack(found, axis=1)
 
@@ -499,7 +508,7 @@ class PoolPrediction:
                 pool.probability_of(m, joint[rows, worlds]) if joint.shape[1] == R else P[rows]
                 for (m, joint), P in zip(self._members(), self.probabilities, strict=True)
             ]
-            found[worlds, rows] = pool.mean(np.stack(some), self.gates[:, rows]).argmax(-1)
+            found[worlds, rows] = pool.answers(np.stack(some), self.gates[:, rows])[0].argmax(-1)
         return found
 
     def typicality(self) -> Array:
@@ -533,8 +542,9 @@ class PoolPrediction:
             each = [vars(block.budget(n_draws, n_true_values)).values() for block in blocks]
             return UncertaintyBudget(*(np.concatenate(part) for part in zip(*each, strict=True)))
         model = self._model_shares(n_draws, n_true_values)
-        answer, measured = self.probability(), self._measurement_share()
-        return self.pool.budget(answer, self.probabilities, self.gates, measured, model)
+        return self.pool.budget(
+            self._answers, self.probabilities, self.gates, self._measurement_share(), model
+        )
 
     def _measurement_share(self) -> Array:
         """Share of the entropy that a perfect measurement would take away: (sample,).
@@ -545,21 +555,28 @@ class PoolPrediction:
         """
         members, gates, share_of_views = self._members(), self.gates, self.pool.measurement_share
         if not self.noisy:
-            return share_of_views(self.joints, np.ones(len(members), dtype=bool), gates)
+            if max(joint.shape[1] for joint in self.joints) == 1:
+                return np.zeros(len(self.given))
+            return share_of_views(self._views, np.ones(len(members), dtype=bool), gates)
         heard = np.array([member.through_noise for member in self.pool.members])
         closed = np.array([member.reading == "closed" for member in self.pool.members])
-        at_truth = [self._at_truth(m) if m.reading == "closed" else joint for m, joint in members]
+        at_truth = self._views_with(lambda member: self._at_truth(member))
         X, noise = self.measured.X, self.measured.noise
         if noise is None or not noise.variances().any():
             return share_of_views(at_truth, heard, gates, 1 if X.ndim == 2 else X.shape[1])
         share, lacking = share_of_views(at_truth, heard, gates), np.flatnonzero(_lacks_features(X))
         if len(lacking):
-            at_truth = [self._where_present(m, lacking) if m.reading == "closed" else j for m, j in members]
+            at_truth = self._views_with(lambda member: self._where_present(member, lacking))
             share[lacking] = share_of_views(at_truth, closed, gates[:, lacking])
         if self.pool.realisations == "shared":
-            of_worlds = share_of_views([joint for _, joint in members], closed, gates)
+            of_worlds = share_of_views(self._views, closed, gates)
             share = of_worlds + (1.0 - of_worlds) * share
         return share
+
+    def _views_with(self, of_closed: Callable[[PoolMember], Array]) -> list[Views]:
+        """What members say, those in closed form by other log joints."""
+        own = zip(self.pool.members, self._views, strict=True)
+        return [self._view_of(m, of_closed(m)) if m.reading == "closed" else views for m, views in own]
 
     def _where_present(self, member: PoolMember, rows: NDArray[np.intp]) -> Array:
         """Log joint of Gaussian classes at the true values of the features that samples have."""

@@ -203,13 +203,9 @@ class TreeMember:
     name: ClassVar[str] = "trees"
     heard: ClassVar[Heard] = "near"
 
-    @cached_property
-    def _shares(self) -> Array:
-        return self.forest.shares()
-
     def log_joint(self, points: NDArray[Any]) -> Array:
         """Log shares of points: (point, class)."""
-        return np.log(self.forest.probabilities(single_precision(self.scale(points)), self._shares))
+        return np.log(self.forest.probabilities(single_precision(self.scale(points))))
 
     def information(
         self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float

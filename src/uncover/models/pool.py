@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
+from uncover.bayes.class_densities import slices
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.second_order import below_entropy
+from uncover.engines.members import Views, pool_answers, pool_views
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.members import AnyMember, ClassRanks, GaussianMember, KernelMember
@@ -24,7 +26,8 @@ Array = NDArray[np.float64]
 Rng = np.random.Generator
 
 # No member may rule a class out: its probabilities count as at least this.
-LEAST_PROBABILITY = np.exp(-12.0)
+LEAST_LOG = -12.0
+LEAST_PROBABILITY = np.exp(LEAST_LOG)
 # Where less than this share of the samples is stranger, members that extrapolate are heard the less.
 STRANGE = 0.1
 # Share of noise in the variance within classes from which on typicality is that of Gaussians alone.
@@ -237,9 +240,13 @@ class Pool:
             within = free @ np.diagonal(self.covariances, axis1=1, axis2=2) / max(free.sum(), 1.0)
         return np.asarray((1.0 / (1.0 + variances / np.where(within > 0, within, 1.0))).mean(-1))
 
-    def mean(self, probability: Array, gate: Array) -> Array:
-        """The pooled probabilities, from those of the members: (sample, class)."""
-        return self.shifted(pool(probability, gate, self.exponents, self.log_shares))
+    def answers(self, probability: Array, gate: Array) -> tuple[Array, Array]:
+        """The pooled probabilities (sample, class), and information from knowing the exponents (sample,)."""
+        mean, inner = average_of_draws(probability, gate, self.exponents, self.log_shares)
+        if self.log_odds_shift is None:
+            return mean, np.maximum(entropy(mean) - inner, 0.0)
+        drawn = self.shifted(of_draws(probability, gate, self.exponents, self.log_shares))
+        return self.shifted(mean), np.maximum(entropy(drawn.mean(0)) - entropy(drawn).mean(0), 0.0)
 
     def shifted(self, probability: Array) -> Array:
         """Probabilities (..., class) for other class shares than those of the samples."""
@@ -307,38 +314,42 @@ class Pool:
     # ---- budget --------------------------------------------------------------------------------------
 
     def measurement_share(
-        self, joints: list[Array], heard: NDArray[np.bool_], gate: Array, parts: int | None = None
+        self, members: list[Views], heard: NDArray[np.bool_], gate: Array, parts: int | None = None
     ) -> Array:
         """Share of the entropy that knowing the view would take away: (sample,).
 
-        I(y; view)/H = 1 − E H[P(· | view)]/H[E P(· | view)] of pooled answers, from log joints (sample, view,
-        class) of the members that are ``heard``, at draws of the true value or in each world. A member of
+        I(y; view)/H = 1 − E H[P(· | view)]/H[E P(· | view)] of pooled answers, from what the members that are
+        ``heard`` say at draws of the true value or in each world. A member of
         one view says the same in all. Only the part of the views is known where there are so many ``parts``.
         """
         b = self.exponents.mean(0)
         powers = np.where(heard, b, 0.0)[:, None] * gate
         powers *= b.sum() / powers.sum(0)
-        log_odds = self.log_shares
-        for member, joint, power in zip(self.members, joints, powers, strict=True):
-            if power.any():
-                P = np.maximum(self.probability_of(member, joint), LEAST_PROBABILITY)
-                log_odds = log_odds + power[:, None, None] * (np.log(P) - self.log_shares)
-        answers = self.shifted(softmax(log_odds, axis=-1))
-        if parts is not None:
-            answers = answers.reshape(len(answers), parts, -1, answers.shape[-1]).mean(2)
-        whole = entropy(answers.mean(1))
-        return share_of(whole - entropy(answers).mean(1), whole)
+        base = (1.0 - b.sum()) * self.log_shares
+        if self.log_odds_shift is not None:
+            base = base + self.log_odds_shift
+        known = [i for i, power in enumerate(powers) if power.any()]
+        logs = np.stack(np.broadcast_arrays(*(members[i].logs for i in known)))
+        found = pool_views(logs, powers[known], base) if parts is None else None
+        if found is None:
+            odds = base + np.einsum("mn,mnvk->nvk", powers[known], np.maximum(logs, LEAST_LOG))
+            answers = softmax(odds, axis=-1)
+            if parts is not None:
+                answers = answers.reshape(len(answers), parts, -1, answers.shape[-1]).mean(2)
+            found = answers.mean(1), entropy(answers).mean(1)
+        whole = entropy(found[0])
+        return share_of(whole - found[1], whole)
 
     def budget(
-        self, answer: Array, probability: Array, gate: Array, measured: Array, model: Array
+        self, answers: tuple[Array, Array], probability: Array, gate: Array, measured: Array, model: Array
     ) -> UncertaintyBudget:
-        """Divide the entropy of the answer (sample, class).
+        """Divide the entropy of the answers (sample, class).
 
         Measurement has the share ``measured`` (sample,) of it. Model is the information of the exponents,
         which say what member is right, and of the members' parameters: ``model`` (member, sample) are
         shares of the members' entropies.
         """
-        drawn = self.shifted(of_draws(probability, gate, self.exponents, self.log_shares))
+        answer, which = answers
         total, share, probability = (
             entropy(answer),
             local_weights(self.weights, gate),
@@ -346,7 +357,6 @@ class Pool:
         )
         own = entropy(probability) * model / np.maximum(_spread(probability), np.finfo(float).tiny)
         errors = pooled_information(own, share / self.temperature)
-        which = np.maximum(entropy(drawn.mean(0)) - entropy(drawn).mean(0), 0.0)
         known = share_of(which + below_entropy(_spread(answer) * errors, total), total)
         measured = np.minimum(measured, 1.0 - known)
         return UncertaintyBudget(total, total * known, total * measured, total * (1.0 - known - measured))
@@ -399,12 +409,22 @@ def pool(probability: Array, gate: Array, exponents: Array, log_shares: Array) -
     >>> pool(alike, gate, np.array([[1.0, 1.0]]), np.log([0.8, 0.2])).round(2)
     array([[0.8, 0.2]])
     """
+    return average_of_draws(probability, gate, exponents, log_shares)[0]
+
+
+def average_of_draws(
+    probability: Array, gate: Array, exponents: Array, log_shares: Array
+) -> tuple[Array, Array]:
+    """The same, (sample, class), and the mean entropy of the answers by each draw, (sample,)."""
+    found = pool_answers(probability, gate, exponents, log_shares)
+    if found is not None:
+        return found
     _, n, K = probability.shape
-    out, size = np.empty((n, K)), max(1, _DRAWN_NUMBERS // (len(exponents) * K))
-    for start in range(0, n, size):
-        rows = slice(start, start + size)
-        out[rows] = of_draws(probability[:, rows], gate[:, rows], exponents, log_shares).mean(0)
-    return out
+    mean, inner = np.empty((n, K)), np.empty(n)
+    for rows in slices(n, max(1, _DRAWN_NUMBERS // (len(exponents) * K))):
+        drawn = of_draws(probability[:, rows], gate[:, rows], exponents, log_shares)
+        mean[rows], inner[rows] = drawn.mean(0), entropy(drawn).mean(0)
+    return mean, inner
 
 
 def of_draws(probability: Array, gate: Array, exponents: Array, log_shares: Array) -> Array:

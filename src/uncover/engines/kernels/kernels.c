@@ -3,5 +3,6 @@
 #include "moments.h"
 #include "noise.h"
 #include "pixels.h"
+#include "pool.h"
 #include "scores.h"
 #include "summaries.h"

@@ -1,4 +1,4 @@
-/* Members of the recommended classifier: kernels, trees and calibrated views. No table of distances or of leaves is
+/* Members of the recommended classifier: kernels and trees. No table of distances or of leaves is
 ever made. */
 
 #ifndef MEMBERS_H
@@ -157,56 +157,6 @@ int EXPORT(sums_of_leaves)(const TreeArguments *a) {
         for (int64_t tree = 0; tree < a->roots.shape[0]; tree++)
             add_leaves(a, ((const int64_t *)a->roots.data)[tree], x, (int32_t)m, order, moved, waiting,
                        out + begin * K);
-    }
-    return release(&room);
-}
-
-typedef struct {
-    Array joint;
-    double sharpness;
-    Array probability, inner, best;
-} ViewArguments;
-
-/* Log odds t of the views of a point less the largest of each, and the first class of the largest. Where no class is
-   possible, all are alike. */
-static void find_log_odds(const double *joint, int64_t views, int64_t K, double sharpness, double *t, uint8_t *best) {
-    for (int64_t r = 0; r < views; r++, joint += K, t += K) {
-        int64_t first = 0;
-        for (int64_t k = 1; k < K; k++)
-            if (joint[k] > joint[first]) first = k;
-        double top = joint[first];
-        int possible = fabs(top) <= 1.7976931348623157e308;
-        for (int64_t k = 0; k < K; k++) {
-            double below = sharpness * (joint[k] - top);
-            t[k] = !possible ? 0.0 : below > -700.0 ? below : -700.0;
-        }
-        best[r] = (uint8_t)first;
-    }
-}
-
-/* Probabilities and entropies of log joints (point, view, class) over a temperature, means over views.
-
-`best` (point, view) is the most probable class of each view. */
-int EXPORT(temper)(const ViewArguments *a) {
-    int64_t n = a->joint.shape[0], views = a->joint.shape[1], K = a->joint.shape[2], size = round_up(views * K, 8);
-    Room room = {0};
-    double *t = RESERVE(&room, double, size), *e = RESERVE(&room, double, size);
-    double *whole = RESERVE(&room, double, round_up(views, 8)), *along = RESERVE(&room, double, views);
-    for (int64_t i = 0; i < n && !room.failed; i++) {
-        double *total = ROW(double, a->probability, i), entropy = 0.0;
-        memset(total, 0, (size_t)K * sizeof(double));
-        find_log_odds(ROW(double, a->joint, i), views, K, a->sharpness, t, ROW(uint8_t, a->best, i));
-        for (int64_t b = 0; b < size; b += LANES) store(e + b, exponential(load(t + b)));
-        for (int64_t r = 0; r < views; r++) {
-            double sum = 0.0, mean = 0.0;
-            for (int64_t k = 0; k < K; k++) sum += e[r * K + k], mean += e[r * K + k] * t[r * K + k];
-            for (int64_t k = 0; k < K; k++) total[k] += e[r * K + k] / sum;
-            whole[r] = sum - 1.0, along[r] = mean / sum;
-        }
-        for (int64_t r = 0; r < views; r += LANES) store(whole + r, log_one_plus(load(whole + r)));
-        for (int64_t r = 0; r < views; r++) entropy += whole[r] - along[r];
-        ((double *)a->inner.data)[i] = fmax(entropy, 0.0) / (double)views;
-        for (int64_t k = 0; k < K; k++) total[k] /= (double)views;
     }
     return release(&room);
 }

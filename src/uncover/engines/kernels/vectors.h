@@ -154,6 +154,12 @@ INLINE V mantissa(V w, V *n) {
     return (V)(bits - ((exponent - BIAS) << FRACTION));
 }
 
+/* log w for normal numbers w > 0, by log m = 2 artanh((m - 1)/(m + 1)). */
+INLINE V logarithm(V w) {
+    V n, a = mantissa(w, &n) - R(1), s = a / (a + R(2));
+    return madd(n, full(LOG_2), madd(n, full(LOG_2_REST), s * POLYNOMIAL(s * s, ARTANH)));
+}
+
 /* log(1 + u) for u >= 0, by log m = 2 artanh((m - 1)/(m + 1)); what rounding takes from 1 + u is given back. */
 INLINE V log_one_plus(V u) {
     V n, w = u + R(1), a = mantissa(w, &n) - R(1);
