@@ -295,7 +295,7 @@ def parts_by_brute_force(model, x, variance, found, rng):
             )
         else:
             at_chi = softmax((log_joint - shares) / T + shares, axis=1)
-            told = member.information(at_chi, log_joint, points, T)
+            told = member.information(at_chi, log_joint, points, T, entropy(at_chi, axis=-1))
         parameters[m] = (of_chi @ told) / entropy(of_chi @ at_chi, axis=1)
     answers = softmax(log_odds, axis=2)  # (input, χ, class)
     known = (of_truth * entropy(answers, axis=2)).sum(1)

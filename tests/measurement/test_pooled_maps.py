@@ -9,6 +9,7 @@ from uncover import BayesianClassifier
 from uncover.bayes.budget import entropy
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.forest import Forest
+from uncover.bayes.student_t import StudentT
 from uncover.engines import members
 from uncover.measurement.observation import Observation
 from uncover.measurement.pooled import TOLERANCE, make_summariser
@@ -32,7 +33,7 @@ def pool():
 @pytest.fixture
 def machine(monkeypatch):
     """Machine code from the first point on."""
-    for name in ("FEW_LEAVES", "FEW_DIFFERENCES", "FEW_JOINTS"):
+    for name in ("FEW_LEAVES", "FEW_DIFFERENCES", "FEW_PRODUCTS", "FEW_JOINTS"):
         monkeypatch.setattr(members, name, 0)
 
 
@@ -133,6 +134,17 @@ def test_answers_of_views_are_those_of_numpy(rng, machine, R, K):
     answers = softmax(base + np.einsum("mn,mnrk->nrk", power, np.maximum(logs, -12.0)), axis=-1)
     assert_allclose(mean, answers.mean(1), atol=1e-12)
     assert_allclose(inner, entropy(answers).mean(1), atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [1, 3, 10, 17])
+def test_squared_distances_are_those_of_numpy(rng, machine, p):
+    A = rng.normal(size=(3, p, p + 2)) * 10.0 ** rng.integers(-3, 3, size=(3, p, 1))
+    t = StudentT.from_scale(rng.normal(size=(3, p)), A @ A.swapaxes(1, 2), np.array([3.0, 30.0, 3e5]))
+    x = rng.normal(size=(150, p)) * 10.0 ** rng.integers(-2, 8, size=(150, 1))
+    x[0], x[1, 0] = 1e200, np.inf
+    found = members.FastStudentT.of(t)
+    assert_allclose(found.squared_distance(x), t.squared_distance(x), rtol=1e-9)
+    assert_allclose(found.log_prob(x[None, :, None]), t.log_prob(x[None, :, None]), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("block", [1, 300, 4096])

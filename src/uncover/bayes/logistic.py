@@ -10,6 +10,8 @@ Array = NDArray[np.float64]
 
 # Precision of the prior of the intercepts: all but free, and no direction is left undetermined.
 _INTERCEPT = 1e-3
+# Points whose covariances are computed together.
+_BLOCK = 2048
 _TOLERANCE = 1e-8
 _MAX_ITERATIONS = 100
 
@@ -71,11 +73,12 @@ class Logistic:
         x, (K, d) = _with_one(points), self.coefficients.shape
         inverse = np.linalg.inv(self.hessian).reshape(K, d, K, d)
         rows, columns = np.triu_indices(K)
-        blocks = np.ascontiguousarray(inverse[rows, :, columns, :].swapaxes(0, 1)).reshape(d, -1)
-        V = np.empty((len(x), K, K))
-        V[:, rows, columns] = np.einsum("nad,nd->na", (x @ blocks).reshape(len(x), -1, d), x)
-        V[:, columns, rows] = V[:, rows, columns]
-        return V
+        pairs, V = inverse[rows, :, columns, :].swapaxes(-1, -2), np.empty((K, K, len(x)))
+        for start in range(0, len(x), _BLOCK):  # that stay in the cache; points lie together
+            block = slice(start, start + _BLOCK)
+            z = np.ascontiguousarray(x[block].T)
+            V[rows, columns, block] = V[columns, rows, block] = np.einsum("ajn,jn->an", pairs @ z, z)
+        return np.moveaxis(V, 2, 0)
 
     def leave_one_out(self, points: Array, target: Array, weight: Array | None = None) -> Array:
         """Log odds of each training point by the model without it: (sample, class).

@@ -74,7 +74,7 @@ class StudentT:
             for i, (location, whitening) in enumerate(members):
                 z = (x - location) @ whitening.T
                 out[..., i] = np.einsum("...j,...j->...", z, z)
-        return _bounded(out).reshape(x.shape[:-1] + self.batch_shape)
+        return kept_finite(out).reshape(x.shape[:-1] + self.batch_shape)
 
     def typicality(self, points: ArrayLike) -> Array:
         """p-value of each point: the probability that a draw is at least as far out.
@@ -184,7 +184,7 @@ class IndependentT:
         x = np.asarray(points, np.float64)
         x = x.reshape(x.shape[:-1] + (1,) * len(self.batch_shape) + x.shape[-1:])
         with np.errstate(over="ignore"):
-            return _bounded(((x - self.location) / self.scale) ** 2)
+            return kept_finite(((x - self.location) / self.scale) ** 2)
 
 
 def log_density(constant: Array | float, dof: Array, p: int, q: Array) -> Array:
@@ -208,6 +208,6 @@ def f_tail(square: Array, p: Array | int, dof: Array) -> Array:
     return out
 
 
-def _bounded(square: Array) -> Array:
+def kept_finite(square: Array) -> Array:
     """Squares that left the range of floats, kept finite: so far out, only their being far counts."""
     return np.nan_to_num(square, copy=False, nan=_FAR, posinf=_FAR)

@@ -15,7 +15,7 @@ from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds
 from uncover.bayes.second_order import below_entropy, squared_distances
 from uncover.bayes.streams import stream
-from uncover.engines.members import Views
+from uncover.engines.members import Views, class_probabilities
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
@@ -410,7 +410,12 @@ class PoolPrediction:
     @cached_property
     def probabilities(self) -> Array:
         """Calibrated probabilities of the members: (member, sample, class)."""
-        return np.stack([view.probability for view in self._views])
+        return np.stack([view.probability.T for view in self._views]).swapaxes(1, 2)  # points lie together
+
+    @cached_property
+    def _entropies(self) -> Array:
+        """Of the probabilities of the members: (member, sample)."""
+        return np.stack([entropy(P) for P in self.probabilities])
 
     @cached_property
     def _views(self) -> list[Views]:
@@ -592,9 +597,9 @@ class PoolPrediction:
         model = np.zeros((len(self.joints), len(self.given)))
         for i, member in enumerate(self.pool.members):
             if not isinstance(member.model, GaussianMember):
-                model[i] = share_of(self._information(i, member), entropy(self.probabilities[i]))
+                model[i] = share_of(self._information(i, member), self._entropies[i])
             elif self.quick:
-                total = entropy(softmax(self.joints[i], axis=-1).mean(1))
+                total = entropy(class_probabilities(self.joints[i]))
                 some = self._informed(self.joints[i].shape[1])
                 model[i] = share_of(self._of_gaussian(member, "fast").model_part(*some), total)
             else:
@@ -605,16 +610,19 @@ class PoolPrediction:
     def _information(self, i: int, member: PoolMember) -> Array:
         """Information from knowing the parameters of a member that is not Gaussian: (sample,)."""
         assert not isinstance(member.model, GaussianMember)
-        points, read = self._points(member), self._nodes_of(member)
-        joint = self.joints[i] if read is None else self.joints[i][:, read.worlds]
+        points, read, joint = self._points(member), self._nodes_of(member), self.joints[i]
         found = np.zeros(len(points))
-        for r, weight in zip(*self._informed(len(self.joints[i][0])), strict=True):
+        for r, weight in zip(*self._informed(joint.shape[1]), strict=True):
             at = r if read is None else int(np.flatnonzero(read.worlds == r)[0])
-            known = {"variance": self._variance_of[i][:, at]} if i in self._variance_of else {}
-            P = self.pool.probability_of(member, joint[:, at])
-            found += weight * member.model.information(
-                P, joint[:, at], points[:, at], member.temperature, **known
-            )
+            P, total = self.probabilities[i], self._entropies[i]
+            if joint.shape[1] > 1:
+                P = np.exp(np.asfortranarray(self._views[i].logs[:, r]))
+                total = entropy(P)
+            given = P, joint[:, r], points[:, at], member.temperature, total
+            if isinstance(member.model, KernelMember) and i in self._variance_of:
+                found += weight * member.model.information(*given, self._variance_of[i][:, at])
+            else:
+                found += weight * member.model.information(*given)
         return found
 
     def _informed(self, n: int) -> tuple[NDArray[np.intp], Array]:

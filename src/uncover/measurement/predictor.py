@@ -36,6 +36,7 @@ from uncover.engines.class_densities_with_noise import (
     FastClassDensitiesWithNoise,
     FastWorldDensitiesWithNoise,
 )
+from uncover.engines.members import FastStudentT
 from uncover.measurement.observation import Observation
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Pairing, Reading, Structure
@@ -73,7 +74,7 @@ class ClassModels:
     @cached_property
     def predictive(self) -> StudentT | IndependentT:
         """Predictive densities of the components."""
-        return self.posterior.predictive()
+        return FastStudentT.of(self.posterior.predictive())
 
     @cached_property
     def reference(self) -> TypicalityReference:

@@ -24,6 +24,7 @@ from uncover.bayes.noise import (
     sobol_places,
 )
 from uncover.bayes.student_t import StudentT
+from uncover.engines.members import FastStudentT
 from uncover.models.class_model import ClassModel, NoEvidenceError
 from uncover.models.realisations import KINDS, MEAN_WORLD, Kind, Statistics
 
@@ -309,7 +310,7 @@ class GaussianClasses:
         :func:`uncover.measurement.prediction.predict`.
         """
         used = np.asarray(points, np.float64)[:, self.used_features]
-        joint = self.log_prior + self._average_world().predictive().log_prob(used)
+        joint = self.log_prior + FastStudentT.of(self._average_world().predictive()).log_prob(used)
         return self.among_all_classes(self.known_components.log_joint(joint), -np.inf)
 
     def true_values(

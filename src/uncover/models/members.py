@@ -16,6 +16,7 @@ from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.second_order import below_entropy, model_information
+from uncover.engines.members import class_probabilities
 from uncover.models.gaussian import GaussianClasses
 
 Array = NDArray[np.float64]
@@ -100,7 +101,11 @@ class ClassRanks:
 
     def p_value(self, scores: Array) -> Array:
         """Conformal p-value for each class, (1 + samples whose score is no higher)/(1 + n): as ``scores``."""
-        return (self.below(scores, "right") + 1.0) / (self._sizes + 1.0)
+        return self.p_value_of(self.below(scores, "right"))
+
+    def p_value_of(self, below: Array) -> Array:
+        """The same from the number of samples of each class whose score is no higher."""
+        return (below + 1.0) / (self._sizes + 1.0)
 
     def surely_below(self, scores: Array) -> Array:
         """Share of each class that has lower scores, at least with 95 % confidence: as ``scores``.
@@ -149,16 +154,18 @@ class KernelMember:
         log_joint: Array,
         points: NDArray[Any],
         temperature: float,
+        total: Array,
         variance: Array | None = None,
     ) -> Array:
         """Information about the class from knowing the density of each class, to second order: (point,).
 
-        ``probability`` (point, class) is at the temperature. ``variance`` (point, class) is that of the log
-        joint, where it is known already; it is at the width that was chosen. A temperature above 1 shows
-        errors beyond it: who knew the right width would be as sure as kernels are without the temperature.
+        ``probability`` (point, class) is at the temperature, ``total`` (point,) its entropy. ``variance``
+        (point, class) is that of the log joint, where it is known already; it is at the width that was
+        chosen. A temperature above 1 shows errors beyond it: who knew the right width would be as sure as
+        kernels are without the temperature.
         """
         variance = self.log_joint_and_variance(points)[1] if variance is None else variance
-        known, total = softmax(log_joint, axis=-1), entropy(probability)
+        known = class_probabilities(log_joint[:, None])
         own = model_information(probability, variance / temperature**2, total)
         return np.maximum(own, total - entropy(known))
 
@@ -184,13 +191,13 @@ class LogisticMember:
         return self.model.log_odds(self.scale(points))
 
     def information(
-        self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float
+        self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float, total: Array
     ) -> Array:
         """Information about the class from knowing the coefficients, to second order: (point,)."""
         P = probability
         V = self.model.covariance_of_log_odds(self.scale(points).astype(np.float64)) / temperature**2
         along = np.einsum("nk,nkk->n", P, V) - np.einsum("nj,njk,nk->n", P, V, P)
-        return below_entropy(0.5 * along, entropy(P))
+        return below_entropy(0.5 * along, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +215,7 @@ class TreeMember:
         return np.log(self.forest.probabilities(single_precision(self.scale(points))))
 
     def information(
-        self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float
+        self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float, total: Array
     ) -> Array:
         """Information about the class from knowing the shares: (point,).
 
@@ -218,7 +225,7 @@ class TreeMember:
         """
         n = self.samples * min(temperature, 1.0) ** 2
         mean = digamma(n + 1) - (probability * digamma(n * probability + 1)).sum(-1)
-        return np.maximum(entropy(probability) - mean, 0.0)
+        return np.maximum(total - mean, 0.0)
 
 
 def single_precision(points: NDArray[Any]) -> NDArray[Any]:

@@ -303,7 +303,8 @@ class Pool:
         scores = self.typical_scores(joints)
         assert self.ranks is not None
         assert scores is not None
-        p_value, beyond = self.ranks.p_value(scores), self.ranks.below(scores, "right") == 0
+        below = self.ranks.below(scores, "right")
+        p_value, beyond = self.ranks.p_value_of(below), below == 0
         found = np.where(beyond, 0.0, p_value).mean(axis=1).max(axis=1)
         few = np.flatnonzero(p_value.mean(axis=1).max(axis=1) > found)
         if len(few):

@@ -40,6 +40,7 @@ _KINDS = {
     "grouped_moments": ["r", "i4", "f8", *4 * ["f8!"]],
     "kernel_sums": ["r", "r", "r", "r", "i8", "f8!", "f8!"],
     "sums_of_leaves": ["f4", "i8", "f4", "i8", "f8", "f8!"],
+    "squared_distances": ["f8", "f8", "f8", "i", "i", "f8!"],
     "temper": ["f8", "x", "f8", "f8!", "f8!", "u1!"],
     "pool_answers": [*4 * ["f8"], "f8!", "f8!"],
     "pool_views": ["f8", "f8", "f8", "f8!", "f8!"],

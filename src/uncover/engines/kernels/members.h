@@ -24,8 +24,10 @@ INLINE void sum_kernels(const KernelArguments *a, const REAL *x, const REAL *nor
         for (int64_t j = 0; j < p; j++)
             for (int h = 0; h < 2; h++)
                 distance[h] = madd(full(centres[i * p + j]), load(x + j * KERNEL_POINTS + h * LANES), distance[h]);
+        for (int h = 0; h < 2; h++) distance[h] = larger(distance[h], units[h]);
+        V both = R(1) / (distance[0] * distance[1]); /* a division takes as long as ten products */
         for (int h = 0; h < 2; h++) {
-            V near = R(1) / larger(distance[h], units[h]), two = near * near, kernel = weight[i] * (two * two * two);
+            V near = both * distance[1 - h], two = near * near, kernel = weight[i] * (two * two * two);
             sum[h] += kernel;
             square[h] = madd(kernel, kernel, square[h]);
         }

@@ -14,6 +14,46 @@ enum { ANSWERED = 64, ROWS = 64 };
 #define RULED_OUT -12.0
 
 typedef struct {
+    Array points, location, whitening;
+    int64_t start, stop;
+    Array out;
+} DistanceArguments;
+
+/* Squared lengths of W z of some vectors of columns z at a time: each number of W is used for all of them. */
+enum { ACROSS = 4 };
+INLINE void add_squares(const double *whitening, const double *z, int64_t p, double *q) {
+    V sum[ACROSS] = {full(0)};
+    for (int64_t i = 0; i < p; i++) {
+        V along[ACROSS] = {full(0)};
+        for (int64_t j = 0; j <= i; j++)
+            for (int h = 0; h < ACROSS; h++)
+                along[h] = madd(full(whitening[i * p + j]), load(z + j * ANSWERED + h * LANES), along[h]);
+        for (int h = 0; h < ACROSS; h++) sum[h] = madd(along[h], along[h], sum[h]);
+    }
+    for (int h = 0; h < ACROSS; h++) store(q + h * LANES, sum[h]);
+}
+
+/* Squared distances |W(x - m)|^2 of some points (point, feature) to Gaussian classes: (class, point). */
+int EXPORT(squared_distances)(const DistanceArguments *a) {
+    int64_t p = a->points.shape[1], K = a->location.shape[0];
+    Room room = {0};
+    double *x = RESERVE(&room, double, p * ANSWERED), *z = RESERVE(&room, double, p * ANSWERED), q[ANSWERED];
+    for (int64_t start = a->start; start < a->stop && !room.failed; start += ANSWERED) {
+        int64_t count = least(ANSWERED, a->stop - start);
+        for (int64_t b = 0; b < ANSWERED; b++)
+            for (int64_t j = 0; j < p; j++) x[j * ANSWERED + b] = ROW(double, a->points, start + least(b, count - 1))[j];
+        for (int64_t k = 0; k < K; k++) {
+            const double *location = ROW(double, a->location, k);
+            for (int64_t b = 0; b < p * ANSWERED; b += LANES) store(z + b, load(x + b) - location[b / ANSWERED]);
+            for (int64_t c = 0; c < ANSWERED; c += ACROSS * LANES)
+                add_squares(ROW(double, a->whitening, k), z + c, p, q + c);
+            memcpy(ROW(double, a->out, k) + start, q, (size_t)count * sizeof(double));
+        }
+    }
+    return release(&room);
+}
+
+typedef struct {
     Array joint;
     double sharpness;
     Array offset, probability, logs, best;
@@ -37,7 +77,7 @@ static void find_log_odds(const double *joint, const double *offset, int64_t row
     }
 }
 
-/* Probabilities of log joints (point, view, class) plus an offset, over a temperature: their means over views.
+/* Probabilities of log joints (point, view, class) plus an offset, over a temperature: means over views (point, class).
 
 `logs` are the logarithms of the probabilities of each view, `best` (point, view) its most probable class. */
 int EXPORT(temper)(const ViewArguments *a) {
@@ -100,12 +140,12 @@ static void add_answer(const AnswerArguments *a, const double *b, const double *
     }
 }
 
-/* Geometric means of the members' probabilities (member, point, class) with powers b*gate, the means over draws of b.
+/* Geometric means of the members' probabilities (member, class, point) with powers b*gate, the means over draws of b.
 
 `exponents` (draw, member) are b; powers are those of P over the class shares, and add up to what they do without
 gates (member, point). `inner` (point,) are mean entropies of the draws' answers. */
 int EXPORT(pool_answers)(const AnswerArguments *a) {
-    int64_t M = a->probability.shape[0], n = a->probability.shape[1], K = a->probability.shape[2];
+    int64_t M = a->probability.shape[0], K = a->probability.shape[1], n = a->probability.shape[2];
     int64_t draws = a->exponents.shape[0];
     Room room = {0};
     double *heard = RESERVE(&room, double, M * K * ANSWERED), *gate = RESERVE(&room, double, M * ANSWERED);
@@ -118,7 +158,7 @@ int EXPORT(pool_answers)(const AnswerArguments *a) {
             for (int64_t b = 0; b < ANSWERED; b++) {
                 int64_t i = start + least(b, count - 1);
                 gate[m * ANSWERED + b] = ROW(double, a->gate, m)[i];
-                for (int64_t k = 0; k < K; k++) heard[(m * K + k) * ANSWERED + b] = AT(double, a->probability, m, i)[k];
+                for (int64_t k = 0; k < K; k++) heard[(m * K + k) * ANSWERED + b] = AT(double, a->probability, m, k)[i];
             }
         for (int64_t m = 0; m < M; m++)
             for (int64_t b = 0; b < K * ANSWERED; b += LANES) {
