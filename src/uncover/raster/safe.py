@@ -99,6 +99,12 @@ def _product_xml(folder: Path) -> str | None:
     return next((f.name for f in sorted(folder.glob("*.xml")) if _PRODUCT_XML.fullmatch(f.name)), None)
 
 
+def product_around(folder: Path) -> Path | None:
+    """The product that a folder of its metadata lies in; None for others, those of images too."""
+    inside = folder.name == "GRANULE" or any(folder.glob("MTD_TL*.xml"))
+    return next((p for p in folder.parents if _product_xml(p) is not None), None) if inside else None
+
+
 def open_tree(source: str | Path) -> SafeTree:
     """List the files of a product."""
     path = Path(source)
@@ -250,7 +256,8 @@ def _band_groups(
     if missing:
         raise SceneError(
             f"{tree.name} has no image of band {', '.join(missing)} "
-            f"(found: {', '.join(sorted(images)) or 'none'}); fetch the product again, or choose bands"
+            f"(found: {', '.join(b for b in BAND_IDS if b in images) or 'none'}); fetch the product again, "
+            "or choose among these by --bands of fit: a map needs those of its model"
         )
     groups = []
     for band in bands:

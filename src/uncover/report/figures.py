@@ -234,12 +234,21 @@ def bhattacharyya(mean: Any, covariance: Any) -> Any:
     found = np.eye(K)
     for i in range(K):
         for j in range(i):
-            middle = (covariance[i] + covariance[j]) / 2
-            apart = mean[i] - mean[j]
-            logs = [np.linalg.slogdet(c)[1] for c in (middle, covariance[i], covariance[j])]
+            basis = _varying((covariance[i] + covariance[j]) / 2)
+            one, other = (basis.T @ covariance[k] @ basis for k in (i, j))
+            middle, apart = (one + other) / 2, (mean[i] - mean[j]) @ basis
+            logs = [np.linalg.slogdet(c)[1] for c in (middle, one, other)]
             distance = apart @ np.linalg.solve(middle, apart) / 8 + (logs[0] - (logs[1] + logs[2]) / 2) / 2
             found[i, j] = found[j, i] = np.exp(-distance)
     return found
+
+
+def _varying(covariance: Any) -> Any:
+    """Directions (feature, direction) in which a class varies, unlike a constant band or a sum of others."""
+    scale = np.sqrt(np.diagonal(covariance))
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    values, vectors = np.linalg.eigh(covariance * np.outer(inverse, inverse))
+    return inverse[:, None] * vectors[:, values > 1e-10]
 
 
 def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str, ...]:
