@@ -20,6 +20,7 @@ from uncover.cli.options import (
     measurement_options,
     overwrite_option,
     refuse,
+    scheduler_option,
 )
 
 
@@ -121,7 +122,7 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
 @click.option(
     "--block", default=1024, metavar="PIXELS", help="Side of the blocks that are computed at a time."
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
+@scheduler_option
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Estimate time, memory and disk space, and write nothing.")

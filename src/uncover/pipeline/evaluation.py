@@ -56,6 +56,8 @@ class EvaluateOptions:
         Labels that the model was trained on, a raster or a vector file with the same class field: reference
         samples nearer than `buffer` metres to one are left out; by default as far as the map's classes are
         alike, at most half a block.
+    scheduler
+        Address of a dask.distributed scheduler whose workers read map and reference; they see the same files.
     """
 
     class_field: str | None = None
@@ -72,6 +74,7 @@ class EvaluateOptions:
     block: float = 1000.0
     training: str | Path | None = None
     buffer: float | None = None
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         if self.buffer is not None and self.training is None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from uncover.files import reader, typed
 from uncover.measurement.features import EMBEDDED, Features, Level
 from uncover.progress import in_units
+from uncover.raster.cluster import computed
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Progress, Window
@@ -106,8 +107,11 @@ def write_cube(
     resume: bool = False,
     progress: Progress | None = None,
     check: Callable[[], None] = lambda: None,
+    scheduler: str | None = None,
 ) -> Cube:
     """Write a cube block by block. `produce` makes the block of a window; one at a time is in memory.
+
+    Or the workers of a dask.distributed `scheduler` make the blocks, which are written here.
 
     The cube grows in `PATH.partial` and gets its name when it is complete. A run that was stopped goes on
     with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same. `check` raises
@@ -131,9 +135,11 @@ def write_cube(
         windows = layout.blocks()
         # Chunks of one tile of a product follow each other, so that each of its tiles is decoded once.
         order = sorted(range(len(windows)), key=lambda i: (windows[i].row // _TILE, windows[i].col // _TILE))
+        todo = (windows[i] for i in order if str(i) not in journal.done)
+        made = computed(produce, todo, scheduler)
         for done, i in enumerate(order, start=1):
             if str(i) not in journal.done:
-                block = produce(windows[i])
+                block = next(made)
                 with writing(path):
                     _store(arrays, layout, block, windows[i])
                     journal.add(str(i))
