@@ -10,8 +10,8 @@ from uncover.bayes.budget import entropy
 from uncover.bayes.covariances import Covariances
 from uncover.engines import members
 from uncover.measurement.observation import Observation
+from uncover.measurement.pool_prediction import PoolPrediction
 from uncover.measurement.pooled import TOLERANCE, make_summariser
-from uncover.measurement.prediction import PoolPrediction
 
 
 def skewed(n, seed):
@@ -86,7 +86,7 @@ def test_known_noise_has_the_probabilities_of_the_reference(pool, machine, monke
     X, noise = skewed(60, 5)[0], Covariances(0.1**2 * np.eye(4), None, None)
     found = make_summariser(pool).summarise(X.T[None], noise=noise)
     for name in ("ASKED_VALUES", "ASKED_IN_DOUBT"):
-        monkeypatch.setattr(f"uncover.measurement.prediction.{name}", 32)
+        monkeypatch.setattr(f"uncover.measurement.pool_prediction.{name}", 32)
     P, budget, *_ = plain(pool, X, noise)
     assert_allclose(found.probability.T, P, atol=1e-5)
     assert np.abs(found.measurement - budget.measurement).mean() < 0.2 * budget.measurement.mean()
