@@ -23,7 +23,7 @@ from uncover.pipeline.file_kinds import EVALUATION_FILES
 from uncover.pipeline.label_sources import codes_in, is_vector, scheme_in
 from uncover.pipeline.map_facts import MapFacts, shares_in_words
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
-from uncover.pipeline.map_table import NONE, none_of
+from uncover.pipeline.map_table import NONE, UNCERTAIN, none_of, uncertainty_columns
 from uncover.pipeline.tables import is_table, read_frame, read_table
 from uncover.raster.align import RasterBand
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
@@ -438,6 +438,8 @@ def _areas(path: Path, said: Mapping[str, Any]) -> Facts:
         rows = [row for row in csv.DictReader(file) if row["share"]]  # others have no class: said above
         unit = "ha" if "area_ha" in rows[0] else "pixels"
         columns = ["pixels", f"area_{unit}", "share", f"expected_{unit}"]
+        if uncertainty_columns(rows, unit):
+            columns += [f"{name}_{unit}" for name in UNCERTAIN]
         if int(rows[0]["worlds"]) > 1:
             columns += [f"sd_over_worlds_{unit}", f"sd_over_worlds_mc_error_{unit}"]
         found: Facts = {key: {f"{r['code']} {r['class']}": _number(r[key]) for r in rows} for key in columns}

@@ -13,12 +13,21 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.labels import within
+from uncover.metrics.assisted import AssistedAreas, AssistedSums
 from uncover.metrics.bootstrap import MOST_GROUPS, Bootstrap, percentile_interval
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.confusion import Outcomes, overall_accuracy
 from uncover.metrics.estimation import Estimate, SampleCells, StratifiedSample
 from uncover.metrics.scores import SCORE_NAMES, ScoreSums
-from uncover.pipeline.evaluation import AREA, CALIBRATION, EvaluateOptions, Evaluation, Floats, Result
+from uncover.pipeline.evaluation import (
+    AREA,
+    ASSISTED,
+    CALIBRATION,
+    EvaluateOptions,
+    Evaluation,
+    Floats,
+    Result,
+)
 from uncover.pipeline.ground import default_buffer, distance, pixel_metres
 from uncover.pipeline.label_sources import ClassChoice, LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
@@ -188,6 +197,8 @@ class _Comparison:
         on_map, hidden = there[found.rows, found.cols], masked[found.rows, found.cols]
         sums: dict[str, Any] = {"pixels": pixels, "areas": areas, "nodata": int((~on_map & ~hidden).sum())}
         sums |= {"masked": int(hidden.sum()), "masked_area": float(area[masked].sum())}
+        if self.design.name is not None:
+            sums |= self._sums_of_map(window, there, area, cache)
         if self.training is not None:
             near = on_map & self.training.near(window, cache)[found.rows, found.cols]
             sums["near"], on_map = int(near.sum()), on_map & ~near
@@ -203,6 +214,16 @@ class _Comparison:
         weights = area[found.rows, found.cols] / self.first_area if self.design.name else np.ones(mapped.size)
         inside = self.product.in_sets(window, found.rows, found.cols, cache)
         return _Seen(sums, _Samples(found, mapped, p, weights, inside))
+
+    def _sums_of_map(
+        self, window: Window, there: NDArray[np.bool_], area: Floats, cache: TileCache
+    ) -> dict[str, Floats]:
+        """Sums over mapped pixels of area times probability P, and times P (1 − P), in m²."""
+        rows, cols = np.nonzero(there)
+        P = self.product.probabilities(window, rows, cols, cache).astype(np.float64).T  # (class, pixel)
+        out = np.zeros((2, len(self.reference.legend.names)))
+        out[:, : len(P)] = P @ area[there], (P * (1 - P)) @ area[there]
+        return {"claimed": out[0], "doubted": out[1]}
 
     def tallied(self, so_far: Tally, seen: _Seen) -> Tally:
         """The tally with a window added; of samples that are alone the next slots are those of the next."""
@@ -222,6 +243,7 @@ class _Comparison:
             scores=ScoreSums.of(y, p, floor=self.product.floor, **common),
             reliability=Reliability.of(y, p, bins=self.bins, **common),
             cells=SampleCells.of(mapped, y, strata, classes=k, n_strata=self.strata, weights=weights),
+            assisted=AssistedSums.of(y, p, strata, n_strata=self.strata, weights=weights),
         )
 
     def _strata(self, found: Matches, mapped: Index) -> Index:
@@ -275,6 +297,7 @@ def _all_blocks(comparison: _Comparison, scheduler: str | None, progress: Progre
 
 _FEW = 10  # groups or samples, below which they say little
 _ROUNDING = 1e-12  # by which draws that are alike may differ
+_ALIKE = 0.01  # by which the strata may differ from the mapped area
 _MUCH = 0.05  # of the area, that the samples of one stratum may have missed
 
 
@@ -297,6 +320,9 @@ class Tally:
     buffer: float = 0.0  # metres that are next to them
     masked: int = 0  # samples where the map is masked: cloud, shadow, snow, saturated, own mask
     masked_area: float = 0.0  # m² that are
+    assisted: AssistedSums | None = None  # (stratum, ...)
+    claimed: Floats | None = None  # (class,), sum of probabilities times area over the map, m²
+    doubted: Floats | None = None  # (class,), the same of P (1 − P)
 
     @property
     def taken(self) -> Floats:
@@ -342,6 +368,10 @@ def conclude(
     if sample is not None:
         areas = sample.areas()
         results |= _by_class(AREA, names, areas, areas.interval(level))
+        together = _assisted(tally, np.asarray(sample.sizes, np.float64))
+        if together is not None:
+            known = Estimate(together.value, together.error, tally.taken.sum() * np.ones(len(names)))
+            results |= _by_class(ASSISTED, names, known, together.interval(level))
     groups = int(used.sum())
     return Evaluation(
         classes=names,
@@ -358,6 +388,16 @@ def conclude(
         area_shares=None if sample is None else sample.matrix().value,
         warnings=tuple(_warnings(product.grid, reference, design, tally, groups) + said),
     )
+
+
+def _assisted(tally: Tally, sizes: Floats) -> AssistedAreas | None:
+    """Areas from sample and map together; None where the strata are not what was mapped."""
+    total = tally.areas.sum()
+    if len(sizes) != len(tally.taken) or abs(sizes.sum() / total - 1) > _ALIKE:
+        return None
+    assert tally.assisted is not None and tally.claimed is not None and tally.doubted is not None
+    scale = sizes.sum() / total
+    return AssistedAreas(tally.assisted, sizes, scale * tally.claimed, scale * tally.doubted)
 
 
 def _weighting(
