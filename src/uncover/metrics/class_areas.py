@@ -16,6 +16,9 @@ Array = NDArray[np.float64]
 #: Causes of the uncertainty of an area. All but the overlap are common to pixels and do not average out.
 CAUSES = ("measurement", "model", "class_shares", "unknown", "overlap")
 
+#: Least parameter of a beta distribution that limits are read from.
+_LEAST = 0.5
+
 
 @dataclass(frozen=True)
 class AreaSums:
@@ -126,11 +129,14 @@ def share_limits(
     >>> low.round(1), high.round(1)
     (array([40.2]), array([59.8]))
     """
-    tail, whole = 1 - ndtr(z_of(level)), np.maximum(total, np.finfo(float).tiny)
+    z = z_of(level)
+    tail, whole = 1 - ndtr(z), np.maximum(total, np.finfo(float).tiny)
     share, spread = np.clip(value / whole, 0.0, 1.0), error / whole
     with np.errstate(divide="ignore", invalid="ignore"):
         n = np.clip(share * (1 - share) / spread**2 - 1, 1e-3, 1e12)
         ends = [whole * betaincinv(n * share, n * (1 - share), at) for at in (tail, 1 - tail)]
-    exact = (spread == 0) | (share <= 0) | (share >= 1)
-    low, high = (np.where(exact, value, end) for end in ends)
+    # A part that is nearly nothing, and less certain than large, has no such distribution.
+    wide = (spread == 0) | (n * np.minimum(share, 1 - share) < _LEAST)
+    plain = np.maximum(value - z * error, 0.0), np.minimum(value + z * error, whole)
+    low, high = (np.where(wide, limit, end) for limit, end in zip(plain, ends, strict=True))
     return low, high

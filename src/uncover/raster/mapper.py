@@ -190,24 +190,43 @@ class Mapper:
         known: NDArray[np.float64] | None,
     ) -> NDArray[np.float64]:
         """Rows of `AreaSums` of pixels, (row, class): one of many is read in worlds and by drawn models."""
-        from uncover.measurement.summary import Planes
-
         P = summary.probability if known is None else np.vstack([summary.probability * known, 1.0 - known])
         sums = AreaSums.of(P, weight[where])
         every = self.product.every
         some = np.flatnonzero(where % every == every // 2)
         drawn = np.zeros((self.product.drawn, len(P)))
         if len(some):
-            noise = None if pixels.noise is None else pixels.noise[some]
-            planes = Planes(
-                pixels.planes[:, :, some], pixels.coefficients, noise, self.observed.systematic, features
-            )
             part = weight[where[some]] * (1.0 if known is None else known[some])
-            each = np.concatenate(self.common.read(planes))  # (draw, pixel, class)
+            each = self._drawn(pixels, features, some)
             drawn[:, : each.shape[2]] = np.einsum("dnk,n->dk", each, part)
         worlds, models = np.split(drawn, [self.common.n_worlds])
         sampled = float(weight[where[some]].sum())
         return replace(sums, sampled=sampled, worlds=worlds, models=models).as_rows()
+
+    def _drawn(
+        self, pixels: Pixels, features: NDArray[np.bool_] | None, some: NDArray[np.intp] | slice
+    ) -> NDArray[np.float64]:
+        """Probabilities of some pixels in each world, and by each drawn model: (draw, pixel, class)."""
+        from uncover.measurement.summary import Planes
+
+        noise = None if pixels.noise is None else pixels.noise[some]
+        planes = pixels.planes[:, :, some], pixels.coefficients, noise, self.observed.systematic, features
+        return np.concatenate(self.common.read(Planes(*planes)))
+
+    def draw(self, window: Window, wanted: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Places of wanted pixels (row, col) of a window, and their probabilities in each world and by each
+        drawn model, (draw, pixel, class); those that are masked or have no value are left out.
+        """
+        reading, places = self.observed.read(window), [np.empty(0, np.intp)]
+        found = [np.empty((self.product.drawn, 0, self.product.classes))]
+        for asked, features in self._chunks(reading):
+            some = asked[wanted.ravel()[asked]]
+            if len(some):
+                pixels = reading.pixels(some)
+                places.append(some if pixels.known is None else some[pixels.known])
+                if len(places[-1]):
+                    found.append(self._drawn(pixels, features, slice(None)))
+        return np.concatenate(places), np.concatenate(found, axis=1)
 
     def _chunks(self, reading: WindowReading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
         """Places of pixels that are computed together, and the bands that they have (None for all)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,62 @@ def read_features(path: str | Path, grid: Grid | None, fields: tuple[str, ...] =
     return [Feature(i + 1, shapes[i], tuple(column[i] for column in columns)) for i in present]
 
 
+@dataclass(frozen=True)
+class Regions:
+    """Some polygons of a vector file: their geometry in its own CRS (WKB), and in that of a grid."""
+
+    first: int  # number of the first of them in the file, from 1
+    crs: str | None
+    wkb: NDArray[Any]
+    shapes: NDArray[Any]  # empty where nothing lies near the grid
+    values: NDArray[Any] | None  # of the field that was asked for
+
+    def __len__(self) -> int:
+        return len(self.wkb)
+
+
+@reader
+def read_regions(
+    path: str | Path, grid: Grid, field: str | None = None, size: int = 10_000
+) -> Iterator[Regions]:
+    """Polygons of a vector file, so many at a time; geometry that is none, or invalid, is refused."""
+    require("pyogrio", "shapely", "rasterio")
+    if field is not None and field not in (available := fields_of(path)):
+        raise SceneError(f"{path} has no field {field!r}; its fields are {', '.join(available) or 'none'}")
+    start = 0
+    while True:
+        meta, wkb, columns = _read(path, () if field is None else (field,), (start, size))
+        n = 0 if wkb is None else len(wkb)
+        if n == 0:
+            if start == 0:
+                raise SceneError(f"{path} holds no geometry; a layer with polygons is needed")
+            return
+        shapes = _valid_polygons(path, wkb, start)
+        own = meta["crs"]
+        if own and grid.crs and not same_crs(own, grid.crs):
+            shapes = _reproject(_near(shapes, own, grid), own, grid.crs, path)
+        yield Regions(start + 1, own, wkb, shapes, columns[0] if columns else None)
+        start += n
+
+
+def _valid_polygons(path: str | Path, wkb: NDArray[Any], before: int) -> NDArray[Any]:
+    import shapely
+
+    shapes = np.asarray(shapely.from_wkb(wkb))
+    missing = np.array([shape is None or shape.is_empty for shape in shapes])
+    wrong = missing | ~np.isin(shapely.get_type_id(shapes), (3, 6)) | ~shapely.is_valid(shapes)
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        why = "has no geometry" if missing[i] else f"is a {shapes[i].geom_type}"
+        if not missing[i] and not shapely.is_valid(shapes[i]):
+            why = f"is invalid ({shapely.is_valid_reason(shapes[i])})"
+        raise SceneError(
+            f"feature {before + i + 1} of {path} {why}; regions are valid polygons: remove or mend it "
+            "(in QGIS: Fix geometries)"
+        )
+    return shapes
+
+
 def read_polygons(path: str | Path, grid: Grid) -> list[Any]:
     """Polygons of a vector file that lie near a grid, in its CRS; an error where there is none."""
     shapes = [feature.shape for feature in read_features(path, grid)]
@@ -105,7 +161,10 @@ def read_polygons(path: str | Path, grid: Grid) -> list[Any]:
     return found
 
 
-def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any]]:
+def _read(
+    path: str | Path, fields: tuple[str, ...], part: tuple[int, int] | None = None
+) -> tuple[Any, Any, list[Any]]:
+    """Metadata, geometries and fields, of all features or of a part: the first, and how many."""
     if is_points(path):
         return read_points(path, fields)
     file, layer = open_layer(path)
@@ -118,9 +177,12 @@ def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any
     from pyogrio.errors import DataSourceError
 
     try:
+        some = {} if part is None else {"skip_features": part[0], "max_features": part[1]}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Several features with id", RuntimeWarning)
-            meta, _, wkb, data = pyogrio.raw.read(file, layer=layer, columns=list(fields), force_2d=True)
+            meta, _, wkb, data = pyogrio.raw.read(
+                file, layer=layer, columns=list(fields), force_2d=True, **some
+            )
     except DataSourceError as error:
         raise ReadError(f"{path} cannot be read as a vector file: {error}") from error
     order = list(meta["fields"])
