@@ -28,8 +28,8 @@ from uncover.warn import warn
 
 Array = NDArray[np.float64]
 
-#: Pixels of a region in a unit that are read in worlds and by drawn models, at most, at least; and of a unit.
-_MOST, _LEAST, _OF_UNIT = 32, 4, 4096
+#: Pixels of each region in a unit that are read in worlds and by drawn models, and those of all its regions.
+_OF_REGION, _OF_UNIT = 24, 4096
 #: Bytes that are left to the layers, the scene and the libraries.
 _APART = 256 << 20
 
@@ -75,7 +75,7 @@ def areas_of_regions(
     facts = {
         "map": mapped.properties["uncover:run"],
         "field": chosen.field,
-        "rules": [_MOST, _LEAST, _OF_UNIT],
+        "rules": [_OF_REGION, _OF_UNIT],
     }
     if not Path(regions).exists():
         raise SceneError(f"{regions} does not exist; check the path")
@@ -283,10 +283,9 @@ def _spread(region: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
     """
     first = np.flatnonzero(np.diff(region, prepend=-1))
     count = np.diff(first, append=len(region))
-    most = int(np.clip(_OF_UNIT // len(first), _LEAST, _MOST))
     chosen, share = [], []
     for start, n in zip(first, count, strict=True):
-        taken = min(int(n), most)
+        taken = min(int(n), _OF_REGION + int(n * _OF_UNIT / len(region)))
         chosen.append(start + ((np.arange(taken) + 0.5) * n / taken).astype(np.intp))
         share.append(np.full(taken, n / taken))
     return np.concatenate(chosen), np.concatenate(share)
