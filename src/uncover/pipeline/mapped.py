@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,7 +54,9 @@ class MappedScene:
         options = source_options(contents.run()["source"])
         given = {name: properties[f"uncover:{name}"] for name in ("missing", "method")}
         reader = Reader(**given, masked=options.mask_classes)
-        mapper = make_mapper(model, observed, bool(properties["uncover:paired"]), reader)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
+            mapper = make_mapper(model, observed, bool(properties["uncover:paired"]), reader)
         return cls(Path(folder), product, mapper, properties)
 
     @property
