@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 
 from benchmarks.registry import Table
 from uncover import BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA
+from uncover.bayes.budget import entropy
 from uncover.bayes.streams import stream
 from uncover.measurement.summary import Summariser
 
@@ -164,16 +165,18 @@ def budget_of_the_pool(quick):
             f"noise {noise:g}" if noise else f"components {components}"
         )
         rows.append([name, *np.stack([np.mean(found, axis=0), error], 1).ravel().tolist()])
-    names = ("model", "±", "gain", "± ", "QDA's model", "±  ", "QDA's gain", "±   ")
+    names = ("model", "room", "gain", "QDA's model", "QDA's room", "QDA's gain")
+    columns = {key: ".4f" for i, name in enumerate(names) for key in (name, "±" + " " * i)}
     caption = (
-        "Model part, and the gain in log loss from knowing the true class probabilities, over truths drawn "
-        "at random; of the recommended classifier and of BayesianQDA with the evidence prior."
+        "Model part; its room, the total less the entropy of the true class probabilities; and the gain in "
+        "log loss from knowing these; over truths drawn at random, of the recommended classifier and of "
+        "BayesianQDA with the evidence prior."
     )
-    return Table("budget", caption, {"problem": "", **dict.fromkeys(names, ".4f")}, rows)
+    return Table("budget", caption, {"problem": "", **columns}, rows)
 
 
 def _gained(p, n, components, noise, number):
-    """Model part and gain of two classifiers for one truth: two classes, each of one or two Gaussians."""
+    """Model part, room and gain of two classifiers for one truth: classes of one or two Gaussians."""
     rng = stream(23, "budget", p, n, components, str(noise), number)
     means = 1.5 * rng.normal(size=(2, components, p))
     roots = rng.normal(size=(2, components, p, p + 2)) / np.sqrt(p + 2)
@@ -194,7 +197,8 @@ def _gained(p, n, components, noise, number):
     found = []
     for model in (BayesianClassifier(), BayesianQDA(prior="evidence")):
         P = model.fit(X, y, **known).predict_proba(x, **known)
-        found.append(model.uncertainty(x, **known, n_draws=400, n_true_values=32).model.mean())
+        budget = model.uncertainty(x, **known, n_draws=400, n_true_values=32)
+        found += [budget.model.mean(), (budget.total - entropy(truth)).mean()]
         found.append(rel_entr(truth, P).sum(1).mean())
     return found
 
