@@ -40,6 +40,8 @@ def check_place(out: str | Path) -> Path:
     ValueError: nowhere/map cannot be written: there is no folder nowhere; make it first
     """
     goal = Path(out)
+    if remote.is_address(out):
+        raise ValueError(f"{out} is an address; write to a file of this machine, and send it there")
     folder = goal.absolute().parent
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{goal} cannot be written: {goal.parent} is not a folder; write somewhere else")

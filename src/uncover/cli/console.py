@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from uncover.cli.far_files import with_far_files
 from uncover.progress import Stopped, listening, stoppable
 
 _SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOOKS = 60.0, 5.0
@@ -148,6 +149,11 @@ class PlainGroup(click.Group):
     did not think of, with a hint to --debug, which shows where it happened. How a command is called wrongly
     is exit code 2, by click; a signal gives 128 and its number.
     """
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:  # noqa: D102
+        if cmd.callback is not None:
+            cmd.callback = with_far_files(cmd.callback)
+        super().add_command(cmd, name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
         return list(self.commands)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from uncover.cli.console import pixel_bar
+from uncover.cli.far_files import shown
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
     dates_option,
@@ -153,7 +154,7 @@ def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **
     with _little_garbage(), pixel_bar("map") as progress:
         made = pipeline.map_scene(model, scene, out, options, progress, progress.phase)
     _conclude(made)
-    click.echo(f"{made}")
+    click.echo(shown(made))
 
 
 def _conclude(folder: Path) -> None:

@@ -665,7 +665,7 @@ class SampleCubeRows(TrainingSource):
     @classmethod
     def of(cls, samples: Samples, options: FitOptions) -> SampleCubeRows:
         """Classes of the samples, and the draw among them."""
-        column, file = options.class_field or "label", samples.path.name
+        column, file = options.class_field or "label", Path(samples.path).name
         if column not in samples.columns:
             listed = ", ".join(samples.columns) or "none"
             raise ValueError(

@@ -25,6 +25,8 @@ from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Flagged, flag_attributes
+from uncover.raster.tiles import check_exists
+from uncover.remote import is_address
 
 #: A chunk holds all realisations and bands of a window; about this many bytes before compression.
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -300,7 +302,7 @@ class Cube:
     Iterating gives one block after the other: enough to accumulate statistics without loading the cube.
     """
 
-    path: Path
+    path: Path | str  # or its address
     grid: Grid
     bands: tuple[str, ...]
     realisations: int
@@ -388,7 +390,7 @@ def open_cube(path: str | Path) -> Cube:
     if any(array.size > _MOST_NUMBERS for name, array in group.arrays() if array.ndim < 2):
         raise SceneError(f"{path} has an axis of more than {_MOST_NUMBERS:,} places; it is damaged")
     cube = Cube(
-        path=Path(path),
+        path=str(path) if is_address(path) else Path(path),
         grid=_grid(group),
         bands=tuple(str(band) for band in group["band"][...]),
         realisations=int(array.shape[0]),
@@ -414,7 +416,9 @@ def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: 
 
 def open_store(path: str | Path) -> Any:
     """The Zarr group of a finished cube."""
-    if not Path(path).exists():
+    if is_address(path):
+        check_exists(str(path))
+    elif not Path(path).exists():
         hint = "it is unfinished, go on with resume" if Path(f"{path}.partial").exists() else "check the path"
         raise SceneError(f"{path} does not exist; {hint}")
     require("zarr", "rasterio")
@@ -441,14 +445,17 @@ def _grid(group: Any) -> Grid:
     return Grid(crs, (a, b, c, d, e, f), len(x), len(y))
 
 
-def check_chunks(store: Path, *files: str) -> None:
+def check_chunks(store: Path | str, *files: str) -> None:
     """Refuse chunks that are not there or have been cut.
 
     Zarr reads a chunk that is not there as empty. And Blosc believes the size in a chunk's header: of one
     that was cut it reads on in memory, where the rest may still lie from before, or anything else.
     """
     for name in files:
-        file = store / name
+        if is_address(store):  # where a file is whole or not there
+            check_exists(f"{store}/{name}")
+            continue
+        file = Path(store) / name
         if not file.exists():
             raise ReadError(f"{store} lacks {name}; it is damaged, write it again")
         if _is_blosc(file.parent / ".zarray") and not _is_whole(file):

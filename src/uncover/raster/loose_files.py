@@ -18,6 +18,7 @@ from uncover.raster.safe import TEN_BANDS
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.stack import open_stack
 from uncover.raster.tiles import RasterInfo, describe
+from uncover.remote import is_address, matches
 
 RASTER_SUFFIXES = (".jp2", ".j2k", ".tif", ".tiff", ".vrt", ".img")
 
@@ -53,7 +54,10 @@ def expanded(source: SceneSource) -> SceneSource:
 def _matches(name: str | Path) -> list[str | Path]:
     if not re.search(r"[*?\[]", str(name)) or Path(name).exists() or str(name).startswith("/vsi"):
         return [name]
-    found: list[str | Path] = [*sorted(glob.glob(str(name), recursive=True))]
+    if is_address(name):
+        found: list[str | Path] = [*matches(str(name))]
+    else:
+        found = [*sorted(glob.glob(str(name), recursive=True))]
     if not found:
         raise SceneError(f"no file matches {name}; check the pattern")
     return found

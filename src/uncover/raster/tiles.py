@@ -289,7 +289,7 @@ def _open(path: str) -> Any:
     opened(path)
     with no_place_needed():
         try:
-            dataset = rasterio.open(as_vrt(path) if is_npy(path) else path)
+            dataset = rasterio.open(as_vrt(path) if is_npy(path) else remote.gdal_name(path))
             for part in dataset.files if dataset.driver == "VRT" else ():
                 opened(part)
             return dataset
