@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from socket import gaierror
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -218,7 +219,10 @@ def _ask(address: str, look: bool) -> tuple[bytes, Any]:
     except HTTPException as error:
         raise _PassingError(f"stopped in the middle ({type(error).__name__})") from None
     except OSError as error:
-        raise _PassingError(f"cannot be reached ({getattr(error, 'reason', error)})") from None
+        why = getattr(error, "reason", error)
+        if isinstance(why, gaierror):  # of a host that nobody knows
+            raise RemoteError(f"{address} cannot be reached ({why}); check the address") from None
+        raise _PassingError(f"cannot be reached ({why})") from None
 
 
 def _access(address: str) -> dict[str, Any]:
