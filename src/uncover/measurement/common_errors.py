@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from uncover.bayes.streams import stream
+from uncover.measurement.class_prediction import Prediction
 from uncover.measurement.class_shares import gaussians_of, log_changes, true_values
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import PoolPrediction, Prediction
+from uncover.measurement.pool_prediction import PoolPrediction
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import Planes
 from uncover.models.gaussian import GaussianClasses
