@@ -170,7 +170,8 @@ def _plainly(debug: bool) -> Iterator[None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if (text := _one_line(message)) not in said:  # two places may look at one scene
             said.add(text)
-            click.echo(f"Warning: {text}", err=True)
+            bar_off = "\r\x1b[K" if sys.stderr.isatty() else ""  # a bar may stand in the line
+            click.echo(f"{bar_off}Warning: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
