@@ -132,8 +132,9 @@ def _common(facts: list[NamedFacts]) -> NamedFacts:
     first = facts[0]
     same: dict[str, Any] = {
         key: getattr(first, key) if len({getattr(f, key) for f in facts}) == 1 else None
-        for key in ("tile", "date", "sensor", "level", "baseline")
+        for key in ("tile", "date", "sensor", "level", "baseline", "rest")
     }
+    same["rest"] = (same["rest"] or "").strip("-_. ")
     return NamedFacts(**same, official=all(f.official for f in facts))
 
 
@@ -153,6 +154,8 @@ def open_files(files: Sequence[str | Path], options: SceneOptions, what: str) ->
     scene = open_stack(list(loose.bands.values()), options)
     if facts.official and facts.tile and facts.date and options.scene_id is None:
         scene = replace(scene, identity=f"{facts.tile}_{re.sub('[-:Z]', '', facts.date)}", named=True)
+    elif facts.rest and options.scene_id is None:
+        scene = replace(scene, identity=facts.rest)  # the name of the files but for their bands
     return beside(scene, loose)
 
 

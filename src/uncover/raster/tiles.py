@@ -350,6 +350,8 @@ def check_exists(name: str) -> None:
     path = npy_file(name)[0] if is_npy(name) else Path(name)
     if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not path.exists():
         raise SceneError(f"{name} does not exist; check the path")
+    if path.is_file() and path.stat().st_size == 0:
+        raise SceneError(f"{name} is empty, 0 bytes; fetch it again")
 
 
 def describe(path: str | Path) -> RasterInfo:
