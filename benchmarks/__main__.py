@@ -14,7 +14,7 @@ NAMES = (
     "realisations", "labels", "atmosphere", "known-noise", "measured-noise", "coverage", "probabilities",
     "statistics", "paper", "convergence", "speed", "map", "areas", "embedded-scene", "stated-uncertainty",
     "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "gaps",
-    "view", "class-shares", "radiometry", "effects", "match-ups", "l2a-totals",
+    "gap-speed", "view", "class-shares", "radiometry", "effects", "match-ups", "l2a-totals",
 )  # fmt: skip
 
 

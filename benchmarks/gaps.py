@@ -60,7 +60,8 @@ def run(quick):
         runs = Runs(file, lambda *run: one_run(found, *run, tested=100 if quick else TESTED))
         cells = [(p, n, share) for n in sizes for p in found if "," not in p for share in shares]
         varied = [(p, sizes[-1], TWIN_SHARE) for p in found if "," in p]
-        runs.make([*cells, *varied], repeats, MODELS)
+        few = [cell for cell in cells if cell[-1] == SHARES[-1]]  # takes longest: last
+        runs.make([*(cell for cell in cells if cell not in few), *varied, *few], repeats, MODELS)
     each = [(p, n, shares) for p in found if "," not in p for n in sizes]
     tables = [_share_table(runs, *which, score, repeats) for which in each for score in SCORES]
     tables += [_date_table(runs, varied, repeats)] if varied else []

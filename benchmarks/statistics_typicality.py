@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 
 from benchmarks.registry import Table
 from uncover import BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA
+from uncover.bayes.budget import entropy
 from uncover.bayes.streams import stream
 from uncover.measurement.summary import Summariser
 
@@ -157,23 +158,25 @@ def budget_of_the_pool(quick):
     """Model part of the recommended classifier, against what knowing the truth would gain, over truths."""
     rows = []
     for p, (components, noise), n in product((1, 2), ((1, 0.0), (1, 0.7), (2, 0.0)), (20, 100, 1000)):
-        sets = 2 if quick else {20: (38, 9), 100: (16, 4), 1000: (6, 2)}[n][noise > 0]
+        sets = 2 if quick else {20: (120, 24), 100: (60, 12), 1000: (24, 6)}[n][noise > 0]
         found = [_gained(p, n, components, noise, i) for i in range(sets)]
         error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
         name = f"{p} feature(s), {n} samples, " + (
             f"noise {noise:g}" if noise else f"components {components}"
         )
         rows.append([name, *np.stack([np.mean(found, axis=0), error], 1).ravel().tolist()])
-    names = ("model", "±", "gain", "± ", "QDA's model", "±  ", "QDA's gain", "±   ")
+    names = ("model", "room", "gain", "QDA's model", "QDA's gain")
+    columns = {key: ".4f" for i, name in enumerate(names) for key in (name, "±" + " " * i)}
     caption = (
-        "Model part, and the gain in log loss from knowing the true class probabilities, over truths drawn "
-        "at random; of the recommended classifier and of BayesianQDA with the evidence prior."
+        "Model part; the room that the total has for it, beside the entropy of the true class probabilities; "
+        "and the gain in log loss from knowing these; over truths drawn at random, of the recommended "
+        "classifier and of BayesianQDA with the evidence prior."
     )
-    return Table("budget", caption, {"problem": "", **dict.fromkeys(names, ".4f")}, rows)
+    return Table("budget", caption, {"problem": "", **columns}, rows)
 
 
 def _gained(p, n, components, noise, number):
-    """Model part and gain of two classifiers for one truth: two classes, each of one or two Gaussians."""
+    """Model part, room and gain of two classifiers for one truth: classes of one or two Gaussians."""
     rng = stream(23, "budget", p, n, components, str(noise), number)
     means = 1.5 * rng.normal(size=(2, components, p))
     roots = rng.normal(size=(2, components, p, p + 2)) / np.sqrt(p + 2)
@@ -194,9 +197,10 @@ def _gained(p, n, components, noise, number):
     found = []
     for model in (BayesianClassifier(), BayesianQDA(prior="evidence")):
         P = model.fit(X, y, **known).predict_proba(x, **known)
-        found.append(model.uncertainty(x, **known, n_draws=400, n_true_values=32).model.mean())
-        found.append(rel_entr(truth, P).sum(1).mean())
-    return found
+        budget = model.uncertainty(x, **known, n_draws=400, n_true_values=32)
+        room = (budget.total - entropy(truth)).mean()
+        found.append([budget.model.mean(), room, rel_entr(truth, P).sum(1).mean()])
+    return [*found[0], found[1][0], found[1][2]]
 
 
 def model_part_of_maps(quick):

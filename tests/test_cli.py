@@ -1,6 +1,7 @@
 """The command line: what a person sees, what a pipe sees, and what happens to bad input."""
 
 import errno
+import os
 import subprocess
 import sys
 import time
@@ -94,6 +95,30 @@ def test_say_is_for_terminals_only(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     say("fitting")
     assert "fitting" in capsys.readouterr().err
+
+
+def test_a_warning_begins_its_line_beside_a_bar():
+    """On a real terminal: the warning takes the line of the bar, which goes on in the next one."""
+    program = """
+import click
+from uncover.cli import main
+from uncover.cli.console import counter
+from uncover.warn import warn
+@main.command("look")
+def look():
+    with counter("look") as watch:
+        watch.phase("opening")
+        warn("it is dark")
+        watch.phase("looking")
+main(["look"])
+"""
+    ours, theirs = os.openpty()
+    subprocess.run([sys.executable, "-c", program], stderr=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    line = next(line for line in shown.splitlines() if "it is dark" in line)
+    assert line.rpartition("\x1b[K")[2] == "Warning: it is dark"
+    assert "look: looking" in shown.partition("it is dark")[2]
 
 
 @pytest.mark.parametrize(

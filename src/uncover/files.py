@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import fcntl
+import gzip
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -36,6 +40,8 @@ def check_place(out: str | Path) -> Path:
     ValueError: nowhere/map cannot be written: there is no folder nowhere; make it first
     """
     goal = Path(out)
+    if remote.is_address(out):
+        raise ValueError(f"{out} is an address; write to a file of this machine, and send it there")
     folder = goal.absolute().parent
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{goal} cannot be written: {goal.parent} is not a folder; write somewhere else")
@@ -238,6 +244,38 @@ def read_text(path: str | Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text in UTF-8 ({error}); fetch it again") from None
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """How a table is written as text; many spreadsheets put ; between columns and , in numbers."""
+
+    encoding: str
+    separator: str
+    decimal: str
+    comments: int  # lines before the header that begin with #
+
+    @classmethod
+    def of(cls, path: str | Path) -> TextTable:
+        """Seen in the first lines of a file."""
+        with gzip.open(path) if str(path).lower().endswith(".gz") else open(path, "rb") as file:
+            start = file.read(1 << 16)
+        encoding = "utf-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+        lines = start.decode(encoding, "replace").splitlines()
+        comments = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+        head = lines[comments] if comments < len(lines) else ""
+        separator = max(",\t;", key=head.count)
+        body = "\n".join(lines[comments + 1 :]).replace(separator, "\n")
+        commas, points = (re.search(rf"^\s*-?\d+{mark}\d+\s*$", body, re.M) for mark in (",", r"\."))
+        return cls(encoding, separator, "," if commas and not points else ".", comments)
+
+
+def not_unicode(path: str | Path) -> ValueError:
+    """Refusal of a text in one of the encodings that do not say which they are."""
+    return ValueError(
+        f'{path} is not text in UTF-8; save it in that encoding ("CSV UTF-8" in spreadsheets), as the '
+        "letters of other encodings cannot be told apart"
+    )
 
 
 def read_json(path: str | Path, kind: type[T]) -> T:

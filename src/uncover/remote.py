@@ -5,12 +5,14 @@ Rasters are read in place by GDAL, with the settings that are here too. A reques
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from socket import gaierror
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -50,6 +52,20 @@ def beside(address: str, name: str) -> str:
     return scheme + urljoin("http://" + rest, name).removeprefix("http")
 
 
+#: File systems of GDAL by the beginnings of addresses; it takes the others as they are.
+_GDAL_SYSTEMS = {"s3": "/vsis3/", "s3a": "/vsis3/", "gs": "/vsigs/", "gcs": "/vsigs/", "az": "/vsiaz/"}
+
+
+def gdal_name(name: str) -> str:
+    """The name by which GDAL opens a file, which finds credentials by itself.
+
+    >>> gdal_name("s3://bucket/scene.tif"), gdal_name("https://host/scene.tif"), gdal_name("scene.tif")
+    ('/vsis3/bucket/scene.tif', 'https://host/scene.tif', 'scene.tif')
+    """
+    scheme, _, rest = name.partition("://")
+    return _GDAL_SYSTEMS[scheme.lower()] + rest if rest and scheme.lower() in _GDAL_SYSTEMS else name
+
+
 def gdal_settings() -> dict[str, Any]:
     """Settings of GDAL for rasters at addresses: nothing beside them is looked for, no failure is kept."""
     settings: dict[str, Any] = {
@@ -62,8 +78,7 @@ def gdal_settings() -> dict[str, Any]:
         # Part of a file that came in half would be read again from memory.
         "CPL_VSIL_CURL_NON_CACHED": "/vsicurl/:/vsis3/:/vsigs/:/vsiaz/",
     }
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint:
+    if endpoint := _endpoint():
         place = urlsplit(endpoint)
         settings |= {
             "AWS_S3_ENDPOINT": place.netloc + place.path.rstrip("/"),
@@ -93,7 +108,10 @@ def read_bytes(address: str) -> bytes:
 
 
 def state_of(address: str) -> str | None:
-    """Size, entity tag and time of the file at an address, which tell a change; None where there is none."""
+    """Size, entity tag and time of the file at an address, which tell a change; of a folder those of all.
+
+    None where nothing is there.
+    """
     try:
         if _is_http(address):
             said = _asked(address, look=True)[1]
@@ -101,9 +119,14 @@ def state_of(address: str) -> str | None:
                 raise RemoteError(f"{address} answers with a web page, not with a file; check the address")
             names: tuple[str, ...] = ("Content-Range", "Content-Length", "ETag", "Last-Modified")
         else:
+            names = ("size", "ETag", "LastModified", "mtime")
             with _plainly(address) as files:
                 files.invalidate_cache()
-                said, names = files.info(address), ("size", "ETag", "LastModified", "mtime")
+                said = files.info(address)
+                if said["type"] == "directory":
+                    inside = sorted(files.find(address, detail=True).items())
+                    each = [f"{name} {entry.get('size')} {entry.get('ETag')}" for name, entry in inside]
+                    said = {"ETag": hashlib.sha256("\n".join(each).encode()).hexdigest()}
     except FileNotFoundError:
         return None
     return " ".join(str(said.get(name)) for name in names)
@@ -120,6 +143,23 @@ def matches(pattern: str) -> list[str]:
     """Addresses that match a pattern with * and ?."""
     with _plainly(pattern) as files:
         return [_full(pattern, str(name)) for name in sorted(files.glob(pattern))]
+
+
+def fetch(address: str, folder: Path) -> Path:
+    """Copy the file at an address, or all files of the folder there, into a folder of this machine."""
+    place = folder / address.rstrip("/").rsplit("/", 1)[-1]
+    if _is_http(address):
+        place.write_bytes(read_bytes(address))
+        return place
+    inside = files_in(address)
+    if not inside:
+        raise FileNotFoundError(2, "does not exist", address)
+    for file in inside:
+        copy = place / file.removeprefix(address).lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with _plainly(file) as files:
+            files.get_file(file, str(copy))
+    return place
 
 
 def send(file: Path, address: str) -> None:
@@ -179,7 +219,22 @@ def _ask(address: str, look: bool) -> tuple[bytes, Any]:
     except HTTPException as error:
         raise _PassingError(f"stopped in the middle ({type(error).__name__})") from None
     except OSError as error:
-        raise _PassingError(f"cannot be reached ({getattr(error, 'reason', error)})") from None
+        why = getattr(error, "reason", error)
+        if isinstance(why, gaierror):  # of a host that nobody knows
+            raise RemoteError(f"{address} cannot be reached ({why}); check the address") from None
+        raise _PassingError(f"cannot be reached ({why})") from None
+
+
+def _access(address: str) -> dict[str, Any]:
+    """Options of fsspec that the environment states, for GDAL as for it."""
+    if not address.startswith(("s3://", "s3a://")):
+        return {}
+    anonymous = {"anon": True} if os.environ.get("AWS_NO_SIGN_REQUEST", "NO") != "NO" else {}
+    return anonymous | ({"endpoint_url": _endpoint()} if _endpoint() else {})
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 @contextmanager
@@ -188,13 +243,15 @@ def _plainly(address: str) -> Iterator[Any]:
     try:
         import fsspec
 
-        yield fsspec.core.url_to_fs(address)[0]
+        yield fsspec.core.url_to_fs(address, **_access(address))[0]
     except ImportError as error:
         raise RemoteError(
             f'{address} needs a library that is not installed ({error}): pip install "uncover[remote]"'
         ) from error
-    except (FileNotFoundError, RemoteError):
+    except RemoteError:
         raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(2, " ".join(str(error).split()) or "does not exist", address) from None
     except Exception as error:  # every store raises its own
         why = " ".join(str(error).split()) or type(error).__name__
         raise RemoteError(

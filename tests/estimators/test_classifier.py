@@ -226,7 +226,7 @@ def test_a_class_in_one_group_decides_nothing(rng):
 @pytest.mark.parametrize("kind", ["covariance", "repeats", "draws"])
 def test_the_budget_by_brute_force(kind, monkeypatch):
     """One feature of known noise: each part of the definition by a grid of true values and drawn models."""
-    monkeypatch.setattr("uncover.measurement.prediction.ASKED_VALUES", 1024)
+    monkeypatch.setattr("uncover.measurement.pool_prediction.ASKED_VALUES", 1024)
     rng = np.random.default_rng(8)
     y = np.arange(60) % 2
     truth = (rng.normal(size=60) + 1.5 * y)[:, None] - 3.0

@@ -8,7 +8,8 @@ from scipy.special import expit
 from uncover import BayesianClassifier, BayesianQDA, Measured, load_model
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import PoolPrediction, predict
+from uncover.measurement.pool_prediction import PoolPrediction
+from uncover.measurement.prediction import predict
 from uncover.models.pool import TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:feature .* same units")
@@ -68,7 +69,7 @@ def test_what_is_said_of_a_sample_does_not_depend_on_the_others(clf, problem, mo
     X = X[:20].copy()
     X[3, 0] = np.nan
     together = clf.predict_proba(X, NOISE)
-    monkeypatch.setattr("uncover.measurement.prediction._DRAWN_NUMBERS", 128 * 4 * 7)  # blocks of 7
+    monkeypatch.setattr("uncover.measurement.pool_prediction._DRAWN_NUMBERS", 128 * 4 * 7)  # blocks of 7
     assert_allclose(clf.predict_proba(X, NOISE), together, atol=1e-12)
     assert_allclose(clf.predict_proba(X[[5]], NOISE), together[[5]], atol=1e-12)
 

@@ -17,6 +17,7 @@ from uncover import (
     BayesianNB,
     BayesianQDA,
     ConformalSets,
+    MeasurementAware,
     RealisationEnsemble,
 )
 from uncover.bayes.components import Components
@@ -58,6 +59,24 @@ def test_estimators_without_densities_are_refused():
     for model in (ConformalSets(RandomForestClassifier(5)), RealisationEnsemble(RandomForestClassifier(5))):
         with pytest.raises(ValueError, match="RandomForestClassifier has no densities"):
             model.fit(X, y).unknown_proba(X)
+
+
+@pytest.mark.filterwarnings("error")
+def test_any_classifier_has_it_with_known_noise():
+    """By the density of true values; without noise the classifier itself is asked."""
+    X, y, new = samples(30)
+    noise, forest = np.full(3, 0.3), RandomForestClassifier(5)
+    model = MeasurementAware(forest).fit(X, y, X_cov=noise)
+    expected = BayesianMDA().fit(X, y, X_cov=noise).unknown_proba(new, noise, share=0.1)
+    np.testing.assert_array_equal(model.unknown_proba(new, noise, share=0.1), expected)
+    assert expected.mean() > 0.5 > 0.1 > model.unknown_proba(X, noise).mean()
+    with pytest.warns(UserWarning, match="taken as exact") as said:
+        model.unknown_proba(new)
+    assert len(said) == 1
+    plain = MeasurementAware(BayesianQDA()).fit(X, y)
+    np.testing.assert_allclose(plain.unknown_proba(new), BayesianQDA().fit(X, y).unknown_proba(new))
+    with pytest.raises(ValueError, match="RandomForestClassifier has no densities"):
+        MeasurementAware(forest).fit(X, y).unknown_proba(X)
 
 
 def test_density_of_a_further_class_is_pooled_of_population_and_relatives():

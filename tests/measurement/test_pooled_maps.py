@@ -12,8 +12,8 @@ from uncover.bayes.forest import Forest
 from uncover.bayes.student_t import StudentT
 from uncover.engines import members
 from uncover.measurement.observation import Observation
+from uncover.measurement.pool_prediction import PoolPrediction
 from uncover.measurement.pooled import TOLERANCE, make_summariser
-from uncover.measurement.prediction import PoolPrediction
 from uncover.models.members import single_precision
 from uncover.models.pool import of_draws
 from uncover.models.pool import pool as pooled
@@ -91,7 +91,7 @@ def test_known_noise_has_the_probabilities_of_the_reference(pool, machine, monke
     X, noise = skewed(60, 5)[0], Covariances(0.1**2 * np.eye(4), None, None)
     found = make_summariser(pool).summarise(X.T[None], noise=noise)
     for name in ("ASKED_VALUES", "ASKED_IN_DOUBT"):
-        monkeypatch.setattr(f"uncover.measurement.prediction.{name}", 32)
+        monkeypatch.setattr(f"uncover.measurement.pool_prediction.{name}", 32)
     P, budget, *_ = plain(pool, X, noise)
     assert_allclose(found.probability.T, P, atol=1e-5)
     assert np.abs(found.measurement - budget.measurement).mean() < 0.2 * budget.measurement.mean()

@@ -140,7 +140,7 @@ def test_worlds_have_an_area_each(scene, tmp_path, model_file):
     reader = Reader(unknown_share=0.05)
     mapper = make_mapper(record_of(fitted()), PlainScene(open_scene(scene)), reader=reader)
     unit = mapper.compute(0, mapper.read(0))
-    expected, world = unit.areas[2, -1], unit.areas[-1, -1]
+    expected, world = unit.areas[2, -1], unit.areas[3, -1]
     assert expected == world > 0
 
 

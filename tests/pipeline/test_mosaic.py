@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import map_cases
 import series_cases
 from uncover.cli import main
 from uncover.pipeline import MapOptions, SeveralScenes, SourceOptions, map_scene
-from uncover.raster import Grid, SceneError, SceneOptions
+from uncover.raster import Grid, SceneError, SceneOptions, Window
 from uncover.raster.executors import Threads
 from uncover.raster.pixel_area import pixel_areas
 
@@ -215,6 +216,32 @@ def test_dates_are_grouped_by_their_place(tmp_path):
     dates = [read(folder, "dates_used")[0].astype(int) for folder in each]
     most = np.maximum(dates[0][:, 110:], dates[1][:, :20])
     np.testing.assert_array_equal(read(both, "dates_used")[0][:, 110:130], most)
+
+
+def test_dates_of_items_need_only_the_bands_of_the_model(tmp_path, run):
+    """The other assets of the items are not there; the places are told apart all the same."""
+    items = []
+    for number, (row, col) in enumerate([(0, 0), (0, 110)]):
+        here = series_cases.grid(70, 130, "EPSG:32633").crop(Window(0, 0, 70, 130))
+        here = replace(here, transform=(10.0, 0.0, 300000.0 + 10 * col, 0.0, -10.0, 5000000.0 - 10 * row))
+        for date in (0, 1):
+            day, truth = series_cases.DATES[date], series_cases.classes(seed=number)
+            assets = {f"B{band:02}": {"href": "https://nowhere.invalid/x.tif"} for band in (2, 5, 6, 7, 11)}
+            for band, plane in zip(series_cases.BANDS, series_cases.values(date, truth), strict=True):
+                name = f"{number}-{day}-{band}.tif"
+                map_cases.write_scene(tmp_path / name, plane[None], here, [band])
+                assets[band] = {"href": name, "raster:bands": [{"scale": 1.0, "offset": 0.0}]}
+            said = {"datetime": f"{day}T10:00:00Z", "platform": "sentinel-2a"}
+            item = {"type": "Feature", "id": f"S2A_{number}_{day}", "properties": said, "assets": assets}
+            items.append(tmp_path / f"{number}-{day}.json")
+            items[-1].write_text(json.dumps(item))
+        labels = (truth + 1).astype(np.uint8)[None]
+        map_cases.write_scene(tmp_path / "labels.tif", labels, here, None)
+    words = ["--level", "L2A", "--bands", ",".join(series_cases.BANDS), "--out", "m.uncover"]
+    run("fit", *items[2:], "--as", "features", "--model", "published", "--labels", "labels.tif", *words)
+    done = run("map", "m.uncover", *items, "--level", "L2A", "--out", "map")
+    assert done.exit_code == 0, done.output
+    assert read(tmp_path / "map", "class").shape == (1, 70, 240)
 
 
 def test_bad_mosaics_are_refused_in_one_line(tiles, model, tmp_path):

@@ -15,7 +15,6 @@ from uncover.raster.area import window_of
 @pytest.fixture
 def files(tmp_path, years):
     (tmp_path / "pixels.csv").write_text("B02,B03,class\n" + "1,2,x\n2,1,x\n3,5,y\n4,3,y\n" * 5)
-    (tmp_path / "semicolons.csv").write_text("B02;B03;class\n1;2;x\n")
     save_model(tmp_path / "m.uncover", fitted())
     write_scene(tmp_path / "scene.tif", reflectance(*GRID.shape), GRID)
     codes = np.ones(GRID.shape, np.uint8)
@@ -46,7 +45,6 @@ MODEL_FIRST = "the model comes first: uncover map MODEL SCENE"
             "pixels.csv is a table of samples, not a label",
         ),
         ("fit scene.tif --labels m.uncover --out n.uncover", "m.uncover is a model, not a label map"),
-        ("fit semicolons.csv --out n.uncover", 'semicolons.csv has ";" between its columns'),
         ("labels scene.tif --out l.tif", "scene.tif is a scene, not a label map; give a raster of classes"),
         ("labels S2A.SAFE --out l.tif", "S2A.SAFE is a scene, not a label map"),
         (

@@ -56,6 +56,27 @@ def test_a_folder_of_band_files_is_a_scene(product_files):
     assert scene.mean_aot() == pytest.approx((36 * 120 + 4 * 300) / 40 * 1e-3)
 
 
+@pytest.mark.parametrize(
+    ("names", "identity"),
+    [
+        ("2020-08-04-00:00_Sentinel-2_L2A_{}_(Raw).tiff", "2020-08-04-00:00_Sentinel-2_L2A_(Raw)"),
+        ("T11UPT_20200804T183919_{}_60m.tif", "T11UPT_20200804T183919"),
+        ("{}.TIF", "B02"),
+    ],
+)
+def test_a_scene_is_called_as_its_files_are_but_for_their_bands(tmp_path, names, identity):
+    for name in ("B02", "B04"):
+        band(tmp_path, names.format(name), 1000)
+    assert open_scene(tmp_path, SceneOptions(scale=1e-4)).identity == identity
+    assert open_scene(tmp_path, SceneOptions(scale=1e-4, scene_id="mine")).identity == "mine"
+
+
+def test_an_empty_file_is_called_empty(tmp_path):
+    (tmp_path / "B02.tif").touch()
+    with pytest.raises(SceneError, match=r"B02.tif is empty, 0 bytes; fetch it again"):
+        open_scene(tmp_path / "B02.tif")
+
+
 def test_a_pixel_size_can_be_asked_for(product_files):
     scene = open_scene(product_files, SceneOptions(resolution=60))
     assert scene.grid.resolution == (60, 60)

@@ -115,11 +115,12 @@ def test_shares_are_bars_of_their_length():
 def test_areas_show_map_worlds_interval_and_truth():
     worlds = np.array([[9.0, 11.0], [5.0, 5.5]])
     estimated = {"forest": {"value": 10.5, "lower": 8.0, "upper": 13.0}}
-    figure = area_intervals(
-        NAMES, COLOURS, np.array([10.0, 5.2]), worlds, "ha", estimated, {"forest": 12.0, "water $1": 4.0}
-    )
+    expected = {"water $1": {"value": 5.1, "lower": 4.9, "upper": 5.3}}
+    true = {"forest": 12.0, "water $1": 4.0}
+    mapped = np.array([10.0, 5.2])
+    figure = area_intervals(NAMES, COLOURS, mapped, worlds, "ha", expected, estimated, true)
     drawn = {round(float(x), 3) for line in figure.axes[0].lines for x in np.atleast_1d(line.get_xdata())}
-    assert {9.0, 11.0, 5.0, 5.5, 10.0, 5.2, 10.5, 8.0, 13.0, 12.0, 4.0} <= drawn
+    assert {9.0, 11.0, 5.0, 5.5, 10.0, 5.2, 10.5, 8.0, 13.0, 12.0, 4.0, 5.1, 4.9, 5.3} <= drawn
     spread = world_spread(NAMES, COLOURS, worlds)
     assert "s = 14 %" in texts(spread)  # √2 of a mean of 10
 
@@ -144,7 +145,7 @@ def test_any_number_of_classes_has_room(k, rng):
         principal_components(rng.random((50, 3)), np.arange(50) % k, mean, covariance, names, colours)[0],
         reliability(curves, dict(zip(names, colours, strict=True))),
         confusion_matrices({"": np.full((k, k), 123_456)}, names),
-        area_intervals(names, colours, mean[:, 0], mean, "ha", {}, {}),
+        area_intervals(names, colours, mean[:, 0], mean, "ha", {}, {}, {}),
     ):
         svg = inline_svg(figure, "room")
         assert all(axes.get_position().height > 0.05 for axes in figure.axes)

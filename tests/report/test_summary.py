@@ -138,6 +138,15 @@ def test_likeness_of_classes_is_the_integral_of_the_root_of_both_densities():
     assert found[0, 1] == pytest.approx(expected, rel=1e-6)
 
 
+def test_likeness_leaves_out_bands_in_which_nothing_varies(rng):
+    """The alpha band of a picture, and a band that is the sum of two others, tell nothing of classes."""
+    mean, root = rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 4))
+    covariance = root @ root.swapaxes(1, 2)
+    more = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1e3, 1e3]])
+    found = bhattacharyya(mean @ more.T, more @ covariance @ more.T)
+    np.testing.assert_allclose(found, bhattacharyya(mean, covariance), rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["zarr", "netcdf"])
 def test_datasets_give_the_same_summary(case, summary, tmp_path, kind):
     options = pipeline.MapOptions(threads=1, format=kind, paired=True)

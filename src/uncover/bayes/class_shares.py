@@ -26,6 +26,7 @@ class ClassShares:
 
     shares: Array  # (class,)
     covariance: Array  # (class, class)
+    of_model: Array | None = None  # (class, class), the part of it that is from the doubt in the model
 
     @property
     def standard_uncertainty(self) -> Array:

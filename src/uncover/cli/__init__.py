@@ -6,7 +6,20 @@ One module for each command. They import what they call when they are called: `-
 import click
 
 from uncover import __version__
-from uncover.cli import demo, evaluate, fit, info, labels, map, realise, report, reproduce, scenes, view
+from uncover.cli import (
+    areas,
+    demo,
+    evaluate,
+    fit,
+    info,
+    labels,
+    map,
+    realise,
+    report,
+    reproduce,
+    scenes,
+    view,
+)
 from uncover.cli.console import PlainGroup
 
 
@@ -24,6 +37,7 @@ main.add_command(realise.realise)
 main.add_command(fit.fit)
 main.add_command(map.map_command)
 main.add_command(evaluate.evaluate)
+main.add_command(areas.areas)
 main.add_command(report.report)
 main.add_command(view.view)
 main.add_command(reproduce.reproduce)

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from uncover.cli.far_files import with_far_files
 from uncover.progress import Stopped, listening, stoppable
 
 _SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOOKS = 60.0, 5.0
@@ -149,6 +150,11 @@ class PlainGroup(click.Group):
     is exit code 2, by click; a signal gives 128 and its number.
     """
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:  # noqa: D102
+        if cmd.callback is not None:
+            cmd.callback = with_far_files(cmd.callback)
+        super().add_command(cmd, name)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
         return list(self.commands)
 
@@ -164,7 +170,8 @@ def _plainly(debug: bool) -> Iterator[None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if (text := _one_line(message)) not in said:  # two places may look at one scene
             said.add(text)
-            click.echo(f"Warning: {text}", err=True)
+            bar_off = "\r\x1b[K" if sys.stderr.isatty() else ""  # a bar may stand in the line
+            click.echo(f"{bar_off}Warning: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)

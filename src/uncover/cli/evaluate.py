@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from uncover.cli.console import bar
-from uncover.cli.options import class_options, overwrite_option, seed_option
+from uncover.cli.options import class_options, overwrite_option, scheduler_option, seed_option
 
 
 @click.command(
@@ -57,6 +57,7 @@ from uncover.cli.options import class_options, overwrite_option, seed_option
     help="Leave out samples nearer than this to --training labels (default: distance at which the "
     "correlation of the map's classes falls to 1/e).",
 )
+@scheduler_option
 @overwrite_option
 def evaluate(folder: str, reference: str, out: str, overwrite: bool, **given: Any) -> None:
     """Compare a map with reference data: accuracy, areas, scores and calibration, with intervals.

@@ -19,6 +19,7 @@ from uncover.cli.options import (
     pixel_purity_option,
     probability_scale_option,
     refuse,
+    scheduler_option,
 )
 
 
@@ -178,6 +179,7 @@ class ModelName(click.ParamType):  # type: ignore[type-arg]
     "a number is the Dirichlet parameter of every class (default: 1).",
 )
 @measurement_options
+@scheduler_option
 @overwrite_option
 def fit(sources: tuple[str, ...], out: str, label_file: str | None, overwrite: bool, **given: Any) -> None:
     """Fit a model to the labelled pixels of scenes or cubes, or to sample tables (CSV, Parquet).

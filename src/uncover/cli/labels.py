@@ -17,6 +17,7 @@ from uncover.cli.options import (
     pixel_purity_option,
     probability_scale_option,
     resolution_option,
+    scheduler_option,
     seed_option,
 )
 
@@ -81,6 +82,7 @@ from uncover.cli.options import (
     "correlation of labels falls to 1/e, at most half a block).",
 )
 @seed_option
+@scheduler_option
 @overwrite_option
 @click.option("--report", type=click.Path(), help="JSON file for the counts that are printed.")
 def labels(

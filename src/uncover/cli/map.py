@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from uncover.cli.console import pixel_bar
+from uncover.cli.far_files import shown
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
     dates_option,
@@ -20,6 +21,7 @@ from uncover.cli.options import (
     measurement_options,
     overwrite_option,
     refuse,
+    scheduler_option,
 )
 
 
@@ -121,7 +123,7 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
 @click.option(
     "--block", default=1024, metavar="PIXELS", help="Side of the blocks that are computed at a time."
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Compute on a dask.distributed cluster.")
+@scheduler_option
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Estimate time, memory and disk space, and write nothing.")
@@ -152,7 +154,7 @@ def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **
     with _little_garbage(), pixel_bar("map") as progress:
         made = pipeline.map_scene(model, scene, out, options, progress, progress.phase)
     _conclude(made)
-    click.echo(f"{made}")
+    click.echo(shown(made))
 
 
 def _conclude(folder: Path) -> None:

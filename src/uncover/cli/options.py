@@ -30,6 +30,12 @@ def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Read and compute on a dask.distributed cluster, whose workers see the same files.",
+)
+
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace outputs that exist already.")
 
 

@@ -13,6 +13,7 @@ from uncover.cli.options import (
     refuse,
     scene_from,
     scene_options,
+    scheduler_option,
     world_options,
     worlds_from,
 )
@@ -63,6 +64,7 @@ _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "se
 @click.option("--keep-products", is_flag=True, help="Keep the L2A products of Sen2Cor, in OUT.sen2cor.")
 @click.option("--dry-run", is_flag=True, help="Print the files and commands of Sen2Cor, and run nothing.")
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
+@scheduler_option
 @scene_options
 def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **given: Any) -> None:
     """Correct a scene for the atmosphere once per drawn optical depth, and store the realisations.
@@ -79,7 +81,7 @@ def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **g
         why = "with --as worlds, whose products are corrected already; leave it out"
         refuse(why, *_OF_DRAWS, *_OF_THE_TABLE, *_OF_SEN2COR, "correction")
         with bar("realise") as progress:
-            how = {"resume": given["resume"], "progress": progress}
+            how = {"resume": given["resume"], "progress": progress, "scheduler": given["scheduler"]}
             cube = pipeline.write_worlds(sources, out, scene_from(given), **how)
     elif len(scenes := pipeline.gathered(sources)) > 1:
         raise ValueError(
@@ -88,7 +90,7 @@ def realise(sources: tuple[str, ...], out: str, meaning: str, dry_run: bool, **g
     elif given["correction"] == "table":
         refuse("without --correction sen2cor; give that too, or leave it out", *_OF_SEN2COR)
         with bar("realise") as progress:
-            how = {"resume": given["resume"], "progress": progress}
+            how = {"resume": given["resume"], "progress": progress, "scheduler": given["scheduler"]}
             cube = pipeline.write_realisations(scenes[0], out, worlds_from(given), scene_from(given), **how)
     elif (cube := _by_sen2cor(sources[0], out, dry_run, given)) is None:
         return
@@ -102,6 +104,7 @@ def _by_sen2cor(source: str, out: str, dry_run: bool, given: dict[str, Any]) -> 
     from uncover import pipeline
 
     refuse("with --correction sen2cor, which finds that out itself; leave it out", *_OF_THE_TABLE)
+    refuse("with --correction sen2cor, which runs on this machine; leave it out", "scheduler")
     given["product_aod"] = given["aod"] is None  # Sen2Cor takes the forecast in the product anyway
     how = pipeline.Sen2CorOptions(given["sen2cor"], given["workers"], given["keep_products"])
     options = worlds_from(given), scene_from(given), how

@@ -18,7 +18,8 @@ from uncover.estimators.label_noise import MEANINGS, believed_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
 from uncover.estimators.unknown import UnknownMixin
-from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
+from uncover.measurement.class_prediction import DRAWS, TRUE_VALUES
+from uncover.measurement.prediction import predict
 from uncover.models.realisations import KINDS, REALISATIONS_WITH_GAPS
 
 # Of a soft label, classes of less than this share are left out.

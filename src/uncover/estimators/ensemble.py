@@ -147,7 +147,7 @@ class RealisationEnsemble(UnknownMixin, MetaEstimatorMixin, ClassifierMixin, Bas
         return tags
 
 
-class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class MeasurementAware(UnknownMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier for inputs whose measurement errors are known.
 
     A classifier f that is trained on true values χ knows P(y | χ). For a measurement x of χ
@@ -268,28 +268,37 @@ class MeasurementAware(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return P / P.sum(axis=1, keepdims=True)
 
     def _probability(self, X, X_cov):
+        points, noise = self._read_new(X, X_cov)
+        if noise is None and self._knows_noise:
+            warn_of_exactness()
+        if noise is None and not np.isnan(points).any():
+            return self.ensemble_.predict_proba(points)
+        rng = stream(self.random_state, "true values")
+        return self.ensemble_.predict_proba(self.truth_.model_.true_values(points, noise, self.n_draws, rng))
+
+    def _read_new(self, X, X_cov):
+        """Measured values of new samples and their noise, if the model knows what to do with it."""
         check_is_fitted(self)
-        knows = self.truth_ is not None
         given = read_inputs(self, X, X_cov, reset=False, allow_nan=True)
-        if not knows and given.lacks_features:
+        if self.truth_ is None and given.lacks_features:
             raise ValueError(
                 "X has NaN, and the model was fitted to samples that lack no feature and without known "
                 "noise: what is missing is not known to it. Fit with X_cov (zeros, if these are exact)."
             )
         points, noise = self._measured(given)
-        if not knows:
-            if noise is not None:
-                raise ValueError(_NOISE_ONLY_NOW)
-            return self.ensemble_.predict_proba(points)
-        missing = bool(np.isnan(points).any())
-        if noise is None and self.truth_.model_.describes_true_values:
-            warn_of_exactness()
-        if noise is not None and not self.truth_.model_.describes_true_values:
+        if noise is not None and not self._knows_noise:
             raise ValueError(_NOISE_ONLY_NOW)
-        if noise is None and not missing:
-            return self.ensemble_.predict_proba(points)
-        rng = stream(self.random_state, "true values")
-        return self.ensemble_.predict_proba(self.truth_.model_.true_values(points, noise, self.n_draws, rng))
+        return points, noise
+
+    @property
+    def _knows_noise(self):
+        return self.truth_ is not None and self.truth_.model_.describes_true_values
+
+    def _unknown_odds(self, X, X_cov, paired):
+        """Those of the density of true values; where none was needed, of the classifier, if it has them."""
+        points, noise = self._read_new(X, X_cov)
+        source = self.ensemble_ if self.truth_ is None else self.truth_
+        return unknown_odds_of(source, points, noise, paired)
 
     def predict_log_proba(self, X, X_cov=None):
         """Logarithms of the class probabilities: (sample, class)."""

@@ -13,8 +13,9 @@ from uncover.estimators.class_shares import ClassSharesMixin, in_population
 from uncover.estimators.fitted import LearnedAttributes
 from uncover.estimators.inputs import read_device_samples, read_inputs, takes_gaps, warn_of_units
 from uncover.estimators.unknown import UnknownMixin
+from uncover.measurement.class_prediction import DRAWS, TRUE_VALUES
 from uncover.measurement.device import DevicePrediction
-from uncover.measurement.prediction import DRAWS, TRUE_VALUES, predict
+from uncover.measurement.prediction import predict
 from uncover.warn import warn
 
 

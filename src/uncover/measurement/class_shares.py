@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import polygamma
 
 from uncover.bayes.class_shares import ClassShares, estimate_shares, likeliest_shares
 from uncover.bayes.streams import stream
@@ -27,6 +28,21 @@ def trained_shares(model: GaussianClasses | Pool) -> Array:
     return np.asarray(shares / shares.sum())
 
 
+def log_share_covariance(model: GaussianClasses | Pool) -> Array:
+    """Covariance of the logarithms of the class shares that probabilities are for: (class, class).
+
+    Shares have the Dirichlet distribution that training samples give them, as if these were drawn at random
+    from the land; shares that were stated have none.
+    """
+    if isinstance(model, Pool):
+        alpha = (
+            model.class_count + 1.0 if model.log_odds_shift is None else np.full(len(model.classes), np.inf)
+        )
+    else:
+        alpha = model.components.total(model.concentration)
+    return np.diag(polygamma(1, alpha))
+
+
 def class_shares(
     model: GaussianClasses | Pool,
     probability: Array,
@@ -42,13 +58,14 @@ def class_shares(
     likelihood = np.asarray(probability, np.float64) / trained_shares(model)
     found = estimate_shares(likelihood, groups, read)
     rows = np.unique(np.linspace(0, len(likelihood) - 1, min(_ASKED, len(likelihood))).astype(np.intp))
-    gaussians = model.truth_model if isinstance(model, Pool) else model
+    gaussians = gaussians_of(model)
     if len(gaussians.known) < len(gaussians.count):
         return found
-    changes = _log_changes(gaussians, values[rows])
+    changes = log_changes(gaussians, values[rows], _DRAWS)
     drawn = np.log(np.maximum(likelihood[rows], np.finfo(float).tiny)) + changes
     each = np.stack([likeliest_shares(np.exp(one - one.max(1, keepdims=True))) for one in drawn])
-    return ClassShares(found.shares, found.covariance + np.cov(each, rowvar=False))
+    of_model = np.cov(each, rowvar=False)
+    return ClassShares(found.shares, found.covariance + of_model, of_model)
 
 
 def true_values(model: GaussianClasses | Pool, observation: Observation) -> Array:
@@ -63,15 +80,23 @@ def true_values(model: GaussianClasses | Pool, observation: Observation) -> Arra
     return np.asarray(values)
 
 
-def _log_changes(model: GaussianClasses, points: Array) -> Array:
-    """Log densities of classes with drawn parameters, less the mean density: (draw, sample, class)."""
-    posterior, components = (
-        model.known_posterior(None if model.n_worlds is None else MEAN_WORLD),
-        model.known_components,
-    )
-    used = points[:, model.used_features]
-    drawn = posterior.draw(_DRAWS, stream(model.seed, "models of class shares")).log_prob(used)
-    within = np.log(model.count / components.total(model.count)[components.owner])
-    mean = posterior.predictive().log_prob(used)
-    each, mean = (components.log_joint(within + log) for log in (drawn, mean))
+def gaussians_of(model: GaussianClasses | Pool) -> GaussianClasses:
+    """The Gaussian classes of a model, whose parameters are drawn."""
+    return model.truth_model if isinstance(model, Pool) else model
+
+
+def log_changes(model: GaussianClasses, points: Array, n: int) -> Array:
+    """Log densities of the known classes with drawn parameters, less the mean density: (draw, sample, class).
+
+    The draws are the same in every call.
+    """
+    key = "drawn parameters", n
+    if key not in model.derived:
+        posterior = model.known_posterior(None if model.n_worlds is None else MEAN_WORLD)
+        drawn = posterior.draw(n, stream(model.seed, "models of class shares"))
+        model.derived[key] = drawn, posterior.predictive()
+    drawn, predictive = model.derived[key]
+    components, used = model.known_components, points[:, model.used_features]
+    within = np.log(model.count[model.known] / components.total(model.count[model.known])[components.owner])
+    each, mean = (components.log_joint(within + found.log_prob(used)) for found in (drawn, predictive))
     return np.asarray(np.moveaxis(each - mean[:, None], 1, 0) / components.temperature)

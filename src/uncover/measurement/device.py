@@ -10,7 +10,7 @@ import numpy as np
 from uncover.bayes.budget import UncertaintyBudget
 from uncover.engines.device import BLOCK_NUMBERS, DeviceDensities
 from uncover.measurement.attribution import ModelDraws
-from uncover.measurement.prediction import draws_of_readings
+from uncover.measurement.class_prediction import draws_of_readings
 from uncover.measurement.predictor import Predictor
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.realisations import Structure

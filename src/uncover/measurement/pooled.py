@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.measurement.observation import Observation
-from uncover.measurement.prediction import ASKED_QUICKLY, Nodes, PoolPrediction
+from uncover.measurement.pool_prediction import ASKED_QUICKLY, Nodes, PoolPrediction
 from uncover.measurement.predictor import Predictor
 from uncover.measurement.summary import PixelSummary, PlaneReader, Planes, Summariser
 from uncover.models.gaussian import GaussianClasses

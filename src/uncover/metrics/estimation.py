@@ -37,12 +37,12 @@ class Estimate:
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Limits that hold with few samples and without errors seen; else value ± z·error."""
-        _z(level)
+        z_of(level)
         return self.normal_interval(level) if self.limits is None else self.limits(level)
 
     def normal_interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Value ± z·error, as the published examples have it; too narrow where few errors were seen."""
-        half = _z(level) * self.error
+        half = z_of(level) * self.error
         return self.value - half, self.value + half
 
     def share_interval(self, level: float = 0.95) -> tuple[Any, Any]:
@@ -76,7 +76,8 @@ class Estimate:
         return Estimate(change(self.value), error, self.count, None if limits is None else changed)
 
 
-def _z(level: float) -> float:
+def z_of(level: float) -> float:
+    """Return the quantile of the normal distribution that an interval of this level reaches to."""
     if not 0 < level < 1:
         raise ValueError(f"the confidence level is {level}; it lies between 0 and 1, for instance 0.95")
     return float(ndtri((1 + level) / 2))
@@ -85,7 +86,7 @@ def _z(level: float) -> float:
 def clopper_pearson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
     """Clopper and Pearson's interval of a share seen in n samples, whole or not; NaN without samples."""
     p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
-    tail = 1 - ndtr(_z(level))
+    tail = 1 - ndtr(z_of(level))
     n = np.where(n > 0, n, np.nan)
     part, rest = np.clip(n * p, 0, n), np.clip(n * (1 - p), 0, n)
     low = np.where(part == 0, 0.0, betaincinv(part, rest + 1, tail))
@@ -96,7 +97,7 @@ def clopper_pearson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95
 def wilson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
     """Wilson's score interval of a share seen in n samples; NaN without samples."""
     p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
-    z2 = _z(level) ** 2
+    z2 = z_of(level) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         middle = (p + z2 / (2 * n)) / (1 + z2 / n)
         half = np.sqrt(z2) * np.sqrt(p * (1 - p) / n + z2 / (4 * n**2)) / (1 + z2 / n)

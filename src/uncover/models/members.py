@@ -235,7 +235,7 @@ def single_precision(points: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class GaussianMember:
-    """Gaussian classes. They are asked by ``measurement.prediction``, which carries noise and worlds."""
+    """Gaussian classes, asked by ``measurement.class_prediction``, which carries noise and worlds."""
 
     model: GaussianClasses
     ranks: ClassRanks  # held-out log joints of the training samples

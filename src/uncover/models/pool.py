@@ -1,6 +1,6 @@
 """A pool: members of several kinds whose probabilities are averaged geometrically, as a frozen value.
 
-What is said here follows from the log joints of the members; ``measurement.pooled`` asks the members.
+What is said here follows from the log joints of the members; ``measurement.pool_prediction`` asks for these.
 """
 
 from __future__ import annotations

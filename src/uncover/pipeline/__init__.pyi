@@ -44,6 +44,8 @@ from uncover.pipeline.realisations import realise_scene as realise_scene
 from uncover.pipeline.realisations import write_realisations as write_realisations
 from uncover.pipeline.realisations import write_sen2cor as write_sen2cor
 from uncover.pipeline.realisations import write_worlds as write_worlds
+from uncover.pipeline.regions import RegionOptions as RegionOptions
+from uncover.pipeline.regions import areas_of_regions as areas_of_regions
 from uncover.pipeline.scene_sources import SourceOptions as SourceOptions
 from uncover.pipeline.tables import SampleTable as SampleTable
 from uncover.pipeline.tables import read_table as read_table

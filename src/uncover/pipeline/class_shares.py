@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.class_shares import ClassShares
 from uncover.files import reader
 from uncover.models.gaussian import KNOWN_SHARES
 from uncover.pipeline.map_facts import MOST_UNLIKE, percent
@@ -26,6 +27,7 @@ class MappedShares:
     how: str  # "stated", "estimated", or "training" where an estimate was asked for and refused
     shares: Mapping[str, float]
     standard_uncertainty: Mapping[str, float] | None = None
+    estimate: ClassShares | None = None
 
     def as_facts(self) -> dict[str, Any]:
         """Entry of the record of a map."""
@@ -63,7 +65,7 @@ def with_class_shares(mapper: Mapper, asked: str) -> tuple[Mapper, MappedShares 
         )
         return mapper, MappedShares("training", _rounded(names, _trained(mapper)))
     facts = MappedShares(
-        "estimated", _rounded(names, found.shares), _rounded(names, found.standard_uncertainty)
+        "estimated", _rounded(names, found.shares), _rounded(names, found.standard_uncertainty), found
     )
     return _in_place(mapper, found.concentration), facts
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import Any, NotRequired, Required, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ SCORES = {
     "brier_norm": "Brier, normalised",
 }
 CALIBRATION, AREA = "calibration error", "estimated area"
+ASSISTED = "area from sample and map"
 #: File beside a map that lists evaluations to be shown side by side: place, model and folder of each.
 BESIDE = "comparison.json"
 
@@ -56,6 +57,8 @@ class EvaluateOptions:
         Labels that the model was trained on, a raster or a vector file with the same class field: reference
         samples nearer than `buffer` metres to one are left out; by default as far as the map's classes are
         alike, at most half a block.
+    scheduler
+        Address of a dask.distributed scheduler whose workers read map and reference; they see the same files.
     """
 
     class_field: str | None = None
@@ -72,6 +75,7 @@ class EvaluateOptions:
     block: float = 1000.0
     training: str | Path | None = None
     buffer: float | None = None
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         if self.buffer is not None and self.training is None:
@@ -157,6 +161,7 @@ class Evaluation:
             group[name or measure] = result.as_dict()
         scores = {name: measures.pop(name) for name in SCORES}
         calibration, areas = measures.pop(CALIBRATION), measures.pop(AREA, None)
+        assisted = measures.pop(ASSISTED, None)
         return {
             **self.facts,
             "classes": list(self.classes),
@@ -170,6 +175,7 @@ class Evaluation:
             "accuracy": measures,
             "mapped area": dict(zip(self.classes, self.mapped.tolist(), strict=True)),
             AREA: areas,
+            ASSISTED: assisted,
             "confusion (map class, reference class)": {
                 "counts": self.counts.astype(int).tolist(),
                 "area shares": self.area_shares,
@@ -279,6 +285,7 @@ _File = TypedDict(
         "calibration error": _Entries,
         "accuracy": _Accuracy,
         "estimated area": _Entries | None,
+        "area from sample and map": NotRequired[_Entries | None],
         "confusion (map class, reference class)": _Counts,
         "warnings": list[str],
     },
@@ -324,11 +331,11 @@ class StoredEvaluation:
 
     @property
     def areas(self) -> Mapping[str, Mapping[str, float]]:
-        """Estimated areas in hectares or pixels by class; empty where none could be estimated."""
+        """Estimated areas in hectares or pixels by class, with the map where it helped; empty without any."""
         size = 1e4 if self.facts["unit of areas"] == "m2" else 1.0
         return {
             name: {key: value / size for key, value in entry.items() if value is not None}
-            for name, entry in (self.facts.get(AREA) or {}).items()
+            for name, entry in (self.facts.get(ASSISTED) or self.facts.get(AREA) or {}).items()
         }
 
     @classmethod
@@ -435,13 +442,15 @@ def _accuracy(found: Evaluation) -> Rows:
 
 def _areas(found: Evaluation) -> Rows:
     unit, size = found.unit
-    columns = ("mapped", "estimated", "standard_error", "lower", "upper")
-    yield ["class", "pixels", *(f"{column}_{unit}" for column in columns)]
+    columns = ("estimated", "standard_error", "lower", "upper")
+    both = (*columns, *(f"with_map_{column}" for column in columns))
+    yield ["class", "pixels", *(f"{column}_{unit}" for column in ("mapped", *both))]
     nan = float("nan")
     nothing = Result(nan, nan, nan)
     for name, pixels, mapped in zip(found.classes, found.pixels, found.mapped, strict=True):
-        v = found.results.get((AREA, name), nothing)
-        yield [name, int(pixels), *(float(x) / size for x in (mapped, v.value, v.error, v.lower, v.upper))]
+        each = (found.results.get((measure, name), nothing) for measure in (AREA, ASSISTED))
+        numbers = (x for v in each for x in (v.value, v.error, v.lower, v.upper))
+        yield [name, int(pixels), *(float(x) / size for x in (mapped, *numbers))]
 
 
 def _reliability(found: Evaluation) -> Rows:
@@ -459,18 +468,25 @@ def _class_lines(found: Evaluation) -> list[str]:
     unit, size = found.unit
     width = max(len(name) for name in (*found.classes, "class"))
     head = f"{'class':<{width}}  {'user’s accuracy':<22}{'producer’s accuracy':<22}{'mapped ' + unit:>14}"
-    sets, areas = found.of("set coverage"), found.of(AREA)
-    lines = [head + ("  set coverage" if sets else "") + (f"  estimated {unit}" if areas else "")]
+    sets, estimates = found.of("set coverage"), [found.of(measure) for measure in (AREA, ASSISTED)]
+    heads = (f"  {title} {unit:<20}" for title, each in zip(_ESTIMATES, estimates, strict=True) if each)
+    lines = [(head + ("  set coverage" if sets else "") + "".join(heads)).rstrip()]
     for name, mapped in zip(found.classes, found.mapped, strict=True):
         user, producer = (str(found.results[m, name]) for m in ("user's accuracy", "producer's accuracy"))
         line = f"{name:<{width}}  {user:<22}{producer:<22}{mapped / size:>14,.1f}"
         if sets:
             line += f"  {sets[name].value:>12.3f}"
-        if areas:
-            low, value, high = (v / size for v in (areas[name].lower, areas[name].value, areas[name].upper))
-            line += f"  {value:,.1f} ({low:,.1f}-{high:,.1f})"
-        lines.append(line)
+        for title, areas in zip(_ESTIMATES, estimates, strict=True):
+            if areas:
+                low, value, high = (
+                    v / size for v in (areas[name].lower, areas[name].value, areas[name].upper)
+                )
+                line += f"  {f'{value:,.1f} ({low:,.1f}-{high:,.1f})':<{len(title) + 21}}"
+        lines.append(line.rstrip())
     return lines
+
+
+_ESTIMATES = ("estimated", "with the map")  # from the sample alone, and from sample and map
 
 
 def _zeros_line(found: Evaluation) -> str:

@@ -75,10 +75,13 @@ def check_scene(name: str | Path, needed: str) -> None:
 def check_labels(name: str | Path) -> None:
     """Refuse what is no label map."""
     found = kind_of(name)
+    if found is None and Path(name).is_dir():
+        found = "a folder"
     if found not in (None, _LABELS):
+        points = " (a table of points has the columns lon and lat, or x and y)" if found == _TABLE else ""
         raise SceneError(
             f"{name} is {found}, not a label map; give a raster of classes, or polygons or points with "
-            "--class-field"
+            f"--class-field{points}"
         )
 
 

@@ -20,17 +20,18 @@ from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
 from uncover.pipeline.evaluation import read_facts
 from uncover.pipeline.file_kinds import EVALUATION_FILES
-from uncover.pipeline.label_sources import VECTOR_SUFFIXES, codes_in, scheme_in
+from uncover.pipeline.label_sources import codes_in, is_vector, scheme_in
 from uncover.pipeline.map_facts import MapFacts, shares_in_words
 from uncover.pipeline.map_product import FORMATS, ITEM, MapProduct, is_map
-from uncover.pipeline.map_table import NONE, none_of
-from uncover.pipeline.tables import is_table, read_table
+from uncover.pipeline.map_table import NONE, UNCERTAIN, none_of, uncertainty_columns
+from uncover.pipeline.tables import is_table, read_frame, read_table
 from uncover.raster.align import RasterBand
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
 from uncover.raster.errors import NoScaleError, OffsetWarning, SceneError, damaged, require
 from uncover.raster.grid import Grid
 from uncover.raster.loose_files import SceneSource, source_name
 from uncover.raster.map_formats import LAYER_TAG
+from uncover.raster.names import split_layer
 from uncover.raster.npy import is_npy
 from uncover.raster.opening import open_scene
 from uncover.raster.points import is_points, point_dates, read_points
@@ -39,7 +40,7 @@ from uncover.raster.samples import open_samples
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.scene_file import StatedFacts
 from uncover.raster.tiles import RasterInfo, describe
-from uncover.raster.vectors import fields_of, read_features
+from uncover.raster.vectors import fields_of, open_layer, read_features
 
 if TYPE_CHECKING:
     from uncover.models.sets import WithSets
@@ -88,7 +89,9 @@ def describe_file(name: SceneSource, options: SceneOptions | None = None) -> Des
         return folder
     if is_npy(text):
         return _raster_or_scene(path, options or SceneOptions())
-    if not path.exists():
+    if "://" in text:
+        return _described(text, options or SceneOptions())
+    if not Path(split_layer(text)[0]).exists():
         raise SceneError(f"{name} does not exist; check the path, or try `uncover info schemes`")
     for is_kind, describe_kind in _KINDS:
         if is_kind(path):
@@ -141,10 +144,12 @@ def _translation(table: Translation) -> Description:
 def _table(path: Path) -> Description:
     try:
         table = read_table(path)
-    except ValueError:
-        if not is_points(path):
-            raise
-        return _points(path)
+    except ValueError as error:
+        if is_points(path):
+            return _points(path)
+        frame = read_frame(path)
+        found: Facts = {"rows": len(frame), "columns": [str(column) for column in frame.columns]}
+        return Description("table", found | {"note": str(error)})
     names, counts = np.unique(table.classes, return_counts=True)
     facts: Facts = {
         "samples": len(table),
@@ -221,19 +226,27 @@ def _brief(provenance: Any, known: set[str]) -> Any:
 
 
 def _is_vector(path: Path) -> bool:
-    return path.name.lower().endswith(VECTOR_SUFFIXES) and path.suffix.lower() != ".json"
+    return is_vector(path) and path.suffix.lower() != ".json"
 
 
 def _vector(path: Path) -> Description:
     require("pyogrio")
     import pyogrio
 
-    try:
-        info = pyogrio.read_info(path)
-    except pyogrio.errors.DataSourceError as error:
-        raise SceneError(f"{path} cannot be read as a vector file: {error}") from error
-    facts = {"features": int(info["features"]), "geometry": info["geometry_type"], "crs": info["crs"]}
-    return Description("vector file", facts | {"fields": [str(field) for field in info["fields"]]})
+    file, asked = split_layer(path)
+    names = [str(name) for name, kind in pyogrio.list_layers(file) if kind is not None]
+    if asked is None and len(names) > 1:
+        return Description("vector file", {"layers": {n: _layer_facts(f"{file}:{n}") for n in names}})
+    return Description("vector file", _layer_facts(path))
+
+
+def _layer_facts(name: str | Path) -> Facts:
+    import pyogrio
+
+    file, layer = open_layer(name)
+    info = pyogrio.read_info(file, layer=layer)
+    facts: Facts = {"features": int(info["features"]), "geometry": info["geometry_type"], "crs": info["crs"]}
+    return facts | {"fields": fields_of(name)}
 
 
 def _cube(path: Path) -> Description:
@@ -255,7 +268,8 @@ def _samples(path: Path) -> Description:
 
 
 def _raster_or_scene(path: Path, options: SceneOptions) -> Description:
-    if path.is_file() and path.suffix.lower() not in (".zip", ".json", ".nc", ".nc4", ".h5"):
+    others = (".json", ".nc", ".nc4", ".h5")
+    if path.is_file() and not is_safe(path) and path.suffix.lower() not in others:
         info = describe(path)
         if LAYER_TAG in info.tags:
             return Description("layer of a map", _layer(info))
@@ -424,6 +438,8 @@ def _areas(path: Path, said: Mapping[str, Any]) -> Facts:
         rows = [row for row in csv.DictReader(file) if row["share"]]  # others have no class: said above
         unit = "ha" if "area_ha" in rows[0] else "pixels"
         columns = ["pixels", f"area_{unit}", "share", f"expected_{unit}"]
+        if uncertainty_columns(rows, unit):
+            columns += [f"{name}_{unit}" for name in UNCERTAIN]
         if int(rows[0]["worlds"]) > 1:
             columns += [f"sd_over_worlds_{unit}", f"sd_over_worlds_mc_error_{unit}"]
         found: Facts = {key: {f"{r['code']} {r['class']}": _number(r[key]) for r in rows} for key in columns}

@@ -34,6 +34,7 @@ from uncover.pipeline.label_sources import (
 )
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area, Part
+from uncover.raster.cluster import computed
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Grid, Progress, Window
@@ -89,6 +90,8 @@ class LabelOptions:
         A raster or scene whose grid the labels take; the first map's own otherwise.
     area
         Bounding box or polygons that the labels are cut to.
+    scheduler
+        Address of a dask.distributed scheduler whose workers read the maps; they see the same files.
     seed
         Decides which pixels the spacing and the split take.
     """
@@ -104,6 +107,7 @@ class LabelOptions:
     like: Grid | None = None
     area: Area = field(default_factory=Area)
     seed: int = 0
+    scheduler: str | None = None
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ def _collected(
     years, scale = [source.on(part.grid) for source in sources], options.probability_scale
     certain = [Certainty.on(part.grid, layer, scale, "the area of the labels") for layer in sure]
     stack = _Stack(years, certain, part, options.criteria)
-    codes, report = _screen_blocks(stack, progress)
+    codes, report = _screen_blocks(stack, options.scheduler, progress)
     scheme = _used_scheme(sources[-1].scheme, report)
     labels = Labels(codes, part.grid, scheme, report, stack.years[-1].regions(part.grid.window))
     if not labels.codes.any():
@@ -283,12 +287,15 @@ class _Stack:
         )
 
 
-def _screen_blocks(stack: _Stack, progress: Progress | None) -> tuple[NDArray[np.uint8], Report]:
+def _screen_blocks(
+    stack: _Stack, scheduler: str | None, progress: Progress | None
+) -> tuple[NDArray[np.uint8], Report]:
     grid = stack.part.grid
     codes = np.zeros(grid.shape, np.uint8)
     reports = []
+    screened = computed(stack.screen, grid.blocks(_BLOCK), scheduler)
     for window in grid.watched_blocks(_BLOCK, progress):
-        passed = stack.screen(window)
+        passed = next(screened)
         codes[window.slices] = passed.labels
         reports.append(passed.report)
     return codes, reduce(add, reports)

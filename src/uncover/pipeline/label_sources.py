@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,9 +20,10 @@ from uncover.pipeline.file_kinds import check_labels
 from uncover.raster.align import RasterBand, check_overlap
 from uncover.raster.area import window_of
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Grid, Window
+from uncover.raster.grid import Grid, Window, warn_of_unknown_crs
 from uncover.raster.legends import read_colours, read_legend
 from uncover.raster.map_formats import SCHEME_TAG, category_names, class_tags
+from uncover.raster.names import split_layer
 from uncover.raster.points import is_points
 from uncover.raster.resample import pixels_within
 from uncover.raster.tiles import RasterInfo, TileCache
@@ -77,6 +79,7 @@ class RasterLabels:
         """The raster on a grid that it overlaps: by majority where it is finer, else by nearest neighbour."""
         check_overlap(self.name, grid, self.layer.info.grid, "labels")
         own = self.layer.info.grid
+        warn_of_unknown_crs(self.name, own.crs, grid)
         self._say_what_is_no_class(codes_in(self.layer, window_of(own, grid.bounds, grid.crs)))
         return RasterOnGrid(self, grid, pixels_within(grid, own))
 
@@ -268,7 +271,14 @@ class VectorLabels:
         choice: ClassChoice | None = None,
     ) -> VectorLabels:
         """Values of the field translated, named anew, or taken as classes themselves; 0 for those ignored."""
-        named = (choice or ClassChoice()).named(_values(path, field), f"field {field!r} of {path}")
+        choice = choice or ClassChoice()
+        named = choice.named(_values(path, field), f"field {field!r} of {path}")
+        if left := [value for value, name in named.items() if name is None and value not in choice.ignore]:
+            some = ", ".join(left[:8]) + (", …" if len(left) > 8 else "")
+            warn(
+                f"{path}: {some} of field {field!r} are taken to be no class; --ignore says so, and "
+                "--classes VALUE=NAME,… names all that are classes",
+            )
         if translation is not None:
             codes = {v: 0 if name is None else translation.of_name(name) for v, name in named.items()}
             return cls(path, field, translation.target, codes)
@@ -329,7 +339,16 @@ def _warn_of_lost(path: str, burnt: Burned) -> None:
 
 def is_vector(name: str | Path) -> bool:
     """True for a vector file, and for a CSV with coordinates: points."""
-    return str(name).lower().endswith(VECTOR_SUFFIXES) or is_points(name)
+    file = split_layer(name)[0]
+    return file.lower().endswith(VECTOR_SUFFIXES) or is_points(name) or _zipped(Path(file))
+
+
+def _zipped(path: Path) -> bool:
+    """True for an archive with a vector file, as shapefiles are sent around."""
+    if path.suffix.lower() != ".zip" or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as file:
+        return any(name.lower().endswith((".shp", ".gpkg", ".geojson")) for name in file.namelist())
 
 
 @reader
@@ -569,7 +588,7 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
         "photometric": "palette",
     }  # fmt: skip
     with whole_or_nothing(path) as out:
-        plain = out.with_name("plain.tif")
+        plain = out.with_name(f"{out.name}.plain")  # no name that out itself may have
         try:
             with rasterio.open(plain, "w", **profile) as dataset:
                 dataset.write(labels, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,26 @@ from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
 from uncover.labels import within
+from uncover.metrics.assisted import AssistedAreas, AssistedSums
 from uncover.metrics.bootstrap import MOST_GROUPS, Bootstrap, percentile_interval
 from uncover.metrics.calibration import Reliability
 from uncover.metrics.confusion import Outcomes, overall_accuracy
 from uncover.metrics.estimation import Estimate, SampleCells, StratifiedSample
 from uncover.metrics.scores import SCORE_NAMES, ScoreSums
-from uncover.pipeline.evaluation import AREA, CALIBRATION, EvaluateOptions, Evaluation, Floats, Result
+from uncover.pipeline.evaluation import (
+    AREA,
+    ASSISTED,
+    CALIBRATION,
+    EvaluateOptions,
+    Evaluation,
+    Floats,
+    Result,
+)
 from uncover.pipeline.ground import default_buffer, distance, pixel_metres
 from uncover.pipeline.label_sources import ClassChoice, LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.references import Design, Index, Matches, Reference, check_strata, open_reference
+from uncover.raster.cluster import computed
 from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.pixel_area import pixel_areas
@@ -68,7 +78,7 @@ def _evaluated(
         block_metres=options.block,
     )
     design = Design.of(options.design, ground, options.stratum_areas)
-    tally = _all_blocks(_Comparison.of(product, ground, design, options), progress)
+    tally = _all_blocks(_Comparison.of(product, ground, design, options), options.scheduler, progress)
     if tally.samples == 0:
         raise ValueError(
             f"no sample of {ground.name} lies where the map has a class and no flag (cloud, shadow, snow, "
@@ -112,6 +122,25 @@ def _alike(product: MapProduct, block: float) -> float:
 
 
 @dataclass(frozen=True)
+class _Samples:
+    """Samples of a window with what the map says there."""
+
+    found: Matches
+    mapped: Index  # (sample,)
+    p: Floats  # (sample, class)
+    weights: Floats  # (sample,)
+    inside: NDArray[np.bool_] | None  # (sample, class), of sets
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Sums over the pixels of a window by their names in the tally, and its samples."""
+
+    sums: dict[str, Any]
+    samples: _Samples | None = None
+
+
+@dataclass(frozen=True)
 class _Comparison:
     """A map, its reference and the slots of groups that each stratum has."""
 
@@ -124,6 +153,7 @@ class _Comparison:
     places: Index | None  # slot of each natural group, where samples belong together
     first_area: float  # m²
     training: _Training | None = None
+    cache: TileCache = field(default_factory=TileCache)
 
     @classmethod
     def of(
@@ -154,28 +184,26 @@ class _Comparison:
             buffer=0.0 if self.training is None else self.training.buffer,
         )
 
-    def block(self, window: Window, so_far: Tally, cache: TileCache) -> Tally:
-        """The tally with a block added."""
-        k = len(self.reference.legend.names)
+    def look(self, window: Window) -> _Seen:
+        """Map and reference in a window."""
+        k, cache = len(self.reference.legend.names), self.cache
         numbers = self.product.class_numbers(window, cache)
         area = pixel_areas(self.product.grid, window)
         masked = self.product.masked(window, cache)
         there = numbers >= 0
         known = numbers[there]
-        pixels, areas = (np.bincount(known, w, minlength=k) for w in (None, area[there]))
-        so_far = so_far.plus(pixels=pixels.astype(np.float64), areas=areas.astype(np.float64))
+        pixels, areas = (np.bincount(known, w, minlength=k).astype(np.float64) for w in (None, area[there]))
         found = self.reference.samples(window, cache)
         on_map, hidden = there[found.rows, found.cols], masked[found.rows, found.cols]
-        so_far = so_far.plus(
-            nodata=int((~on_map & ~hidden).sum()),
-            masked=int(hidden.sum()),
-            masked_area=float(area[masked].sum()),
-        )
+        sums: dict[str, Any] = {"pixels": pixels, "areas": areas, "nodata": int((~on_map & ~hidden).sum())}
+        sums |= {"masked": int(hidden.sum()), "masked_area": float(area[masked].sum())}
+        if self.design.name is not None:
+            sums |= self._sums_of_map(window, there, area, cache)
         if self.training is not None:
             near = on_map & self.training.near(window, cache)[found.rows, found.cols]
-            so_far, on_map = so_far.plus(near=int(near.sum())), on_map & ~near
+            sums["near"], on_map = int(near.sum()), on_map & ~near
         if not on_map.any():
-            return so_far
+            return _Seen(sums)
         found = _chosen(found, on_map)
         mapped = numbers[found.rows, found.cols].astype(np.intp)
         p = np.zeros((mapped.size, k))
@@ -185,18 +213,26 @@ class _Comparison:
         # A drawn pixel stands for its area, in units of the first one's: exactly 1 where all are alike.
         weights = area[found.rows, found.cols] / self.first_area if self.design.name else np.ones(mapped.size)
         inside = self.product.in_sets(window, found.rows, found.cols, cache)
-        return self._with_samples(so_far, found, mapped, p, weights, inside)
+        return _Seen(sums, _Samples(found, mapped, p, weights, inside))
 
-    def _with_samples(
-        self,
-        so_far: Tally,
-        found: Matches,
-        mapped: Index,
-        p: Floats,
-        weights: Floats,
-        inside: NDArray[np.bool_] | None,
-    ) -> Tally:
-        y, k = found.classes, p.shape[1]
+    def _sums_of_map(
+        self, window: Window, there: NDArray[np.bool_], area: Floats, cache: TileCache
+    ) -> dict[str, Floats]:
+        """Sums over mapped pixels of area times probability P, and times P (1 − P), in m²."""
+        rows, cols = np.nonzero(there)
+        P = self.product.probabilities(window, rows, cols, cache).astype(np.float64).T  # (class, pixel)
+        out = np.zeros((2, len(self.reference.legend.names)))
+        out[:, : len(P)] = P @ area[there], (P * (1 - P)) @ area[there]
+        return {"claimed": out[0], "doubted": out[1]}
+
+    def tallied(self, so_far: Tally, seen: _Seen) -> Tally:
+        """The tally with a window added; of samples that are alone the next slots are those of the next."""
+        so_far = so_far.plus(**seen.sums)
+        return so_far if seen.samples is None else self._with_samples(so_far, seen.samples)
+
+    def _with_samples(self, so_far: Tally, samples: _Samples) -> Tally:
+        found, mapped, p, weights = samples.found, samples.mapped, samples.p, samples.weights
+        y, k, inside = found.classes, p.shape[1], samples.inside
         strata = self._strata(found, mapped)
         groups = strata * self.slots + self._slots(found, strata, so_far.taken)
         n = self.strata * self.slots
@@ -207,6 +243,7 @@ class _Comparison:
             scores=ScoreSums.of(y, p, floor=self.product.floor, **common),
             reliability=Reliability.of(y, p, bins=self.bins, **common),
             cells=SampleCells.of(mapped, y, strata, classes=k, n_strata=self.strata, weights=weights),
+            assisted=AssistedSums.of(y, p, strata, n_strata=self.strata, weights=weights),
         )
 
     def _strata(self, found: Matches, mapped: Index) -> Index:
@@ -250,17 +287,17 @@ def _chosen(found: Matches, where: NDArray[np.bool_]) -> Matches:
     return Matches(rows, cols, classes, groups, strata)
 
 
-def _all_blocks(comparison: _Comparison, progress: Progress | None) -> Tally:
-    grid = comparison.product.grid
-    cache = TileCache()
-    tally = comparison.empty()
-    for window in grid.watched_blocks(_BLOCK, progress):
-        tally = comparison.block(window, tally, cache)
+def _all_blocks(comparison: _Comparison, scheduler: str | None, progress: Progress | None) -> Tally:
+    grid, tally = comparison.product.grid, comparison.empty()
+    seen = computed(comparison.look, grid.blocks(_BLOCK), scheduler)
+    for _ in grid.watched_blocks(_BLOCK, progress):
+        tally = comparison.tallied(tally, next(seen))
     return tally
 
 
 _FEW = 10  # groups or samples, below which they say little
 _ROUNDING = 1e-12  # by which draws that are alike may differ
+_ALIKE = 0.01  # by which the strata may differ from the mapped area
 _MUCH = 0.05  # of the area, that the samples of one stratum may have missed
 
 
@@ -283,6 +320,9 @@ class Tally:
     buffer: float = 0.0  # metres that are next to them
     masked: int = 0  # samples where the map is masked: cloud, shadow, snow, saturated, own mask
     masked_area: float = 0.0  # m² that are
+    assisted: AssistedSums | None = None  # (stratum, ...)
+    claimed: Floats | None = None  # (class,), sum of probabilities times area over the map, m²
+    doubted: Floats | None = None  # (class,), the same of P (1 − P)
 
     @property
     def taken(self) -> Floats:
@@ -328,6 +368,10 @@ def conclude(
     if sample is not None:
         areas = sample.areas()
         results |= _by_class(AREA, names, areas, areas.interval(level))
+        together = _assisted(tally, np.asarray(sample.sizes, np.float64))
+        if together is not None:
+            known = Estimate(together.value, together.error, tally.taken.sum() * np.ones(len(names)))
+            results |= _by_class(ASSISTED, names, known, together.interval(level))
     groups = int(used.sum())
     return Evaluation(
         classes=names,
@@ -344,6 +388,16 @@ def conclude(
         area_shares=None if sample is None else sample.matrix().value,
         warnings=tuple(_warnings(product.grid, reference, design, tally, groups) + said),
     )
+
+
+def _assisted(tally: Tally, sizes: Floats) -> AssistedAreas | None:
+    """Areas from sample and map together; None where the strata are not what was mapped."""
+    total = tally.areas.sum()
+    if len(sizes) != len(tally.taken) or abs(sizes.sum() / total - 1) > _ALIKE:
+        return None
+    assert tally.assisted is not None and tally.claimed is not None and tally.doubted is not None
+    scale = sizes.sum() / total
+    return AssistedAreas(tally.assisted, sizes, scale * tally.claimed, scale * tally.doubted)
 
 
 def _weighting(

@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from uncover.labels import Scheme
 from uncover.models.record import ModelRecord
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_styles import styles, write_overview
-from uncover.pipeline.map_table import area_table, none_of
+from uncover.pipeline.map_table import Doubts, area_table, none_of, uncertainty_of
 from uncover.progress import in_units, step
 from uncover.raster.errors import SceneError
 from uncover.raster.footprint import footprint
@@ -72,6 +72,7 @@ class Finish:
     key: str
     format: Literal["cog", "zarr", "netcdf"]
     threads: int = 1
+    doubts: Doubts = field(default_factory=Doubts)
 
     def write(self, store: Path, scratch: Scratch, areas: NDArray[np.float64]) -> None:
         """Write all files; those that the journal knows are there already."""
@@ -86,7 +87,8 @@ class Finish:
         if not facts.mapped_pixels:
             warn(self._emptiness(facts))
         pairs, why = self.mapper.world_pairs, self.mapper.without_spread
-        table = area_table(areas, pairs, self.product.scheme, facts, why)
+        uncertainty = uncertainty_of(areas, self.product, self.mapper.model.model_, self.doubts)
+        table = area_table(areas, pairs, self.product.scheme, facts, why, uncertainty)
         _write(store / "areas.csv", table)
         (store / "model.uncover").write_bytes(self.model)
         none = none_of(list(csv.DictReader(table.splitlines())))

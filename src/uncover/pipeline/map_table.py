@@ -5,41 +5,52 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from uncover.bayes.class_shares import ClassShares
+from uncover.bayes.population import UnknownShare
 from uncover.labels import Scheme
+from uncover.measurement.class_shares import log_share_covariance
+from uncover.measurement.common_errors import MODELS
 from uncover.metrics import spread_over_worlds
+from uncover.metrics.class_areas import CAUSES, AreaSums, AreaUncertainty
+from uncover.models.gaussian import GaussianClasses
+from uncover.models.pool import Pool
 from uncover.pipeline.map_facts import MapFacts
-from uncover.raster.product import AREA_ROWS
+from uncover.raster.product import AREA_ROWS, Product
 
+#: Columns of the uncertainty of an expected area, without their unit: combined, 95 % interval, parts.
+UNCERTAIN = ("standard_uncertainty", "lower", "upper", *(f"u_{cause}" for cause in CAUSES))
 #: Name of the row of pixels that are of no trained class.
 NONE = "none of the classes"
 
 
 def area_table(
     areas: NDArray[np.float64],
-    pairs: ArrayLike,
+    pairs: NDArray[np.int64],
     scheme: Scheme,
     facts: MapFacts,
     without_spread: str | None = None,
+    uncertainty: AreaUncertainty | None = None,
 ) -> str:
     """CSV text; areas in hectares, or in pixels where the map has no reference system.
 
     `areas` has the rows `AREA_ROWS` and then one for each world, (row, class); `pairs` says which draws make
     a world. The spread over the worlds is empty where `without_spread` says why there is none. Pixels
-    without a class have a row for each reason in the `facts`.
+    without a class have a row for each reason in the `facts`. The uncertainty is that of expected areas.
     """
     unit, scale = facts.unit, 1e-4 if facts.unit == "ha" else 1.0
     of = dict(zip(AREA_ROWS, areas, strict=False))
-    worlds = areas[len(AREA_ROWS) :] * scale if without_spread is None else areas[:0]
+    worlds = areas[len(AREA_ROWS) :][: len(pairs)] * scale if without_spread is None else areas[:0]
     n, total = len(worlds), of["area"].sum()
     entries = [(entry.code, entry.name) for entry in scheme.classes]
     if areas.shape[1] > len(entries):  # its area is expected: it is no pixel's most probable class
         entries.append((0, NONE))
-    sd, error = spread_over_worlds(worlds, np.asarray(pairs)[:n])
+    sd, error = spread_over_worlds(worlds, pairs[:n])
     rows: list[dict[str, Any]] = []
     note = areas_note(unit, n, without_spread)
     for k, (code, name) in enumerate(entries):
@@ -53,6 +64,7 @@ def area_table(
                 f"area_{unit}": f"{here['area'] * scale:.9g}",
                 "share": f"{counted / total if total else 0.0:.9g}",
                 f"expected_{unit}": f"{here['expected'] * scale:.9g}",
+                **_uncertain(uncertainty, k, unit, scale),
                 "worlds": n,
                 f"sd_over_worlds_{unit}": "" if np.isnan(sd[k]) else f"{sd[k]:.6g}",
                 f"sd_over_worlds_mc_error_{unit}": "" if np.isnan(error[k]) else f"{error[k]:.6g}",
@@ -71,6 +83,51 @@ def area_table(
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def uncertainty_of(
+    areas: NDArray[np.float64], product: Product, model: GaussianClasses | Pool, given: Doubts
+) -> AreaUncertainty | None:
+    """The uncertainty of expected areas, from the table of areas that units add up to; None without draws."""
+    if not product.drawn:
+        return None
+    sums = AreaSums.of_rows(areas[len(AREA_ROWS) + product.worlds :], MODELS)
+    found = given.shares
+    if found is None:
+        return sums.uncertainty(log_share_covariance(model), unknown=given.unknown)
+    of_model = np.zeros_like(found.covariance) if found.of_model is None else found.of_model
+    return sums.uncertainty(shares=(found.covariance - of_model, of_model), unknown=given.unknown)
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Estimated class shares, and the standard uncertainty of the log odds of none of the classes."""
+
+    shares: ClassShares | None = None
+    unknown: float = 0.0
+
+    @classmethod
+    def of(cls, shares: ClassShares | None, unknown: UnknownShare | None) -> Doubts:
+        """What was estimated from the scene, if anything was."""
+        if unknown is None or not 0 < unknown.share < 1:
+            return cls(shares)
+        return cls(shares, unknown.standard_uncertainty / (unknown.share * (1 - unknown.share)))
+
+
+def _uncertain(found: AreaUncertainty | None, k: int, unit: str, scale: float) -> dict[str, str]:
+    """Columns of the uncertainty of one class."""
+    if found is None:
+        return {}
+    numbers = (found.standard, *found.interval(), *(found.part(cause) for cause in CAUSES))
+    columns = zip(UNCERTAIN, numbers, strict=True)
+    return {f"{name}_{unit}": f"{scale * values[k]:.6g}" for name, values in columns}
+
+
+def uncertainty_columns(rows: Sequence[Mapping[str, str]], unit: str) -> dict[str, NDArray[np.float64]]:
+    """Columns of the uncertainty of some rows of a table by their names without the unit; {} without them."""
+    if f"{UNCERTAIN[0]}_{unit}" not in rows[0]:
+        return {}
+    return {name: np.array([float(row[f"{name}_{unit}"] or "nan") for row in rows]) for name in UNCERTAIN}
 
 
 def _note_of_none(unit: str) -> str:
@@ -96,6 +153,8 @@ def areas_note(unit: str, worlds: int, without_spread: str | None = None) -> str
     meant = (
         f"area_{unit} counts mapped pixels by their most probable class, expected_{unit} adds up their "
         "probabilities, and share is of the mapped area, which masked pixels (rows no class) are no part of; "
+        f"standard_uncertainty_{unit} and the 95 % interval are those of expected_{unit} as far as the model "
+        "is right: a reference sample (uncover evaluate) corrects it where it is not; "
     )
     if without_spread is not None:
         return f"{meant}no spread is given, because {without_spread}."

@@ -75,6 +75,7 @@ def map_scene(
                     key,
                     chosen.format,
                     prepared.plan.threads,
+                    prepared.tiles[0].doubts,
                 )
                 phase("writing")
                 finish.write(store, scratch, areas)

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.measurement.dates import dates_of
+from uncover.measurement.formulas import Formula, bands_needed
 from uncover.models.record import ModelRecord
 from uncover.pipeline.prepared_map import MapOptions, Prepared, PreparedMap, read_model
+from uncover.pipeline.series_sources import grid_of_date
 from uncover.progress import in_units
 from uncover.raster.area import transform_bounds, window_of
 from uncover.raster.errors import SceneError
@@ -23,7 +25,6 @@ from uncover.raster.journal import Journal, fingerprint
 from uncover.raster.loose_files import SceneSource, SeveralScenes, files_of
 from uncover.raster.mapper import Mapper, Parts
 from uncover.raster.model_checks import model_bands
-from uncover.raster.opening import grid_of
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import Layer, Product, Unit
 from uncover.raster.quality import Quality
@@ -48,9 +49,10 @@ def prepare_map(model_file: str | Path, scene: SceneSource | SeveralScenes, opti
     known = None
     if isinstance(scene, SeveralScenes) and Path(model_file).is_file():
         known = read_model(model_file)
-        bands = model_bands(known[1])
-        dated = bands is not None and dates_of(bands) is not None
-        tiles = _places(scene, options.source.scene) if dated else [*scene.scenes]
+        dated = dates_of(model_bands(known[1]) or ())
+        tiles = [*scene.scenes]
+        if dated is not None:
+            tiles = _places(scene, options.source.scene, bands_needed([Formula(each) for each in dated[1]]))
     if len(tiles) == 1 and options.crs is None:
         return PreparedMap.of(model_file, scene, options, known)
     _check_options(options, len(tiles))
@@ -83,9 +85,11 @@ def _check_options(options: MapOptions, tiles: int) -> None:
         raise SceneError(f"--scene-id names one scene, and {tiles} tiles came; leave it out")
 
 
-def _places(scene: SeveralScenes, options: SceneOptions) -> list[SceneSource | SeveralScenes]:
+def _places(
+    scene: SeveralScenes, options: SceneOptions, needed: tuple[str, ...]
+) -> list[SceneSource | SeveralScenes]:
     """Scenes of several dates by their place; one place where no two scenes share theirs."""
-    grids = [grid_of(source, options) for source in scene.scenes]
+    grids = [grid_of_date(source, options, needed) for source in scene.scenes]
     places: list[list[int]] = []
     for i, grid in enumerate(grids):
         mine = [place for place in places if any(_same_place(grid, grids[j]) for j in place)]

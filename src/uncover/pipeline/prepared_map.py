@@ -19,6 +19,7 @@ from uncover.models.record import ModelRecord
 from uncover.pipeline.class_shares import MappedShares, with_class_shares
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import time_of
+from uncover.pipeline.map_table import Doubts
 from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed
 from uncover.progress import in_units
 from uncover.raster.classification import make_mapper
@@ -266,6 +267,11 @@ class PreparedMap:
         if self.estimated is None:
             return {"unknown_share": share}
         return {"unknown_share": share, "unknown_share_uncertainty": self.estimated.standard_uncertainty}
+
+    @property
+    def doubts(self) -> Doubts:
+        """Shares that were estimated, for the uncertainty of areas."""
+        return Doubts.of(None if self.shares is None else self.shares.estimate, self.estimated)
 
     def measurement_error(self) -> dict[str, Any]:
         """Error of the measurement layer by its number of points, for the record; none without points."""

@@ -318,13 +318,17 @@ def write_realisations(
     *,
     resume: bool = False,
     progress: Progress | None = None,
+    scheduler: str | None = None,
 ) -> Cube:
-    """Write the realisations of a scene to a cube, with the optical depth of each and where it came from."""
+    """Write the realisations of a scene to a cube, with the optical depth of each and where it came from.
+
+    The workers of a dask.distributed `scheduler`, which see the same files, make them where one is named.
+    """
     check_place(out)
     with unchanged(*files_of(source), *_beside(scene_options), options.dem, apart=out) as check:
         realised = realise_scene(open_scene(source, scene_options), options)
         inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
-        how: dict[str, Any] = {"resume": resume, "progress": progress, "check": check}
+        how: dict[str, Any] = {"resume": resume, "progress": progress, "check": check, "scheduler": scheduler}
         return write_cube(out, realised.layout, realised.read, inputs=inputs, **how)
 
 
@@ -422,6 +426,7 @@ def write_worlds(
     *,
     resume: bool = False,
     progress: Progress | None = None,
+    scheduler: str | None = None,
 ) -> Cube:
     """Write a cube of L2A products that were corrected elsewhere, each at an optical depth of its own."""
     check_place(out)
@@ -431,7 +436,7 @@ def write_worlds(
         values = np.array([np.nan if depth is None else depth for depth in depths])
         draws = Draws(values, np.full(len(depths), 1 / len(depths)))
         attributes = {"correction": "products corrected elsewhere"}
-        how: dict[str, Any] = {"resume": resume, "progress": progress, "check": check}
+        how: dict[str, Any] = {"resume": resume, "progress": progress, "check": check, "scheduler": scheduler}
         return _write(worlds, draws, attributes, out, {}, **how)
 
 

@@ -12,6 +12,7 @@ from uncover.measurement.dates import SEASON, Period, matching, name_dates, peri
 from uncover.measurement.formulas import BANDS, Formula, bands_needed, read_formulas
 from uncover.raster.arrays import moments
 from uncover.raster.errors import NoScaleError, SceneError
+from uncover.raster.grid import Grid
 from uncover.raster.loose_files import SceneSource, source_name
 from uncover.raster.names import NamedFacts
 from uncover.raster.opening import open_scene
@@ -91,6 +92,13 @@ def opened_dates(
                 here = replace(here, assumed=known)
             found.append(OneDate(source, here, scene))
     return found
+
+
+def grid_of_date(source: SceneSource, options: SceneOptions, needed: tuple[str, ...]) -> Grid:
+    """Grid of a scene, of whose bands those that are needed will do."""
+    several = isinstance(source, str | Path) and moments(source) > 1
+    how = replace(options, assumed=(1.0, 0.0, "nobody"), moment=0 if several else None)
+    return _looked_at(source, how, needed).grid
 
 
 def _looked_at(source: SceneSource, options: SceneOptions, needed: tuple[str, ...] | None) -> Scene:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.files import reader
+from uncover.files import TextTable, not_unicode, reader
 from uncover.measurement.bands import canonical_band
 from uncover.warn import warn
 
@@ -93,7 +92,7 @@ def read_table(
     >>> read_table(path).bands
     ('B02', 'B8A')
     """
-    frame = _read(Path(path))
+    frame = read_frame(Path(path))
     name = Path(path).name
     if len(frame) == 0:
         raise ValueError(f"{name} has no rows; a sample table needs at least one labelled sample")
@@ -123,7 +122,8 @@ def read_table(
     )
 
 
-def _read(path: Path) -> Any:
+def read_frame(path: Path) -> Any:
+    """A data frame of a table, however it is written."""
     try:
         import pandas
     except ImportError:
@@ -135,25 +135,18 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             return pandas.read_parquet(path)
-        tabs = path.suffix.lower() == ".tsv"
-        return pandas.read_csv(path, sep="\t" if tabs else ",", skiprows=_comments(path))
+        text = TextTable.of(path)
+        return pandas.read_csv(
+            path, sep=text.separator, decimal=text.decimal, encoding=text.encoding, skiprows=text.comments
+        )
+    except UnicodeDecodeError:
+        raise not_unicode(path) from None
     except (
         ValueError,
         OSError,
         EOFError,
     ) as error:  # what pandas and pyarrow raise for files they cannot parse
         raise ValueError(f"{path} cannot be read as a table: {_first_line(error)}") from None
-
-
-def _comments(path: Path) -> int:
-    """Number of lines before the header that begin with #."""
-    with gzip.open(path, "rt") if path.suffix.lower() == ".gz" else open(path, encoding="utf-8") as file:
-        count = 0
-        for line in file:
-            if not line.startswith("#"):
-                return count
-            count += 1
-    return count
 
 
 def _class_column(frame: Any, class_field: str | None, name: str) -> str:
@@ -164,8 +157,6 @@ def _class_column(frame: Any, class_field: str | None, name: str) -> str:
             )
         return class_field
     found = _column(frame, _CLASS)
-    if found is None and len(frame.columns) == 1 and ";" in str(frame.columns[0]):
-        raise ValueError(f'{name} has ";" between its columns; write it with commas, or as .tsv with tabs')
     if found is None:
         raise ValueError(
             f"{name} has no column called class or label; say with --class-field which of "

@@ -42,6 +42,7 @@ from uncover.pipeline.series_sources import series_to_fit, with_formulas
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area
+from uncover.raster.cluster import computed
 from uncover.raster.cube import Cube, is_zarr, open_cube, stated_features, zarr_kind
 from uncover.raster.errors import OffsetWarning, SceneError
 from uncover.raster.fingerprints import content_identity
@@ -112,6 +113,8 @@ class FitOptions(SourceOptions):
         What is known of wrong labels.
     as_features
         Scenes of several dates of one place are features of one sample, not further samples.
+    scheduler
+        Address of a dask.distributed scheduler whose workers read the pixels; they see the same files.
     """
 
     labels: str | Path | None = None
@@ -132,6 +135,7 @@ class FitOptions(SourceOptions):
     seed: int = 0
     doubt: LabelDoubt = field(default_factory=LabelDoubt)
     as_features: bool = False
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         if self.model == "published":
@@ -390,6 +394,7 @@ class LabelledPixels(TrainingSource):
     blocks: Blocks | None  # squares of pixels that belong together
     certainty: Certainty | None
     masked: Quality  # pixels with any of these bits are not used
+    scheduler: str | None = None  # whose workers read
 
     @property
     def raster(self) -> Scene | Cube | RealisedScene | SceneSeries:
@@ -442,6 +447,7 @@ class LabelledPixels(TrainingSource):
             blocks=choose_blocks(codes, grid, length, options.block, options.buffer),
             certainty=None if sure is None else Certainty.on(grid, sure, doubt.scale),
             masked=options.mask_classes,
+            scheduler=options.scheduler,
         )
 
     @property
@@ -452,34 +458,38 @@ class LabelledPixels(TrainingSource):
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Usable drawn pixels, block by block; blocks without any are not read."""
+        windows = list(self.raster.blocks())
+        labelled = ((w, self.codes[w.slices]) for w in windows if self.codes[w.slices].any())
+        reader = replace(self, codes=self.codes[:0])  # what workers are sent has no labels but the block's
+        found = computed(reader.samples_of, labelled, self.scheduler)
+        none = Batch(np.empty((0, len(self.bands)), np.float32), np.empty(0, np.str_))
+        for window in windows:
+            yield window.pixels, next(found) if self.codes[window.slices].any() else none
+
+    def samples_of(self, part: tuple[Window, NDArray[np.uint8]]) -> Batch:
+        """Usable samples of a window, of which the codes of the labels come with it."""
         assert self.scheme is not None
-        names = np.array(self.scheme.names)
+        names, (window, codes) = np.array(self.scheme.names), part
         table = np.zeros(256, np.intp)
         table[list(self.scheme.codes)] = np.arange(len(names))
         at = [self.raster.bands.index(band) for band in self.bands]
-        for window in self.raster.blocks():
-            codes = self.codes[window.slices]
-            if not codes.any():
-                yield window.pixels, Batch(np.empty((0, len(at)), np.float32), names[:0])
-                continue
-            block = self.raster.read(window)
-            where, noise = (codes > 0) & without(block.quality, self._left_out), None
-            lost = reasons(block.quality[(codes > 0) & ~where], self.masked)
-            sure = None if self.certainty is None else self.certainty.read(window)
-            if sure is not None:  # of a label without a probability nothing is known
-                where = where & np.isfinite(sure)
-            if isinstance(self.observed, SceneWithNoise) and isinstance(block, Block):
-                known = self.observed.uncertainty.read(window, block.reflectance, where)
-                where, noise = known.valid, known.covariances
-            values, groups, inner = block.samples(where)[..., at], None, None
-            if self.blocks is not None:
-                squares = Squares.of(self.raster.grid, self.blocks.side)
-                # Scenes of one grid, such as those of several years, have the same squares.
-                groups = first_number(f"{self.raster.grid}") + squares.numbers(window)[where]
-                inner = squares.inner(window, self.blocks.buffer)[where]
-            sure = None if sure is None else sure[where]
-            found = Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost)
-            yield window.pixels, whole_in_worlds(found)
+        block = self.raster.read(window)
+        where, noise = (codes > 0) & without(block.quality, self._left_out), None
+        lost = reasons(block.quality[(codes > 0) & ~where], self.masked)
+        sure = None if self.certainty is None else self.certainty.read(window)
+        if sure is not None:  # of a label without a probability nothing is known
+            where = where & np.isfinite(sure)
+        if isinstance(self.observed, SceneWithNoise) and isinstance(block, Block):
+            known = self.observed.uncertainty.read(window, block.reflectance, where)
+            where, noise = known.valid, known.covariances
+        values, groups, inner = block.samples(where)[..., at], None, None
+        if self.blocks is not None:
+            squares = Squares.of(self.raster.grid, self.blocks.side)
+            # Scenes of one grid, such as those of several years, have the same squares.
+            groups = first_number(f"{self.raster.grid}") + squares.numbers(window)[where]
+            inner = squares.inner(window, self.blocks.buffer)[where]
+        sure = None if sure is None else sure[where]
+        return whole_in_worlds(Batch(values, names[table[codes[where]]], groups, noise, sure, inner, lost))
 
 
 def _codes_on(grid: Grid, labels: LabelSource) -> NDArray[np.uint8]:
@@ -655,7 +665,7 @@ class SampleCubeRows(TrainingSource):
     @classmethod
     def of(cls, samples: Samples, options: FitOptions) -> SampleCubeRows:
         """Classes of the samples, and the draw among them."""
-        column, file = options.class_field or "label", samples.path.name
+        column, file = options.class_field or "label", Path(samples.path).name
         if column not in samples.columns:
             listed = ", ".join(samples.columns) or "none"
             raise ValueError(

@@ -95,7 +95,8 @@ def _check_box(grid: Grid, bounds: Bounds, crs: str | None) -> None:
     far = max(abs(left), abs(right)) > 360 or max(abs(bottom), abs(top)) > 90
     if far and crs is not None and grid.crs is not None and crs.upper() == "EPSG:4326":
         raise SceneError(
-            f"the bounding box {bounds} is not in degrees; give its CRS, for instance {grid.crs}"
+            f"the bounding box {bounds} is not in degrees, longitude before latitude; give it so, "
+            f"or its CRS, --bbox-crs {grid.crs}"
         )
 
 

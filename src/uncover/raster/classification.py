@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.measurement.bands import canonical_band
+from uncover.measurement.common_errors import MODELS
 from uncover.measurement.pooled import AnySummariser, make_summariser
 from uncover.measurement.quantity import effects_of
 from uncover.models.record import FittedEstimator, ModelRecord, record_of
@@ -127,6 +128,7 @@ def make_mapper(
         observed.grid, scheme_of(model), worlds, dtype, coverage, unknown=unknown, dates=bool(observed.dates)
     )
     mapper = Mapper(model, observed, product, how, thresholds)
+    mapper = replace(mapper, product=replace(product, drawn=mapper.common.n_worlds + MODELS))
     if how.device == "cuda":
         noisy = isinstance(observed, SceneWithNoise) or observed.systematic is not None
         mapper.summariser.check_device(observed.realisations, noisy=noisy)

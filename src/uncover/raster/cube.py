@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 from uncover.files import reader, typed
 from uncover.measurement.features import EMBEDDED, Features, Level
 from uncover.progress import in_units
+from uncover.raster.cluster import computed
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
 from uncover.raster.layers import Flags
 from uncover.raster.quality import Flagged, flag_attributes
+from uncover.raster.tiles import check_exists
+from uncover.remote import is_address
 
 #: A chunk holds all realisations and bands of a window; about this many bytes before compression.
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -106,8 +109,11 @@ def write_cube(
     resume: bool = False,
     progress: Progress | None = None,
     check: Callable[[], None] = lambda: None,
+    scheduler: str | None = None,
 ) -> Cube:
     """Write a cube block by block. `produce` makes the block of a window; one at a time is in memory.
+
+    Or the workers of a dask.distributed `scheduler` make the blocks, which are written here.
 
     The cube grows in `PATH.partial` and gets its name when it is complete. A run that was stopped goes on
     with `resume=True`, if layout and `inputs` (what else decides the numbers) are the same. `check` raises
@@ -131,9 +137,11 @@ def write_cube(
         windows = layout.blocks()
         # Chunks of one tile of a product follow each other, so that each of its tiles is decoded once.
         order = sorted(range(len(windows)), key=lambda i: (windows[i].row // _TILE, windows[i].col // _TILE))
+        todo = (windows[i] for i in order if str(i) not in journal.done)
+        made = computed(produce, todo, scheduler)
         for done, i in enumerate(order, start=1):
             if str(i) not in journal.done:
-                block = produce(windows[i])
+                block = next(made)
                 with writing(path):
                     _store(arrays, layout, block, windows[i])
                     journal.add(str(i))
@@ -294,7 +302,7 @@ class Cube:
     Iterating gives one block after the other: enough to accumulate statistics without loading the cube.
     """
 
-    path: Path
+    path: Path | str  # or its address
     grid: Grid
     bands: tuple[str, ...]
     realisations: int
@@ -382,7 +390,7 @@ def open_cube(path: str | Path) -> Cube:
     if any(array.size > _MOST_NUMBERS for name, array in group.arrays() if array.ndim < 2):
         raise SceneError(f"{path} has an axis of more than {_MOST_NUMBERS:,} places; it is damaged")
     cube = Cube(
-        path=Path(path),
+        path=str(path) if is_address(path) else Path(path),
         grid=_grid(group),
         bands=tuple(str(band) for band in group["band"][...]),
         realisations=int(array.shape[0]),
@@ -408,7 +416,9 @@ def stated_features(attributes: Mapping[str, Any], bands: Sequence[str], level: 
 
 def open_store(path: str | Path) -> Any:
     """The Zarr group of a finished cube."""
-    if not Path(path).exists():
+    if is_address(path):
+        check_exists(str(path))
+    elif not Path(path).exists():
         hint = "it is unfinished, go on with resume" if Path(f"{path}.partial").exists() else "check the path"
         raise SceneError(f"{path} does not exist; {hint}")
     require("zarr", "rasterio")
@@ -435,14 +445,17 @@ def _grid(group: Any) -> Grid:
     return Grid(crs, (a, b, c, d, e, f), len(x), len(y))
 
 
-def check_chunks(store: Path, *files: str) -> None:
+def check_chunks(store: Path | str, *files: str) -> None:
     """Refuse chunks that are not there or have been cut.
 
     Zarr reads a chunk that is not there as empty. And Blosc believes the size in a chunk's header: of one
     that was cut it reads on in memory, where the rest may still lie from before, or anything else.
     """
     for name in files:
-        file = store / name
+        if is_address(store):  # where a file is whole or not there
+            check_exists(f"{store}/{name}")
+            continue
+        file = Path(store) / name
         if not file.exists():
             raise ReadError(f"{store} lacks {name}; it is damaged, write it again")
         if _is_blosc(file.parent / ".zarray") and not _is_whole(file):

@@ -1,18 +1,16 @@
-"""Executors of the units of a map: one thread, several, or a cluster; and how much memory allows."""
+"""Executors of units: one thread, several, or a cluster; and how much memory they take."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import pickle
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from uncover.raster.cluster import computed, in_turn
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Mapper, Parts
 from uncover.raster.observed import ObservedScene
@@ -66,24 +64,7 @@ class Threads:
             def submit(number: int) -> Future[Unit]:
                 return workers.submit(lambda: mapper.compute(number, mapper.read(number), parts(number)))
 
-            yield from _in_order(submit, Future.result, numbers, self.threads + self.ahead)
-
-
-def _in_order(
-    submit: Callable[[int], Any], result: Callable[[Any], Unit], numbers: Sequence[int], most: int
-) -> Iterator[Unit]:
-    """Results of work in the order of its numbers, never more than so many in the works."""
-    waiting: deque[Any] = deque()
-    try:
-        for number in numbers:
-            if len(waiting) >= most:
-                yield result(waiting.popleft())
-            waiting.append(submit(number))
-        while waiting:
-            yield result(waiting.popleft())
-    finally:
-        for future in waiting:
-            future.cancel()
+            yield from in_turn(submit, Future.result, numbers, self.threads + self.ahead)
 
 
 @dataclass(frozen=True)
@@ -94,59 +75,20 @@ class Cluster:
     ahead: int = 2
 
     def run(self, mapper: Mapper, numbers: Sequence[int], parts: PartsOf = _all_of_it) -> Iterator[Unit]:
-        """The units, as they are finished."""
-        parcel = pickle.dumps(mapper)
-        name = hashlib.sha256(parcel).hexdigest()
-        with connect_cluster(self.address) as client:
-            workers = max(1, sum(client.nthreads().values()))
-
-            def submit(number: int) -> Any:
-                return client.submit(_on_worker, name, parcel, number, parts(number), pure=False, retries=2)
-
-            yield from _in_order(submit, _result, numbers, workers + self.ahead)
+        """The units, in order."""
+        pieces = ((number, parts(number)) for number in numbers)
+        return computed(_UnitsOf(mapper), pieces, self.address, self.ahead)
 
 
-def _result(future: Any) -> Unit:
-    """The unit; a cluster that lost it is one clear line."""
-    from concurrent.futures import CancelledError
+@dataclass(frozen=True)
+class _UnitsOf:
+    """The work on units."""
 
-    from distributed import KilledWorker
+    mapper: Mapper
 
-    try:
-        unit: Unit = future.result()
-    except (KilledWorker, CancelledError, TimeoutError) as error:
-        why = " ".join(str(error).split())[:200]
-        raise SceneError(f"the cluster lost a unit of the map ({why}); look at its workers") from error
-    return unit
-
-
-def connect_cluster(address: str) -> Any:
-    """A client of a dask.distributed scheduler."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise SceneError('distributed is not installed; it comes with pip install "uncover[dask]"') from error
-    try:
-        return Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise SceneError(f"no dask scheduler answers at {address} ({error}); check the address") from error
-
-
-#: The mapper that a worker's process has unpacked; it travels with every unit, so that any worker may die.
-_unpacked: dict[str, Mapper] = {}
-
-
-def _on_worker(name: str, parcel: bytes, number: int, parts: Parts | None) -> Unit:
-    """Read and compute a unit in a worker's process, whose libraries stay with one thread each."""
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
-    mapper = _unpacked.get(name)
-    if mapper is None:
-        mapper = pickle.loads(parcel)
-        _unpacked.clear()
-        _unpacked[name] = mapper
-    return mapper.compute(number, mapper.read(number), parts)
+    def __call__(self, piece: tuple[int, Parts | None]) -> Unit:
+        number, parts = piece
+        return self.mapper.compute(number, self.mapper.read(number), parts)
 
 
 @contextmanager

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.raster.errors import SceneError
+from uncover.warn import warn
 
 #: x = a·col + b·row + c, y = d·col + e·row + f, for the corner of a pixel.
 Transform = tuple[float, float, float, float, float, float]
@@ -304,6 +306,12 @@ def same_crs(one: str | None, other: str | None) -> bool:
     from rasterio.crs import CRS
 
     return bool(CRS.from_user_input(one) == CRS.from_user_input(other))
+
+
+def warn_of_unknown_crs(name: str | Path, own: str | None, grid: Grid) -> None:
+    """Say that a file without a reference system is taken to be in that of a scene."""
+    if not own and grid.crs is not None:
+        warn(f"{name} states no reference system; that of the scene is taken, {grid.crs}")
 
 
 def middle_of(grid: Grid) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from uncover.raster.safe import TEN_BANDS
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.stack import open_stack
 from uncover.raster.tiles import RasterInfo, describe
+from uncover.remote import is_address, matches
 
 RASTER_SUFFIXES = (".jp2", ".j2k", ".tif", ".tiff", ".vrt", ".img")
 
@@ -53,7 +54,10 @@ def expanded(source: SceneSource) -> SceneSource:
 def _matches(name: str | Path) -> list[str | Path]:
     if not re.search(r"[*?\[]", str(name)) or Path(name).exists() or str(name).startswith("/vsi"):
         return [name]
-    found: list[str | Path] = [*sorted(glob.glob(str(name), recursive=True))]
+    if is_address(name):
+        found: list[str | Path] = [*matches(str(name))]
+    else:
+        found = [*sorted(glob.glob(str(name), recursive=True))]
     if not found:
         raise SceneError(f"no file matches {name}; check the pattern")
     return found
@@ -128,8 +132,9 @@ def _common(facts: list[NamedFacts]) -> NamedFacts:
     first = facts[0]
     same: dict[str, Any] = {
         key: getattr(first, key) if len({getattr(f, key) for f in facts}) == 1 else None
-        for key in ("tile", "date", "sensor", "level", "baseline")
+        for key in ("tile", "date", "sensor", "level", "baseline", "rest")
     }
+    same["rest"] = (same["rest"] or "").strip("-_. ")
     return NamedFacts(**same, official=all(f.official for f in facts))
 
 
@@ -149,6 +154,8 @@ def open_files(files: Sequence[str | Path], options: SceneOptions, what: str) ->
     scene = open_stack(list(loose.bands.values()), options)
     if facts.official and facts.tile and facts.date and options.scene_id is None:
         scene = replace(scene, identity=f"{facts.tile}_{re.sub('[-:Z]', '', facts.date)}", named=True)
+    elif facts.rest and options.scene_id is None:
+        scene = replace(scene, identity=facts.rest)  # the name of the files but for their bands
     return beside(scene, loose)
 
 

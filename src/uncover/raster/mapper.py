@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.population import UnknownOdds, UnknownShare
+from uncover.metrics.class_areas import AreaSums
 from uncover.raster.grid import Window
 from uncover.raster.observed import ObservedScene, Pixels, WindowReading
 from uncover.raster.pixel_area import pixel_areas
@@ -20,6 +21,7 @@ from uncover.raster.quality import FLAGGED, Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
     from uncover.bayes.class_shares import ClassShares
+    from uncover.measurement.common_errors import CommonErrors
     from uncover.measurement.pooled import AnySummariser
     from uncover.measurement.summary import PixelSummary
     from uncover.models.record import ModelRecord
@@ -84,7 +86,7 @@ class Mapper:
         object.__setattr__(self, "units", self.product.units())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("summariser", "units")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("summariser", "common", "units")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -132,7 +134,7 @@ class Mapper:
         window, layers = self.units[number], {x.name: x for x in self.product.layers}
         flat = {name: layer.empty(window.pixels) for name, layer in layers.items()}
         quality = reading.quality.ravel().astype(np.uint16)
-        areas = np.zeros((len(AREA_ROWS) + self.product.worlds, self.product.area_columns))
+        areas = np.zeros((self.product.area_rows, self.product.area_columns))
         weight = (pixel_areas(self.product.grid, window) if parts is None else parts.area).ravel()
         codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
         if "dates_used" in flat:
@@ -158,14 +160,73 @@ class Mapper:
             if self.reader.unknown_share is not None:
                 none = self._unknown(pixels, features).by_reading(self.reader.unknown_share)
                 put(layers["unknown"], none.mean(1)[None], where, flat["unknown"])
-                _add_unknown(areas[:, -1], none, weight[where])
+                _add_unknown(areas[: len(AREA_ROWS) + self.product.worlds, -1], none, weight[where])
                 known = 1.0 - none.mean(1)
-            _add_areas(areas[:, : self.product.classes], summary, weight, where, known)
+            own = slice(None, len(AREA_ROWS) + self.product.worlds), slice(None, self.product.classes)
+            _add_areas(areas[own], summary, weight, where, known)
+            if self.product.drawn:
+                areas[own[0].stop :] += self._area_sums(pixels, features, summary, where, weight, known)
         if parts is not None:
             areas[0, : len(codes)] = [parts.count.ravel()[flat["class"][0] == code].sum() for code in codes]
         flat["quality"][0] = quality
         shaped = {name: planes.reshape(-1, *window.shape) for name, planes in flat.items()}
         return Unit(number, shaped, areas)
+
+    @cached_property
+    def common(self) -> CommonErrors:
+        """Errors that all pixels share, ready to be drawn."""
+        from uncover.measurement.common_errors import CommonErrors
+
+        given = self.observed.realisations, self.observed.systematic
+        return CommonErrors(self.model.model_, given[0], paired=self.reader.paired, systematic=given[1])
+
+    def _area_sums(
+        self,
+        pixels: Pixels,
+        features: NDArray[np.bool_] | None,
+        summary: PixelSummary,
+        where: NDArray[np.intp],
+        weight: NDArray[np.float64],
+        known: NDArray[np.float64] | None,
+    ) -> NDArray[np.float64]:
+        """Rows of `AreaSums` of pixels, (row, class): one of many is read in worlds and by drawn models."""
+        P = summary.probability if known is None else np.vstack([summary.probability * known, 1.0 - known])
+        sums = AreaSums.of(P, weight[where])
+        every = self.product.every
+        some = np.flatnonzero(where % every == every // 2)
+        drawn = np.zeros((self.product.drawn, len(P)))
+        if len(some):
+            part = weight[where[some]] * (1.0 if known is None else known[some])
+            each = self._drawn(pixels, features, some)
+            drawn[:, : each.shape[2]] = np.einsum("dnk,n->dk", each, part)
+        worlds, models = np.split(drawn, [self.common.n_worlds])
+        sampled = float(weight[where[some]].sum())
+        return replace(sums, sampled=sampled, worlds=worlds, models=models).as_rows()
+
+    def _drawn(
+        self, pixels: Pixels, features: NDArray[np.bool_] | None, some: NDArray[np.intp] | slice
+    ) -> NDArray[np.float64]:
+        """Probabilities of some pixels in each world, and by each drawn model: (draw, pixel, class)."""
+        from uncover.measurement.summary import Planes
+
+        noise = None if pixels.noise is None else pixels.noise[some]
+        planes = pixels.planes[:, :, some], pixels.coefficients, noise, self.observed.systematic, features
+        return np.concatenate(self.common.read(Planes(*planes)))
+
+    def draw(self, window: Window, wanted: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Places of wanted pixels (row, col) of a window, and their probabilities in each world and by each
+        drawn model, (draw, pixel, class); those that are masked or have no value are left out.
+        """
+        reading, places = self.observed.read(window), [np.empty(0, np.intp)]
+        found = [np.empty((self.product.drawn, 0, self.product.classes))]
+        for asked, features in self._chunks(reading):
+            some = asked[wanted.ravel()[asked]]
+            if len(some):
+                pixels = reading.pixels(some)
+                places.append(some if pixels.known is None else some[pixels.known])
+                if len(places[-1]):
+                    found.append(self._drawn(pixels, features, slice(None)))
+        return np.concatenate(places), np.concatenate(found, axis=1)
 
     def _chunks(self, reading: WindowReading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
         """Places of pixels that are computed together, and the bands that they have (None for all)."""

@@ -175,7 +175,22 @@ def split_band(name: str | Path) -> tuple[str, int]:
     head, colon, tail = text.rpartition(":")
     if colon and tail.isdigit() and not Path(text).exists():
         return head, int(tail)
-    return text, 1
+    return split_layer(text)[0], 1
+
+
+def split_layer(name: str | Path) -> tuple[str, str | None]:
+    """File and layer of `FILE:forest` for files that may hold several layers of features.
+
+    >>> split_layer("site.gpkg:forest"), split_layer("site.gpkg")
+    (('site.gpkg', 'forest'), ('site.gpkg', None))
+    """
+    found = _LAYER.fullmatch(str(name))
+    if found is None or Path(name).exists():
+        return str(name), None
+    return found[1], found[2]
+
+
+_LAYER = re.compile(r"(.+\.(?:gpkg|sqlite|gdb|kml|gml|zip)):([^/]+)", re.IGNORECASE)
 
 
 def split_vsizip(path: str) -> tuple[str, str]:

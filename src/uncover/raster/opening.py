@@ -121,7 +121,7 @@ def _open_stated(source: SceneSource, options: SceneOptions, stated: StatedFacts
 
 
 def _open(source: SceneSource, options: SceneOptions) -> Scene:
-    from uncover.raster.safe import is_safe, open_safe
+    from uncover.raster.safe import is_safe, open_safe, product_around
     from uncover.raster.stack import open_stack
 
     if not isinstance(source, str | Path):
@@ -141,6 +141,9 @@ def _open(source: SceneSource, options: SceneOptions) -> Scene:
 
         return open_array(name, options)
     if Path(source).is_dir():
+        product = product_around(Path(source))
+        if product is not None:
+            raise SceneError(f"{source} is a part of the product {product}; give the product")
         return open_folder(Path(source), options)
     return open_stack([source], options)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import TextTable, not_unicode
 from uncover.raster.errors import SceneError
 from uncover.raster.footprint import moved
 from uncover.raster.grid import Grid
@@ -30,12 +31,14 @@ _NUMBERS = ("id", "fid", "index")
 def _table(path: str, _changed: int) -> tuple[list[str], list[list[str]]]:
     """Header and rows; lines that begin with # are comments."""
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
+        written = TextTable.of(path)
+        with open(path, newline="", encoding=written.encoding) as file:
             lines = [line for line in file if not line.startswith("#")]
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise SceneError(str(not_unicode(path))) from None
+    except OSError as error:
         raise SceneError(f"{path} cannot be read as a table of points: {error}") from None
-    head = lines[0] if lines else ""
-    rows = list(csv.reader(lines, delimiter=max("\t;,", key=head.count)))
+    rows = list(csv.reader(lines, delimiter=written.separator))
     return (rows[0], [row for row in rows[1:] if row]) if rows else ([], [])
 
 
@@ -101,8 +104,13 @@ def _coordinates(path: str | Path) -> NDArray[np.float64]:
     pair = _pair(header)
     assert pair is not None
     x, y, degrees = pair
+    comma = TextTable.of(path).decimal
+
+    def number(text: str) -> float:
+        return float(text.replace(comma, "."))
+
     try:
-        xy = np.array([(float(row[x]), float(row[y])) for row in rows]).reshape(-1, 2)
+        xy = np.array([(number(row[x]), number(row[y])) for row in rows]).reshape(-1, 2)
     except (ValueError, IndexError) as error:
         raise SceneError(f"{path}: a coordinate is no number ({error}); mend or remove the row") from None
     if degrees and np.abs(xy[:, 1]).max(initial=0) > 90:
@@ -132,7 +140,14 @@ def _crs(path: str | Path) -> str | None:
 def refuse_swapped(path: str | Path, grid: Grid) -> None:
     """Refuse points of which none lies on a grid, and some would with their coordinates swapped."""
     xy, crs = _coordinates(path), _crs(path)
-    if _on(grid, xy, crs) or not (swapped := _on(grid, xy[:, ::-1], crs)):
+    if _on(grid, xy, crs):
+        return
+    if crs is None and grid.crs is not None and (degrees := _on(grid, xy, "EPSG:4326")):
+        raise SceneError(
+            f"{path}: no point lies on the scene, and {degrees} of {len(xy)} would if x and y were degrees; "
+            "call the columns lon and lat, or add a column crs with 4326"
+        )
+    if not (swapped := _on(grid, xy[:, ::-1], crs)):
         return
     raise SceneError(
         f"{path}: no point lies on the scene, and {swapped} of {len(xy)} would with the two coordinates "

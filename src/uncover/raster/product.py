@@ -26,6 +26,9 @@ NOTHING = 65535
 #: Rows of a table of areas before those of the worlds.
 AREA_ROWS = ("pixels", "area", "expected")
 
+#: One of so many pixels, at least, tells what errors that all share do to areas.
+_EVERY = 97
+
 UNCERTAINTY = ("total", "measurement", "model", "overlap", "margin", "typicality")
 
 
@@ -90,6 +93,7 @@ class Product:
     scheme: Scheme
     worlds: int
     layers: tuple[Layer, ...]
+    drawn: int = 0  # worlds and drawn models that some pixels are read in, for the uncertainty of areas
 
     @classmethod
     def of(
@@ -102,6 +106,7 @@ class Product:
         *,
         unknown: bool = False,
         dates: bool = False,
+        drawn: int = 0,
     ) -> Product:
         """The usual layers; with a coverage, also the sets of classes that cannot be excluded.
 
@@ -123,7 +128,7 @@ class Product:
         if dates:
             title = "number of dates that the class is read from"
             layers += (Layer("dates_used", ("dates_used",), "uint8", 255, resampling="nearest", title=title),)
-        return cls(grid, scheme, worlds, layers)
+        return cls(grid, scheme, worlds, layers, drawn)
 
     @property
     def by_code(self) -> list[int]:
@@ -139,6 +144,16 @@ class Product:
     def area_columns(self) -> int:
         """Columns of the table of areas: the classes, and none of them where the map has that layer."""
         return self.classes + any(layer.name == "unknown" for layer in self.layers)
+
+    @property
+    def area_rows(self) -> int:
+        """Rows of the table of areas: `AREA_ROWS`, the worlds, and with draws those of `AreaSums`."""
+        return len(AREA_ROWS) + self.worlds + (self.area_columns + 3 + self.drawn if self.drawn else 0)
+
+    @property
+    def every(self) -> int:
+        """One of so many pixels is read in worlds and by drawn models."""
+        return int(np.clip(self.grid.window.pixels // 2000, 1, _EVERY)) | 1
 
     def units(self) -> list[Window]:
         """The units, numbered row by row."""

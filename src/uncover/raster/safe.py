@@ -28,6 +28,7 @@ from uncover.raster.safe_metadata import (
 )
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.tiles import TileCache, describe
+from uncover.remote import files_in, is_address, read_bytes
 from uncover.warn import warn
 
 #: The bands that are read unless others are asked for: all at 10 or 20 m.
@@ -66,7 +67,7 @@ class SafeTree:
 
     name: str
     names: tuple[str, ...]
-    folder: Path | None = None
+    folder: Path | str | None = None  # or its address
     archive: Path | None = None
     prefix: str = ""
 
@@ -77,19 +78,22 @@ class SafeTree:
                 with ZipFile(self.archive) as bundle:
                     return bundle.read(self.prefix + name)
             assert self.folder is not None
-            return (self.folder / name).read_bytes()
+            if is_address(self.folder):
+                return read_bytes(f"{self.folder}/{name}")
+            return (Path(self.folder) / name).read_bytes()
 
     def raster(self, name: str) -> str:
         """The name by which GDAL opens a file."""
         if self.archive is not None:
             return f"/vsizip/{self.archive.as_posix()}/{self.prefix}{name}"
-        assert self.folder is not None
-        return str(self.folder / name)
+        return f"{self.folder}/{name}"
 
 
 def is_safe(source: str | Path) -> bool:
     """True for a SAFE folder, its metadata file, or a zip of one."""
     path = Path(source)
+    if is_address(source):
+        return path.suffix.upper() == ".SAFE" or _PRODUCT_XML.fullmatch(path.name) is not None
     if path.is_dir():
         return path.suffix.upper() == ".SAFE" or _product_xml(path) is not None
     return path.suffix.lower() == ".zip" or _PRODUCT_XML.fullmatch(path.name) is not None
@@ -99,9 +103,19 @@ def _product_xml(folder: Path) -> str | None:
     return next((f.name for f in sorted(folder.glob("*.xml")) if _PRODUCT_XML.fullmatch(f.name)), None)
 
 
+def product_around(folder: Path) -> Path | None:
+    """The product that a folder of its metadata lies in; None for others, those of images too."""
+    inside = folder.name == "GRANULE" or any(folder.glob("MTD_TL*.xml"))
+    return next((p for p in folder.parents if _product_xml(p) is not None), None) if inside else None
+
+
 def open_tree(source: str | Path) -> SafeTree:
     """List the files of a product."""
     path = Path(source)
+    if is_address(source):
+        place = str(source).removesuffix(path.name if path.suffix.lower() == ".xml" else "").rstrip("/")
+        names = tuple(sorted(file.removeprefix(place).lstrip("/") for file in files_in(place)))
+        return SafeTree(Path(place).name, names, folder=place)
     if path.suffix.lower() == ".xml":
         path = path.parent
     if path.is_dir():
@@ -250,7 +264,8 @@ def _band_groups(
     if missing:
         raise SceneError(
             f"{tree.name} has no image of band {', '.join(missing)} "
-            f"(found: {', '.join(sorted(images)) or 'none'}); fetch the product again, or choose bands"
+            f"(found: {', '.join(b for b in BAND_IDS if b in images) or 'none'}); fetch the product again, "
+            "or choose among these by --bands of fit: a map needs those of its model"
         )
     groups = []
     for band in bands:

@@ -22,6 +22,7 @@ from uncover.raster.cube import (
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
+from uncover.remote import is_address
 
 _AXES = ["sample", "realisation", "band"]
 
@@ -136,7 +137,7 @@ def _finish(store: Path, count: int) -> None:
 class Samples:
     """A finished sample cube, read by ranges of samples or, iterating, a chunk at a time."""
 
-    path: Path
+    path: Path | str  # or its address
     bands: tuple[str, ...]
     realisations: int
     count: int
@@ -165,7 +166,7 @@ def open_samples(path: str | Path) -> Samples:
     array: Any = group["reflectance"]
     columns = [n for n, a in group.arrays() if a.attrs["_ARRAY_DIMENSIONS"] == ["sample"]]
     return Samples(
-        path=Path(path),
+        path=str(path) if is_address(path) else Path(path),
         bands=tuple(str(band) for band in group["band"][...]),
         realisations=int(array.shape[1]),
         count=int(array.shape[0]),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from uncover.raster.grid import Window
 from uncover.raster.journal import Journal
-from uncover.raster.product import AREA_ROWS, UNIT, Layer, Product, Unit
+from uncover.raster.product import UNIT, Layer, Product, Unit
 from uncover.raster.tiles import assemble
 
 #: Waiting for the disk takes as long for one unit as for many.
@@ -68,7 +68,7 @@ class Scratch:
 
     @property
     def _areas_bytes(self) -> int:
-        return 8 * (len(AREA_ROWS) + self.product.worlds) * self.product.area_columns
+        return 8 * self.product.area_rows * self.product.area_columns
 
     def missing(self, order: Iterator[int]) -> list[int]:
         """Units that are not there yet, in that order."""

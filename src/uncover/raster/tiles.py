@@ -289,7 +289,7 @@ def _open(path: str) -> Any:
     opened(path)
     with no_place_needed():
         try:
-            dataset = rasterio.open(as_vrt(path) if is_npy(path) else path)
+            dataset = rasterio.open(as_vrt(path) if is_npy(path) else remote.gdal_name(path))
             for part in dataset.files if dataset.driver == "VRT" else ():
                 opened(part)
             return dataset
@@ -350,6 +350,8 @@ def check_exists(name: str) -> None:
     path = npy_file(name)[0] if is_npy(name) else Path(name)
     if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not path.exists():
         raise SceneError(f"{name} does not exist; check the path")
+    if path.is_file() and path.stat().st_size == 0:
+        raise SceneError(f"{name} is empty, 0 bytes; fetch it again")
 
 
 def describe(path: str | Path) -> RasterInfo:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from uncover.files import reader
 from uncover.raster.errors import ReadError, SceneError, require
 from uncover.raster.footprint import moved, outline
-from uncover.raster.grid import Bounds, Grid, Window, same_crs
+from uncover.raster.grid import Bounds, Grid, Window, same_crs, warn_of_unknown_crs
+from uncover.raster.names import split_layer
 from uncover.raster.points import is_points, point_fields, read_points, refuse_swapped
 
 #: Why a feature of a vector file gives no label.
@@ -80,9 +82,67 @@ def read_features(path: str | Path, grid: Grid | None, fields: tuple[str, ...] =
     shapes = shapely.from_wkb(wkb)
     present = [i for i, shape in enumerate(shapes) if shape is not None and not shape.is_empty]
     own = meta["crs"]
+    if grid is not None and not is_points(path):  # x and y of points are in the system of the scene
+        warn_of_unknown_crs(path, own, grid)
     if own and grid is not None and grid.crs and not same_crs(own, grid.crs):
         shapes = _reproject(_near(shapes, own, grid), own, grid.crs, path)
     return [Feature(i + 1, shapes[i], tuple(column[i] for column in columns)) for i in present]
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Some polygons of a vector file: their geometry in its own CRS (WKB), and in that of a grid."""
+
+    first: int  # number of the first of them in the file, from 1
+    crs: str | None
+    wkb: NDArray[Any]
+    shapes: NDArray[Any]  # empty where nothing lies near the grid
+    values: NDArray[Any] | None  # of the field that was asked for
+
+    def __len__(self) -> int:
+        return len(self.wkb)
+
+
+@reader
+def read_regions(
+    path: str | Path, grid: Grid, field: str | None = None, size: int = 10_000
+) -> Iterator[Regions]:
+    """Polygons of a vector file, so many at a time; geometry that is none, or invalid, is refused."""
+    require("pyogrio", "shapely", "rasterio")
+    if field is not None and field not in (available := fields_of(path)):
+        raise SceneError(f"{path} has no field {field!r}; its fields are {', '.join(available) or 'none'}")
+    start = 0
+    while True:
+        meta, wkb, columns = _read(path, () if field is None else (field,), (start, size))
+        n = 0 if wkb is None else len(wkb)
+        if n == 0:
+            if start == 0:
+                raise SceneError(f"{path} holds no geometry; a layer with polygons is needed")
+            return
+        shapes = _valid_polygons(path, wkb, start)
+        own = meta["crs"]
+        if own and grid.crs and not same_crs(own, grid.crs):
+            shapes = _reproject(_near(shapes, own, grid), own, grid.crs, path)
+        yield Regions(start + 1, own, wkb, shapes, columns[0] if columns else None)
+        start += n
+
+
+def _valid_polygons(path: str | Path, wkb: NDArray[Any], before: int) -> NDArray[Any]:
+    import shapely
+
+    shapes = np.asarray(shapely.from_wkb(wkb))
+    missing = np.array([shape is None or shape.is_empty for shape in shapes])
+    wrong = missing | ~np.isin(shapely.get_type_id(shapes), (3, 6)) | ~shapely.is_valid(shapes)
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        why = "has no geometry" if missing[i] else f"is a {shapes[i].geom_type}"
+        if not missing[i] and not shapely.is_valid(shapes[i]):
+            why = f"is invalid ({shapely.is_valid_reason(shapes[i])})"
+        raise SceneError(
+            f"feature {before + i + 1} of {path} {why}; regions are valid polygons: remove or mend it "
+            "(in QGIS: Fix geometries)"
+        )
+    return shapes
 
 
 def read_polygons(path: str | Path, grid: Grid) -> list[Any]:
@@ -101,28 +161,32 @@ def read_polygons(path: str | Path, grid: Grid) -> list[Any]:
     return found
 
 
-def _read(path: str | Path, fields: tuple[str, ...]) -> tuple[Any, Any, list[Any]]:
+def _read(
+    path: str | Path, fields: tuple[str, ...], part: tuple[int, int] | None = None
+) -> tuple[Any, Any, list[Any]]:
+    """Metadata, geometries and fields, of all features or of a part: the first, and how many."""
     if is_points(path):
         return read_points(path, fields)
-    require("pyogrio", "shapely", "rasterio")
+    file, layer = open_layer(path)
+    available = fields_of(path)
+    if lacking := [name for name in fields if name not in available]:
+        raise SceneError(
+            f"{path} has no field {lacking[0]!r}; its fields are {', '.join(available) or 'none'}"
+        )
     import pyogrio
     from pyogrio.errors import DataSourceError
 
-    if not str(path).startswith("/vsi") and not Path(path).exists():
-        raise SceneError(f"{path} does not exist; check the path")
     try:
-        layer = _only_layer(path)
-        available = list(pyogrio.read_info(path, layer=layer)["fields"])
-        for field in fields:
-            if field not in available:
-                raise SceneError(
-                    f"{path} has no field {field!r}; its fields are {', '.join(available) or 'none'}"
-                )
-        meta, _, wkb, data = pyogrio.raw.read(path, layer=layer, columns=list(fields), force_2d=True)
+        some = {} if part is None else {"skip_features": part[0], "max_features": part[1]}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Several features with id", RuntimeWarning)
+            meta, _, wkb, data = pyogrio.raw.read(
+                file, layer=layer, columns=list(fields), force_2d=True, **some
+            )
     except DataSourceError as error:
         raise ReadError(f"{path} cannot be read as a vector file: {error}") from error
     order = list(meta["fields"])
-    return meta, wkb, [data[order.index(field)] for field in fields]
+    return meta, wkb, [data[order.index(name)] for name in fields]
 
 
 @reader
@@ -130,16 +194,34 @@ def fields_of(path: str | Path) -> list[str]:
     """Names of the fields of a vector file, or of the columns of a table of points but coordinates."""
     if is_points(path):
         return point_fields(path)
+    file, layer = open_layer(path)
+    import pyogrio
+
+    return [str(name) for name in pyogrio.read_info(file, layer=layer)["fields"]]
+
+
+def open_layer(path: str | Path) -> tuple[str, str]:
+    """File and layer of `FILE` or `FILE:LAYER`; an error where the file has several and none is named.
+
+    Tables without geometries, such as the styles of QGIS, do not count.
+    """
     require("pyogrio", "shapely", "rasterio")
     import pyogrio
     from pyogrio.errors import DataSourceError
 
-    if not str(path).startswith("/vsi") and not Path(path).exists():
-        raise SceneError(f"{path} does not exist; check the path")
+    file, asked = split_layer(path)
+    if not file.startswith("/vsi") and not Path(file).exists():
+        raise SceneError(f"{file} does not exist; check the path")
     try:
-        return [str(name) for name in pyogrio.read_info(path, layer=_only_layer(path))["fields"]]
+        layers = [str(name) for name, kind in pyogrio.list_layers(file) if kind is not None]
     except DataSourceError as error:
-        raise ReadError(f"{path} cannot be read as a vector file: {error}") from error
+        raise ReadError(f"{file} cannot be read as a vector file: {error}") from error
+    if asked in layers or (asked is None and len(layers) == 1):
+        return file, asked or layers[0]
+    listed = f"{len(layers)} layers with geometries ({', '.join(layers)})"
+    if asked is not None:
+        raise SceneError(f"{file} has no layer {asked!r}; it has {listed}")
+    raise SceneError(f"{file} has {listed}; name one of them, {file}:{layers[0] if layers else 'LAYER'}")
 
 
 def class_field_of(path: str | Path, asked: str | None) -> str:
@@ -163,19 +245,6 @@ def _with_values(path: str | Path, field: str) -> str:
     found = (f.values[0] for f in read_features(path, None, (field,)))
     values = list(dict.fromkeys(str(v) for v in found if v is not None and v == v))
     return f"{field} ({', '.join(values[:3]) or 'empty'}{', …' if len(values) > 3 else ''})"
-
-
-def _only_layer(path: str | Path) -> str:
-    """The layer that has geometries; tables without, such as the styles of QGIS, do not count."""
-    import pyogrio
-
-    layers = [str(name) for name, kind in pyogrio.list_layers(path) if kind is not None]
-    if len(layers) != 1:
-        raise SceneError(
-            f"{path} has {len(layers)} layers with geometries ({', '.join(layers)}); one is needed, "
-            "save it to a file of its own"
-        )
-    return layers[0]
 
 
 def _near(shapes: Any, crs: str, grid: Grid) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from uncover.metrics.class_areas import CAUSES
 from uncover.pipeline.evaluation import Curve, StoredEvaluation
 from uncover.report.detection import LEVELS, Detection
 from uncover.report.page import Figure, Table
@@ -132,7 +133,13 @@ def areas_figure(summary: Summary) -> Figure:
     areas, true = summary.areas, summary.true_areas
     evaluation = next((j for j in summary.evaluations if j.areas), None)
     estimated = {} if evaluation is None else dict(evaluation.areas)
-    drawn = (summary.names, summary.colours, areas.area, areas.worlds, areas.unit, estimated, true)
+    expected = {
+        name: {"value": areas.expected[k], **{key: areas.uncertainty[key][k] for key in ("lower", "upper")}}
+        for k, name in enumerate(summary.names)
+        if areas.uncertainty
+    }
+    given = (areas.area, areas.worlds, areas.unit, expected, estimated, true)
+    drawn = (summary.names, summary.colours, *given)
     svg = _drawn(f"Areas of {_list(summary.names)}", area_intervals, *drawn)
     n = areas.worlds.shape[1]
     header: tuple[str, ...] = (
@@ -141,6 +148,7 @@ def areas_figure(summary: Summary) -> Figure:
         "share of the mapped area",
         f"expected, {areas.unit}",
     )
+    header += (f"standard uncertainty, {areas.unit}", "95 % interval") if areas.uncertainty else ()
     header += (
         ("sd over the worlds", "its Monte Carlo error", "lowest world", "highest world") if n > 1 else ()
     )
@@ -159,7 +167,11 @@ def areas_figure(summary: Summary) -> Figure:
 
 
 def _areas_reading(worlds: int, level: float | None, true: bool) -> str:
-    reading = "The diamond is the area on the map."
+    reading = (
+        "The diamond is the area on the map. The square is the expected area, the sum of the probabilities, "
+        "with its 95 % interval: what the measurement, the model and the class shares may be wrong by for "
+        "all pixels together, and the overlap of the classes. It holds as far as the model is right."
+    )
     if worlds > 1:
         reading += (
             f" Ticks are the areas in {worlds} worlds, each a way in which the measurement may be wrong for "
@@ -168,9 +180,9 @@ def _areas_reading(worlds: int, level: float | None, true: bool) -> str:
         )
     if level is not None:
         reading += (
-            f" The circle is the area estimated from the reference sample, with its {100 * level:g} % "
-            "interval: this, not the mapped area, is the estimate, because it corrects for what the map gets "
-            "wrong."
+            " The circle is the area estimated from the reference sample, with the map's probabilities where "
+            f"its strata are the mapped area, and its {100 * level:g} % interval: this, not the mapped area, "
+            "is the estimate, because it corrects for what the map gets wrong."
         )
     if true:
         reading += (
@@ -234,18 +246,32 @@ def bhattacharyya(mean: Any, covariance: Any) -> Any:
     found = np.eye(K)
     for i in range(K):
         for j in range(i):
-            middle = (covariance[i] + covariance[j]) / 2
-            apart = mean[i] - mean[j]
-            logs = [np.linalg.slogdet(c)[1] for c in (middle, covariance[i], covariance[j])]
+            basis = _varying((covariance[i] + covariance[j]) / 2)
+            one, other = (basis.T @ covariance[k] @ basis for k in (i, j))
+            middle, apart = (one + other) / 2, (mean[i] - mean[j]) @ basis
+            logs = [np.linalg.slogdet(c)[1] for c in (middle, one, other)]
             distance = apart @ np.linalg.solve(middle, apart) / 8 + (logs[0] - (logs[1] + logs[2]) / 2) / 2
             found[i, j] = found[j, i] = np.exp(-distance)
     return found
+
+
+def _varying(covariance: Any) -> Any:
+    """Directions (feature, direction) in which a class varies, unlike a constant band or a sum of others."""
+    scale = np.sqrt(np.diagonal(covariance))
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    values, vectors = np.linalg.eigh(covariance * np.outer(inverse, inverse))
+    return inverse[:, None] * vectors[:, values > 1e-10]
 
 
 def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str, ...]:
     areas, name = summary.areas, summary.names[k]
     row: tuple[str, ...] = (name, _amount(areas.area[k]), percent(float(areas.share[k])))
     row += (_amount(areas.expected[k]),)
+    if areas.uncertainty:
+        standard, low, high = (
+            areas.uncertainty[key][k] for key in ("standard_uncertainty", "lower", "upper")
+        )
+        row += _amount(standard), f"{_amount(low)} – {_amount(high)}"
     if areas.worlds.shape[1] > 1:
         worlds = areas.worlds[k]
         row += tuple(_amount(v) for v in (areas.spread[k], areas.spread_error[k], worlds.min(), worlds.max()))
@@ -270,6 +296,7 @@ def _row_of_none(summary: Summary, columns: int) -> tuple[str, ...]:
         _amount(none[f"expected_{areas.unit}"]),
     )
     spread = none.get(f"sd_over_worlds_{areas.unit}")
+    row += ("–", "–") if areas.uncertainty else ()
     row += () if areas.worlds.shape[1] < 2 else ("–" if spread is None else _amount(spread),)
     return row + ("–",) * (columns - len(row))
 
@@ -470,3 +497,17 @@ def _interval(entry: dict[str, Any]) -> str:
     if entry["value"] is None:
         return "–"
     return f"{_value(entry['value'])} ({_ends(entry)})"
+
+
+def area_parts_table(summary: Summary) -> Table | None:
+    """Standard uncertainty of each expected area by its causes; None in maps of earlier versions."""
+    areas = summary.areas
+    if not areas.uncertainty:
+        return None
+    causes = [cause for cause in CAUSES if areas.uncertainty[f"u_{cause}"].any()]
+    header = ("class", *(f"{cause.replace('_', ' ')}, {areas.unit}" for cause in causes))
+    rows = tuple(
+        (name, *(_amount(areas.uncertainty[f"u_{cause}"][k]) for cause in causes))
+        for k, name in enumerate(summary.names)
+    )
+    return Table("Standard uncertainty of the expected areas by its causes", header, rows, wide=False)

@@ -16,6 +16,7 @@ from uncover.pipeline.file_kinds import check_apart
 from uncover.pipeline.map_facts import shares_in_words
 from uncover.progress import step
 from uncover.report.figures import (
+    area_parts_table,
     areas_figure,
     bands_figure,
     claims_figure,
@@ -246,7 +247,9 @@ def _compared(evaluation: StoredEvaluation, population: str) -> str:
 
 def _areas_section(summary: Summary) -> Section:
     spread = worlds_figure(summary)
-    parts: list[Part] = [areas_figure(summary), *([] if spread is None else [spread])]
+    causes = area_parts_table(summary)
+    parts: list[Part] = [areas_figure(summary), *([] if causes is None else [causes])]
+    parts += [] if spread is None else [spread]
     if not any(evaluation.areas for evaluation in summary.evaluations):
         parts.append(
             Note(
@@ -276,6 +279,7 @@ def _areas_lead(note: str, unit: str) -> str:
     """
     words = {
         f"sd_over_worlds_{unit}": "sd over the worlds",
+        f"standard_uncertainty_{unit}": "the standard uncertainty",
         f"expected_{unit}": "the expected area",
         f"area_{unit}": "the mapped area",
     }

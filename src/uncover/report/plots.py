@@ -241,11 +241,13 @@ def _short(n: int) -> str:
 
 def area_intervals(
     names: Sequence[str], colours: Sequence[str], mapped: Floats, worlds: Floats, unit: str,
-    estimated: Mapping[str, Mapping[str, float]], true: Mapping[str, float],
+    expected: Mapping[str, Mapping[str, float]], estimated: Mapping[str, Mapping[str, float]],
+    true: Mapping[str, float],
 ) -> Figure:  # fmt: skip
-    """Areas of classes: on the map, in each world (class, world), estimated with an interval, and true.
+    """Areas of classes: on the map, in each world (class, world), expected and estimated, and true.
 
-    >>> figure = area_intervals(("a",), ("#0072B2",), np.array([3.0]), np.array([[2.9, 3.1]]), "ha", {}, {})
+    >>> worlds = np.array([[2.9, 3.1]])
+    >>> figure = area_intervals(("a",), ("#0072B2",), np.array([3.0]), worlds, "ha", {}, {}, {})
     >>> figure.axes[0].get_xlabel()
     'area, ha'
     """
@@ -256,15 +258,18 @@ def area_intervals(
             at = np.full(worlds.shape[1], k + 0.12)
             _ticks(axes, worlds[k], at, colour)
         axes.plot(mapped[k], k + 0.12, "D", color=colour, markeredgecolor=INK, markersize=6)
-        if name in estimated:
-            e = estimated[name]
-            axes.plot([e["lower"], e["upper"]], [k - 0.2] * 2, color=INK, linewidth=1.4)
-            axes.plot(e["value"], k - 0.2, "o", color=colour, markeredgecolor=INK, markersize=6)
+        for found, height, marker in ((expected, k - 0.08, "s"), (estimated, k - 0.28, "o")):
+            if name in found:
+                e = found[name]
+                axes.plot([e["lower"], e["upper"]], [height] * 2, color=INK, linewidth=1.4)
+                axes.plot(e["value"], height, marker, color=colour, markeredgecolor=INK, markersize=6)
         if name in true:
             axes.plot(true[name], k + 0.12, "x", color=INK, markersize=7, markeredgewidth=1.8)
     axes.plot([], [], "D", color="none", markeredgecolor=INK, label="on the map")
     if worlds.shape[1] > 1:
         axes.plot([], [], "|", color=INK, markersize=11, label="in each world")
+    if expected:
+        axes.plot([], [], "s-", color=INK, markerfacecolor="none", label="expected, with interval")
     if estimated:
         axes.plot([], [], "o-", color=INK, markerfacecolor="none", label="estimated, with interval")
     if true:

@@ -20,7 +20,7 @@ from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.label_sources import LabelSource, open_labels
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_product import SET_SIZE, Floats, MapProduct
-from uncover.pipeline.map_table import none_of
+from uncover.pipeline.map_table import none_of, uncertainty_columns
 from uncover.progress import step
 from uncover.raster.grid import Grid
 from uncover.raster.observed import ObservedScene
@@ -65,6 +65,7 @@ class Areas:
     spread_error: Floats  # (class,), its Monte Carlo error
     note: str  # what is in these numbers
     none: Mapping[str, float] = field(default_factory=dict)  # of none of the classes, as `none_of` has it
+    uncertainty: Mapping[str, Floats] = field(default_factory=dict)  # of the expected areas, by column
 
 
 @dataclass(frozen=True)
@@ -280,6 +281,7 @@ def _areas(path: Path, product: MapProduct) -> Areas:
             error,
             next(row["note"] for row in rows.values() if row["note"]),
             none_of(list(rows.values())),
+            uncertainty_columns(mine, unit),
         )
     except (OSError, KeyError, ValueError, IndexError, StopIteration) as error:
         raise ValueError(

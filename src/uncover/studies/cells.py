@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from uncover.files import write_whole
-from uncover.raster.executors import connect_cluster, one_thread_per_product
+from uncover.raster.cluster import connect_cluster
+from uncover.raster.executors import one_thread_per_product
 from uncover.studies.claims import Finding
 from uncover.studies.tables import Tables, write_tables
 

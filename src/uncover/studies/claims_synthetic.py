@@ -126,7 +126,7 @@ def _without_prior(results: Results) -> Measured:
         [whole, rest],
         "Lead of BQDA in the Brier score over one QDA per realisation, which has neither prior nor pooling, "
         f"{whole.value:.2e} [{whole.low:.2e}, {whole.high:.2e}]; over QDA on all realisations pooled, which "
-        f"lacks the prior only, {part.value:.2e} [{part.low:.2e}, {part.high:.2e}].".replace("e-", "e−"),
+        f"lacks the prior only, {part.value:.2e} [{part.low:.2e}, {part.high:.2e}].".replace("-", "−"),
     )
 
 
