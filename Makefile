@@ -10,12 +10,17 @@ STAMP := $(VENV)/.installed
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-# Installing compiles the kernels: by a C compiler, or by that of ziglang where there is none.
-$(STAMP): pyproject.toml requirements/pinned.txt $(wildcard src/uncover/engines/kernels/*.[ch])
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What is installed is compared with the hashes of requirements/hashed.txt. The last line builds this package, and adds
+# what other systems need besides, at the pinned versions. It compiles the kernels: by a C compiler, or by that of
+# ziglang where there is none.
+$(STAMP): pyproject.toml requirements/pinned.txt requirements/hashed.txt $(wildcard src/uncover/engines/kernels/*.[ch])
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "uncover needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt hatchling editables $$(command -v cc >/dev/null || echo ziglang)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt --no-build-isolation --editable '.[dev]'
+	$(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement requirements/hashed.txt
+	command -v cc >/dev/null || $(INSTALL) --constraint requirements/pinned.txt ziglang
+	$(INSTALL) --constraint requirements/pinned.txt --no-build-isolation --editable '.[dev]'
 	touch $(STAMP)
 
 demo: $(STAMP) ## run the demonstration: a simulated scene, from measurement to evaluated map
@@ -50,13 +55,16 @@ TARGETS ?= $(shell uname -m)-linux-gnu.2.17
 
 dist: $(STAMP) ## build wheel and sdist into dist, and try them in empty environments (PYTHONS: interpreters; TARGETS: also aarch64-linux-gnu.2.17)
 	rm -rf dist
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt ziglang
+	$(INSTALL) --constraint requirements/pinned.txt ziglang
 	$(BIN)/python -m hatchling build --directory dist --target sdist
 	for target in $(TARGETS); do KERNELS_TARGET=$$target $(BIN)/python -m hatchling build --directory dist --target wheel || exit 1; done
 	$(BIN)/python tools/check_dist.py dist $(PYTHONS)
 
+sbom: $(STAMP) ## write a software bill of materials (CycloneDX) into dist
+	$(BIN)/python tools/sbom.py dist/sbom.json
+
 bench: $(STAMP) ## measure: statistics by simulation, speed against peers
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/pinned.txt --no-build-isolation --editable ".[bench]"
+	$(INSTALL) --constraint requirements/pinned.txt --no-build-isolation --editable ".[bench]"
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what the targets have made

@@ -279,7 +279,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.measured_noise", description=main.__doc__)
     parser.add_argument("--only", action="append", choices=[*{**SIMULATED, **MEASURED}], metavar="PROBLEM")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="numbers of training samples")
-    parser.add_argument("--repeats", type=int, help=f"default: {REPEATS}, of real tables {REPEATS_OF_REAL}")
+    parser.add_argument(
+        "--repeats", type=int, help=f"default: {REPEATS}, of real tables {REPEATS_OF_REAL}; 0 makes no runs"
+    )
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="FILE", help="where the runs are kept")
     parser.add_argument("--again", nargs="+", default=[], metavar="METHOD", help="make its runs again")
     parser.add_argument(
@@ -292,7 +294,7 @@ def main(arguments=None):
         [cell for cell in of(options.only) if options.sizes is None or cell[-1] in options.sizes]
         for of in (simulated_cells, measured_cells)
     ]
-    repeats = (options.repeats or REPEATS, options.repeats or REPEATS_OF_REAL)
+    repeats = (REPEATS, REPEATS_OF_REAL) if options.repeats is None else (options.repeats, options.repeats)
     tables = make_tables(runs, *cells, *repeats)
     print("\n\n".join(table.as_text() for table in tables))
     if options.write:

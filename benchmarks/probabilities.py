@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.probability_cost import cost_table, map_table
 from benchmarks.probability_models import CALIBRATED_QDA, OWN, UNCALIBRATED, fit_model, model_names
 from benchmarks.probability_problems import PROBLEMS, cells_of, draw_split
-from benchmarks.registry import RESULTS, Table, benchmark
+from benchmarks.registry import RESULTS, Table, benchmark, renew_results
 from benchmarks.rivals import parse_rival, rival_runs, run_rival, split_digest
 from benchmarks.runs import Runs, paired_interval, timed_scores
 
@@ -74,10 +74,11 @@ def main(arguments=None):
     parser.add_argument("--models", default="all", help="all, peers, own, or the name of one (default: all)")
     parser.add_argument("--only", action="append", choices=[*PROBLEMS], metavar="PROBLEM")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="numbers of training samples")
-    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="0 makes no runs (default: %(default)s)")
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="FILE", help="where the runs are kept")
     parser.add_argument("--again", action="store_true", help="also those that are there already")
     parser.add_argument("--rival", type=parse_rival, action="append", default=[], metavar="NAME=COMMAND")
+    parser.add_argument("--write", action="store_true", help="renew the tables that there are runs for")
     options = parser.parse_args(arguments)
     try:
         names = model_names(options.models)
@@ -90,8 +91,11 @@ def main(arguments=None):
     runs.make(cells, options.repeats, names)
     for name, command in options.rival:
         run_rival(rival_runs(), name, command, cells, options.repeats, draw_split)
-    for table in tables_of(runs, cells, model_names(), options.repeats)[:2]:
+    tables = tables_of(runs, cells, model_names(), options.repeats or REPEATS)
+    for table in tables[:2]:
         print(table.as_text() + "\n")
+    if options.write:
+        renew_results(RESULTS, "probabilities", [table for table in tables if table.rows])
 
 
 def _score_table(runs, kept, names, score):

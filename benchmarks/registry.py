@@ -84,3 +84,13 @@ def write_results(folder, name, tables, seconds, quick=False):
     }
     file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return file
+
+
+def renew_results(folder, name, tables):
+    """Replace some tables of a benchmark's JSON file, or add them, and leave the others as they are."""
+    file = folder / f"{name}.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    kept = {table["name"]: table for table in document["tables"]}
+    document["tables"] = [*(kept | {table.name: table.as_dict() for table in tables}).values()]
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return file

@@ -5,17 +5,23 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import rasterio
 
 from uncover import pipeline
+from uncover.bayes.streams import stream
 from uncover.raster import Quality
 from uncover.studies.landscape import LandscapeOptions, SceneFiles, write_scene
-from uncover.studies.landscape.kinds import CLASSES, TRAINED
+from uncover.studies.landscape.geography import History, draw_history
+from uncover.studies.landscape.kinds import CLASSES, CODE, CROPS, TRAINED
 
 YEARS = {"same scene": 2020, "other year": 2021}
-MODES, SIZE, DRAWS = ("well-specified", "realistic"), 240, 10
+MODES, SIZE, DRAWS = ("well-specified", "realistic"), 160, 10
+#: Shares of fields that change from 2020 to 2021 in scenes with change: grass, crops, and those at towns.
+PLOUGHED, SOWN, BUILT = 0.10, 0.10, 0.10
+GRASS = [CODE[name] for name in ("improved grass", "cut grass")]
 KEPT = Path(tempfile.gettempdir()) / "uncover-twin"
 
 
@@ -47,15 +53,19 @@ class Twin:
             return file.read() * file.scales[0]
 
 
-def twin(mode, size, seed, model="recommended"):
-    """Make the files of a seed, or find them."""
-    folder = KEPT / f"{mode}-{size}-{seed}-{model.replace(' ', '-')}"
+def twin(mode, size, seed, model="recommended", changed=False):
+    """Make the files of a seed, or find them; ``changed``: with more change between the years."""
+    folder = KEPT / f"{mode}-{size}-{seed}-{model}{'-changed' if changed else ''}"
     if not (folder / "whole").exists():
         KEPT.mkdir(exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=KEPT) as place, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _make(Path(place) / "made", mode, size, seed, model)
+            history = _changed_history if changed else draw_history
+            with patch("uncover.studies.landscape.scene.draw_history", history):
+                _make(Path(place) / "made", mode, size, seed, model)
+            for run in (Path(place) / "made").glob("map-*/run.json"):  # where the scene will be
+                run.write_text(run.read_text("utf-8").replace(f"{place}/made", str(folder)), "utf-8")
             (Path(place) / "made" / "whole").touch()
             (Path(place) / "made").rename(folder)
     return Twin(folder, SceneFiles.open(folder / "scene"))
@@ -82,6 +92,18 @@ def _make(folder, mode, size, seed, model):
         source = pipeline.SourceOptions(scene=scene, realise=_realise(files, year))
         options = pipeline.MapOptions(source=source, threads=1)
         pipeline.map_scene(folder / "model.uncover", files.product(year), made.map(year), options)
+
+
+def _changed_history(land, seed, *, change=True):
+    """Five years without a change of class but for the last."""
+    history = draw_history(land, seed, change=False)
+    chance = stream(seed, "change of the benchmark").random(land.count)
+    after = history.kinds[-1].copy()
+    arable, grass = np.isin(after, CROPS), land.farmed & np.isin(after, GRASS)
+    after[grass & (chance < PLOUGHED)] = CODE["winter cereals"]
+    after[arable & (chance < SOWN)] = CODE["improved grass"]
+    after[land.near_town & (grass | arable) & (chance > 1 - BUILT)] = CODE["building sites"]
+    return History(np.vstack([history.kinds[:-1], after]))
 
 
 def _realise(files, year):

@@ -20,7 +20,7 @@ from benchmarks.__main__ import NAMES
 from benchmarks.__main__ import main as run_benchmarks
 from benchmarks.into_docs import findings_as_markdown
 from benchmarks.paper_page import EQUATIONS, paper_table
-from benchmarks.registry import BENCHMARKS, Table
+from benchmarks.registry import BENCHMARKS, Table, renew_results
 from click.testing import CliRunner
 from tools.notebooks import notebook
 from tools.notebooks import run as run_notebook
@@ -244,6 +244,13 @@ def test_benchmarks_run_by_name_and_write_results(tmp_path, monkeypatch, capsys)
     assert Table(**written["tables"][0]) == table
     assert {"processor", "cores", "python", "numpy"} <= set(written["machine"])
     assert table.as_markdown().splitlines()[-1] == "| b    | 1.00  |"
+    new, more = (Table(name, "Another", {"kind": ""}, [["c"]]) for name in "tu")
+    renew_results(tmp_path, "tiny", [new])
+    renew_results(tmp_path, "tiny", [more])
+    again = json.loads((tmp_path / "tiny.json").read_text(encoding="utf-8"))
+    assert [Table(**each) for each in again["tables"]] == [new, more] and again["machine"] == written[
+        "machine"
+    ]
 
 
 def test_an_unknown_benchmark_is_one_clear_line(capsys):

@@ -33,4 +33,4 @@ def test_a_hostile_file_is_one_line(name):
             refused += error is not None
             assert error is None or isinstance(error, EXPECTED), (seed, number)
             assert error is None or len(_one_line(error)) < LINE, (seed, number)
-        assert refused or name == "legends of rasters"
+        assert refused or few < 10

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -177,6 +177,13 @@ def alone(folder: Path, refusal: Callable[[str], Exception]) -> Iterator[int]:
         os.close(handle)
 
 
+def only_run_in(folder: Path) -> AbstractContextManager[int]:
+    """Lock the folder of a command that works in several steps; a second one there is refused."""
+    return alone(
+        folder, lambda who: ValueError(f"{who} works in {folder}; wait for it, or name another folder")
+    )
+
+
 def _locked(folder: Path, refusal: Callable[[str], Exception]) -> int:
     """Handle of a lock on a folder that is there: whoever had it before may have removed it."""
     while True:
@@ -326,7 +333,7 @@ def typed(values: Any, kind: type[T], name: str | Path) -> T:
 
 
 def reader(read: Callable[P, T]) -> Callable[P, T]:
-    """Let a reader, whose first argument may name a file, fail in one line, whatever it stumbles over.
+    """Let a reader, whose first argument that is a path names its file, fail in one line, whatever happens.
 
     Libraries raise what they please on files that somebody has damaged.
     """
@@ -339,7 +346,7 @@ def reader(read: Callable[P, T]) -> Callable[P, T]:
             raise
         except Exception as error:
             why = f"{type(error).__name__}: {' '.join(shortened(str(error)).split())}"
-            name = args[0] if args and isinstance(args[0], str | Path) else "the file"
+            name = next((each for each in args if isinstance(each, str | Path)), "the file")
             raise ValueError(f"{name} is damaged, or not what it should be ({why})") from error
 
     return guarded

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fuzzing import folders  # noqa: F401 (its readers join the others)
 from fuzzing.readers import HARNESSES
 from uncover.cli.console import _one_line
 

@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 from xml.etree import ElementTree
 
 import numpy as np
 
 from uncover.atmosphere.grib import aod_fields, shift_aod
-from uncover.files import alone, write_whole
+from uncover.files import alone, read_json, shortened, write_whole
 from uncover.warn import warn
 
 # AOT550 = exp(a + b·ln VIS) in Sen2Cor, for three altitudes in km; linear in between.
@@ -363,17 +364,23 @@ def _call(command: list[str], folder: Path, resolution: int, lock: int) -> Path:
     return products[0].parent
 
 
+class _Done(TypedDict):
+    key: dict[str, object]
+    product: str
+    reached: float
+
+
 def _finished(folder: Path, key: dict[str, object]) -> tuple[Path, float] | None:
     record = folder / "done.json"
     if not record.exists():
         return None
-    known = json.loads(record.read_text())
+    known = read_json(record, _Done)
     if known["key"] != key:
         raise Sen2CorError(
-            f"{folder} holds a run with other settings ({known['key']}, now {key}); "
+            f"{folder} holds a run with other settings ({shortened(str(known['key']))}, now {key}); "
             "choose another output folder, or remove it"
         )
-    product = folder / "output" / known["product"]
+    product = folder / "output" / Path(known["product"]).name
     return (product, known["reached"]) if (product / "MTD_MSIL2A.xml").exists() else None
 
 

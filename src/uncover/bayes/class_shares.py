@@ -40,18 +40,18 @@ class ClassShares:
         return np.asarray(self.shares * max(spread / max(np.trace(self.covariance), least) - 1.0, 1.0))
 
 
-def likeliest_shares(likelihood: Array) -> Array:
+def likeliest_shares(likelihood: Array, start: Array | None = None, close: float = _CLOSE) -> Array:
     """Shares π of the largest likelihood Σ_i log Σ_k π_k L_ik, with one sample of each class beside.
 
     ``likelihood`` (sample, class) may have any factor of its own in each row. By expectation maximisation
-    (Saerens, Latinne and Decaestecker 2002).
+    (Saerens, Latinne and Decaestecker 2002), from equal shares or from ``start`` until steps are ``close``.
     """
     n, K = likelihood.shape
-    shares = np.full(K, 1.0 / K)
+    shares = np.full(K, 1.0 / K) if start is None else start
     for _ in range(_STEPS):
         own = shares / (likelihood @ shares)[:, None] * likelihood
         found = (own.sum(0) + _BESIDE) / (n + K * _BESIDE)
-        if np.abs(found - shares).max() < _CLOSE:
+        if np.abs(found - shares).max() < close:
             return np.asarray(found)
         shares = found
     return np.asarray(shares)

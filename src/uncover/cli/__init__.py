@@ -8,6 +8,7 @@ import click
 from uncover import __version__
 from uncover.cli import (
     areas,
+    change,
     demo,
     evaluate,
     fit,
@@ -38,6 +39,7 @@ main.add_command(fit.fit)
 main.add_command(map.map_command)
 main.add_command(evaluate.evaluate)
 main.add_command(areas.areas)
+main.add_command(change.change)
 main.add_command(report.report)
 main.add_command(view.view)
 main.add_command(reproduce.reproduce)

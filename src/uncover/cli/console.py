@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 import threading
 import time
@@ -176,6 +177,8 @@ def _plainly(debug: bool) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
+        if not debug:  # what GDAL says besides is in the error's line
+            logging.getLogger("rasterio").addHandler(logging.NullHandler())
         try:
             yield
         except Stopped as stop:

@@ -49,6 +49,7 @@ def demo(out: Path, size: int, only_scene: bool, dates: int, clouds: float, draw
     the truth, and writes a report with both side by side. What an earlier run made from the same inputs is
     not made again. Most of the time goes into the recommended model's map, in proportion to the pixels.
     """
+    from uncover.files import only_run_in
     from uncover.studies.demo import DemoOptions, make_scene, numbers_in_words, run_demo
     from uncover.studies.landscape import LandscapeOptions
 
@@ -57,11 +58,13 @@ def demo(out: Path, size: int, only_scene: bool, dates: int, clouds: float, draw
     options = DemoOptions(LandscapeOptions(size=size, seed=seed, dates=dates, clouds=clouds), draws)
     if only_scene:
         refuse("with --only-scene, which draws nothing; leave one of them out", "draws")
-        make_scene(out, options, _watch)
+        with only_run_in(out):
+            make_scene(out, options, _watch)
         click.echo(f"SIMULATED DATA, of no real place: {size} x {size} pixels of 10 m, in {out / 'scene'}")
         return
-    numbers = run_demo(out, options, _watch)
-    _report(out)
+    with only_run_in(out):
+        numbers = run_demo(out, options, _watch)
+        _report(out)
     click.echo(f"SIMULATED DATA, of no real place: {size} x {size} pixels of 10 m, seed {seed}\n")
     click.echo(numbers_in_words(numbers))
     click.echo(f"\nThe report is {out / 'report.html'}, the map {out / 'map'}")

@@ -89,16 +89,18 @@ def reproduce(study: str, scale: str, out: Path, dry_run: bool, **given: Any) ->
     if dry_run:
         click.echo(dry_plan(chosen, out, workers))
         return
-    run = Run.begin(chosen, out, workers)
-    if run.missing():
-        say("estimating")
-        click.echo(run.plan(), err=True)
-    with counter("cells") as progress:
-        _, findings = run.compute(progress)
-    say("drawing")
+    from uncover.files import only_run_in
     from uncover.report.study import write_study_report
 
-    report = write_study_report(out)
+    with only_run_in(out):
+        run = Run.begin(chosen, out, workers)
+        if run.missing():
+            say("estimating")
+            click.echo(run.plan(), err=True)
+        with counter("cells") as progress:
+            _, findings = run.compute(progress)
+        say("drawing")
+        report = write_study_report(out)
     for finding in findings:
         click.echo(f"{finding.verdict:>16}  {finding.claim}")
     click.echo(f"{report}")

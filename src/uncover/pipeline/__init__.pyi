@@ -8,6 +8,8 @@ from uncover.pipeline.catalogue import FoundItem as FoundItem
 from uncover.pipeline.catalogue import ItemSearch as ItemSearch
 from uncover.pipeline.catalogue import find_items as find_items
 from uncover.pipeline.catalogue import write_items as write_items
+from uncover.pipeline.change import ChangeOptions as ChangeOptions
+from uncover.pipeline.change import change_of_maps as change_of_maps
 from uncover.pipeline.class_shares import read_class_shares as read_class_shares
 from uncover.pipeline.evaluation import EvaluateOptions as EvaluateOptions
 from uncover.pipeline.evaluation import Evaluation as Evaluation

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from uncover.files import read_json
+from uncover.files import read_json, typed
 from uncover.labels.scheme import LandClass
 from uncover.models.record import ModelRecord
 from uncover.pipeline.evaluation import BESIDE, StoredEvaluation
@@ -23,6 +23,31 @@ from uncover.raster.observed import ObservedScene
 
 #: Bytes of decoded tiles that a scene keeps whose pixels are read one by one.
 _FEW_BYTES = 16 << 20
+
+
+# Parts of documents that are relied upon.
+class _Item(TypedDict):
+    properties: dict[str, Any]
+    assets: NotRequired[dict[str, dict[str, Any]]]
+
+
+class _Band(TypedDict):
+    name: str
+
+
+class _Bands(TypedDict):
+    bands: NotRequired[list[_Band]]
+
+
+_Inputs = TypedDict("_Inputs", {"mlm:input": NotRequired[list[_Bands]]})
+
+
+class _ModelItem(TypedDict):
+    properties: NotRequired[_Inputs]
+
+
+class _SceneFacts(TypedDict):
+    years: NotRequired[dict[str, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +110,7 @@ class Contents:
 
     def item(self) -> dict[str, Any]:
         """The STAC item of the map: what it is, and what was assumed."""
-        return _read_json(self.map, ITEM)
+        return _read_json(self.map, ITEM, _Item)
 
     def classes(self, names: Sequence[str]) -> tuple[LandClass, ...]:
         """Classes with their colours, as the item lists them, in the order of `names`."""
@@ -112,8 +137,8 @@ class Contents:
 
     def model_bands(self) -> tuple[str, ...]:
         """Bands that the model reads, as its item lists them; empty where it is lost."""
-        inputs = _read_json(self.map, "model.json").get("properties", {}).get("mlm:input", ())
-        return tuple(str(band["name"]) for each in inputs for band in each.get("bands", ()))
+        inputs = _read_json(self.map, "model.json", _ModelItem).get("properties", {}).get("mlm:input", ())
+        return tuple(band["name"] for each in inputs for band in each.get("bands", ()))
 
     def truth(self) -> Path | None:
         """A raster of the true classes where they are known: that of a made scene, or a file truth.tif.
@@ -141,7 +166,7 @@ class Contents:
 
     def scene_facts(self) -> dict[str, Any]:
         """Facts that lie beside the scenes; empty where there are none."""
-        return _read_json(self.scene, "scene.json")
+        return _read_json(self.scene, "scene.json", _SceneFacts)
 
 
 def _evaluations(folder: Path) -> tuple[Path, ...]:
@@ -165,10 +190,12 @@ def _labels(given: str | Path | None, folder: Path) -> str | None:
     return str(given)
 
 
-def _read_json(folder: Path | None, name: str) -> dict[str, Any]:
+def _read_json(folder: Path | None, name: str, kind: Any = dict) -> dict[str, Any]:
     if folder is None or not (folder / name).is_file():
         return {}
-    return read_json(folder / name, dict[str, Any])
+    found = read_json(folder / name, dict[str, Any])
+    typed(found, kind, folder / name)
+    return found
 
 
 def reopen(

@@ -579,6 +579,7 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
     """
     import rasterio
     import rasterio.shutil
+    from rasterio._err import CPLE_BaseError
     from rasterio.errors import RasterioError
 
     scheme.check_labels()
@@ -597,8 +598,11 @@ def write_labels(path: str | Path, labels: NDArray[np.uint8], grid: Grid, scheme
             rasterio.shutil.copy(
                 plain, out, driver="COG", compress="DEFLATE", blocksize=512, overview_resampling="nearest"
             )
-        except RasterioError as error:
-            raise SceneError(f"{path} cannot be written: {error}") from error
+        except (RasterioError, CPLE_BaseError) as error:
+            why = str(error.__cause__ or error).splitlines()[0]
+            raise SceneError(
+                f"{Path(path).name} cannot be written ({why}); make room or write elsewhere"
+            ) from error
         plain.unlink()
         out.with_name(out.name + ".aux.xml").write_text(category_names(scheme), "utf-8")
 

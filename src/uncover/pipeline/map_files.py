@@ -26,6 +26,7 @@ from uncover.raster.errors import SceneError
 from uncover.raster.footprint import footprint
 from uncover.raster.grid import Grid
 from uncover.raster.map_formats import (
+    COLOURED,
     LAYER_TAG,
     category_names,
     check_cog,
@@ -299,6 +300,12 @@ def model_item(model: ModelRecord, scheme: Scheme, grid: Grid, when: Item, bands
     return _item("model", grid, properties, links, assets, _MODEL_EXTENSIONS)
 
 
+def stac_item(name: str, grid: Grid, properties: Item, assets: Mapping[str, Item]) -> Item:
+    """An item of layers on a grid that are no map of classes."""
+    links = [{"rel": "self", "href": "./item.json", "type": "application/geo+json"}]
+    return _item(name, grid, {**properties, **_projection(grid)}, links, assets, _MAP_EXTENSIONS)
+
+
 def _item(
     name: str,
     grid: Grid,
@@ -392,7 +399,7 @@ def layer_asset(layer: Layer, product: Product, statistics: Sequence[Mapping[str
         "raster:sampling": "area",
         "bands": bands,
     }
-    if layer.name == "class":
+    if layer.name in COLOURED:
         asset["classification:classes"] = _classes(product.scheme)
     if layer.name == "quality":
         asset["classification:bitfields"] = _bitfields()

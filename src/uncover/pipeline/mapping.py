@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from uncover.files import check_new, check_place, read_json
+from uncover.files import check_new, check_place, in_use, read_json
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_product import is_map
 from uncover.pipeline.mosaic import prepare_map
@@ -104,7 +104,9 @@ def _already(goal: Path, key: str) -> Path:
         known = None
     if known != key:
         raise SceneError(f"{goal} holds another map (other inputs, model or options); write somewhere else")
-    shutil.rmtree(f"{goal}.partial", ignore_errors=True)
+    partial = Path(f"{goal}.partial")
+    if partial.is_dir() and not in_use(partial):
+        shutil.rmtree(partial, ignore_errors=True)
     return goal
 
 

@@ -453,6 +453,8 @@ def _read_areas(path: str | Path, strata: Sequence[str], pixel: float) -> Floats
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as a CSV table: {error}") from None
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError(f"{path}: some rows have more or fewer cells than the first line; mend them")
     units = {**_UNITS, "pixels": pixel}
     column = next((name for name in units if rows and name in rows[0]), None)
     if column is None or "stratum" not in rows[0]:
@@ -464,6 +466,8 @@ def _read_areas(path: str | Path, strata: Sequence[str], pixel: float) -> Floats
         found = {str(row["stratum"]).strip(): float(row[column]) * units[column] for row in rows}
     except (TypeError, ValueError):
         raise ValueError(f"{path}: the column {column!r} holds something that is no number") from None
+    if len(found) < len(rows) or not all(0 <= area < np.inf for area in found.values()):
+        raise ValueError(f"{path} names a stratum twice, or has an area below 0 or without end; mend it")
     missing = [name for name in strata if name.strip() not in found]
     if missing:
         raise ValueError(f"{path} has no row for the stratum {missing[0]!r}; it has {', '.join(found)}")

@@ -90,15 +90,11 @@ def unfinished(
     it is asked before a piece counts as finished, and before the store has its name.
     """
     final, partial = Path(path), Path(f"{path}.partial")
-    if final.exists() and not overwrite:
-        raise SceneError(f"{final} exists already; remove it, or write somewhere else")
-    if partial.exists() and not resume:
-        raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
+    _check_begun(final, partial, resume, overwrite, now=False)
     with writing(final):
         partial.mkdir(parents=True, exist_ok=True)
     with alone(partial, lambda who: SceneError(f"{who} works in {partial}; wait for it, or write elsewhere")):
-        if final.exists() and not overwrite:  # another run finished it meanwhile
-            raise SceneError(f"{final} exists already; remove it, or write somewhere else")
+        _check_begun(final, partial, resume, overwrite, now=True)  # another run may have finished meanwhile
         with writing(final):
             journal = Journal(partial / "journal", key, check)
         try:
@@ -124,6 +120,16 @@ def unfinished(
         finally:
             if partial.exists() and not journal.done:
                 shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_begun(final: Path, partial: Path, resume: bool, overwrite: bool, now: bool) -> None:
+    """Refuse a product that is there, and, once no other run works there, the rest of an earlier run."""
+    if final.exists() and not overwrite:
+        with suppress(OSError):
+            partial.rmdir()  # empty where it was made a moment ago
+        raise SceneError(f"{final} exists already; remove it, or write somewhere else")
+    if now and not resume and any(partial.iterdir()):
+        raise SceneError(f"{partial} is an unfinished run; go on with --resume, or remove it")
 
 
 @contextmanager

@@ -33,6 +33,10 @@ SCHEME_TAG = "UNCOVER_SCHEME"
 LAYER_TAG = "UNCOVER_LAYER"
 
 
+#: Layers whose numbers are classes of the product's scheme, in their colours.
+COLOURED = ("class", "transition")
+
+
 def write_cog(path: Path, scratch: Scratch, layer: Layer, tags: Mapping[str, str]) -> None:
     """Write one layer with overviews, statistics, names and georeferencing."""
     import rasterio
@@ -137,7 +141,7 @@ def _band(scratch: Scratch, layer: Layer, i: int, numbers: Mapping[str, float]) 
         parts.append(f"<NoDataValue>{'nan' if np.isnan(layer.nodata) else int(layer.nodata)}</NoDataValue>")
     if layer.scale != 1.0:
         parts.append(f"<Offset>0</Offset><Scale>{layer.scale!r}</Scale>")
-    if layer.name == "class":
+    if layer.name in COLOURED:
         parts.append(_colours(scratch.product.scheme))
     return (
         f'<VRTRasterBand dataType="{_GDAL_TYPES[layer.dtype]}" band="{i + 1}" '

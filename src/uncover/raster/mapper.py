@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.population import UnknownOdds, UnknownShare
 from uncover.metrics.class_areas import AreaSums
-from uncover.raster.grid import Window
+from uncover.raster.grid import Grid, Window
 from uncover.raster.observed import ObservedScene, Pixels, WindowReading
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.pixel_kernels import add_areas, mark, put
@@ -308,14 +308,12 @@ class Mapper:
 
     def _samples(self, every: int = 1) -> Iterator[tuple[int, Pixels, NDArray[np.bool_] | None]]:
         """Clear pixels of windows spread over the scene, or every so many of them, by the window's number."""
-        windows = list(self.observed.grid.blocks(64))
-        golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
-        for number in np.unique((golden * len(windows)).astype(int)):
-            reading = self.observed.read(windows[number])
+        for number, window in enumerate(spread_windows(self.observed.grid)):
+            reading = self.observed.read(window)
             for part, features in self._chunks(reading):
                 pixels = reading.pixels(part[::every])
                 if pixels.planes.shape[-1]:
-                    yield int(number), pixels, features
+                    yield number, pixels, features
 
     def _unknown(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> UnknownOdds:
         return self.summariser.unknown(
@@ -334,6 +332,13 @@ class Mapper:
             systematic=self.observed.systematic,
             features=features,
         )
+
+
+def spread_windows(grid: Grid) -> list[Window]:
+    """Windows of 64 × 64 pixels spread over a grid, 64 at most."""
+    windows = list(grid.blocks(64))
+    golden = np.arange(_WINDOWS) * 0.6180339887498949 % 1.0
+    return [windows[number] for number in np.unique((golden * len(windows)).astype(int))]
 
 
 def _alike(present: NDArray[np.bool_]) -> list[NDArray[np.intp]]:

@@ -12,6 +12,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
+from uncover.files import shortened
 from uncover.measurement.bands import canonical_band
 from uncover.raster.errors import ReadError, SceneError, damaged
 from uncover.raster.grid import finest_grid
@@ -128,6 +129,9 @@ def open_tree(source: str | Path) -> SafeTree:
         raise ReadError(
             f"{path} is not a readable zip ({error}); it may be truncated, fetch it again"
         ) from error
+    if len(members) > len(set(members)):  # readers differ in which of the two they take
+        twice = max(members, key=members.count)
+        raise SceneError(f"{path} holds {shortened(twice)} twice; fetch the product again")
     top = next((m for m in sorted(members, key=len) if _PRODUCT_XML.fullmatch(m.rsplit("/", 1)[-1])), None)
     if top is None:
         raise SceneError(f"{path} holds no Sentinel-2 product metadata (MTD_MSIL1C.xml or MTD_MSIL2A.xml)")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.raster.cube import (
     CHUNK_BYTES,
     check_chunks,
@@ -158,6 +159,7 @@ class Samples:
         return (self.read(start, start + self.chunk) for start in range(0, self.count, self.chunk))
 
 
+@reader
 def open_samples(path: str | Path) -> Samples:
     """Open a sample cube that `write_samples` made."""
     group = open_store(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover import __version__
-from uncover.files import check_goal, whole_or_nothing
+from uncover.files import check_goal, reader, whole_or_nothing
 from uncover.pipeline.contents import Contents
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.file_kinds import check_apart
@@ -40,6 +40,7 @@ from uncover.report.summary import Summary, summarise
 from uncover.report.viewer import indexed_png, photograph, viewer
 
 
+@reader
 def make_report(
     folder: str | Path,
     out: str | Path | None = None,

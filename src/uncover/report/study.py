@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from uncover.files import read_json, reader, whole_or_nothing
 from uncover.pipeline.file_kinds import check_apart
 from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, render
 from uncover.report.study_style import StudyFigure
@@ -17,6 +17,7 @@ _TITLES = {"synthetic": "The synthetic study", "landcover": "The land cover stud
 _FIGURES = "figures"
 
 
+@reader
 def write_study_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """Write the figures (SVG and PNG) and the page of a finished study, `report.html` or `out`; its path."""
     require_report("matplotlib", "jinja2", "pandas")
@@ -26,13 +27,14 @@ def write_study_report(folder: str | Path, out: str | Path | None = None) -> Pat
     if not (place / "findings.json").is_file():
         raise ValueError(f"{folder} holds no finished study; make one with `uncover reproduce`")
     check_apart(out, folder)
-    facts = json.loads((place / "study.json").read_text("utf-8"))
-    findings = json.loads((place / "findings.json").read_text("utf-8"))
+    facts = read_json(place / "study.json", dict[str, Any])
+    findings = read_json(place / "findings.json", list[dict[str, Any]])
     tables = {file.stem: pd.read_parquet(file) for file in sorted((place / "tables").glob("*.parquet"))}
     (place / _FIGURES).mkdir(exist_ok=True)
     sections = _sections(facts, tables, place)
     goal = place / "report.html" if out is None else Path(out)
-    goal.write_text(render(_page(facts, findings, sections)), "utf-8")
+    with whole_or_nothing(goal) as path:
+        path.write_text(render(_page(facts, findings, sections)), "utf-8")
     return goal
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from uncover.files import write_whole
+from uncover.files import read_text, typed, write_whole
 from uncover.raster.cluster import connect_cluster
 from uncover.raster.executors import one_thread_per_product
 from uncover.studies.claims import Finding
@@ -82,7 +82,8 @@ class CellStore:
         text = json.dumps(facts, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         now = json.loads(text)
         if note.exists():
-            before = json.loads(note.read_text(encoding="utf-8"))
+            before = _read(note)
+            typed(before.get("models", {}), dict[str, Any], note)
             check_same(out, {k: v for k, v in before.items() if k in now or not read_only}, now)
         elif out.exists() and any(out.iterdir()):
             raise ValueError(f"{out} holds other files; choose a new or empty folder")
@@ -95,7 +96,7 @@ class CellStore:
     def load(self, key: str) -> Result | None:
         """The result of a cell, None if it has none yet."""
         file = self.folder / f"{key}.json"
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+        return _read(file) if file.exists() else None
 
     def missing(self, cells: Sequence[Cell]) -> list[Cell]:
         """Cells that are not there, or of which a part is lacking."""
@@ -105,6 +106,17 @@ class CellStore:
     def save(self, key: str, result: Result) -> None:
         """Keep a result, on disk before this returns."""
         write_whole(self.folder / f"{key}.json", json.dumps(result))
+
+
+def _read(file: Path) -> Result:
+    """A JSON object, in which NaN may stand."""
+    try:
+        found = json.loads(read_text(file))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{file} is damaged; remove it: what it held is computed again")
+    return found
 
 
 def check_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover import __version__, pipeline
-from uncover.files import write_whole
+from uncover.files import read_json, write_whole
 from uncover.pipeline.evaluation import BESIDE, StoredEvaluation, population_words
 from uncover.pipeline.left_out import TooSureWarning
 from uncover.raster.errors import SceneError
@@ -107,7 +107,7 @@ def run_demo(
         # A part of the other year's scene by the same model: here the error of the optical depth matters.
         demo.map(OTHER_YEAR, model, part)
     demo.conclude()
-    return dict(json.loads((demo.folder / FILE).read_text("utf-8")))
+    return read_json(demo.folder / FILE, dict[str, Any])
 
 
 def make_scene(
@@ -359,7 +359,7 @@ class Steps:
         key = fingerprint({"options": dict(options), "inputs": [_content(path) for path in inputs]})
         record = self._read()
         known = record.get(name)
-        if known is not None and known["key"] == key and known["outputs"] == self._contents(outputs):
+        if known is not None and known.get("key") == key and known.get("outputs") == self._contents(outputs):
             return False
         for output in outputs:
             if (self.folder / output).exists():
@@ -384,7 +384,7 @@ class Steps:
     def _read(self) -> dict[str, Any]:
         path = self.folder / "steps.json"
         try:
-            return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+            return read_json(path, dict[str, dict[str, Any]]) if path.exists() else {}
         except ValueError:
             return {}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import predict
 from uncover.models.files import load_fitted
@@ -60,6 +61,7 @@ class Shown:
 class ViewedMap:
     """A finished map with its layers, its scene and its labels."""
 
+    @reader
     def __init__(
         self, folder: str | Path, labels: Sequence[str] = (), class_field: str | None = None
     ) -> None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from scipy.special import expit, ndtr
 from uncover import __version__
 from uncover.bayes.streams import stream
 from uncover.engines.threads import in_order
+from uncover.files import read_json, typed
 from uncover.measurement import aerosol_optical_depth
 from uncover.pipeline import write_labels
 from uncover.raster.grid import Grid
@@ -179,6 +180,15 @@ class LandscapeOptions:
             raise ValueError(f"the seed is {self.seed}; it is 0 or more")
 
 
+class _Product(TypedDict):
+    product: str
+
+
+class _Facts(TypedDict):
+    years: dict[str, _Product]
+    series: NotRequired[list[_Product]]
+
+
 @dataclass(frozen=True)
 class SceneFiles:
     """Where the files of a scene are, and what is known of it."""
@@ -190,10 +200,14 @@ class SceneFiles:
     def open(cls, folder: str | Path) -> SceneFiles:
         """A scene that was written before."""
         path = Path(folder)
-        return cls(path, json.loads((path / "scene.json").read_text("utf-8")))
+        facts = read_json(path / "scene.json", dict[str, Any])
+        typed(facts, _Facts, path / "scene.json")
+        return cls(path, facts)
 
     def product(self, year: int) -> Path:
         """The Level-1C product of a year."""
+        if str(year) not in self.facts["years"]:
+            raise ValueError(f"{self.folder / 'scene.json'} lists no product of {year}; make the scene again")
         return self.folder / str(year) / str(self.facts["years"][str(year)]["product"])
 
     def truth(self, year: int) -> Path:

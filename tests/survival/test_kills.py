@@ -1,0 +1,73 @@
+"""Commands that are killed at any moment, and go on to the same bytes."""
+
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from survival_cases import COMMANDS, copy_inputs, state
+
+#: Kills of each command in every run of the tests, and in the slow ones: 1,044 of ten commands.
+FEW, MANY = 3, {"demo": 36}
+#: The kinds of map and the report have tests of their own.
+QUICK = ("labels", "fit", "realise", "evaluate", "view")
+
+
+def check_killed(command, where, inputs, whole):
+    """What a killed run leaves: nothing, work that is called unfinished, or all of the product."""
+    made, unfinished = state(where, inputs)
+    if command.in_steps:
+        return made == whole and not unfinished
+    assert all(whole.get(name) == digest for name, digest in made.items()), "half of a product has its name"
+    main = [name for name in made if name.split("/")[0] == command.out]
+    assert not main or made == whole, "the product stands there without its companions"
+    return bool(main)
+
+
+def killed_often(command, launcher, originals, tmp_path, kills):
+    """Kill and go on, half of the times in the last third of all events; how many kills hit."""
+    inputs = copy_inputs(originals, tmp_path / "a")
+    (usual,) = launcher.run(tmp_path / "a", command.arguments)
+    assert usual.code == 0, usual.said
+    whole, left = state(tmp_path / "a", inputs)
+    assert whole and not left
+    rng, hit, round_number, where = np.random.default_rng(3), 0, 0, None
+    for attempt in range(4 * kills):
+        if where is None:
+            round_number += 1
+            where = tmp_path / f"b{round_number}"
+            copy_inputs(originals, where)
+        line = (*command.arguments, *command.again)
+        last = attempt % 2 == 0
+        at = int(rng.integers(usual.events * 2 // 3, usual.events + 1)) if last else None
+        after = None if last else float(rng.uniform(0, usual.seconds))
+        (end,) = launcher.run(where, line, kill_at=at, kill_after=after)
+        finished = check_killed(command, where, inputs, whole)
+        if end.code == -signal.SIGKILL:
+            hit += 1
+        else:
+            assert end.code == 0, end.said
+            assert state(where, inputs) == (whole, set()), "another product, or unfinished work left behind"
+        if finished or end.code == 0 or hit == kills:
+            if not finished:
+                (end,) = launcher.run(where, line)
+                assert end.code == 0, end.said
+                assert state(where, inputs) == (whole, set())
+            shutil.rmtree(where)
+            where = None
+        if hit == kills:
+            return hit
+    raise AssertionError(f"only {hit} kills hit")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_killed_command_goes_on_to_the_same_bytes(name, launcher, originals, tmp_path):
+    assert killed_often(COMMANDS[name], launcher, originals, tmp_path, FEW) == FEW
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_is_killed_many_times(name, launcher, originals, tmp_path):
+    kills = MANY.get(name, 112)
+    assert killed_often(COMMANDS[name], launcher, originals, tmp_path, kills) == kills
