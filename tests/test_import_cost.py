@@ -5,6 +5,8 @@ import sys
 
 import numpy as np
 import pytest
+import rasterio
+from rasterio.transform import Affine
 
 from uncover import BayesianClassifier, BayesianMDA, BayesianQDA, ConformalSets
 
@@ -89,3 +91,17 @@ def test_pixels_are_read_without_scikit_learn(model, tmp_path, rng):
     y = np.arange(40) % 2
     model.fit(rng.normal(size=(40, 2)) + y[:, None], y).save(tmp_path / "m.uncover")
     assert run(READS_PIXELS, tmp_path / "m.uncover") == "[]"
+
+
+def test_rasters_are_described_without_scipy(tmp_path):
+    """`uncover info` starts at once: SciPy takes longer to import than all that it reads of a raster."""
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "width": 4, "height": 3, "count": 1, "transform": Affine.scale(10.0, -10.0)}
+    with rasterio.open(path, "w", dtype="uint8", crs="EPSG:32633", **profile) as file:
+        file.write(np.ones((1, 3, 4), np.uint8))
+    code = (
+        "import sys\nfrom uncover.cli import main\n"
+        "main(['info', sys.argv[1]], standalone_mode=False)\n"
+        "print([name for name in ('scipy', 'pandas', 'sklearn', 'xarray', 'dask') if name in sys.modules])"
+    )
+    assert run(code, str(path)).splitlines()[-1] == "[]"

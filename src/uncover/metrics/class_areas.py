@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr
 
 from uncover.metrics.estimation import z_of
 
@@ -129,6 +128,8 @@ def share_limits(
     >>> low.round(1), high.round(1)
     (array([40.2]), array([59.8]))
     """
+    from scipy.special import betaincinv, ndtr
+
     z = z_of(level)
     tail, whole = 1 - ndtr(z), np.maximum(total, np.finfo(float).tiny)
     share, spread = np.clip(value / whole, 0.0, 1.0), error / whole

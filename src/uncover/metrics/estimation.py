@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtr, ndtri
 
 from uncover.bayes.streams import stream
 from uncover.metrics.confusion import Floats, GroupSums, codes_of, ratio
@@ -80,11 +79,15 @@ def z_of(level: float) -> float:
     """Return the quantile of the normal distribution that an interval of this level reaches to."""
     if not 0 < level < 1:
         raise ValueError(f"the confidence level is {level}; it lies between 0 and 1, for instance 0.95")
+    from scipy.special import ndtri
+
     return float(ndtri((1 + level) / 2))
 
 
 def clopper_pearson_interval(share: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
     """Clopper and Pearson's interval of a share seen in n samples, whole or not; NaN without samples."""
+    from scipy.special import betaincinv, ndtr
+
     p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
     tail = 1 - ndtr(z_of(level))
     n = np.where(n > 0, n, np.nan)

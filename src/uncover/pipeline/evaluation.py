@@ -8,15 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, Required, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, Required, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.files import check_place, json_text, read_json, typed, whole_folder, whole_or_nothing
-from uncover.metrics.calibration import Reliability
 from uncover.pipeline.file_kinds import EVALUATION_FILES, check_apart
 from uncover.pipeline.references import DesignName
+
+if TYPE_CHECKING:
+    from uncover.metrics.calibration import Reliability
 
 Floats = NDArray[np.float64]
 Rows = Iterable[Sequence[Any]]

@@ -6,22 +6,22 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.class_shares import ClassShares
-from uncover.bayes.population import UnknownShare
 from uncover.labels import Scheme
-from uncover.measurement.class_shares import log_share_covariance
-from uncover.measurement.common_errors import MODELS
 from uncover.metrics import spread_over_worlds
 from uncover.metrics.class_areas import CAUSES, AreaSums, AreaUncertainty
-from uncover.models.gaussian import GaussianClasses
-from uncover.models.pool import Pool
 from uncover.pipeline.map_facts import MapFacts
 from uncover.raster.product import AREA_ROWS, Product
+
+if TYPE_CHECKING:
+    from uncover.bayes.class_shares import ClassShares
+    from uncover.bayes.population import UnknownShare
+    from uncover.models.gaussian import GaussianClasses
+    from uncover.models.pool import Pool
 
 #: Columns of the uncertainty of an expected area, without their unit: combined, 95 % interval, parts.
 UNCERTAIN = ("standard_uncertainty", "lower", "upper", *(f"u_{cause}" for cause in CAUSES))
@@ -89,6 +89,9 @@ def uncertainty_of(
     areas: NDArray[np.float64], product: Product, model: GaussianClasses | Pool, given: Doubts
 ) -> AreaUncertainty | None:
     """The uncertainty of expected areas, from the table of areas that units add up to; None without draws."""
+    from uncover.measurement.class_shares import log_share_covariance
+    from uncover.measurement.common_errors import MODELS
+
     if not product.drawn:
         return None
     sums = AreaSums.of_rows(areas[len(AREA_ROWS) + product.worlds :], MODELS)

@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import distance_transform_edt
 
 from uncover.raster.grid import Grid, Window
 from uncover.raster.pixel_area import pixel_sides
@@ -97,6 +96,8 @@ class BufferedMask:
 
     def flags(self, grid: Grid, window: Window, cache: TileCache) -> Flags:
         """Bits of pixels nearer than that to one which has them, from centre to centre."""
+        from scipy.ndimage import distance_transform_edt
+
         size = _metres(grid)
         reach = tuple(int(np.ceil(self.metres / each)) for each in size)
         wide = window.grown(*reach) & grid.window
