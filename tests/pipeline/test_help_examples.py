@@ -37,7 +37,8 @@ def examples(command):
 
 
 FITS = range(len(examples("fit")))
-MAPS = range(len(examples("map")))
+#: Maps of several tiles: tests/pipeline/test_mosaic.py.
+MAPS = [n for n, words in enumerate(examples("map")) if "T32TQM.SAFE" not in words]
 #: Examples that are not run here, and why.
 ELSEWHERE = {
     ("demo", 0): "takes a minute; tests/studies/test_demo.py runs it smaller",
@@ -212,10 +213,10 @@ def test_a_model_and_a_map_of_the_examples_go_together_or_say_what_is_missing(pl
     words = [{"model.uncover": model, "map": out}.get(word, word) for word in words[1:]]
     words += WORLDS if "--aod" in words and "--draws" not in words else []
     result = place.try_to("map", *words)
-    if of_dates(examples("fit")[fitting]) != of_dates(words):
+    if of_dates(examples("fit")[fitting]) and not of_dates(words):
         assert result.exit_code == 1, result.output
         errors = [line for line in result.stderr.splitlines() if not line.startswith("Warning: ")]
-        assert len(errors) == 1 and re.search("trained on (one date|2020)|when it was measured", errors[0]), (
+        assert len(errors) == 1 and re.search("trained on 2020|when it was measured", errors[0]), (
             result.output
         )
         return
