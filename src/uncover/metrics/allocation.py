@@ -80,7 +80,7 @@ def samples_of_total(variances: Floats, pixels: ArrayLike, total: int, least: in
     if not low.sum() <= total <= N.sum():
         raise ValueError(
             f"{total} samples cannot be spread over {len(N)} strata with {N.sum():,} pixels: give "
-            f"{low.sum():,} or more ({least} of each stratum, or all its pixels), and not more than pixels"
+            f"{low.sum():,} or more, and not more than there are pixels"
         )
 
     def spread(weights: Floats) -> Counts:

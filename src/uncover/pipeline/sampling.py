@@ -23,7 +23,7 @@ from uncover.models.files import consistent, load_fitted
 from uncover.pipeline.contents import Contents, reopen
 from uncover.pipeline.file_kinds import check_apart
 from uncover.pipeline.ground import pixel_metres
-from uncover.pipeline.map_product import MapProduct
+from uncover.pipeline.map_product import MapProduct, is_map
 from uncover.pipeline.references import STRATUM, STRATUM_AREA, STRATUM_SAMPLES
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import unchanged
@@ -442,9 +442,9 @@ def _inside(window: Any, rows: Index, cols: Index) -> Index:
 
 def _seen_by_model(folder: Path, product: MapProduct, candidates: _Candidates) -> Floats:
     """Features of the candidates, (pixel, feature); log odds of the classes where the scene is not there."""
-    contents = Contents.of(folder)
     scene, why = None, "the map has no model file"
-    if contents.model is not None:
+    contents = Contents.of(folder) if is_map(folder) else None
+    if contents is not None and contents.model is not None:
         scene, why = reopen(contents, load_fitted(contents.model), product.grid)
     if scene is None:
         warn(f"{why}: places are spread out by their class probabilities, not by what the model sees")
