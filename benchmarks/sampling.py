@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import rasterio
 from scipy.special import stdtrit
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.probability_problems import DATA
@@ -48,7 +48,7 @@ MAPS = {
     ),
 }
 PIXELS = 1_000_000
-FIRST, STEP, STEPS, REPEATS, POOL = 40, 20, 5, 20, 2000
+FIRST, STEP, STEPS, REPEATS, POOL = 40, 20, 5, 20, 1500
 WAYS = ("uncover", "random", "entropy", "margin", "model part alone")
 RUNS = RESULTS / "sampling.jsonl"
 
@@ -121,7 +121,7 @@ def problems():
     return found | {"embedded scene": None, "t11upt": None} if shared() is not None else found
 
 
-SKLEARN = {"wine": load_wine, "digits": load_digits, "breast cancer": load_breast_cancer}
+SKLEARN = {"wine": load_wine, "breast cancer": load_breast_cancer}
 
 
 def shared():
