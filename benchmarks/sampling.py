@@ -156,7 +156,7 @@ def _scene():
         with rasterio.open(files.truth(2020)) as file:
             truth = file.read(1)
         known = np.isin(truth, [CLASSES.code_of(each) for each in TRAINED])
-        return open_scene(files.product(2020)).read().samples(known)[:, 0].astype(float), truth[known]
+        return open_scene(files.product(2020)).read().samples(known).astype(float), truth[known]
 
 
 def one_run(problem, repeat, way):
