@@ -27,7 +27,15 @@ from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Feature, burn, class_field_of, fields_of, pixels_of, read_features
+from uncover.raster.vectors import (
+    Feature,
+    burn,
+    class_field_of,
+    fields_of,
+    pixels_of,
+    read_features,
+    texts_of,
+)
 
 Kind = Literal["raster", "points", "polygons"]
 DesignName = Literal["random", "poststratified", "stratified"]
@@ -319,13 +327,8 @@ def open_reference(
     said: list[str] = []
     if drawn:
         features, said = _visited(name, class_field, features)
-    for position, used in enumerate(fields):
-        values = [feature.values[position] for feature in features]
-        if any(value is None or value != value for value in values):
-            raise SceneError(
-                f"{name}: some features have no value in field {used!r}; fill it in or remove them"
-            )
-    every = _translated([_field_text(feature.values[0]) for feature in features], scheme, choice, name)
+    texts = [texts_of((f.values[i] for f in features), name, used) for i, used in enumerate(fields)]
+    every = _translated(texts[0], scheme, choice, name)
     lost = sum(value is None for value in every)
     features = [feature for feature, value in zip(features, every, strict=True) if value is not None]
     found = _of_features(
