@@ -371,9 +371,8 @@ def texts_of(values: Iterable[Any], path: str | Path, field: str) -> list[str]:
             f"{path}: {missing:,} of {len(listed):,} features have no value in field {field!r}; fill it in "
             "or remove them"
         )
-    if all(
-        isinstance(v, int | float | np.number) and not isinstance(v, bool) and v == int(v) for v in listed
-    ):
+    numbers = all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in listed)
+    if numbers and all(float(value).is_integer() for value in listed):
         return [str(int(value)) for value in listed]
     return [str(value) for value in listed]
 
