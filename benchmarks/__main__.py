@@ -15,6 +15,7 @@ NAMES = (
     "statistics", "paper", "convergence", "speed", "map", "areas", "embedded-scene", "stated-uncertainty",
     "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "gaps",
     "gap-speed", "view", "class-shares", "radiometry", "effects", "match-ups", "l2a-totals",
+    "sampling",
 )  # fmt: skip
 
 

@@ -24,13 +24,13 @@ PROBLEMS = {
 SIZES, SPLITS = (40, 80, 200), range(2000, 2012)  # no rule was chosen by these splits
 
 
-def of_all_samples(member, log_joint):
+def of_all_samples(member, log_joint, enough=None):
     """Share of all samples of lower density: the rule of the first version."""
     density = logsumexp(log_joint, axis=-1)
     return (np.searchsorted(member.typical, density, side="left") / len(member.typical)).mean(axis=1)
 
 
-def of_the_class_and_20_more(member, log_joint):
+def of_the_class_and_20_more(member, log_joint, enough=None):
     """Share of the class's samples, as if it had 20 more: the rule that was given up."""
     share = member.ranks.below(log_joint, "left") / (member.ranks._sizes + 20.0)
     return (softmax(log_joint, axis=-1) * share).sum(axis=-1).mean(axis=1)

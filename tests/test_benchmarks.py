@@ -5,11 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import measured_noise, noise_problems
+from benchmarks import gates, measured_noise, noise_problems
 from benchmarks.probability_problems import PROBLEMS, draw_split
 from benchmarks.rivals import parse_rival, rival_runs, run_rival
 from benchmarks.runs import Runs, scores
 
+from uncover import BayesianClassifier
 from uncover.bayes.streams import stream
 
 SHARES = """
@@ -68,6 +69,21 @@ def test_splits_of_small_tables_have_the_stated_size_and_all_classes(problem):
         assert set(split.y) == set(split.y_test)
         rows = {tuple(row) for row in split.X}
         assert np.mean([tuple(row) in rows for row in split.X_test]) < 0.05  # iris has a double
+
+
+def test_rules_of_gates_hear_a_rare_class_more_or_less(rng):
+    """Members of a class of 10 beside 300 are strange by density; the rule of the pool hears them."""
+    X, y = rng.standard_normal((310, 2)), np.repeat([0, 1], [10, 300])
+    X[y == 0] += 4.0
+    heard = {}
+    for name, rule in gates.RULES.items():
+        with gates.rule_of_gates(rule):
+            pool = BayesianClassifier().fit(X, y).model_
+            gaussian = next(i for i, member in enumerate(pool.members) if member.gaussian)
+            joints = [member.model.log_joint(X[y == 0])[:, None] for member in pool.members]
+            heard[name] = pool.gates(joints)[gaussian].mean()
+    assert heard["before"] < 0.6 < heard["now"]
+    assert heard["before"] < heard["constant"]
 
 
 @pytest.mark.parametrize("noise", [*noise_problems.NOISE])

@@ -184,7 +184,9 @@ def test_a_run_that_outlives_its_parent_is_not_started_twice(setup):
     world.mkdir(parents=True)
     handle = os.open(world, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(Sen2CorError, match=r"Sen2Cor still runs in .*realisation-000; wait for it"):
+    with pytest.raises(
+        Sen2CorError, match=r"Sen2Cor still runs in .*realisation-000 \(.*process.*\); wait for it"
+    ):
         driver(folder).realise(l1c, (0.2,), folder / "out")
     os.close(handle)
     assert len(driver(folder).realise(l1c, (0.2,), folder / "out").products) == 1

@@ -185,6 +185,55 @@ def test_values_of_a_field_that_classes_does_not_name_are_listed(run, scene, tmp
     assert said not in run(*fit, "--ignore", "c,d").stderr
 
 
+def test_a_picture_in_the_place_of_labels_is_no_codes(run, refused, scene, tmp_path):
+    picture = np.stack([np.kron([[200, 0]], np.ones((45, 30)))] * 3).astype(np.uint8)
+    write_scene(tmp_path / "rgb.tif", picture, names=None)
+    said = refused("fit", scene, "--labels", "rgb.tif", "--out", "m.uncover")
+    assert "rgb.tif has 3 bands, as pictures have; labels are one band of class codes" in said
+    codes = ("--labels", "rgb.tif:1", "--classes", "0=dark,200=red")
+    assert run("fit", scene, *codes, "--out", "m.uncover").exit_code == 0
+
+
+@pytest.mark.parametrize("missing", [None, " "])
+def test_features_without_a_class_are_counted(refused, scene, tmp_path, missing):
+    write_features(
+        tmp_path / "a.gpkg", [corners(*s) for s in SQUARES], ["a", missing, "b", missing], driver="GPKG"
+    )
+    said = refused("fit", scene, "--labels", "a.gpkg", "--out", "m.uncover")
+    assert "a.gpkg: 2 of 4 features have no value in field 'class'; fill it in or remove them" in said
+
+
+def test_codes_below_one_of_a_field_are_ignored_or_named(run, refused, scene, tmp_path):
+    path = tmp_path / "a.gpkg"
+    pyogrio.raw.write(
+        path,
+        geometry=np.array([shapely.to_wkb(corners(*s)) for s in SQUARES], dtype=object),
+        field_data=[np.array([-1, 0, 1, 2])],
+        fields=["class"],
+        geometry_type="Polygon",
+        crs=HERE.crs,
+        driver="GPKG",
+    )
+    fit = ("fit", scene, "--labels", "a.gpkg", "--out")
+    said = refused(*fit, "m.uncover")
+    assert "holds -1,0, and class codes start at 1: --ignore -1,0 leaves these out, --classes -1=NAME" in said
+    found = {}
+    for name, options in {"two": ("--ignore", "-1,0"), "four": ("--classes", "-1=A,0=B,1=C,2=D")}.items():
+        made = run(*fit, f"{name}.uncover", *options)
+        assert made.exit_code == 0, made.output
+        rows = [line.split() for line in made.stdout.splitlines()[2:6]]
+        found[name] = {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
+    n = [(b - t) * (r - left) for t, left, b, r in SQUARES]
+    assert found == {"two": dict(zip("12", n[2:], strict=True)), "four": dict(zip("ABCD", n, strict=True))}
+
+
+def test_a_vector_file_without_a_field_is_refused(refused, scene, tmp_path):
+    (tmp_path / "a.geojson").write_text('{"type": "FeatureCollection", "features": []}')
+    assert "has no field that names classes" in refused(
+        "fit", scene, "--labels", "a.geojson", "--out", "m.uncover"
+    )
+
+
 def test_a_folder_in_the_place_of_labels_is_called_so(refused, scene, tmp_path):
     (tmp_path / "labels").mkdir()
     said = refused("fit", scene, "--labels", "labels", "--out", "m.uncover")

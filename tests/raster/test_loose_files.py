@@ -245,6 +245,7 @@ def test_what_is_written_to_scene_toml_is_checked_first(product_files, tmp_path)
     for wrong, complaint in (
         (SceneOptions(date="2020-02-30"), "--date 2020-02-30 is no date"),
         (SceneOptions(date="yesterday"), "--date yesterday is no date"),
+        (SceneOptions(angles=(-30, 5, 100)), "angles -30, 5, 100: zenith angles go from 0 to 90 degrees"),
         (SceneOptions(level="L1C"), "has the level L2A by its metadata and --level L1C came"),
         (SceneOptions(bands=("B02", "B12")), "has no band B12"),
     ):

@@ -64,7 +64,7 @@ def test_wherever_it_is_cut_a_tile_is_right_or_an_error(whole, numbers, tmp_path
 
 @pytest.mark.parametrize("share", [0.0, 0.97, 0.5, 0.001])
 def test_a_truncated_file_is_refused_before_it_is_read(whole, tmp_path, share):
-    with pytest.raises(ReadError) as error:
+    with pytest.raises(SceneError) as error:
         describe(cut(whole, tmp_path, share))
     assert "\n" not in str(error.value)
 

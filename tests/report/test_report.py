@@ -173,8 +173,8 @@ def test_folders_that_are_no_map_are_one_clear_line(case, tmp_path, make, said):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("map/item.json", "{", "not readable JSON"),
-        ("map/item.json", "{}", "lists no classes"),
+        ("map/item.json", "{", "not the JSON it should be"),
+        ("map/item.json", "{}", "missing required field `properties`"),
         ("map/areas.csv", "a,b\n1,2\n", "is not the table of areas"),
         ("map/class.tif", "nonsense", "cannot be opened as a raster"),
         ("map/model.uncover", "nonsense", "model.uncover"),

@@ -18,6 +18,7 @@ from uncover.cli import (
     realise,
     report,
     reproduce,
+    sample,
     scenes,
     view,
 )
@@ -40,6 +41,7 @@ main.add_command(map.map_command)
 main.add_command(evaluate.evaluate)
 main.add_command(areas.areas)
 main.add_command(change.change)
+main.add_command(sample.sample)
 main.add_command(report.report)
 main.add_command(view.view)
 main.add_command(reproduce.reproduce)

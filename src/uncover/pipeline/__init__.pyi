@@ -48,6 +48,11 @@ from uncover.pipeline.realisations import write_sen2cor as write_sen2cor
 from uncover.pipeline.realisations import write_worlds as write_worlds
 from uncover.pipeline.regions import RegionOptions as RegionOptions
 from uncover.pipeline.regions import areas_of_regions as areas_of_regions
+from uncover.pipeline.sampling import MapSample as MapSample
+from uncover.pipeline.sampling import SampleOptions as SampleOptions
+from uncover.pipeline.sampling import check_sample_goal as check_sample_goal
+from uncover.pipeline.sampling import sample_files as sample_files
+from uncover.pipeline.sampling import sample_map as sample_map
 from uncover.pipeline.scene_sources import SourceOptions as SourceOptions
 from uncover.pipeline.tables import SampleTable as SampleTable
 from uncover.pipeline.tables import read_table as read_table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,11 @@ from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window, warn_of_unknown_crs
 from uncover.raster.legends import read_colours, read_legend
 from uncover.raster.map_formats import SCHEME_TAG, category_names, class_tags
-from uncover.raster.names import split_layer
+from uncover.raster.names import split_band, split_layer
 from uncover.raster.points import is_points
 from uncover.raster.resample import pixels_within
 from uncover.raster.tiles import RasterInfo, TileCache
-from uncover.raster.vectors import Burned, burn_vector, class_field_of, read_features
+from uncover.raster.vectors import Burned, burn_vector, class_field_of, read_features, texts_of
 from uncover.warn import warn
 
 VECTOR_SUFFIXES = (".gpkg", ".geojson", ".json", ".shp", ".fgb", ".gml", ".kml", ".sqlite", ".gdb", ".tab")
@@ -250,7 +251,7 @@ class ClassChoice:
 
 def _order(name: str) -> tuple[int, str]:
     """Whole numbers by their size, then names."""
-    return (int(name), "") if name.isdigit() else (HIGHEST_LABEL + 1, name)
+    return (int(name), "") if re.fullmatch(r"-?\d+", name) else (HIGHEST_LABEL + 1, name)
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,7 @@ class VectorLabels:
 
     def on(self, grid: Grid) -> VectorOnGrid:
         """Features by pixel centre; an error where none covers a pixel."""
-        burnt = burn_vector(self.path, grid, self.field)
+        burnt = burn_vector(self.path, grid, self.field, keep_codes=False)
         _warn_of_lost(self.path, burnt)
         codes = np.zeros(max(burnt.names) + 1, np.uint8)
         for code, name in burnt.names.items():
@@ -373,6 +374,11 @@ def open_labels(
         return VectorLabels.open(str(name), class_field_of(name, class_field), translation, choice)
     check_labels(name)
     layer, choice = RasterBand.open(name), choice.of_codes()
+    if layer.info.count > 2 and split_band(name)[0] == str(name):  # the second may be a probability
+        raise SceneError(
+            f"{name} has {layer.info.count} bands, as pictures have; labels are one band of class codes: "
+            f"name it, {name}:1, or export the codes"
+        )
     if choice.classes:
         return RasterLabels(layer, choice.translation(), purity, choice)
     own = scheme_in(layer.info) or legend_in(layer)
@@ -406,6 +412,12 @@ def numbered_scheme(codes: tuple[int, ...] = tuple(range(1, HIGHEST_LABEL + 1)))
 
 
 def _scheme_of_values(values: list[str], what: str) -> Scheme:
+    if all(re.fullmatch(r"-?\d+", v) for v in values) and (low := [v for v in values if int(v) < 1]):
+        some = ",".join(low)
+        raise SceneError(
+            f"{what} holds {some}, and class codes start at 1: --ignore {some} leaves these out, --classes "
+            f"{low[0]}=NAME,… names them"
+        )
     try:
         one_spelling(values)
     except ValueError as error:
@@ -426,11 +438,9 @@ def _scheme_of_values(values: list[str], what: str) -> Scheme:
 
 
 def _values(path: str, field: str) -> list[str]:
-    """The different values of a field, sorted, as text; whole numbers without a decimal point."""
-    found = {feature.values[0] for feature in read_features(path, None, (field,))}
-    if all(isinstance(v, int | float | np.number) and v == v and v == int(v) for v in found):
-        return [str(v) for v in sorted({int(v) for v in found})]
-    return sorted({str(v) for v in found})
+    """The different values of a field, sorted, as text."""
+    features = read_features(path, None, (field,))
+    return sorted(set(texts_of((feature.values[0] for feature in features), path, field)), key=_order)
 
 
 @dataclass(frozen=True)

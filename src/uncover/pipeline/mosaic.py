@@ -335,7 +335,7 @@ class Mosaic:
         for here in reach.cut((256, 256)):
             (row, col), inside = read_nearest(_Places(grid), self.product.grid, here, TileCache(0))
             row, col = row - window.row, col - window.col
-            inside &= (row >= 0) & (row < window.height) & (col >= 0) & (col < window.width)
+            inside = inside & (row >= 0) & (row < window.height) & (col >= 0) & (col < window.width)
             inside &= scratch.read(TILE, here)[0] == tile
             at = row[inside], col[inside]
             np.add.at(found[0], at, 1.0)

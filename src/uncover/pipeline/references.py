@@ -27,12 +27,24 @@ from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Feature, burn, class_field_of, pixels_of, read_features
+from uncover.raster.vectors import (
+    Feature,
+    burn,
+    class_field_of,
+    fields_of,
+    pixels_of,
+    read_features,
+    texts_of,
+)
 
 Kind = Literal["raster", "points", "polygons"]
+DesignName = Literal["random", "poststratified", "stratified"]
 Index = NDArray[np.intp]
+Floats = NDArray[np.float64]
 
 _BLOCK = 512
+#: Columns of a sample that `uncover sample` drew: its design is in the file.
+STRATUM, STRATUM_AREA, STRATUM_SAMPLES = "stratum", "stratum_area_ha", "stratum_samples"
 _LISTED = 5  # pixels with contradictory points that a warning names
 
 
@@ -95,6 +107,7 @@ class Reference(ABC):
     legend: Legend
     group_count: int = 0  # groups of samples that belong together, at most; 0 where each stands for itself
     strata: tuple[str, ...] = ()  # that the file itself states
+    strata_areas: Floats | None = None  # m², where the file states them too
     outside: int = 0  # samples outside the grid
     notes: tuple[str, ...] = ()  # sentences on samples that do not count
 
@@ -305,22 +318,69 @@ def open_reference(
             raise SceneError(f"{name} is a raster and has no fields; strata by a field need a file of points")
         return RasterReference.open(name, product, scheme, choice, block_metres)
     class_field = class_field_of(name, class_field)
-    fields = (class_field,) if stratum_field is None else (class_field, stratum_field)
+    drawn = stratum_field is None and {STRATUM, STRATUM_AREA, STRATUM_SAMPLES} <= set(fields_of(name))
+    if drawn:
+        fields: tuple[str, ...] = (class_field, STRATUM, STRATUM_AREA, STRATUM_SAMPLES)
+    else:
+        fields = (class_field,) if stratum_field is None else (class_field, stratum_field)
     features = read_features(name, product.grid, fields)
-    for position, used in enumerate(fields):
-        values = [feature.values[position] for feature in features]
-        if any(value is None or value != value for value in values):
-            raise SceneError(
-                f"{name}: some features have no value in field {used!r}; fill it in or remove them"
-            )
-    every = _translated([_field_text(feature.values[0]) for feature in features], scheme, choice, name)
+    said: list[str] = []
+    if drawn:
+        features, said = _visited(name, class_field, features)
+    texts = [texts_of((f.values[i] for f in features), name, used) for i, used in enumerate(fields)]
+    every = _translated(texts[0], scheme, choice, name)
     lost = sum(value is None for value in every)
     features = [feature for feature, value in zip(features, every, strict=True) if value is not None]
     found = _of_features(
-        name, features, [v for v in every if v is not None], product, stratum_field is not None
+        name, features, [v for v in every if v is not None], product, drawn or stratum_field is not None
     )
-    note = f"{lost} features of {name} are of values that are no class"
-    return replace(found, notes=(*found.notes, note)) if lost else found
+    if drawn:
+        found, more = _with_design(found, features)
+        said += more
+    if lost:
+        said.append(f"{lost} features of {name} are of values that are no class")
+    return replace(found, notes=(*found.notes, *said))
+
+
+def _visited(name: str, class_field: str, features: list[Feature]) -> tuple[list[Feature], list[str]]:
+    """Points of a drawn sample that have a class by now, and what has to be said of the others."""
+    there = [f for f in features if f.values[0] is not None and str(f.values[0]).strip() not in ("", "nan")]
+    if not there:
+        raise SceneError(f"no point of {name} has a class yet; fill in the field {class_field!r}")
+    lost = len(features) - len(there)
+    note = f"{lost} points of {name} have no class and are left out: right only if these are like the others"
+    return there, [note] if lost else []
+
+
+def _with_design(reference: Reference, features: list[Feature]) -> tuple[Reference, list[str]]:
+    """The design that a drawn sample states: areas of its strata; and what has to be said of lost points."""
+    stated: dict[str, tuple[float, int]] = {}
+    drawn: dict[str, int] = {}
+    for feature in features:
+        _, stratum, area, samples = feature.values
+        try:
+            facts = float(area), int(samples)
+        except (TypeError, ValueError, OverflowError):
+            facts = float("nan"), 0
+        if not (0 < facts[0] < np.inf and facts[1] > 0):
+            raise SceneError(
+                f"{reference.name}: {STRATUM_AREA} {area!r} and {STRATUM_SAMPLES} {samples!r} of the stratum "
+                f"{stratum!r} are no area and no number; take these columns from the file that was drawn"
+            )
+        key = _field_text(stratum)
+        if stated.setdefault(key, facts) != facts:
+            raise SceneError(
+                f"{reference.name} states two areas or numbers of samples for the stratum {key!r}; take "
+                "these columns from the file that was drawn"
+            )
+        drawn[key] = drawn.get(key, 0) + 1
+    missing = [f"{n - drawn[s]} of {n} of {s!r}" for s, (_, n) in stated.items() if drawn[s] < n]
+    note = (
+        f"points of {reference.name} are missing ({', '.join(missing)}): estimates are right only if these "
+        "are like the others of their stratum"
+    )
+    areas = np.array([stated[name][0] for name in reference.strata]) * _UNITS["area_ha"]
+    return replace(reference, strata_areas=areas), [note] if missing else []
 
 
 def _of_features(
@@ -355,9 +415,6 @@ def _field_text(value: Any) -> str:
         return str(int(value))
     return str(value)
 
-
-DesignName = Literal["random", "poststratified", "stratified"]
-Floats = NDArray[np.float64]
 
 _UNITS = {"area_m2": 1.0, "area_ha": 1e4, "area_km2": 1e6}
 
@@ -407,14 +464,18 @@ class Design:
             return np.array([mapped.sum()]), None
         if self.strata == "map":
             return mapped[: legend.mapped], None
-        if self.areas_file is not None:
-            sizes = _read_areas(self.areas_file, reference.strata, float(mapped.sum() / pixels.sum()))
+        if self.areas_file is not None or reference.strata_areas is not None:
+            source, sizes = reference.name, reference.strata_areas
+            if self.areas_file is not None:
+                source = Path(self.areas_file).name
+                sizes = _read_areas(self.areas_file, reference.strata, float(mapped.sum() / pixels.sum()))
+            assert sizes is not None
             part = sizes.sum() / mapped.sum()
             if abs(part - 1) < 0.01:
                 return sizes, None
             return sizes, (
-                f"the strata of {Path(self.areas_file).name} cover {part:.3g} times the area of the map; "
-                f"estimates are for the strata"
+                f"the strata of {source} cover {part:.3g} times the area of the map; estimates are for "
+                "the strata"
             )
         numbers = [legend.number(stratum) for stratum in reference.strata]
         unknown = [

@@ -130,6 +130,11 @@ class AngleGrids:
     @classmethod
     def everywhere(cls, sun: float, view: float, relative: float) -> AngleGrids:
         """One geometry for all pixels: sun zenith, view zenith and relative azimuth in degrees."""
+        if not (0 <= sun < 90 and 0 <= view < 90 and abs(relative) <= 360):
+            raise SceneError(
+                f"angles {sun:g}, {view:g}, {relative:g}: zenith angles go from 0 to 90 degrees, the "
+                "relative azimuth to 360; give sun zenith, view zenith, relative azimuth"
+            )
         nodes = np.ones((2, 2))
         fields = [
             AngleField.from_degrees(zenith * nodes, azimuth * nodes, (0.0, 0.0), (1.0, 1.0))

@@ -101,8 +101,10 @@ class Resampler:
 
     @cached_property
     def inside(self) -> NDArray[np.bool_]:
-        """Target pixels that lie on the source, (row, col)."""
-        return self.rows.inside[:, None] & self.cols.inside[None, :]
+        """Target pixels that lie on the source, (row, col); read-only, as others have it too."""
+        found = self.rows.inside[:, None] & self.cols.inside[None, :]
+        found.setflags(write=False)
+        return found
 
     @cached_property
     def everywhere(self) -> bool:

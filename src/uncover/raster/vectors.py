@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -229,10 +230,12 @@ def class_field_of(path: str | Path, asked: str | None) -> str:
     if asked is not None:
         return asked
     fields = fields_of(path)
+    if not fields:
+        raise SceneError(f"{path} has no field that names classes; give its features one")
     named = [name for name in fields if name.lower() in CLASS_FIELDS]
     if len(named) == 1 or len(fields) == 1:
         return (named or fields)[0]
-    listed = ", ".join(_with_values(path, name) for name in fields) or "none"
+    listed = ", ".join(_with_values(path, name) for name in fields)
     raise SceneError(f"{path} has the fields {listed}; say with --class-field which of them holds the class")
 
 
@@ -329,14 +332,17 @@ def burn_vector(
     window: Window | None = None,
     *,
     all_touched: bool = False,
+    keep_codes: bool = True,
 ) -> Burned:
     """Labels of a vector file on a grid: polygons by pixel centre (or every pixel touched), points by pixel.
 
-    Integer fields give their own codes, which must be positive. Text is numbered from 1 in sorted order.
-    Where features overlap, the later one counts. Features without a value in `field` are an error.
+    Whole numbers are codes themselves, which must be positive; text, and without `keep_codes` all, is
+    numbered from 1 in sorted order. Where features overlap, the later one counts. Features without a value
+    in `field` are an error.
     """
     features = read_features(path, grid, (field,))
-    codes, names = _codes([feature.values[0] for feature in features], path, field)
+    texts = texts_of((feature.values[0] for feature in features), path, field)
+    codes, names = _codes(texts, path, field, keep_codes)
     window = grid.window if window is None else window
     shapes = [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty]
     burnt = burn(shapes, grid.crop(window), all_touched)
@@ -356,21 +362,32 @@ def burn_vector(
     return Burned(table[burnt], burnt, names, lost)
 
 
-def _codes(values: Iterable[Any], path: str | Path, field: str) -> tuple[list[int], dict[int, str]]:
+def texts_of(values: Iterable[Any], path: str | Path, field: str) -> list[str]:
+    """Values of a field as text, whole numbers without a decimal point; refused where some are missing."""
     listed = list(values)
-    if any(value is None or value != value for value in listed):
-        raise SceneError(f"{path}: some features have no value in field {field!r}; fill it in or remove them")
-    if all(
-        isinstance(value, int | np.integer | float | np.floating) and value == int(value) for value in listed
-    ):
-        codes = [int(value) for value in listed]
+    missing = sum(value is None or value != value or str(value).strip() == "" for value in listed)
+    if missing:
+        raise SceneError(
+            f"{path}: {missing:,} of {len(listed):,} features have no value in field {field!r}; fill it in "
+            "or remove them"
+        )
+    numbers = all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in listed)
+    if numbers and all(float(value).is_integer() for value in listed):
+        return [str(int(value)) for value in listed]
+    return [str(value) for value in listed]
+
+
+def _codes(texts: list[str], path: str | Path, field: str, keep: bool) -> tuple[list[int], dict[int, str]]:
+    """Codes of values, their own ones to keep or numbers from 1 on; and what they stand for."""
+    if keep and all(re.fullmatch(r"-?\d+", text) for text in texts):
+        codes = [int(text) for text in texts]
         if min(codes) < 1:
             raise SceneError(
                 f"{path}: field {field!r} holds {min(codes)}; class codes start at 1, 0 means no label"
             )
         return codes, {code: str(code) for code in sorted(set(codes))}
-    names = {name: code for code, name in enumerate(sorted({str(value) for value in listed}), start=1)}
-    return [names[str(value)] for value in listed], {code: name for name, code in names.items()}
+    names = {name: code for code, name in enumerate(sorted(set(texts)), start=1)}
+    return [names[text] for text in texts], {code: name for name, code in names.items()}
 
 
 def burn(shapes: list[tuple[Any, int]], grid: Grid, all_touched: bool = False) -> NDArray[np.int32]:
