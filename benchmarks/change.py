@@ -110,7 +110,7 @@ def _scores(found):
     share = np.mean([run["share"] for run in found])
     constant = np.mean([run["share"] * (1 - run["share"]) for run in found])
     rows.append([f"the share of change, {share:.3f}, everywhere", constant, "", (constant / best).mean()])
-    columns = {"P(change) by": "", "Brier score": ".4f", "95 %": "", "of the better of two and three": ".2f"}
+    columns = {"P(change) by": "", "Brier score": ".4f", "95 %": "", "over the better rival": ".2f"}
     return Table("change-scores", f"Change between two years, {len(found)} seeds", columns, rows)
 
 

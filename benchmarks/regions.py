@@ -12,7 +12,7 @@ from uncover.bayes.streams import stream
 from uncover.measurement.common_errors import CommonErrors
 from uncover.measurement.summary import Planes
 
-SEEDS, REPEATS, PARCEL, STRANGERS = 3, 200, 100, 0.2
+SEEDS, REPEATS, PARCEL, STRANGERS = 1, 200, 100, 0.2
 
 
 @benchmark("regions")

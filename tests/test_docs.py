@@ -102,7 +102,7 @@ def test_the_table_of_the_viewer_is_the_measured_one():
     assert f"% table: view/view\n\n{Table(**results['tables'][0]).as_markdown()}" in page
 
 
-@pytest.mark.parametrize("name", ["map-areas", "regions", "change"])
+@pytest.mark.parametrize("name", ["map-areas", "change"])
 def test_tables_of_the_page_on_areas_are_the_measured_ones(name):
     page = (ROOT / "docs/areas.md").read_text(encoding="utf-8")
     results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
