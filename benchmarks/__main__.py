@@ -14,8 +14,8 @@ NAMES = (
     "realisations", "labels", "atmosphere", "known-noise", "measured-noise", "coverage", "probabilities",
     "statistics", "paper", "convergence", "speed", "map", "areas", "embedded-scene", "stated-uncertainty",
     "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "gaps",
-    "gap-speed", "view", "class-shares", "radiometry", "effects", "match-ups", "l2a-totals",
-    "sampling",
+    "gap-speed", "view", "class-shares", "map-areas", "regions", "change",
+    "radiometry", "effects", "match-ups", "l2a-totals", "sampling",
 )  # fmt: skip
 
 

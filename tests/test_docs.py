@@ -102,6 +102,16 @@ def test_the_table_of_the_viewer_is_the_measured_one():
     assert f"% table: view/view\n\n{Table(**results['tables'][0]).as_markdown()}" in page
 
 
+@pytest.mark.parametrize("name", ["map-areas", "change"])
+def test_tables_of_the_page_on_areas_are_the_measured_ones(name):
+    page = (ROOT / "docs/areas.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+    assert results["command"] == f"python -m benchmarks {name}"
+    assert results["command"] in page
+    for table in results["tables"]:
+        assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in page, table["name"]
+
+
 CHECKS = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
 OF_CHECKS = [
     "statistics", "statistics-details", "strata", "gates", "areas", "worlds", "stated-uncertainty",

@@ -84,7 +84,7 @@ def _picture(place: Path) -> Figure:
         shape = tuple(max(1, round(side / step)) for side in file.shape)
         values = file.read(1, out_shape=shape, resampling=Resampling.average, masked=True) * file.scales[0]
     with figure_style():
-        figure = new_figure(5.0)
+        figure = new_figure(4.0)
         axes = figure.subplots()
         shown = axes.imshow(np.ma.filled(values, np.nan), vmin=0, vmax=1, cmap="magma")
         axes.set_axis_off()
