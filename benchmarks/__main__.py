@@ -16,6 +16,7 @@ NAMES = (
     "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "gaps",
     "gap-speed", "view", "class-shares", "map-areas", "regions", "change",
     "radiometry", "effects", "match-ups", "l2a-totals", "sampling",
+    "coverage-effects",
 )  # fmt: skip
 
 

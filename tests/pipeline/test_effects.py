@@ -133,7 +133,7 @@ def test_numbers_do_not_depend_on_the_window():
 
 def test_a_cube_and_the_fly_give_one_model_and_both_state_their_effects(run, tmp_path):
     tree, maps, _ = safe_with_labels(tmp_path, "L1C_03.01")
-    worlds = ("--aod", 0.12, "--draws", 4, "--effects", "aod,water-vapour,ozone,radiometry")
+    worlds = ("--aod", 0.12, "--draws", 4, "--effects", "aod,water-vapour,ozone,altitude")
     fit = (
         "--labels",
         maps[0],
@@ -160,7 +160,7 @@ def test_a_cube_and_the_fly_give_one_model_and_both_state_their_effects(run, tmp
         )
         assert np.abs(one - other).max() <= 2  # steps of 1e-4: a cube has its values in single precision
     names = {record["name"] for record in open_cube(tmp_path / "cube.zarr").attributes["quantities"]}
-    assert {"aerosol optical depth at 550 nm", "water vapour", "ozone", "diffuser, absolute"} <= names
+    assert {"aerosol optical depth at 550 nm", "water vapour", "ozone", "altitude"} <= names
 
 
 @pytest.mark.parametrize(

@@ -382,7 +382,6 @@ def test_relative_systematic_rasters_are_taken_at_the_scene(run, here):
             "of a negative reflectance",
         ),
         ("band,u\nB02,0.1\nB03,0.1\n", (), "has no band B04, B08"),
-        ("band,u\nB02,0.1\n", ("--aod", 0.1), "take one source of uncertainty"),
     ],
 )
 def test_bad_files_are_one_line(refused, here, content, options, words):

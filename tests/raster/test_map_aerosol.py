@@ -129,9 +129,3 @@ def test_one_draw_of_another_scene_is_refused(product):
         make_mapper(model, observed)
     exact = observed_of(product, RealiseOptions(aod=0.1, uncertainty=0.0, draws=1), model)
     assert make_mapper(model, exact).observed is exact
-
-
-def test_two_sources_of_uncertainty_are_refused():
-    options = SourceOptions(realise=RealiseOptions(aod=0.1), uncertainty="noise.csv")
-    with pytest.raises(SceneError, match="one source"):
-        open_observed("scene.tif", None, options)

@@ -21,6 +21,7 @@ from uncover.estimators.inputs import (
     read_device_samples,
     read_inputs,
     takes_gaps,
+    to_learn_from,
     warn_of_single,
     warn_of_units,
 )
@@ -106,7 +107,8 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
             out as one, while of two equal samples one tells of the other.
         X_cov : array, optional
             Known noise of X: (feature,) or (sample, feature) variances, (feature, feature) or
-            (sample, feature, feature) covariances. The class models then describe true values.
+            (sample, feature, feature) covariances. The class models then describe true values. Worlds
+            (``"pooled"`` and ``"shared"``) have it too, beside the error that samples share.
         label_proba : array of shape (sample, class), optional
             Probability of each class for each sample, in place of y.
         label_meaning : "certainty" or "posterior"
@@ -130,6 +132,7 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
         membership, classes = read_membership(
             self, to_host(y), label_proba, classes, sample_weight, observation.X
         )
+        observation = to_learn_from(self, observation, membership)
         uncertain = judged and membership.uncertain
         groups = check_calibration(self, groups, len(observation.X), uncertain)
         model = learn(self, observation, membership, classes)
@@ -195,8 +198,8 @@ class GenerativeClassifier(PredictionMixin, SaveMixin, ClassifierMixin, BaseEsti
             raise ValueError('partial_fit cannot calibrate: calibration="loo" needs all samples. Use fit.')
         if after is None:
             warn_of_single(kind, observation.X)
-        known = kind.knows_noise(observation.structure) or observation.systematic is not None
-        if known or self.label_noise is not None:
+        known = observation.noise is not None or observation.systematic is not None
+        if known or kind.knows_noise(observation.structure) or self.label_noise is not None:
             raise ValueError(
                 "partial_fit cannot take known noise (X_cov, Measured, draws) or label_noise: they need "
                 "all samples at once. Use fit."

@@ -13,7 +13,7 @@ from uncover.estimators.fit_members import Training
 from uncover.estimators.fit_pool import fit_pool
 from uncover.estimators.fitted import SaveMixin, learned
 from uncover.estimators.groups import read_groups, read_scored
-from uncover.estimators.inputs import read_inputs, takes_gaps, warn_of_single, warn_of_units
+from uncover.estimators.inputs import read_inputs, takes_gaps, to_learn_from, warn_of_single, warn_of_units
 from uncover.estimators.label_noise import MEANINGS, believed_labels
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import warn_of_empty_samples, warn_of_exactness
@@ -160,6 +160,7 @@ class BayesianClassifier(ClassSharesMixin, UnknownMixin, SaveMixin, ClassifierMi
         if observation.X.ndim == 3 and observation.lacks_features:
             raise ValueError(REALISATIONS_WITH_GAPS)
         labels, classes = read_membership(self, y, label_proba, classes, sample_weight, observation.X)
+        observation = to_learn_from(self, observation, labels)
         if self.label_noise is not None or (labels.uncertain and label_meaning == "certainty"):
             given = {"label_proba": labels.probability} if y is None else {"y": y}
             gaussians = BayesianQDA("evidence", realisations=self.realisations, label_noise=self.label_noise)

@@ -18,6 +18,7 @@ from uncover.engines.threads import in_order
 from uncover.estimators.choices import check_choice
 from uncover.measurement.measured import Measured
 from uncover.measurement.observation import Observation
+from uncover.models.deconvolution import worlds_without_noise
 from uncover.warn import warn
 
 _FEATURE_DIMS = ("band", "feature")
@@ -38,13 +39,25 @@ def read_inputs(estimator, X, X_cov=None, *, reset, allow_nan=False):
     values = read_samples(estimator, X, reset=reset, allow_nan=allow_nan)
     if X_cov is None:
         return Observation(values, None, systematic, complete=not allow_nan)
-    if values.ndim == 3:
+    if values.ndim == 3 and getattr(estimator, "realisations", "draws") in ("draws", "repeats"):
         raise ValueError(
-            "X_cov goes with X of shape (sample, feature); realisations carry their uncertainty themselves."
+            "X_cov came with several realisations of each sample, whose spread is their noise here; leave it "
+            'out, or give worlds of a shared error (realisations="pooled" or "shared").'
         )
     if not isinstance(X_cov, Covariances):
-        X_cov = Covariances.read(X_cov, *values.shape)
+        X_cov = Covariances.read(X_cov, len(values), values.shape[-1])
     return Observation(values, X_cov, systematic, complete=not allow_nan)
+
+
+def to_learn_from(estimator, observation, membership):
+    """Return the observation; of several realisations with known noise, as samples of true values."""
+    X, noise = observation.X, observation.noise
+    if noise is None or X.ndim == 2:
+        return observation
+    names = getattr(estimator, "feature_names_in_", np.arange(X.shape[-1]))
+    warn_of_units(noise, np.nanstd(X, axis=(0, 1)), names)
+    X = worlds_without_noise(X, noise, membership).astype(X.dtype)
+    return Observation(X, None, observation.systematic, observation.complete)
 
 
 def warn_of_units(noise, spread, names, *, training=True):

@@ -14,7 +14,7 @@ from uncover.estimators.calibration import calibrate, held_out_log_joint, scored
 from uncover.estimators.choices import check_choice
 from uncover.estimators.fitted import SaveMixin
 from uncover.estimators.groups import read_groups
-from uncover.estimators.inputs import read_inputs, takes_gaps
+from uncover.estimators.inputs import read_inputs, takes_gaps, to_learn_from
 from uncover.estimators.membership import read_membership
 from uncover.estimators.predicting import PredictionMixin
 from uncover.models.fit import components_of_classes
@@ -101,6 +101,7 @@ class BayesianMDA(PredictionMixin, SaveMixin, ClassifierMixin, BaseEstimator):
         """
         observation = read_inputs(self, to_host(X), X_cov, reset=True, allow_nan=takes_gaps(self))
         membership, classes = read_membership(self, to_host(y), None, None, sample_weight, observation.X)
+        observation = to_learn_from(self, observation, membership)
         check_choice("calibration", self.calibration, (None, "loo"))
         groups = read_groups(groups, len(observation.X))
         points = (

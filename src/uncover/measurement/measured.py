@@ -20,18 +20,19 @@ class Measured:
 
     Parameters
     ----------
-    X : array of shape (sample, feature)
+    X : array of shape (sample, feature) or (sample, realisation, feature)
         Values. A data frame keeps the names of its columns.
     cov : array, optional
-        Covariance of the errors of each sample, independent between samples: (feature,) or
-        (sample, feature) variances, (feature, feature) or (sample, feature, feature) covariances.
+        Covariance of the errors of each sample (in each realisation), independent between samples:
+        (feature,) or (sample, feature) variances, (feature, feature) or (sample, feature, feature)
+        covariances.
     systematic : array, optional
         Covariance of an error that all samples have in common: (feature,) or (feature, feature). It
         cancels between samples of one scene, and never averages out.
 
     Attributes
     ----------
-    X : array of shape (sample, feature)
+    X : array of shape (sample, feature) or (sample, realisation, feature)
     covariances : Covariances or None
     systematic : array of shape (feature, feature) or None
 
@@ -48,9 +49,12 @@ class Measured:
         self, X: Any, cov: ArrayLike | Covariances | None = None, systematic: ArrayLike | None = None
     ) -> None:
         self.X = X if hasattr(X, "iloc") else np.asarray(X)
-        if self.X.ndim != 2:
-            raise ValueError(f"Measured needs values of shape (sample, feature), got {self.X.shape}.")
-        n, p = self.X.shape
+        if self.X.ndim not in (2, 3):
+            raise ValueError(
+                "Measured needs values of shape (sample, feature) or (sample, realisation, feature), got "
+                f"{self.X.shape}."
+            )
+        n, p = len(self.X), self.X.shape[-1]
         self.covariances = cov if cov is None or isinstance(cov, Covariances) else Covariances.read(cov, n, p)
         self.systematic = None if systematic is None else read_systematic(systematic, p)
 
@@ -61,8 +65,8 @@ class Measured:
 
     @property
     def ndim(self) -> int:
-        """Number of axes of the values: 2."""
-        return 2
+        """Number of axes of the values."""
+        return int(self.X.ndim)
 
     @property
     def dtype(self) -> Any:

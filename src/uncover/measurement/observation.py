@@ -24,7 +24,7 @@ class Observation:
     ----------
     X : array of shape (sample, feature) or (sample, realisation, feature)
     noise : Covariances or None
-        Of the errors of each sample.
+        Of the errors of each sample; of several realisations, that of each of them.
     systematic : array of shape (feature, feature) or None
         Covariance of an error that all samples share.
     complete : bool
@@ -79,7 +79,10 @@ class Observation:
             none = DrawnNoise.alike(np.zeros((values.shape[2],) * 2), 0.0)
             return (none if drawn is None else drawn.select_features(used)).of_classes(values)
         if reading.noise is Noise.SPREAD:
-            return [Covariances(None, None, scatter_of_draws(values) / (values.shape[1] - 1))]
+            spread = scatter_of_draws(values) / (values.shape[1] - 1)
+            if self.noise is not None:
+                spread = spread + self.noise.matrices()[:, used][:, :, used]
+            return [Covariances(None, None, spread)]
         return []
 
     def by_spread(self, realisations: str, spread: DrawnNoise | None) -> Observation:

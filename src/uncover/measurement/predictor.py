@@ -410,29 +410,39 @@ class Predictor:
             self._densities[key] = self._arrange(n_realisations, used)
         return self._densities[key]
 
-    def _arrange(self, n_realisations: int | None, used: Features) -> tuple[FastClassDensities, Pairs] | None:
+    def densities_through(
+        self, n_realisations: int, used: Features, noise: Array
+    ) -> tuple[FastClassDensities, Pairs] | None:
+        """The same of realisations whose noise is ``noise``, by the Student t of matched covariance."""
+        return self._arrange(n_realisations, used, noise[used][:, used])
+
+    def _arrange(
+        self, n_realisations: int | None, used: Features, noise: Array | None = None
+    ) -> tuple[FastClassDensities, Pairs] | None:
         several = (n_realisations or 1) > 1
         if not used.any() or (several and not self.kind.by_realisation):
             return None
         readings = self.readings(Structure(n_realisations))
         each = [self.class_models(reading, used) for reading in readings]
-        systematic = self.systematic(None)
+        systematic = self.systematic(None) if noise is None else None
         read_as_they_came = all(reading.realisation is not None for reading in readings) or not several
         if not read_as_they_came or any(m.common_noise(0, systematic) is not None for m in each):
             return None
         models = list(dict.fromkeys(each))
-        densities = [m.predictive for m in models if isinstance(m.predictive, StudentT)]
+        densities = [_seen(m.predictive, noise) for m in models if isinstance(m.predictive, StudentT)]
         if len(densities) < len(models):
             return None
         variances = [m.log_density_variance for m in models]
         found = FastClassDensities.of(densities, self._log_prior, variances, self.components)
-        found = replace(found, typical=self._typical_densities(models, found.centre))
+        found = replace(found, typical=self._typical_densities(models, found.centre, noise))
         realisations = [reading.realisation or 0 for reading in readings]
         return found, Pairs(np.array(realisations), np.array([models.index(m) for m in each]))
 
-    def _typical_densities(self, models: list[ClassModels], origin: Array) -> FastClassDensities | None:
+    def _typical_densities(
+        self, models: list[ClassModels], origin: Array, noise: Array | None
+    ) -> FastClassDensities | None:
         """The densities of typicality, where they are not the predictive ones; of points less ``origin``."""
-        densities = [each.typical for each in models if isinstance(each.typical, StudentT)]
+        densities = [_seen(each.typical, noise) for each in models if isinstance(each.typical, StudentT)]
         if all(each.typical is each.predictive for each in models):
             return None
         components = self.components.without_temperature()[1]
@@ -486,3 +496,12 @@ class Predictor:
         return FastWorldDensitiesWithNoise(
             seen, self._log_prior, Pairs(realisations, np.array(numbers)), self.components
         )
+
+
+def _seen(density: StudentT, noise: Array | None) -> StudentT:
+    """Densities of values with noise, by matched covariance."""
+    if noise is None:
+        return density
+    size = (*density.batch_shape, *noise.shape)
+    scale = DensityWithNoise(density, np.broadcast_to(noise, size)).scale
+    return StudentT.from_scale(density.location, scale, density.dof)

@@ -83,6 +83,9 @@ SCENE_FACTORS = ("stray_light",)
 SATELLITE_FACTORS = ("diffuser_vnir", "diffuser_swir", "diffuser")
 
 
+_TOOL = "Sentinel-2 Radiometric Uncertainty Tool (OMPC.ACR.MEM.052, 2025)"
+
+
 def earth_sun_factor(date: datetime | None) -> float:
     """Irradiance on a day over that at the mean distance of the sun; 1 where the day is not known.
 
@@ -170,8 +173,16 @@ class Radiometry:
 
     def random_variance(self, reflectance: Array) -> Array:
         """Variance of the errors that are independent between pixels and between bands: (band, ...)."""
-        parts = self.components(reflectance, mean=np.zeros(len(self.bands)))
-        return np.asarray(sum(parts[name] ** 2 for name in RANDOM))
+        at, column = (
+            [BANDS.index(band) for band in self.bands],
+            (slice(None),) + (None,) * (reflectance.ndim - 1),
+        )
+        stray, bent = (np.array(each)[at] for each in (_STRAY, _NON_LINEARITY))
+        per, (alpha, beta) = self.counts, self.constants[2:4]
+        constant = (_RESAMPLING * alpha / per) ** 2 + (0.5 / np.sqrt(3) / _STEPS) ** 2
+        linear, square = _RESAMPLING**2 * beta / per, (stray**2 + bent**2) / 1e4
+        value = np.maximum(reflectance, 0.0)
+        return np.asarray((square[column] * value + linear[column]) * value + constant[column])
 
     def total(self, reflectance: Array, gradient: Array | None = None, mean: Array | None = None) -> Array:
         """Standard uncertainty as the tool combines it: stray light of the scene is added linearly."""
@@ -208,13 +219,27 @@ class Radiometry:
         stray = _SCENE_STRAY / 100 * np.maximum(mean, 0.0) * factors[SCENE_FACTORS[0]][:, None]
         return 1.0 + gain / 100, stray + dark * np.array(_DARK)[at] / self.counts
 
+    def random_record(self, mean: Array) -> dict[str, Any]:
+        """The errors of single pixels as an input quantity, at a mean reflectance (band,)."""
+        u = np.sqrt(self.random_variance(mean[:, None])[:, 0])
+        return {
+            "name": "radiometry of single pixels",
+            "estimate": 0.0,
+            "standard_uncertainty": [float(f"{each:.4g}") for each in u],
+            "standard_uncertainty_is": f"of the mean of the scene; the sum of {', '.join(RANDOM)}",
+            "units": "1",
+            "distribution": "Gaussian",
+            "between_pixels": "random",
+            "between_bands": np.eye(len(u)).tolist(),
+            "source": _TOOL,
+        }
+
     def records(self) -> list[dict[str, Any]]:
         """The effects as input quantities, for a record."""
-        source = "Sentinel-2 Radiometric Uncertainty Tool (OMPC.ACR.MEM.052, 2025)"
 
         def record(name: str, units: str, u: Any, **others: str) -> dict[str, Any]:
             found = {"name": name, "units": units, "standard_uncertainty": u, "distribution": "Gaussian"}
-            return {**found, **others, "source": source}
+            return {**found, **others, "source": _TOOL}
 
         of_scene = {"between_pixels": "systematic", "between_scenes": "independent"}
         of_satellite = {"between_pixels": "systematic", "between_scenes": f"common to {self.satellite}"}

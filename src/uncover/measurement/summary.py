@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,17 +27,25 @@ from uncover.bayes.streams import stream
 from uncover.bayes.worlds_with_noise import WorldDensitiesWithNoise
 from uncover.engines.class_densities import FastClassDensities
 from uncover.engines.machine import machine_code
+from uncover.measurement.noise_groups import groups_of_noise
 from uncover.measurement.observation import Observation
 from uncover.measurement.prediction import predict
 from uncover.measurement.predictor import MeasuredPoints, Predictor
+from uncover.models.drawn_noise import scatter_of_draws
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.pool import Pool
-from uncover.models.realisations import Structure
+from uncover.models.realisations import MEAN_WORLD, Reading, Structure
 from uncover.models.typical import bounded_where_new
 
 Floats = NDArray[Any]  # of float32 or float64
 Features = NDArray[np.bool_]
 Numbers = NDArray[np.uint8]
+
+_TINY = 1e-300
+# Class models seen through the noise of a group that are kept.
+_GROUPS_KEPT = 1024
+# One in so many points stands for the true value of a pixel in worlds: its noise is a part among others.
+_FEWER_POINTS = 6
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,12 @@ class Planes:
         points = np.moveaxis(self.values, 2, 0)  # (pixel, realisation, feature)
         return Observation(points[:, 0] if len(self) == 1 else points, self.noise, self.systematic)
 
+    def mean_world(self) -> Floats:
+        """Values in the mean world: (1, feature, pixel)."""
+        if self.coefficients is None:
+            return np.asarray(self.numbers.mean(axis=0, keepdims=True))
+        return corrected(self.numbers[0], self.coefficients.mean(axis=0, keepdims=True))
+
     def marked(self) -> Planes:
         """The same with NaN for features that the pixels lack."""
         if self.features is None or self.features.all():
@@ -145,7 +159,7 @@ class PlaneReader:
             The planes are then one, of reflectance at the top of the atmosphere, whose realisations are
             made here: y/(B + S·y) with y = ρ − A.
         noise : Covariances, optional
-            Known noise of the pixels; only with one realisation.
+            Known noise of the pixels, which every realisation has alike.
         systematic : array of shape (feature, feature), optional
         features : array of bool of shape (feature,), optional
             Which features the pixels have; the others are marginalised, and may be NaN.
@@ -215,6 +229,7 @@ class Summariser(PlaneReader):
         self.n_true_values, self.device = n_true_values, device
         self._with_noise: dict[Any, tuple[list[ClassDensitiesWithNoise], bool] | None] = {}
         self._worlds_with_noise: dict[Any, WorldDensitiesWithNoise | None] = {}
+        self._of_groups: dict[Any, Any] = {}
 
     def _summarise(self, given: Planes) -> PixelSummary:
         summary = self._read_planes(given)
@@ -230,15 +245,22 @@ class Summariser(PlaneReader):
         drawn = self.predictor.kind.name == "draws" and len(given) > 1
         if drawn and used.all() and not self.model.statistics.noise_of_each_class:
             given, drawn = self._measured(given), False
-        if given.noise is None and self.predictor.systematic(given.systematic) is None:
+        common = self.predictor.systematic(given.systematic)
+        if given.noise is None and common is None:
             fast = self.predictor.densities(len(given), used)
             if fast is not None:
                 return self._by_densities(*fast, given.select_features(used))
         if self.predictor.method == "fast" and not drawn:
+            beside = given.noise is not None or not self.predictor.between_scenes
+            if len(given) > 1 and beside and self.predictor.kind.by_realisation and used.any():
+                found = self._in_groups(given, common, used)
+                if found is not None:
+                    return found
             arranged = self._densities_for_noise(given, used)
             if arranged is not None:
-                return self._by_densities_with_noise(*arranged, given, used)
-        summary = self._by_readings(given, used)
+                worlds = self._noisy_worlds(len(given), given.systematic, used)
+                return self._by_densities_with_noise(*arranged, given, used, worlds)
+        summary = self._by_readings(given, used, common)
         return self._with_worlds(given, summary, used) if self.predictor.between_scenes else summary
 
     def _measured(self, given: Planes) -> Planes:
@@ -320,11 +342,93 @@ class Summariser(PlaneReader):
             self._with_noise[key] = (known, spread) if found and len(known) == len(found) else None
         return self._with_noise[key]
 
-    def _by_densities_with_noise(
-        self, arranged: list[ClassDensitiesWithNoise], spread: bool, given: Planes, used: Features
+    def _in_groups(self, given: Planes, common: Floats | None, used: Features) -> PixelSummary | None:
+        """Worlds of pixels whose noise is known, in groups of nearly the same noise.
+
+        What the noise of a pixel makes of the mean world, beyond that of its group, holds for all worlds.
+        None where densities are not Student t.
+        """
+        p, n = given.numbers.shape[1:]
+        noise = given.noise or Covariances(np.zeros((p, p)), None, None)
+        noise = noise if common is None else noise.plus(common)
+        own = self._arranged(self._mean_through, len(given), used, None)
+        if own is None:
+            return None
+        least, given = np.full(p, np.inf), given.select_features(used)
+        least[used] = (1.0 / (own.measured.density.whitening**2).sum(axis=-2)).min(axis=0)
+        groups = list(groups_of_noise(noise, n, least))
+        noise = noise if used.all() else noise.select_features(used)
+        if self.predictor.between_scenes:
+            return self._mean_of_worlds(own, given, noise, groups, used)
+        parts, plain = [], np.empty((len(self.model.known), n))
+        mean = given.mean_world()
+        for rows, covariance in groups:
+            fast = self._arranged(self.predictor.densities_through, len(given), used, covariance)
+            middle = self._arranged(self._mean_through, len(given), used, covariance)
+            densities, pairs = fast
+            parts.append((rows, self._by_densities(densities, pairs, given.pixels(rows))))
+            plain[:, rows] = middle.read(np.ascontiguousarray(mean[:, :, rows])).probability
+        exact = own.read(mean, covariances=noise.matrices())
+        known = np.divide(exact.measurement, exact.inner, out=np.zeros(n), where=exact.inner > 0)
+        change = self._spread_rows(exact.probability / np.maximum(plain, _TINY))
+        return _with_own_noise(_joined(parts, n), change, known)
+
+    def _mean_of_worlds(
+        self,
+        own: ClassDensitiesWithNoise,
+        given: Planes,
+        noise: Covariances,
+        groups: list[tuple[NDArray[np.intp], Floats]],
+        used: Features,
     ) -> PixelSummary:
-        """With known noise, by the matched Student t."""
-        n, systematic, given = len(given), given.systematic, given.select_features(used)
+        """Pixels of another scene: the mean of their worlds, whose spread is noise with that of each."""
+        values = np.moveaxis(given.values, 2, 0)
+        spread = scatter_of_draws(values) / (len(given) - 1) + noise.matrices()
+        found = own.read(np.asarray(values.mean(axis=1, dtype=np.float64)).T[None], covariances=spread)
+        model = below_entropy(found.information, found.inner - found.measurement)
+        summary = self._averaged([(*found[:2], found.measurement, model, found.inner)])
+        moved = []
+        for rows, covariance in groups:
+            worlds = self._arranged(self.predictor.worlds_with_noise, len(given), used, covariance)
+            if worlds is None:
+                return summary
+            some = given.pixels(rows)
+            moved.append(worlds.best(some.numbers, coefficients=some.coefficients, spread=True))
+        classes = np.empty((len(moved[0]), given.numbers.shape[2]), np.uint8)
+        for (rows, _), best in zip(groups, moved, strict=True):
+            classes[:, rows] = self.model.known_classes.astype(np.uint8)[best]
+        return _replace_worlds(summary, classes)
+
+    def _arranged(self, make: Callable[..., Any], n: int, used: Features, noise: Floats | None) -> Any:
+        """Class models seen through the noise of a group; those of the last groups are kept."""
+        key = make.__name__, n, used.tobytes(), None if noise is None else noise.tobytes()
+        if key not in self._of_groups:
+            while len(self._of_groups) >= _GROUPS_KEPT:
+                self._of_groups.pop(next(iter(self._of_groups)))
+            self._of_groups[key] = make(n, used, noise)
+        return self._of_groups[key]
+
+    def _mean_through(self, n: int, used: Features, noise: Floats | None) -> ClassDensitiesWithNoise | None:
+        """The class models that the mean of the worlds is read with, through noise that pixels have alike."""
+        predictor = self.predictor
+        if predictor.between_scenes:
+            (reading,) = predictor.readings(Structure(n))
+            return predictor.densities_with_noise(reading, used, noise, self.n_true_values)
+        reading = Reading(None, None if predictor.kind.counts_rows else MEAN_WORLD)
+        points = max(self.n_true_values // _FEWER_POINTS, 16) if noise is None else 2
+        found = predictor.densities_with_noise(reading, used, noise, points)
+        return None if found is None else replace(found, reference=None)  # not asked for p-values
+
+    def _by_densities_with_noise(
+        self,
+        arranged: list[ClassDensitiesWithNoise],
+        spread: bool,
+        given: Planes,
+        used: Features,
+        worlds: WorldDensitiesWithNoise | None,
+    ) -> PixelSummary:
+        """With known noise, by the matched Student t; classes in ``worlds`` where these are read at once."""
+        given = given.select_features(used)
         planes, coefficients = given.numbers, given.coefficients
         covariances = None if given.noise is None else given.noise.matrices()
         parts = []
@@ -339,7 +443,6 @@ class Summariser(PlaneReader):
             model = below_entropy(found.information, found.inner - found.measurement)
             parts.append((found.probability, found.typicality, found.measurement, model, found.inner))
         summary = self._averaged(parts)
-        worlds = self._noisy_worlds(n, systematic, used) if self.predictor.between_scenes else None
         if worlds is None:
             return summary
         moved = worlds.best(planes, coefficients=coefficients, covariances=covariances, spread=spread)
@@ -359,6 +462,8 @@ class Summariser(PlaneReader):
     def _noisy_worlds(
         self, n: int, systematic: Floats | None, used: Features
     ) -> WorldDensitiesWithNoise | None:
+        if not self.predictor.between_scenes:
+            return None
         key = n, None if systematic is None else systematic.tobytes(), used.tobytes()
         if key not in self._worlds_with_noise:
             common = self.predictor.systematic(systematic)
@@ -369,9 +474,9 @@ class Summariser(PlaneReader):
         """Put the rows of the known classes among all classes."""
         return self.model.among_all_classes(values.T, 0.0).T
 
-    def _by_readings(self, given: Planes, used: Features) -> PixelSummary:
-        """Reading by reading, for what the fast path does not reach."""
-        observation, common = given.observation, self.predictor.systematic(given.systematic)
+    def _by_readings(self, given: Planes, used: Features, common: Floats | None) -> PixelSummary:
+        """Reading by reading, for what the fast path does not reach; ``common`` is beside the noise."""
+        observation = given.observation
         readings = self.predictor.readings(observation.structure)
         return self._averaged(
             [self._read(self.predictor.measured(observation, each, used, common)) for each in readings]
@@ -440,6 +545,37 @@ class Summariser(PlaneReader):
         with np.errstate(divide="ignore"):
             log_weight = np.log(weight)[..., None] + np.log(softmax(at_truth, axis=-1) + 1e-300)
         return split_by_draw(joint_table(log_weight, P))[0]
+
+
+def _with_own_noise(summary: PixelSummary, change: Floats, known: Floats) -> PixelSummary:
+    """With probabilities changed by the factors (class, pixel), and what noise hides.
+
+    That is the share ``known`` of the entropy that is left once the world is known.
+    """
+    kind = summary.probability.dtype
+    probability = summary.probability * change
+    probability = (probability / probability.sum(axis=0)).astype(kind)
+    total, before = entropy(probability.T), np.maximum(summary.total, _TINY)
+    between, model = (part * np.minimum(total / before, 1.0) for part in (summary.measurement, summary.model))
+    measurement = between + (total - between) * known
+    model = np.minimum(model, np.maximum(total - measurement, 0.0))
+    overlap = np.maximum(total - measurement - model, 0.0)
+    best, first, second = _ranked(probability)
+    parts = np.stack([total, measurement, model, overlap, first - second, summary.typicality]).astype(kind)
+    found = replace(summary, probability=probability, parts=parts, best=best)
+    return _replace_worlds(found, summary.world_classes)
+
+
+def _joined(parts: Sequence[tuple[NDArray[np.intp], PixelSummary]], n: int) -> PixelSummary:
+    """Summaries of some pixels each, by their places, as one of n pixels."""
+    if len(parts) == 1:
+        return parts[0][1]
+    whole = {}
+    for name, first in vars(parts[0][1]).items():
+        whole[name] = np.empty((*first.shape[:-1], n), first.dtype)
+        for rows, part in parts:
+            whole[name][..., rows] = getattr(part, name)
+    return PixelSummary(**whole)
 
 
 def corrected(toa: Floats, coefficients: Floats) -> Floats:

@@ -41,6 +41,59 @@ def without_noise(prior: NIW, points: Any, noise: Covariances, membership: Membe
     return prior.exchange_noise(average, present=1.0, wanted=0.0)
 
 
+#: Samples of a class, in multiples of the features, from which on its own spread says what is noise; and the
+#: share of a direction's variance that is left at least.
+_ENOUGH, _LEAST_LEFT = 5, 0.01
+
+
+def worlds_without_noise(X: Any, noise: Covariances, membership: Membership) -> Array:
+    """Samples of several realisations (sample, realisation, feature) with the moments of their true values.
+
+    Moment reconstruction (Freedman et al. 2004, Biometrics 60, 172-181): about its class mean in its world a
+    sample is multiplied by A with A S Aᵀ = S − N̄, S being the covariance of the class in the mean world and
+    N̄ the mean noise of its samples, which every world has alike. A class of few samples has the covariance
+    within all classes. What the noise hides of the shape of a class stays hidden.
+
+    >>> rng = np.random.default_rng(0)
+    >>> measured = rng.normal(size=(4000, 1, 1)) + 0.6 * rng.normal(size=(4000, 1, 1))
+    >>> worlds = measured + np.array([[0.0], [1.0]])
+    >>> known = Covariances(np.array([[0.36]]), None, None)
+    >>> found = worlds_without_noise(worlds, known, Membership(1, np.zeros(4000, int), None, None))
+    >>> found.std(axis=0).ravel().round(2).tolist()
+    [1.0, 1.0]
+    """
+    if membership.codes is None:
+        raise ValueError(
+            "labels that may be wrong came with X_cov and several realisations of each sample; give hard "
+            "labels, or leave X_cov out"
+        )
+    out, each = X.astype(np.float64), noise.of_each(len(X))
+    mean, p = out.mean(axis=1), X.shape[-1]
+    spread = membership.moments(mean)
+    within = spread.scatter.sum(0) / max(spread.count.sum() - len(spread.count), 1.0)
+    for k in range(membership.n_classes):
+        rows, weight = membership.of_class(k)
+        if not weight.sum() > 0:
+            continue
+        share, n = weight / weight.sum(), spread.count[k]
+        S = spread.scatter[k] / (n - 1.0) if n > _ENOUGH * p else within
+        A = _without(S, np.tensordot(share, each[rows], axes=1))
+        middle = np.tensordot(share, out[rows], axes=1)  # (realisation, feature)
+        out[rows] = middle + (out[rows] - middle) @ A.T
+    return out
+
+
+def _without(S: Array, N: Array) -> Array:
+    """A with A S Aᵀ = S − N, of which a little is left in every direction."""
+    scale = np.sqrt(np.where(np.diagonal(S) > 0, np.diagonal(S), 1.0))
+    values, axes = np.linalg.eigh(S / (scale[:, None] * scale))
+    values = np.maximum(values, 1e-12)
+    root, inverse = (scale[:, None] * axes * np.sqrt(values), (axes / np.sqrt(values)).T / scale)
+    noise, turned = np.linalg.eigh(inverse @ N @ inverse.T)
+    left = np.sqrt(np.maximum(1.0 - noise, _LEAST_LEFT))
+    return np.asarray(root @ (turned * left) @ turned.T @ inverse)
+
+
 def noise_of_classes(points: Any, noise: Covariances, membership: Membership) -> tuple[Array, Array]:
     """Return the mean noise of each class's samples (class, feature, feature), and how even it is (class,).
 

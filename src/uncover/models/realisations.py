@@ -95,7 +95,7 @@ class Noise(Enum):
 
     GIVEN = "covariances beside the values"
     DRAWN = "the draws of each sample, and those of the training samples"
-    SPREAD = "the spread of the realisations of each sample"
+    SPREAD = "the spread of the realisations of each sample, and covariances beside the values if any"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Pooled(Kind):
         """Each realisation by itself."""
         if structure.realisations is None:
             return [Reading(noise=_given(structure))]
-        return [Reading(r) for r in range(structure.realisations)]
+        return [Reading(r, noise=_given(structure)) for r in range(structure.realisations)]
 
 
 class Repeats(Kind):
@@ -285,7 +285,8 @@ class Shared(Kind):
         """Points with known noise to learn through: none, an error that is shared is in no spread."""
         if noise is not None:
             raise ValueError(
-                'realisations="shared" describes the whole error by its worlds and takes no X_cov beside it.'
+                'realisations="shared" came with X_cov and one value of each sample; X needs several '
+                "realisations, the worlds of the shared error: leave X_cov out, or give them."
             )
 
     def readings(self, structure: Structure, pairing: Pairing) -> list[Reading]:
@@ -296,7 +297,8 @@ class Shared(Kind):
         if other:
             return [Reading(None, MEAN_WORLD, other, noise=Noise.SPREAD)]
         assert structure.realisations is not None
-        return [Reading(r, world) for r, world in self.pairs(structure.realisations, pairing)]
+        pairs = self.pairs(structure.realisations, pairing)
+        return [Reading(r, world, noise=_given(structure)) for r, world in pairs]
 
     def pairs(self, n_realisations: int, pairing: Pairing) -> list[tuple[int, int | None]]:
         """Realisations with the world that each belongs to; of another scene, with several in turn."""

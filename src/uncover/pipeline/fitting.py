@@ -262,7 +262,7 @@ def _labels(samples: Batch, classes: list[str], doubt: LabelDoubt) -> dict[str, 
 
 def _uncertain(sources: Sequence[TrainingSource]) -> bool:
     """Return whether samples have covariances, or an error in common."""
-    return any(s.stated is not None and s.stated.record["source"] == "stated uncertainty" for s in sources)
+    return any(s.stated is not None and s.stated.noise for s in sources)
 
 
 def _lack_dates(sources: Sequence[TrainingSource]) -> bool:
@@ -443,9 +443,10 @@ def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:
     If a class of n pixels had no spread but Gaussian noise of the stated variance σ², then (n − 1) s²/σ²
     would be χ² of n − 1 degrees of freedom. Classes with a spread of their own have a larger s².
     """
-    if samples.covariances is None or samples.values.ndim != 2:
+    if samples.covariances is None:
         return
-    stated = np.broadcast_to(samples.covariances.variances(), samples.values.shape)
+    values = samples.values.mean(axis=1) if samples.values.ndim == 3 else samples.values
+    stated = np.broadcast_to(samples.covariances.variances(), values.shape)
     names = np.unique(samples.classes)
     found: dict[str, tuple[float, str]] = {}  # ratio of variances and words, by band
     for name in names:
@@ -453,7 +454,7 @@ def warn_of_too_much_noise(samples: Batch, bands: tuple[str, ...]) -> None:
         n = int(mine.sum())
         if n < 3:
             continue
-        own, noise = samples.values[mine].astype(np.float64).var(axis=0, ddof=1), stated[mine].mean(axis=0)
+        own, noise = values[mine].astype(np.float64).var(axis=0, ddof=1), stated[mine].mean(axis=0)
         for band, seen, said in zip(bands, own, noise, strict=True):
             level = _LEVEL / (len(names) * len(bands))
             if said <= 0 or chdtr(n - 1, (n - 1) * seen / said) >= level:

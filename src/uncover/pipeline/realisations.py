@@ -292,7 +292,8 @@ def _with_radiometry(realised: RealisedScene, options: RealiseOptions) -> Realis
     dark = found.draw_dark_signal(options.draws, scene.source_id, options.seed)
     factors = {name: draws.values for name, draws in realised.others.items()}
     records = (*realised.quantities, *found.records())
-    return replace(realised, signal=found.signal(factors, dark, mean), quantities=records)
+    signal = found.signal(factors, dark, mean)
+    return replace(realised, signal=signal, radiometry=found, quantities=records)
 
 
 def _warn_of_voids(scene: Scene, dem: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,18 @@ from uncover.raster.model_checks import FROM_MODEL, model_bands, model_features
 from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.quality import FLAGGED, Quality
+from uncover.raster.realised import RealisedScene
 from uncover.raster.scene import Scene, SceneOptions
 from uncover.raster.series import RealisedSeries, SceneSeries, day_of
 from uncover.raster.series_uncertainty import SeriesUncertainty
 from uncover.raster.uncertainty import Uncertainty, UncertaintyOptions, open_uncertainty
+from uncover.raster.world_noise import WorldNoise
 from uncover.warn import warn
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """Options of a scene: how it is read, and at most one source of its uncertainty.
+    """Options of a scene: how it is read, and where its uncertainty comes from.
 
     scene
         How scenes are read: bands, area, scale and offset where metadata are silent.
@@ -39,7 +42,7 @@ class SourceOptions:
     uncertainty, uncertainty_options
         File that states the standard uncertainty of the values, and how it is read. In training, random
         effects are taken out of the spread of the classes; systematic ones count where the model meets
-        another scene.
+        another scene. With `realise` they are added to what the worlds have.
     mask_classes
         Pixels with any of these quality bits neither train nor get a class; `mask_bits` makes them of names.
     features
@@ -153,7 +156,6 @@ def open_observed(
 
     `whole` leaves out a date of a pixel that lacks one band; else its other bands count.
     """
-    check_one_source(options)
     names = model_bands(model)
     trained = None if names is None else dates_of(names)
     if trained is not None:
@@ -179,10 +181,26 @@ def open_observed(
     return observe(_scene(source, model, options.scene, opened), options)
 
 
-def check_one_source(options: SourceOptions) -> None:
-    """Refuse two sources of uncertainty."""
-    if options.realise is not None and options.uncertainty is not None:
-        raise SceneError("an AOD and --uncertainty came; fit and map take one source of uncertainty")
+#: Words in the names of stated effects that say which drawn effect they are.
+_SAME_EFFECT = {
+    "aod": {"aod", "aot", "aerosol", "aerosols"},
+    "water-vapour": {"vapour", "vapor", "wv", "wvp", "tcwv"},
+    "ozone": {"ozone", "o3"},
+    "altitude": {"altitude", "elevation", "pressure"},
+    "radiometry": {"radiometry", "radiometric", "l1c", "rut"},
+}
+
+
+def _check_counted_once(stated: Uncertainty, effects: Sequence[str], file: str) -> None:
+    """Refuse a file with an effect that the worlds have too."""
+    for quantity in stated.facts()["quantities"]:
+        words = set(re.split("[^a-z0-9]+", str(quantity["name"]).lower()))
+        twice = next((effect for effect in effects if words & _SAME_EFFECT[effect]), None)
+        if twice is not None:
+            raise SceneError(
+                f"{file} states the effect {quantity['name']!r}, and --effects draws {twice}: it would count "
+                f"twice; leave {twice} out of --effects, or the effect out of the file"
+            )
 
 
 def observe(scene: Scene | SceneSeries, options: SourceOptions) -> ObservedScene:
@@ -190,7 +208,7 @@ def observe(scene: Scene | SceneSeries, options: SourceOptions) -> ObservedScene
 
     Worlds of a series, and errors that its scenes share, are independent between dates.
     """
-    if options.uncertainty is not None:
+    if options.uncertainty is not None and options.realise is None:
         if isinstance(scene, Scene):
             return SceneWithNoise.of(scene, _stated(scene, options))
         stated = tuple(None if part is None else _stated(part, options) for part in scene.parts)
@@ -204,8 +222,31 @@ def observe(scene: Scene | SceneSeries, options: SourceOptions) -> ObservedScene
         "angles": None if realise.angles is None else list(realise.angles),
     }
     if isinstance(scene, Scene):
-        return SceneWithWorlds(realise_scene(scene, realise), how_drawn)
+        realised = realise_scene(scene, realise)
+        return SceneWithWorlds(realised, how_drawn, _noise_beside(realised, options))
+    if options.uncertainty is not None:
+        raise SceneError(
+            "--aod and --uncertainty came with several dates, which take one of them; leave one out"
+        )
     return SceneWithWorlds(RealisedSeries.of(scene, lambda part: realise_scene(part, realise)), how_drawn)
+
+
+def _noise_beside(realised: RealisedScene, options: SourceOptions) -> WorldNoise | None:
+    """Errors beside those of the worlds: of single pixels by the sensor, and what a file states."""
+    assert options.realise is not None
+    stated = None
+    if options.uncertainty is not None:
+        name = Path(options.uncertainty).name
+        stated = _stated(realised.scene, options)
+        _check_counted_once(stated, options.realise.effects, name)
+        if stated.common:
+            raise SceneError(
+                f"{name} has effects common to all scenes, which do not go with worlds; say --between-scenes "
+                "independent, or leave out --aod"
+            )
+    if stated is None and realised.radiometry is None:
+        return None
+    return WorldNoise(realised, realised.radiometry, stated)
 
 
 def _stated(scene: Scene, options: SourceOptions) -> Uncertainty:

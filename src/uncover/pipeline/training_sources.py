@@ -37,18 +37,18 @@ from uncover.pipeline.label_sources import (
     numbered_scheme,
     open_labels,
 )
-from uncover.pipeline.scene_sources import SourceOptions, check_one_source, observe
+from uncover.pipeline.scene_sources import SourceOptions, observe
 from uncover.pipeline.series_sources import series_to_fit, with_formulas
 from uncover.pipeline.tables import GROUP_COLUMNS, SampleTable, is_table, read_table
 from uncover.raster.align import RasterBand
 from uncover.raster.area import Area
 from uncover.raster.cluster import computed
-from uncover.raster.cube import Cube, is_zarr, open_cube, stated_features, zarr_kind
+from uncover.raster.cube import Cube, CubeBlock, is_zarr, open_cube, stated_features, zarr_kind
 from uncover.raster.errors import OffsetWarning, SceneError
 from uncover.raster.fingerprints import content_identity
 from uncover.raster.grid import Grid, Window
 from uncover.raster.loose_files import SceneSource, gathered, source_name
-from uncover.raster.observed import ObservedScene, SceneWithNoise, StoredWorlds
+from uncover.raster.observed import ObservedScene, SceneWithNoise, SceneWithWorlds, StoredWorlds
 from uncover.raster.opening import open_scene
 from uncover.raster.points import is_points, point_dates
 from uncover.raster.quality import CLEAR, FLAGGED, INCOMPLETE, Quality, reasons, without
@@ -62,6 +62,7 @@ from uncover.raster.uncertainty import (
     about_file,
     band_records,
 )
+from uncover.raster.world_noise import WorldNoise
 from uncover.warn import warn
 
 #: Numbers of one batch that is worth a call: 32 MiB of float32.
@@ -153,6 +154,7 @@ class Stated:
     record: dict[str, Any]
     systematic: NDArray[np.float64] | None = None  # (band, band), the source's own
     common: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # the same in all scenes, by name
+    noise: bool = True  # whether samples have covariances, or an error in common, that are no worlds
 
     def facts(self) -> dict[str, Any]:
         """Plain values for the provenance of a model."""
@@ -305,7 +307,6 @@ def _refuse(needed: str, **given: Any) -> None:
 
 def _series(names: Sequence[str | tuple[str, ...]], options: FitOptions) -> LabelledPixels:
     """The labelled pixels of scenes of several dates, each a sample with the features of all dates."""
-    check_one_source(options)
     for name in names:
         if isinstance(name, str) and (is_table(name) or (is_zarr(name) and zarr_kind(name) != "scene")):
             raise ValueError(
@@ -328,7 +329,6 @@ def _one_scene(name: SceneSource, options: FitOptions) -> ObservedScene:
 
 
 def _raster(name: SceneSource, options: FitOptions) -> TrainingSource:
-    check_one_source(options)
     if not isinstance(name, str | Path):
         observed = _one_scene(name, options)
         return LabelledPixels.of(observed, observed.identity, _labels(source_name(name), options), options)
@@ -451,6 +451,11 @@ class LabelledPixels(TrainingSource):
         )
 
     @property
+    def _noise(self) -> WorldNoise | None:
+        """Errors of single pixels beside those of the worlds."""
+        return self.observed.noise if isinstance(self.observed, SceneWithWorlds) else None
+
+    @property
     def _left_out(self) -> Quality:
         """Quality bits of pixels that are not used; pixels of a series may lack some of its dates."""
         gaps = Quality.PARTIAL if isinstance(self.raster, SceneSeries) and not self.raster.single else CLEAR
@@ -482,6 +487,9 @@ class LabelledPixels(TrainingSource):
         if isinstance(self.observed, SceneWithNoise) and isinstance(block, Block):
             known = self.observed.uncertainty.read(window, block.reflectance, where)
             where, noise = known.valid, known.covariances
+        elif isinstance(block, CubeBlock) and self._noise is not None:
+            known = self._noise.read(window, block.values.mean(axis=0), where)
+            where, noise = known.valid, known.covariances
         values, groups, inner = block.samples(where)[..., at], None, None
         if self.blocks is not None:
             squares = Squares.of(self.raster.grid, self.blocks.side)
@@ -510,8 +518,12 @@ def _stated_errors(observed: ObservedScene) -> Stated | None:
         return None
     drawn = raster.attributes.get("quantities") if isinstance(raster, Cube) else raster.quantities
     quantities = [dict(each) for each in drawn or ()]
-    source = "aerosol optical depth" if quantities else "cube"
-    return Stated({"source": source, "quantities": quantities, "worlds": raster.worlds})
+    record: dict[str, Any] = {"source": "aerosol optical depth" if quantities else "cube"}
+    beside = observed.noise if isinstance(observed, SceneWithWorlds) else None
+    if beside is not None:
+        quantities += beside.facts()["quantities"]
+    record |= {"quantities": quantities, "worlds": raster.worlds}
+    return Stated(record, None if beside is None else beside.systematic, noise=beside is not None)
 
 
 def _warn_of_years(name: str, year: int) -> None:

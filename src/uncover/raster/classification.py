@@ -26,6 +26,7 @@ from uncover.raster.model_checks import (
     is_paired,
     model_bands,
     scheme_of,
+    trained_on,
 )
 from uncover.raster.observed import ObservedScene, PlainScene, SceneWithNoise, SceneWithWorlds
 from uncover.raster.product import CHUNK, UNCERTAINTY, DType, Product, Thresholds
@@ -130,7 +131,8 @@ def make_mapper(
     mapper = Mapper(model, observed, product, how, thresholds)
     mapper = replace(mapper, product=replace(product, drawn=mapper.common.n_worlds + MODELS))
     if how.device == "cuda":
-        noisy = isinstance(observed, SceneWithNoise) or observed.systematic is not None
+        beside = getattr(observed, "noise", None) is not None
+        noisy = isinstance(observed, SceneWithNoise) or beside or observed.systematic is not None
         mapper.summariser.check_device(observed.realisations, noisy=noisy)
     return mapper
 
@@ -194,6 +196,9 @@ def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) ->
 
     A model that was fitted to values as they are has their noise in the spread of its classes.
     """
+    if isinstance(observed, SceneWithWorlds):
+        _warn_of_noise_in_worlds(model, observed)
+        return
     if not isinstance(observed, SceneWithNoise):
         stated = model.model_.knows_noise and model.model_.n_realisations == 1
         if stated and observed.realisations == 1:
@@ -214,6 +219,28 @@ def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) ->
         _warn(
             "the scene has systematic effects, and nothing is stated of the training scene's: fit the model "
             "again by uncover fit --uncertainty FILE"
+        )
+
+
+def _warn_of_noise_in_worlds(model: ModelRecord, observed: SceneWithWorlds) -> None:
+    """The same where scenes come in worlds: what the training scenes recorded says whose noise was known."""
+    trained = [each for source in trained_on(model) for each in source["quantities"]]
+    if not trained:
+        return
+    before = any(each.get("between_pixels") == "random" for each in trained)
+    here = observed.noise is not None and any(
+        each["between_pixels"] == "random" for each in observed.noise.facts()["quantities"]
+    )
+    if here and not before:
+        _warn(
+            "the scene has errors of single pixels beside its worlds, and the model was trained without: "
+            "those of its training pixels are in the spread of its classes and count twice; fit it again "
+            "with the same --effects and --uncertainty"
+        )
+    if before and not here:
+        _warn(
+            "the model was trained with errors of single pixels beside its worlds and describes true values, "
+            "and the map takes pixels as exact: give the same --effects and --uncertainty"
         )
 
 

@@ -26,6 +26,7 @@ from uncover.raster.scene import OfRaster, Scene
 from uncover.raster.series import RealisedSeries, SceneSeries
 from uncover.raster.series_uncertainty import SeriesUncertainty
 from uncover.raster.uncertainty import Uncertainty
+from uncover.raster.world_noise import WorldNoise
 
 Values = NDArray[np.floating[Any]]
 
@@ -61,7 +62,7 @@ class WindowReading:
     window: Window
     values: NDArray[np.float32]  # (realisation, band, row, col)
     quality: Flags  # (row, col)
-    uncertainty: Uncertainty | SeriesUncertainty | None = None
+    uncertainty: Uncertainty | SeriesUncertainty | WorldNoise | None = None
     coefficients: NDArray[np.float64] | None = None  # (cell, realisation, 3, band)
     cells: NDArray[np.intp] | None = None  # number of the cell of each pixel
 
@@ -88,18 +89,25 @@ class WindowReading:
 
     def pixels(self, where: NDArray[np.intp]) -> Pixels:
         """Pixels by their place in the window; those without a known uncertainty are left out."""
+        coefficients = None
         if self.cells is not None and self.coefficients is not None:
-            return Pixels(take(self.values, where), self.coefficients[self.cells[where[0]]])
+            coefficients = self.coefficients[self.cells[where[0]]]
         if self.uncertainty is None:
-            return Pixels(take(self.values, where))
+            return Pixels(take(self.values, where), coefficients)
         width = self.window.width
         top, bottom = int(where[0]) // width, int(where[-1]) // width + 1
         asked = np.zeros((bottom - top) * width, np.bool_)
         asked[where - top * width] = True
         rows = Window(self.window.row + top, self.window.col, bottom - top, width)
-        here = self.uncertainty.read(rows, self.values[0, :, top:bottom], asked.reshape(-1, width))
+        values = self.values[:, :, top:bottom]
+        if coefficients is not None:  # of one cell: what is made of other pixels is not asked for
+            flat = values[0].reshape(len(values[0]), -1)
+            mean = corrected(flat, coefficients.mean(axis=0, keepdims=True)).reshape(values.shape[1:])
+        else:
+            mean = values[0] if len(values) == 1 else values.mean(axis=0)
+        here = self.uncertainty.read(rows, mean, asked.reshape(-1, width))
         known = here.valid.ravel()[where - top * width]
-        return Pixels(take(self.values, where[known]), None, here.covariances, known)
+        return Pixels(take(self.values, where[known]), coefficients, here.covariances, known)
 
 
 class ObservedScene(OfRaster, ABC):
@@ -278,6 +286,7 @@ class SceneWithWorlds(ObservedScene):
 
     source: RealisedScene | RealisedSeries
     description: Mapping[str, Any] = field(default_factory=dict)
+    noise: WorldNoise | None = None  # errors beside those of the worlds
 
     def __post_init__(self) -> None:
         _check_weights(self.identity, self.source.weights)
@@ -286,6 +295,11 @@ class SceneWithWorlds(ObservedScene):
     def raster(self) -> RealisedScene | RealisedSeries:
         """The scene in all worlds."""
         return self.source
+
+    @property
+    def systematic(self) -> NDArray[np.float64] | None:  # type: ignore[override]
+        """Covariance of a stated error that all pixels share, beside the worlds."""
+        return None if self.noise is None else self.noise.systematic
 
     @property
     def scene(self) -> Scene | SceneSeries:
@@ -311,19 +325,17 @@ class SceneWithWorlds(ObservedScene):
         """Read a window; its worlds are made pixel by pixel as they are classified, if that can be."""
         if not self.source.direct:
             worlds = self.source.read(window)
-            return WindowReading(window, worlds.values, worlds.quality)
+            return WindowReading(window, worlds.values, worlds.quality, self.noise)
         block, (coefficients, cells) = self.scene.read(window), self.source.correction(window)
-        return WindowReading(
-            window, block.reflectance[None], block.quality, coefficients=coefficients, cells=cells
-        )
+        return WindowReading(window, block.reflectance[None], block.quality, self.noise, coefficients, cells)
 
     def facts(self) -> dict[str, Any]:
         """The worlds, and the correction that makes them."""
-        return {
-            "source": "aerosol optical depth",
-            **dict(self.description),
-            **self.source.world_facts(),
-        }
+        facts = {"source": "aerosol optical depth", **dict(self.description), **self.source.world_facts()}
+        if self.noise is None:
+            return facts
+        beside = self.noise.facts()
+        return {**facts, **beside, "quantities": [*facts.get("quantities", ()), *beside["quantities"]]}
 
 
 def _check_weights(identity: str, weights: NDArray[Any] | None) -> None:

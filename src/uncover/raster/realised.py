@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
 from uncover.measurement.features import EMBEDDED, Features
+from uncover.measurement.radiometry import Radiometry
 from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout, time_text
 from uncover.raster.errors import SceneError
@@ -52,6 +53,7 @@ class RealisedScene(OfRaster):
     ozone: float
     others: Mapping[str, Draws] = field(default_factory=dict)
     signal: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (realisation, band) each
+    radiometry: Radiometry | None = None  # of the sensor, where its errors are drawn
     altitude: float = 0.0  # km, where there is no elevation model
     dem: str | None = None  # raster of heights in metres; each cell takes its mean
     quantities: tuple[Mapping[str, Any], ...] = ()  # record of what the draws are of
@@ -269,15 +271,21 @@ class RealisedScene(OfRaster):
         places = [self._cell_of(cell) for cell in cells]
         return np.stack([self._rows_of_cells(row)[col - first] for row, col in places])
 
-    @cached_property
-    def _rows_of_cells(self) -> Callable[[int], NDArray[np.float64]]:
-        """The same for a whole row of cells, which takes hardly longer than for one; the last are kept."""
-        return lru_cache(maxsize=_ROWS)(self._row_of_cells)
+    def estimated(self, cell: Window) -> NDArray[np.float64]:
+        """Correction of a cell at the mean of the draws and the measured signal: (3, band)."""
+        row, col = self._cell_of(cell)
+        return np.asarray(self._rows_of_cells(row, True)[col - self._offset[1] // CELL, 0])
 
-    def _row_of_cells(self, row: int) -> NDArray[np.float64]:
+    @cached_property
+    def _rows_of_cells(self) -> Callable[..., NDArray[np.float64]]:
+        """The same for a whole row of cells, which takes hardly longer than for one; the last are kept."""
+        return lru_cache(maxsize=2 * _ROWS)(self._row_of_cells)
+
+    def _row_of_cells(self, row: int, estimated: bool = False) -> NDArray[np.float64]:
         last = (self._offset[1] + self.grid.width - 1) // CELL
         geometry = self._geometry(row, range(self._offset[1] // CELL, last + 1))
-        found = self.table.coefficients(self._drawn_state, geometry)
+        middle = State(self.draws.mean, self.water_vapour, self.ozone)
+        found = self.table.coefficients(middle if estimated else self._drawn_state, geometry)
         parts = np.broadcast_arrays(found.path, found.slope, found.albedo)
         return np.ascontiguousarray(np.transpose(np.stack(parts), (3, 1, 0, 2)))
 

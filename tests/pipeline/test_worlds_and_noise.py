@@ -1,0 +1,103 @@
+"""Errors of single pixels beside worlds: the sensor's noise, files, what counts twice, in fit and map."""
+
+import json
+
+import numpy as np
+import pytest
+import rasterio
+from test_effects import ALL, BANDS, GEOMETRY, scene
+
+from fit_cases import safe_with_labels
+from uncover.atmosphere import State
+from uncover.measurement.radiometry import Radiometry
+from uncover.measurement.summary import corrected
+from uncover.pipeline.scene_sources import SourceOptions, observe
+from uncover.raster import SceneError, UncertaintyOptions, Window
+
+pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
+
+
+def stated(path, name="gain", between_pixels="random", u=0.01):
+    entry = {"bands": list(BANDS), "standard_uncertainty": [u] * len(BANDS), "units": "1", "name": name}
+    path.write_text(json.dumps(entry | {"between_pixels": between_pixels}))
+    return path
+
+
+@pytest.mark.parametrize("level", ["L1C", "L2A"])
+def test_noise_of_the_sensor_is_that_of_the_surface_by_finite_differences(level):
+    observed = observe(scene(level, aot=0.15), SourceOptions(realise=ALL))
+    realised, window = observed.source, Window(4, 100, 8, 40)
+    reading = observed.read(window)
+    part = next(iter(reading.parts(reading.complete)))
+    pixels = reading.pixels(part)
+    if level == "L1C":  # the mean world is that of the mean coefficients
+        planes, factors = pixels.planes, pixels.coefficients.mean(axis=0, keepdims=True)
+        mean = corrected(planes[0].astype(float), factors)[0]
+    else:
+        mean = pixels.realised().mean(axis=0).astype(float)
+    table, state = realised.table, State(realised.draws.mean, 1.5, 320.0)
+    toa = table.simulate(mean, state, GEOMETRY, band_axis=0)
+    step = 1e-4
+    up, down = (table.correct(toa + d, state, GEOMETRY, band_axis=0) for d in (step, -step))
+    slope = (up - down) / (2 * step)
+    expected = Radiometry.of("S2B", BANDS, 40.0).random_variance(toa) * slope**2
+    np.testing.assert_allclose(pixels.noise.variances().T, expected, rtol=2e-3)
+
+
+def test_a_file_adds_to_the_worlds_as_errors_of_the_scene_s_own_values(tmp_path):
+    file = stated(tmp_path / "u.json")
+    aod = ALL.__class__(aod=0.15, altitude=0.3, draws=6)
+    for level in ("L1C", "L2A"):
+        both = observe(scene(level, aot=0.15), SourceOptions(realise=aod, uncertainty=file))
+        noise = both.read(Window(0, 0, 8, 8)).pixels(np.arange(64)).noise.variances()
+        slope = np.sqrt(noise) / 0.01
+        assert np.allclose(slope, 1.0) if level == "L2A" else ((slope > 1.0) & (slope < 2.0)).all()
+    shared = stated(tmp_path / "s.json", between_pixels="systematic")
+    found = observe(scene("L1C"), SourceOptions(realise=aod, uncertainty=shared))
+    assert found.systematic.shape == (4, 4) and found.facts()["quantities"][-1]["name"] == "gain"
+
+
+@pytest.mark.parametrize(
+    ("name", "effects", "words"),
+    [
+        ("u_aod", ("aod",), "states the effect 'u_aod', and --effects draws aod: it would count twice"),
+        ("aerosol model", ("aod", "ozone"), "--effects draws aod"),
+        ("O3 column", ("ozone",), "--effects draws ozone"),
+        ("L1C noise", ("radiometry",), "--effects draws radiometry"),
+    ],
+)
+def test_effects_that_count_twice_are_refused(tmp_path, name, effects, words):
+    options = ALL.__class__(aod=0.15, altitude=0.3, draws=6, effects=effects)
+    with pytest.raises(SceneError, match=words) as caught:
+        observe(scene(), SourceOptions(realise=options, uncertainty=stated(tmp_path / "u.json", name)))
+    assert "\n" not in str(caught.value)
+
+
+def test_effects_common_to_scenes_do_not_go_with_worlds(tmp_path):
+    file = stated(tmp_path / "u.json", between_pixels="systematic")
+    how = UncertaintyOptions(between_scenes="common")
+    with pytest.raises(SceneError, match="has effects common to all scenes, which do not go with worlds"):
+        observe(scene(), SourceOptions(realise=ALL, uncertainty=file, uncertainty_options=how))
+
+
+def test_fit_and_map_carry_the_noise_and_say_so(run, tmp_path):
+    tree, maps, _ = safe_with_labels(tmp_path, "L1C_03.01")
+    worlds = ("--aod", 0.12, "--draws", 3, "--effects")
+    fit = ("--labels", maps[0], "--scheme", "ukceh-lulucf", "--model", "published", "--count", 3000)
+    four, plain = (*worlds, "aod,radiometry"), (*worlds, "aod")
+    for command in (
+        ("fit", tree.path, *fit, *four, "--out", "noise.uncover"),
+        ("fit", tree.path, *fit, *plain, "--out", "plain.uncover"),
+        ("map", "noise.uncover", tree.path, *four, "--unpaired", "--out", "map"),
+    ):
+        made = run(*command)
+        assert made.exit_code == 0, made.output
+    record = json.loads((tmp_path / "map" / "item.json").read_text())["properties"]
+    names = [each["name"] for each in record["uncover:measurement_uncertainty"]["quantities"]]
+    assert names[0] == "aerosol optical depth at 550 nm" and names[-1] == "radiometry of single pixels"
+    trained = record["uncover:trained_on"][0]["quantities"]
+    assert [each["name"] for each in trained] == names
+    crossed = run("map", "plain.uncover", tree.path, *four, "--unpaired", "--out", "crossed")
+    assert "count twice" in " ".join(crossed.output.split()), crossed.output
+    parts = rasterio.open(tmp_path / "map" / "uncertainty.tif").read().astype(int)
+    assert np.abs(parts[1:4].sum(0) - parts[0])[parts[0] < 65535].max() <= 2
