@@ -30,7 +30,7 @@ def scores(P, y):
 
 @pytest.mark.parametrize("kind", ["pooled", "shared"])
 def test_noise_in_worlds_is_learned_and_read(kind):
-    (X, y, S), (T, z, U) = samples(4000, 0), samples(4000, 1)
+    (X, y, S), (T, z, U) = samples(3000, 0), samples(3000, 1)
     both = BayesianQDA(realisations=kind).fit(X, y, X_cov=S)
     plain = BayesianQDA(realisations=kind).fit(X, y)
     one = BayesianQDA().fit(X.mean(1), y, X_cov=S)
@@ -52,8 +52,8 @@ def test_classes_are_those_of_true_values():
 @pytest.mark.parametrize(("kind", "paired"), [("pooled", False), ("shared", True), ("shared", False)])
 def test_maps_read_groups_of_noise_nearly_as_single_pixels(kind, paired):
     X, y, S = samples(3000, 3)
-    T, _, _ = samples(240, 4)
-    U = np.array([0.02, 0.05, 0.1])[np.random.default_rng(0).integers(0, 3, 240)][:, None] * np.ones(3)
+    T, _, _ = samples(120, 4)
+    U = np.array([0.02, 0.05, 0.1])[np.random.default_rng(0).integers(0, 3, 120)][:, None] * np.ones(3)
     model = BayesianQDA(realisations=kind).fit(X, y, X_cov=S)
     planes, noise = np.ascontiguousarray(np.moveaxis(T, 0, 2)), Covariances(None, None, U)
     fast = Summariser(model, paired=paired, method="fast").summarise(planes, noise=noise)
@@ -62,7 +62,7 @@ def test_maps_read_groups_of_noise_nearly_as_single_pixels(kind, paired):
     np.testing.assert_allclose(fast.measurement, exact.measurement, atol=0.04)
     np.testing.assert_allclose(fast.parts[1:4].sum(0), fast.total, atol=1e-9)
     assert (fast.world_classes == exact.world_classes).mean() > 0.98
-    some = np.arange(0, 240, 2)  # what is said of a pixel hardly depends on the others
+    some = np.arange(0, 120, 2)  # what is said of a pixel hardly depends on the others
     again = Summariser(model, paired=paired, method="fast").summarise(planes[:, :, some], noise=noise[some])
     np.testing.assert_allclose(again.probability, fast.probability[:, some], atol=1e-3)
     none = Summariser(model, paired=paired, method="fast").summarise(planes)

@@ -102,6 +102,11 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     "forest=0.6,water=0.4, or a CSV (class, share).",
 )
 @click.option(
+    "--shares",
+    is_flag=True,
+    help="Split the measurement part by the --effects: a layer, a table and a figure of the report.",
+)
+@click.option(
     "--crs",
     metavar="EPSG:CODE",
     help="Reference system of the product (default: that of the scene, or of most tiles).",

@@ -18,6 +18,7 @@ from uncover import __version__
 from uncover.files import json_text
 from uncover.labels import Scheme
 from uncover.models.record import ModelRecord
+from uncover.pipeline.effect_split import effect_split, split_table
 from uncover.pipeline.map_facts import MapFacts
 from uncover.pipeline.map_styles import styles, write_overview
 from uncover.pipeline.map_table import Doubts, area_table, none_of, uncertainty_of
@@ -93,7 +94,11 @@ class Finish:
         _write(store / "areas.csv", table)
         (store / "model.uncover").write_bytes(self.model)
         none = none_of(list(csv.DictReader(table.splitlines())))
-        self._items(store, facts, {"none_of_the_classes": none} if none else {})
+        extra: dict[str, Any] = {"none_of_the_classes": none} if none else {}
+        if split := effect_split(scratch, self.mapper, areas):
+            _write(store / "shares.csv", split_table(split))
+            extra["effect_shares"] = split
+        self._items(store, facts, extra)
 
     def _emptiness(self, facts: MapFacts) -> str:
         lost = ", ".join(f"{name} {n:,}" for name, n in facts.unmapped_pixels.items())
@@ -195,6 +200,8 @@ class Finish:
         else:
             assets["map"] = self._dataset_asset()
         assets["areas"] = {"href": "./areas.csv", "type": "text/csv", "roles": ["metadata"]}
+        if "effect_shares" in extra:
+            assets["shares_table"] = {"href": "./shares.csv", "type": "text/csv", "roles": ["metadata"]}
         assets["overview"] = {"href": "./overview.png", "type": "image/png", "roles": ["overview"]}
         record = {**self.record, **extra, "run": self.key}
         item = map_item(self.product, self.identity, self.when, record, assets)

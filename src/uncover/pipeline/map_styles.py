@@ -45,7 +45,7 @@ def styles(product: Product, values: Iterable[int], largest: dict[str, float]) -
     for layer in product.layers:
         if layer.name == "sets":
             yield "sets.qml", pseudocolour(1, float(product.classes), 1.0, layer.bands[0])
-        if layer.name not in ("probability", "uncertainty", "unknown"):
+        if layer.name not in ("probability", "uncertainty", "unknown", "shares"):
             continue
         for i, band in enumerate(layer.bands, start=1):
             text = pseudocolour(i, largest.get(band, 1.0) / layer.scale, layer.scale, band)

@@ -63,6 +63,8 @@ class MapOptions:
     class_shares
         Class shares of the place: "training", "estimate" for those of the scene, or such as
         "forest=0.6,water=0.4", or the path of a table (class, share).
+    shares
+        Split the measurement part by effect: a layer, a table and a figure of the report.
     crs
         Reference system of the product; None: that of the scene, or of most tiles.
     dtype, format
@@ -87,6 +89,7 @@ class MapOptions:
     device: Device = "cpu"
     unknown_share: float | Literal["estimate"] | None = None
     class_shares: str = "training"
+    shares: bool = False
     crs: str | None = None
     dtype: DType = "uint16"
     format: Format = "cog"
@@ -192,7 +195,7 @@ class PreparedMap:
             check_match(model, observed)
             reader = Reader(missing=options.missing, method=options.method, device=options.device)
             unknown_share, masked = _stated(options.unknown_share), options.source.mask_classes
-            reader = replace(reader, unknown_share=unknown_share, masked=masked)
+            reader = replace(reader, unknown_share=unknown_share, masked=masked, shares=options.shares)
             mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
         if options.method == "exact" and isinstance(mapper.summariser, PoolSummariser):
             raise SceneError(
@@ -256,6 +259,7 @@ class PreparedMap:
             **({} if self.options.device == "cpu" else {"device": self.options.device}),
             "thresholds": asdict(self.options.thresholds),
             **({} if sets is None else {"coverage": float(sets.coverage)}),
+            **({"split_by": list(names)} if (names := self.mapper.product.share_names) else {}),
             **self._unknown_facts(),
             **({} if self.shares is None else self.shares.as_facts()),
         }

@@ -126,7 +126,14 @@ def make_mapper(
     coverage = None if model.sets_ is None else float(model.sets_.coverage)
     unknown = how.unknown_share is not None
     product = Product.of(
-        observed.grid, scheme_of(model), worlds, dtype, coverage, unknown=unknown, dates=bool(observed.dates)
+        observed.grid,
+        scheme_of(model),
+        worlds,
+        dtype,
+        coverage,
+        unknown=unknown,
+        dates=bool(observed.dates),
+        shares=_effects_to_split(model, observed, worlds, same) if how.shares else (),
     )
     mapper = Mapper(model, observed, product, how, thresholds)
     mapper = replace(mapper, product=replace(product, drawn=mapper.common.n_worlds + MODELS))
@@ -135,6 +142,24 @@ def make_mapper(
         noisy = isinstance(observed, SceneWithNoise) or beside or observed.systematic is not None
         mapper.summariser.check_device(observed.realisations, noisy=noisy)
     return mapper
+
+
+def _effects_to_split(
+    model: ModelRecord, observed: ObservedScene, worlds: int, paired: bool
+) -> tuple[str, ...]:
+    """Effects that the measurement part is split by; an error where it cannot be."""
+    effects = tuple(getattr(getattr(observed, "source", None), "effect_scores", ()))
+    if not effects:
+        raise SceneError(
+            f"--shares splits the measurement part by the effects of worlds, and scene {observed.identity} "
+            "has none that are drawn here; give --aod and --effects, of one date"
+        )
+    if worlds < 2 or (model.realisations == "shared" and not paired):
+        raise SceneError(
+            "--shares needs worlds that are read one by one, and this model reads those of another scene "
+            "together; fit it with --realisations pooled, or leave --shares out"
+        )
+    return (*effects, "noise") if getattr(observed, "noise", None) is not None else effects
 
 
 def _check_worlds(model: ModelRecord, observed: ObservedScene, paired: bool, stated: bool) -> None:

@@ -274,6 +274,8 @@ def _variables(layer: Layer) -> list[tuple[str, int | None]]:
     """Variables of a layer: the probabilities are one with an axis, the others one for each band."""
     if layer.name == "probability":
         return [("probability", None)]
+    if layer.name == "shares":
+        return [(f"measurement_{band.replace('-', '_')}", i) for i, band in enumerate(layer.bands)]
     return [(band, i) for i, band in enumerate(layer.bands)]
 
 
@@ -292,6 +294,8 @@ def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
     title = f"1 where the class cannot be excluded, {name.removeprefix('in_set_')}"
     several = layer.name in ("uncertainty", "sets")
     found: dict[str, Any] = {"long_name": _LONG_NAMES.get(name, title) if several else layer.title}
+    if layer.name == "shares":
+        found["long_name"] = f"part of the measurement part by {name.removeprefix('measurement_')}, in nats"
     found["coverage_content_type"] = "thematicClassification" if name == "class" else "qualityInformation"
     if layer.name == "class":
         ordered = product.scheme.in_code_order()  # that of class_name
@@ -299,7 +303,7 @@ def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
         found["flag_meanings"] = " ".join(word.replace(" ", "_") for word in ordered.names)
     if layer.name == "quality":
         found |= flag_attributes()
-    if layer.name in ("probability", "uncertainty", "unknown"):
+    if layer.name in ("probability", "uncertainty", "unknown", "shares"):
         found["units"] = "1"  # entropies too: UDUNITS reads nat as a pressure
     if layer.scale != 1.0:
         found["scale_factor"] = layer.scale

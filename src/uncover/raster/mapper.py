@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.population import UnknownOdds, UnknownShare
+from uncover.measurement.effect_shares import regressors, shares_of_information
 from uncover.metrics.class_areas import AreaSums
 from uncover.raster.grid import Grid, Window
 from uncover.raster.observed import ObservedScene, Pixels, WindowReading
@@ -52,6 +53,8 @@ class Reader:
         Share of pixels that are of none of the classes; None: the map does not say which.
     masked
         Pixels with any of these bits get no class.
+    shares
+        Whether the measurement part is split by effect.
     """
 
     paired: bool = False
@@ -61,6 +64,7 @@ class Reader:
     device: Device = "cpu"
     unknown_share: float | None = None
     masked: Quality = FLAGGED
+    shares: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +90,8 @@ class Mapper:
         object.__setattr__(self, "units", self.product.units())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("summariser", "common", "units")}
+        made = ("summariser", "common", "units", "effect_columns")
+        return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -156,6 +161,13 @@ class Mapper:
                 flat["sets"][:, where] = np.vstack([inside.sum(axis=1), inside.T]).astype(np.uint8)
             if "dates_used" in flat:
                 flat["dates_used"][0, where] = self._dates_in(features)
+            if "shares" in flat:
+                put(
+                    layers["shares"],
+                    self._shares(pixels, features, summary.measurement),
+                    where,
+                    flat["shares"],
+                )
             known = None  # P(any of the classes)
             if self.reader.unknown_share is not None:
                 none = self._unknown(pixels, features).by_reading(self.reader.unknown_share)
@@ -314,6 +326,34 @@ class Mapper:
                 pixels = reading.pixels(part[::every])
                 if pixels.planes.shape[-1]:
                     yield number, pixels, features
+
+    def _shares(
+        self, pixels: Pixels, features: NDArray[np.bool_] | None, measurement: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Parts of the measurement part: of each effect of the worlds, and of the noise of single pixels.
+
+        (effect, pixel), in nats. Knowing the world comes first: noise has what is then left.
+        """
+        from uncover.measurement.prediction import predict
+        from uncover.measurement.summary import Planes
+
+        given = Planes(pixels.planes, pixels.coefficients, pixels.noise, self.observed.systematic, features)
+        model, paired = self.model.model_, self.reader.paired
+        found = predict(model, given.marked().observation, paired=paired, method="fast").by_view()
+        found = found.reshape(len(found), len(given), -1, found.shape[2]).mean(
+            axis=2
+        )  # of draws of true values
+        told = shares_of_information(found.transpose(1, 2, 0), self.effect_columns)
+        noise = np.maximum(measurement - told.sum(axis=0), 0.0)
+        whole = np.vstack([told, noise]) if "noise" in self.product.share_names else told
+        total = whole.sum(axis=0)
+        return np.asarray(whole * np.divide(measurement, total, out=np.zeros_like(total), where=total > 0))
+
+    @cached_property
+    def effect_columns(self) -> dict[str, NDArray[np.float64]]:
+        """Draws of the effects of the worlds, for regressions on them."""
+        source = getattr(self.observed, "source", None)
+        return regressors(getattr(source, "effect_scores", {}))
 
     def _unknown(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> UnknownOdds:
         return self.summariser.unknown(

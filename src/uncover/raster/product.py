@@ -107,10 +107,12 @@ class Product:
         unknown: bool = False,
         dates: bool = False,
         drawn: int = 0,
+        shares: Sequence[str] = (),
     ) -> Product:
         """The usual layers; with a coverage, also the sets of classes that cannot be excluded.
 
-        ``unknown`` adds the probability of none of the classes, ``dates`` the number of clear dates.
+        ``unknown`` adds the probability of none of the classes, ``dates`` the number of clear dates,
+        ``shares`` what the effects of these names have of the measurement part.
         """
         number = {"dtype": dtype, "nodata": NOTHING, "scale": QUANTUM}
         if dtype == "float32":
@@ -128,7 +130,15 @@ class Product:
         if dates:
             title = "number of dates that the class is read from"
             layers += (Layer("dates_used", ("dates_used",), "uint8", 255, resampling="nearest", title=title),)
+        if shares:
+            title = "parts of the measurement part in nats, by effect"
+            layers += (Layer("shares", tuple(shares), **number, title=title),)  # type: ignore[arg-type]
         return cls(grid, scheme, worlds, layers, drawn)
+
+    @property
+    def share_names(self) -> tuple[str, ...]:
+        """Effects that the measurement part is split by."""
+        return next((layer.bands for layer in self.layers if layer.name == "shares"), ())
 
     @property
     def by_code(self) -> list[int]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from uncover.atmosphere import Geometry, LookupTable, State, recorrect
 from uncover.measurement import Draws
 from uncover.measurement.features import EMBEDDED, Features
+from uncover.measurement.quantity import EFFECTS, effects_of
 from uncover.measurement.radiometry import Radiometry
 from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout, time_text
@@ -82,6 +83,17 @@ class RealisedScene(OfRaster):
     @property
     def _drawn(self) -> dict[str, Draws]:
         return {"aod": self.draws, **self.others}
+
+    @property
+    def effect_scores(self) -> dict[str, NDArray[np.float64]]:
+        """Draws of each effect in standard units: (realisation, quantity)."""
+        each = {name: draws.scores for name, draws in self._drawn.items()}
+        found = {
+            effect: [scores for name in names if (scores := each.get(name)) is not None]
+            for effect, names in EFFECTS.items()
+        }
+        drawn = set(effects_of(self.worlds))
+        return {effect: np.stack(z, axis=1) for effect, z in found.items() if effect in drawn}
 
     @property
     def realisations(self) -> int:
