@@ -311,9 +311,9 @@ def test_what_does_not_go_together_is_refused(problem):
     X, y, variance = problem
     with pytest.raises(ValueError, match="leave out X_cov"):
         BayesianQDA().fit(Measured(X, variance), y, X_cov=variance)
-    with pytest.raises(ValueError, match="realisations carry their uncertainty themselves"):
-        BayesianQDA().fit(X[:, None, :], y, X_cov=variance)
-    with pytest.raises(ValueError, match='realisations="shared" describes the whole error'):
+    with pytest.raises(ValueError, match="whose spread is their noise here"):
+        BayesianQDA(realisations="draws").fit(X[:, None, :], y, X_cov=variance)
+    with pytest.raises(ValueError, match="one value of each sample"):
         BayesianQDA(realisations="shared").fit(X, y, X_cov=variance)
     with pytest.raises(ValueError, match="partial_fit cannot take known noise"):
         BayesianQDA().partial_fit(Measured(X, variance), y, classes=[0, 1, 2])

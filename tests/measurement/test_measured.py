@@ -81,7 +81,7 @@ def test_bad_input_is_refused(problem):
     for make, error, message in (
         (lambda: np.asarray(measured), TypeError, "use .X for the values"),
         (lambda: measured[:, 0], IndexError, "indexed by rows only"),
-        (lambda: Measured(X[:, 0]), ValueError, r"shape \(sample, feature\), got \(90,\)"),
+        (lambda: Measured(X[:, 0]), ValueError, r"\(sample, realisation, feature\), got \(90,\)"),
         (lambda: Measured(X, np.ones(4)), ValueError, "does not fit 90 samples of 3 features"),
         (lambda: Measured(X, systematic=np.ones((90, 3))), ValueError, "it is one for all samples"),
         (lambda: Measured(X, systematic=-np.ones(3)), ValueError, "must not be negative"),
