@@ -30,7 +30,7 @@ def scores(P, y):
 
 @pytest.mark.parametrize("kind", ["pooled", "shared"])
 def test_noise_in_worlds_is_learned_and_read(kind):
-    (X, y, S), (T, z, U) = samples(3000, 0), samples(3000, 1)
+    (X, y, S), (T, z, U) = samples(4000, 0), samples(4000, 1)
     both = BayesianQDA(realisations=kind).fit(X, y, X_cov=S)
     plain = BayesianQDA(realisations=kind).fit(X, y)
     one = BayesianQDA().fit(X.mean(1), y, X_cov=S)
